@@ -1,0 +1,68 @@
+# crosslevel: every target sets up what it needs in .venv and is quick the second time.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# One BLAS thread per test worker, two workers: both cores busy, neither fought over.
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench bench-full docs browser clean
+
+help: ## this text
+	@echo "crosslevel: what can be said about people when the outcome is known only for groups"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "crosslevel needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Making a virtual environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing crosslevel (about a minute, once) ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing crosslevel and its test tools (a few minutes, once) ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "Installing the documentation tools ..."
+	@$(PIP) install -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+demo: $(VENV)/.run ## simulate a nation, estimate its subgroups, compare with the truth, write a report
+	@$(BIN)/crosslevel demo
+
+test: $(VENV)/.dev ## the test suite (under 20 minutes on two cores)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow" --cov --cov-report=term
+
+test-all: $(VENV)/.dev ## the test suite and the long studies
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
+
+browser: $(VENV)/.dev ## only the tests that drive a real browser
+	@$(BIN)/python -m pytest -m browser
+
+lint: $(VENV)/.dev ## ruff, mypy --strict, import layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev ## rewrite the code in the house style
+	@$(BIN)/ruff check --fix-only --exit-zero .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## speed and memory as ratios to peers
+	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+docs: $(VENV)/.docs ## the documentation, in docs/_build/html
+	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage dist build demo docs/_build docs/api docs/auto_gallery
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

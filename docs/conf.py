@@ -1,0 +1,40 @@
+"""Configuration of the documentation."""
+
+import warnings
+
+import crosslevel
+
+project = "crosslevel"
+author = "The crosslevel authors"
+version = release = crosslevel.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "gallery"]
+html_theme = "pydata_sphinx_theme"
+html_title = "crosslevel"
+html_theme_options = {"navigation_with_keys": False, "show_nav_level": 2}
+html_show_sourcelink = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that cannot be cached
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": r"plot_",
+    "download_all_examples": False,
+    "abort_on_example_error": True,
+}
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", category=UserWarning)

@@ -1,0 +1,63 @@
+"""What can be said about people when the outcome is known only for groups, and how sure may we be?
+
+The public names are loaded on first use (PEP 562): ``import crosslevel`` imports no numerical, plotting or
+dataframe library.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Bags": "crosslevel.data.bags",
+    "Estimates": "crosslevel.results.estimates",
+    "load": "crosslevel.results.files",
+    "report": "crosslevel.explorer.report",
+    "save": "crosslevel.results.files",
+}
+"""Public name -> the module that defines it."""
+
+_ROOMS = ("data", "diagnostics", "ecological", "errors", "plots", "results")
+"""Subpackages reachable as attributes without an import of their own."""
+
+__all__ = [
+    "Bags",
+    "Estimates",
+    "__version__",
+    "data",
+    "diagnostics",
+    "ecological",
+    "errors",
+    "load",
+    "plots",
+    "report",
+    "results",
+    "save",
+]
+
+if TYPE_CHECKING:
+    from crosslevel import data, diagnostics, ecological, errors, plots, results
+    from crosslevel.data.bags import Bags
+    from crosslevel.explorer.report import report
+    from crosslevel.results.estimates import Estimates
+    from crosslevel.results.files import load, save
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"crosslevel.{name}")
+    else:
+        from crosslevel.errors import nearest
+
+        raise AttributeError(f"module 'crosslevel' has no attribute {name!r}.{nearest(name, __all__)}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""What curve or surface lies behind bins, boxes and areas?"""

@@ -1,0 +1,1 @@
+"""The way in: frames, bags, streams, regions, official file formats and simulated worlds."""

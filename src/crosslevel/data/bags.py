@@ -1,0 +1,349 @@
+"""Bags of people: the ``X`` of every estimator whose ``y`` has one entry per group.
+
+A :class:`Bags` is a sequence of bags that scikit-learn can split: ``len``, ``shape`` and integer, slice, mask and
+array indexing (also ``bags[index, ...]``) work as on an array whose rows are bags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data import checks, frames, grouping
+from crosslevel.errors import InputError, listed
+
+__all__ = ["Bag", "Bags", "as_bags"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """The people of one group.
+
+    Attributes
+    ----------
+    values : (n_people, n_columns) float64
+    weights : (n_people,) float64
+    key : object
+        The group's name.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    key: object
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+
+class Bags:
+    """A ragged sequence of bags of weighted people.
+
+    Parameters
+    ----------
+    values : (n_people, n_columns) array
+        The people of all bags, bag after bag.
+    offsets : (n_bags + 1,) integers
+        Bag ``i`` holds the rows ``offsets[i]:offsets[i + 1]``. Every bag has at least one row.
+    weights : (n_people,) array, optional
+        Survey weights; all ones when not given. Every bag needs a positive total.
+    keys : sequence, optional
+        One name per bag; ``0 .. n_bags - 1`` when not given.
+    columns : sequence of str, optional
+        Names of the columns.
+
+    Attributes
+    ----------
+    sizes : (n_bags,) int64
+        Number of people in each bag.
+    effective_sizes : (n_bags,) float64
+        Kish's effective number of people, (sum of weights)^2 / (sum of squared weights).
+
+    See Also
+    --------
+    Bags.from_frame : from a table with a group column.
+    Bags.from_list : from one array per bag.
+
+    Examples
+    --------
+    >>> bags = Bags([[1.0], [3.0], [5.0]], offsets=[0, 2, 3], keys=["a", "b"])
+    >>> len(bags), bags.sizes.tolist(), bags[1].key
+    (2, [2, 1], 'b')
+    >>> bags.mean().ravel().tolist()
+    [2.0, 5.0]
+    """
+
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        offsets: npt.ArrayLike,
+        *,
+        weights: npt.ArrayLike | None = None,
+        keys: Sequence[object] | npt.NDArray[Any] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        people = checks.check_finite(values, "values", 2)
+        bounds = _check_offsets(offsets, len(people))
+        n = len(bounds) - 1
+        self.keys = _check_keys(keys, n)
+        if columns is not None and len(columns) != people.shape[1]:
+            raise InputError(f"columns has {len(columns)} names for {people.shape[1]} columns; name each column.")
+        self.columns = tuple(columns) if columns is not None else tuple(f"x{j}" for j in range(people.shape[1]))
+        self.offsets = _frozen(bounds)
+        self.values = _frozen(people)
+        given = np.ones(len(people)) if weights is None else checks.check_weights(weights, "weights", len(people))
+        self.weights = _frozen(given)
+        totals = self._sum(self.weights)
+        if not (totals > 0).all():
+            raise InputError(
+                f"weights are all zero in {int((totals <= 0).sum()):,} bag(s) ({listed(self.keys[totals <= 0])}); "
+                "a bag needs a positive total weight. Drop these bags."
+            )
+
+    @classmethod
+    def from_frame(
+        cls,
+        people: object,
+        by: str | Sequence[str],
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> Bags:
+        """Group the rows of a table into bags, in sorted order of their keys.
+
+        Parameters
+        ----------
+        people : dataframe
+            One row per person.
+        by : str or sequence of str
+            The column(s) that name the group.
+        columns : sequence of str, optional
+            Numeric columns to keep; all but ``by`` and ``weight`` when not given.
+        weight : str, optional
+            The column of survey weights.
+
+        Examples
+        --------
+        >>> people = {"region": ["b", "a", "b"], "age": [30, 41, 50], "w": [1.0, 2.0, 3.0]}
+        >>> bags = Bags.from_frame(people, by="region", weight="w")
+        >>> bags.keys.tolist(), bags.columns, bags.effective_sizes.tolist()
+        (['a', 'b'], ('age',), [1.0, 1.6])
+        """
+        table = frames.to_arrow(people, "people")
+        if table.num_rows == 0:
+            raise InputError("people has no rows; pass at least one person.")
+        names = grouping.as_names(by, "by")
+        groups = grouping.group_rows(table, names)
+        used = {*names, weight}
+        chosen = tuple(columns) if columns is not None else tuple(c for c in table.column_names if c not in used)
+        if not chosen:
+            raise InputError("columns is empty; name at least one numeric column of people.")
+        for name in chosen:
+            if name in used:
+                raise InputError(f"columns names {name!r}, which is also the group key or the weight; leave it out.")
+        order = np.argsort(groups.codes, kind="stable")
+        values = np.column_stack([_numbers(table, name)[order] for name in chosen])
+        weights = None
+        if weight is not None:
+            weights = checks.check_weights(frames.column(table, weight, "weight"), f"weight column {weight!r}")[order]
+        sizes = np.bincount(groups.codes, minlength=len(groups))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(values, offsets, weights=weights, keys=grouping.keys_of(groups.keys), columns=chosen)
+
+    @classmethod
+    def from_list(
+        cls,
+        bags: Iterable[npt.ArrayLike],
+        weights: Iterable[npt.ArrayLike] | None = None,
+        keys: Sequence[object] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Bags:
+        """Make bags from one array per bag; a 1-D array is a bag of people with one column.
+
+        Examples
+        --------
+        >>> Bags.from_list([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]).sizes.tolist()
+        [1, 2]
+        """
+        parts = [checks.as_numbers(bag, f"bags[{i}]") for i, bag in enumerate(bags)]
+        parts = [p[:, None] if p.ndim == 1 else p for p in parts]
+        if not parts:
+            raise InputError("bags is empty; pass at least one bag.")
+        widths = {p.shape[1:] for p in parts}
+        if any(p.ndim != 2 for p in parts) or len(widths) > 1:
+            odd = next(i for i, p in enumerate(parts) if p.ndim != 2 or p.shape[1:] != parts[0].shape[1:])
+            raise InputError(
+                f"bags[{odd}] has shape {parts[odd].shape} where bags[0] has {parts[0].shape}; every bag is "
+                "people x columns with the same columns."
+            )
+        offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+        joined = None
+        if weights is not None:
+            pieces = [checks.as_numbers(w, f"weights[{i}]", 1) for i, w in enumerate(weights)]
+            if [len(w) for w in pieces] != [len(p) for p in parts]:
+                raise InputError(
+                    "weights must have one array per bag and one weight per person; their lengths differ from bags."
+                )
+            joined = np.concatenate(pieces)
+        return cls(np.concatenate(parts), offsets, weights=joined, keys=keys, columns=columns)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of bags, number of columns."""
+        return len(self), int(self.values.shape[1])
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Number of people in each bag."""
+        return np.diff(self.offsets)
+
+    @property
+    def effective_sizes(self) -> FloatArray:
+        """Kish's effective number of people in each bag."""
+        return self._sum(self.weights) ** 2 / self._sum(self.weights**2)
+
+    def mean(self, features: npt.ArrayLike | None = None) -> FloatArray:
+        """Average over each bag's people by weight: of the values, or of ``features`` with one row per person."""
+        rows = self.values if features is None else np.asarray(features, dtype=np.float64)
+        if len(rows) != len(self.weights):
+            raise InputError(
+                f"features has {len(rows):,} rows for {len(self.weights):,} people; pass one row per person."
+            )
+        total = self._sum(self.weights)
+        wide = (slice(None), *(None,) * (rows.ndim - 1))
+        return self._sum(rows * self.weights[wide]) / total[wide]
+
+    def _sum(self, rows: FloatArray) -> FloatArray:
+        return np.add.reduceat(rows, self.offsets[:-1], axis=0)
+
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> Bag: ...
+    @overload
+    def __getitem__(self, index: Any) -> Bags: ...
+    def __getitem__(self, index: Any) -> Bag | Bags:
+        if isinstance(index, tuple):
+            index = _drop_ellipsis(index)
+        if isinstance(index, int | np.integer):
+            i = range(len(self))[index]
+            rows = slice(self.offsets[i], self.offsets[i + 1])
+            return Bag(self.values[rows], self.weights[rows], self.keys[i : i + 1].tolist()[0])
+        return self._take(np.arange(len(self))[index])
+
+    def _take(self, chosen: npt.NDArray[np.int64]) -> Bags:
+        """Copy the chosen bags; they were checked when ``self`` was made."""
+        sizes = self.sizes[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        out = object.__new__(Bags)
+        out.values, out.weights = _frozen(self.values[rows]), _frozen(self.weights[rows])
+        out.offsets, out.keys, out.columns = _frozen(offsets), _frozen(self.keys[chosen]), self.columns
+        return out
+
+    def __iter__(self) -> Iterator[Bag]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bags):
+            return NotImplemented
+        return self.columns == other.columns and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("keys", "offsets", "values", "weights")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(
+            "Bags are ragged and have no array form; use bags.mean() for one row per bag or bags.values for people."
+        )
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        return (
+            f"Bags({n:,} bags, {len(self.values):,} people, {d} columns; .sizes, .mean() or fit an estimator on them)"
+        )
+
+
+def as_bags(X: object, argument: str = "X") -> Bags:
+    """Read what an estimator was given as bags; a 2-D array or numeric table is bags of one.
+
+    Examples
+    --------
+    >>> as_bags([[1.0, 2.0], [3.0, 4.0]]).sizes.tolist()
+    [1, 1]
+    """
+    if isinstance(X, Bags):
+        return X
+    if isinstance(X, list | tuple) and X and np.ndim(X[0]) == 2:
+        return Bags.from_list(X)
+    if frames.is_frame(X):
+        table = frames.to_arrow(X, argument)
+        X = np.column_stack([_numbers(table, name) for name in table.column_names])
+    rows = checks.check_finite(X, argument, 2)
+    if len(rows) == 0:
+        raise InputError(f"{argument} is empty, with shape {rows.shape}; pass at least one bag.")
+    return Bags(rows, np.arange(len(rows) + 1))
+
+
+def _numbers(table: pa.Table, name: str) -> FloatArray:
+    return checks.check_finite(frames.column(table, name, "columns"), f"column {name!r}")
+
+
+def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(offsets)
+    if array.ndim != 1 or len(array) < 2 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(
+            f"offsets must be a 1-D array of at least 2 integers, not {array.dtype} of shape {array.shape}."
+        )
+    if array[0] != 0 or array[-1] != n_rows:
+        raise InputError(
+            f"offsets run from {array[0]} to {array[-1]}; they must run from 0 to {n_rows:,}, the number of people."
+        )
+    empty = np.flatnonzero(np.diff(array) <= 0)
+    if len(empty):
+        raise InputError(
+            f"offsets leave {len(empty):,} bag(s) empty (first: bag {empty[0]}); every bag needs at least one person. "
+            "Drop empty bags."
+        )
+    return array.astype(np.int64)
+
+
+def _check_keys(keys: Sequence[object] | npt.NDArray[Any] | None, n: int) -> npt.NDArray[Any]:
+    if keys is None:
+        return _frozen(np.arange(n))
+    listed_keys = list(keys)
+    if len(listed_keys) != n:
+        raise InputError(f"keys has {len(listed_keys):,} names for {n:,} bags; name each bag once.")
+    if len(set(listed_keys)) < n:
+        twice = next(k for i, k in enumerate(listed_keys) if k in listed_keys[:i])
+        raise InputError(f"keys holds {twice!r} more than once; every bag needs its own name.")
+    if any(isinstance(k, tuple) for k in listed_keys):
+        out = np.empty(n, dtype=object)
+        out[:] = listed_keys
+        return _frozen(out)
+    return _frozen(np.asarray(keys))
+
+
+def _drop_ellipsis(index: tuple[Any, ...]) -> Any:
+    rest = [i for i in index if i is not Ellipsis]
+    if len(rest) != 1:
+        raise IndexError(f"Bags have one axis to index, the bags; got {len(rest)} indices. Index .values for columns.")
+    return rest[0]
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Give a read-only view: a bag estimator must not see its data change under it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,102 @@
+"""Refuse bad numbers with a sentence: non-finite values, bad weights, counts that cannot be.
+
+Each check returns the array it accepted, as contiguous float64, so a caller validates and converts in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError
+
+__all__ = ["as_numbers", "check_counts", "check_finite", "check_level", "check_successes", "check_weights"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArray:
+    """Read an array of numbers, of ``ndim`` dimensions if given."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{argument} holds something that is not a number ({error}); pass numbers only.") from error
+    if ndim is not None and np.ndim(values) != ndim:  # ascontiguousarray makes scalars 1-d
+        raise InputError(f"{argument} has {np.ndim(values)} dimensions, shape {np.shape(values)}; it needs {ndim}.")
+    return array
+
+
+def check_finite(
+    values: Any, argument: str, ndim: int | None = None, rows: Sequence[object] | None = None
+) -> FloatArray:
+    """Refuse NaN and infinite values, naming the first."""
+    array = as_numbers(values, argument, ndim)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        row = f"row {where[0]}" if rows is None else f"{rows[where[0]]!r}"
+        column = f", column {where[1]}" if len(where) > 1 else ""
+        raise InputError(
+            f"{argument} has {int(bad.sum()):,} missing or infinite value(s), the first ({array[where]}) in "
+            f"{row}{column}; drop or fill these rows."
+        )
+    return array
+
+
+def check_weights(values: Any, argument: str = "weight", n: int | None = None) -> FloatArray:
+    """Refuse weights that are missing, negative or all zero."""
+    array = as_numbers(values, argument, 1)
+    if n is not None and len(array) != n:
+        raise InputError(f"{argument} has {len(array):,} values for {n:,} rows; pass one weight per row.")
+    for bad, what in ((~np.isfinite(array), "missing or infinite"), (array < 0, "negative")):
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InputError(
+                f"{argument} has {int(bad.sum()):,} {what} value(s) (first in row {first:,}: {array[first]}); "
+                "weights must be finite and >= 0. Drop these rows or pass no weights."
+            )
+    if len(array) and not array.any():
+        raise InputError(
+            f"{argument} is zero in every row; at least one weight must be positive. "
+            "Pass no weights to count rows equally."
+        )
+    return array
+
+
+def check_counts(
+    values: Any, argument: str, ndim: int | None = None, rows: Sequence[object] | None = None
+) -> FloatArray:
+    """Refuse counts that are missing, infinite or negative (fractions are allowed: weighted counts have them)."""
+    array = check_finite(values, argument, ndim, rows)
+    if (array < 0).any():
+        where = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        row = f"row {where[0]}" if rows is None else f"{rows[where[0]]!r}"
+        raise InputError(f"{argument} has a negative count, {array[where]:g} in {row}; counts must be >= 0.")
+    return array
+
+
+def check_successes(successes: Any, trials: Any, rows: Sequence[object] | None = None) -> tuple[FloatArray, FloatArray]:
+    """Refuse more successes than trials."""
+    k = check_counts(successes, "successes", 1, rows)
+    n = check_counts(trials, "trials", 1, rows)
+    if k.shape != n.shape:
+        raise InputError(f"successes has {len(k):,} values and trials {len(n):,}; pass one of each per place.")
+    if (k > n).any():
+        first = int(np.argmax(k > n))
+        row = f"row {first}" if rows is None else f"{rows[first]!r}"
+        raise InputError(
+            f"successes exceed trials in {int((k > n).sum()):,} place(s), first in {row} ({k[first]:g} > "
+            f"{n[first]:g}); check that the two columns are not swapped."
+        )
+    return k, n
+
+
+def check_level(level: float) -> float:
+    """Refuse an interval level outside (0, 1)."""
+    if not 0.0 < level < 1.0:
+        hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
+        raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")
+    return float(level)

@@ -1,0 +1,273 @@
+"""Inference from two margins by unit: bounds, neighbourhood, Goodman.
+
+Each function takes counts (units x groups, units x outcomes) and answers with one table: a row per group and outcome,
+`estimate` being the share of the group with that outcome, the deterministic bounds beside it, and ``.units`` the same
+for every unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from crosslevel.data import checks
+from crosslevel.ecological.duncan_davis import CellBounds, cell_bounds
+from crosslevel.ecological.least_squares import goodman_fit
+from crosslevel.ecological.tables import UnitTables, unit_tables
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["bounds", "goodman", "neighbourhood"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def bounds(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
+    """Say what the margins imply with certainty (Duncan and Davis 1953).
+
+    The columns ``lower`` and ``upper`` hold the share of each group with each outcome for sure; ``estimate`` is their
+    midpoint and carries no interval, since nothing inside the bounds is more probable than anything else.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes.
+    units : sequence, optional
+        Names of the units.
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; ``.units`` with keys ``unit``, ``group``, ``outcome``.
+
+    See Also
+    --------
+    goodman : a regression, which assumes groups behave alike everywhere.
+    neighbourhood : assumes everybody behaves like their unit.
+
+    References
+    ----------
+    Duncan, O. D. and Davis, B. (1953). An alternative to ecological correlation. American Sociological Review 18.
+
+    Examples
+    --------
+    >>> found = bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> found["lower"].round(3).tolist(), found["upper"].round(3).tolist()
+    ([0.167, 0.583, 0.625, 0.0], [0.417, 0.833, 1.0, 0.375])
+    """
+    tables = unit_tables(groups, outcomes, units)
+    limits = cell_bounds(tables.X, tables.T)
+    midpoint = (limits.low + limits.high) / 2
+    return _answer(tables, midpoint, limits, method="bounds (Duncan-Davis), midpoint", call="bounds(groups, outcomes)")
+
+
+def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
+    """Assume that everybody behaves like their unit, whatever their group.
+
+    The naive baseline: in each unit every group has the unit's own outcome shares. It respects all totals and bounds and
+    says nothing about differences within units.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes.
+    units : sequence, optional
+        Names of the units.
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; no interval. ``.units`` with keys ``unit``, ``group``, ``outcome``.
+
+    References
+    ----------
+    Freedman, D. A., Klein, S. P., Sacks, J., Smyth, C. A. and Everett, C. G. (1991). Ecological regression and voting
+    rights. Evaluation Review 15.
+
+    Examples
+    --------
+    >>> found = neighbourhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> found["estimate"].tolist()
+    [0.35, 0.65, 0.725, 0.275]
+    """
+    tables = unit_tables(groups, outcomes, units)
+    cells = tables.X[:, :, None] * tables.T[:, None, :] / tables.N[:, None, None]
+    return _answer(
+        tables,
+        cells,
+        cell_bounds(tables.X, tables.T),
+        method="neighbourhood (everybody behaves like their unit)",
+        call="neighbourhood(groups, outcomes)",
+    )
+
+
+def goodman(
+    groups: object,
+    outcomes: object,
+    *,
+    units: Sequence[object] | None = None,
+    weights: str | npt.ArrayLike = "population",
+    level: float = 0.95,
+) -> Estimates:
+    """Regress outcome shares on group shares (Goodman 1953), with robust standard errors.
+
+    The share of each group with each outcome is assumed to be unrelated to the composition of its unit. Where that
+    fails (aggregation bias) the estimate is biased and its interval does not cover; cells outside [0, 1] or outside the
+    deterministic bounds show that it has failed. They are flagged, not hidden.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes.
+    units : sequence, optional
+        Names of the units.
+    weights : {"population", "equal"} or array, default "population"
+        Weight of each unit in the regression. The choice can matter more than the interval is wide: report it.
+    level : float, default 0.95
+        Level of the intervals (Student t with n_units - n_groups degrees of freedom).
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; ``outside`` is true where the estimate violates the bounds. ``.units`` repeats the
+        regression's constant share in every unit.
+
+    References
+    ----------
+    Goodman, L. A. (1953). Ecological regressions and behavior of individuals. American Sociological Review 18.
+
+    Examples
+    --------
+    >>> young = [10, 40, 70, 90]
+    >>> people = {"young": young, "old": [100 - y for y in young]}
+    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> goodman(people, votes)["estimate"].round(6).tolist()
+    [0.6, 0.4, 0.2, 0.8]
+    """
+    tables = unit_tables(groups, outcomes, units)
+    level = checks.check_level(level)
+    w, said = _unit_weights(tables, weights, units_given=len(tables.units) + len(tables.dropped))
+    N = tables.N[:, None]
+    fit = goodman_fit(tables.X / N, tables.T / N, w, tables.groups)
+    dof = len(tables.units) - len(tables.groups)
+    half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
+    limits = cell_bounds(tables.X, tables.T)
+    total = tables.X.sum(axis=0)[:, None]
+    outside = (fit.B * total < limits.low.sum(axis=0) - 1e-9 * total) | (
+        fit.B * total > limits.high.sum(axis=0) + 1e-9 * total
+    )
+    return _answer(
+        tables,
+        fit.B * tables.X[:, :, None],
+        limits,
+        method=f"Goodman regression, {said} weights",
+        call=f"goodman(groups, outcomes, weights={said!r}, level={level!r})",
+        level=level,
+        interval=f"t({dof}), HC1 robust errors",
+        columns={"std_error": fit.std_error, "conf_low": fit.B - half, "conf_high": fit.B + half, "outside": outside},
+        diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
+        warnings=_outside_warning(tables, outside),
+    )
+
+
+def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, units_given: int) -> tuple[FloatArray, str]:
+    if isinstance(weights, str):
+        if weights == "population":
+            return tables.N, weights
+        if weights == "equal":
+            return np.ones(len(tables.N)), weights
+        raise unknown_name("weights", weights, ["population", "equal"], "choice")
+    given = checks.check_weights(weights, "weights", units_given)
+    if tables.dropped:
+        raise InputError(
+            f"weights cannot be matched: {len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}); "
+            "drop them from groups, outcomes and weights first."
+        )
+    return given, "own"
+
+
+def _outside_warning(tables: UnitTables, outside: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    if not outside.any():
+        return ()
+    cells = [f"{tables.groups[r]} × {tables.outcomes[c]}" for r, c in np.argwhere(outside)]
+    return (
+        f"{len(cells)} cell(s) lie outside the deterministic bounds ({listed(cells)}): the assumption of constant shares "
+        "fails on these data, and the intervals do not cover.",
+    )
+
+
+def _answer(
+    tables: UnitTables,
+    cells: FloatArray,
+    limits: CellBounds,
+    *,
+    method: str,
+    call: str,
+    level: float | None = None,
+    interval: str = "none",
+    columns: dict[str, npt.NDArray[Any]] | None = None,
+    diagnostics: dict[str, Any] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Estimates:
+    """Lay cells in counts, (n_units, n_groups, n_outcomes), out as the one table, for the district and by unit."""
+    provenance = Provenance.of(call=f"crosslevel.ecological.{call}", data=tables.fingerprints)
+    R, C = len(tables.groups), len(tables.outcomes)
+    if tables.dropped:
+        warnings = (
+            *warnings,
+            f"{len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}).",
+        )
+
+    def shares(counts: FloatArray, people: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(people > 0, counts / people, np.nan).ravel()
+
+    n = len(tables.units)
+    x = np.broadcast_to(tables.X[:, :, None], (n, R, C))
+    by_unit = Estimates.build(
+        {
+            "unit": np.repeat(np.array(tables.units), R * C),
+            "group": np.tile(np.repeat(tables.groups, C), n),
+            "outcome": np.tile(tables.outcomes, n * R),
+            "estimate": shares(cells, x),
+            "lower": shares(limits.low, x),
+            "upper": shares(limits.high, x),
+            "count": cells.ravel(),
+        },
+        keys=("unit", "group", "outcome"),
+        method=method,
+        level=None,
+        interval="none",
+        provenance=provenance,
+        frame=tables.frame,
+        title="Share of each group with each outcome, by unit",
+    )
+    total = x.sum(axis=0)
+    extra = {name: np.asarray(values).ravel() for name, values in (columns or {}).items()}
+    main = {name: extra.pop(name) for name in ("std_error", "conf_low", "conf_high") if name in extra}
+    return Estimates.build(
+        {
+            "group": np.repeat(tables.groups, C),
+            "outcome": np.tile(tables.outcomes, R),
+            "estimate": shares(cells.sum(axis=0), total),
+            **main,
+            "lower": shares(limits.low.sum(axis=0), total),
+            "upper": shares(limits.high.sum(axis=0), total),
+            "count": cells.sum(axis=0).ravel(),
+            **extra,
+        },
+        keys=("group", "outcome"),
+        method=method,
+        level=level,
+        interval=interval,
+        provenance=provenance,
+        diagnostics={"units": n, **(diagnostics or {})},
+        warnings=warnings,
+        units=by_unit,
+        frame=tables.frame,
+        title="Share of each group with each outcome",
+    )

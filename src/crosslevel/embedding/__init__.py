@@ -1,0 +1,1 @@
+"""People to one vector per bag, in one pass over a stream."""

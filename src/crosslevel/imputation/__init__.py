@@ -1,0 +1,1 @@
+"""What was each person's hidden value, when only group means were published?"""

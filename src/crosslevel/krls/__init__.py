@@ -1,0 +1,1 @@
+"""How does y respond to each x, with no functional form assumed?"""

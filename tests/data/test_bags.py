@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+
+from crosslevel.data.bags import Bags, as_bags
+from crosslevel.errors import InputError
+
+
+@pytest.fixture
+def people() -> pa.Table:
+    rng = np.random.default_rng(1)
+    n = 400
+    return pa.table(
+        {
+            "region": [f"r{i:02d}" for i in rng.integers(0, 30, n)],
+            "age": rng.integers(18, 90, n),
+            "income": rng.normal(size=n),
+            "w": rng.uniform(0.5, 3, n),
+        }
+    )
+
+
+def test_values_weights_and_keys_stay_together(people):
+    bags = Bags.from_frame(people, by="region", weight="w")
+    frame = people.to_pandas()
+    assert bags.columns == ("age", "income")
+    assert bags.keys.tolist() == sorted(frame.region.unique())
+    for bag in bags:
+        rows = frame[frame.region == bag.key]
+        np.testing.assert_array_equal(bag.values, rows[["age", "income"]])
+        np.testing.assert_array_equal(bag.weights, rows.w)
+    w = frame.groupby("region").w
+    np.testing.assert_allclose(bags.effective_sizes, w.sum() ** 2 / w.agg(lambda v: (v**2).sum()), rtol=1e-14)
+    by_hand = frame.groupby("region").apply(lambda g: np.average(g.age, weights=g.w))
+    np.testing.assert_allclose(bags.mean()[:, 0], by_hand, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [pa.Table.to_pandas, pl.from_arrow], ids=["pandas", "polars"])
+def test_the_kind_of_frame_does_not_matter(people, kind):
+    assert Bags.from_frame(kind(people), by="region", weight="w") == Bags.from_frame(people, by="region", weight="w")
+
+
+def test_permuting_rows_changes_only_the_order_inside_bags(people):
+    shuffled = people.take(np.random.default_rng(2).permutation(people.num_rows))
+    a, b = (Bags.from_frame(p, by="region", weight="w") for p in (people, shuffled))
+    assert a.keys.tolist() == b.keys.tolist()
+    np.testing.assert_allclose(a.mean(), b.mean(), rtol=1e-12)
+    assert a != b
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    once = Bags([[1.0], [4.0]], [0, 2], weights=[2.0, 1.0])
+    twice = Bags([[1.0], [1.0], [4.0]], [0, 3])
+    np.testing.assert_array_equal(once.mean(), twice.mean())
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.array([4, 0, 4]),
+        [3, 1],
+        slice(2, 9, 3),
+        slice(None, None, -1),
+        np.arange(10) % 3 == 0,
+        np.array([], dtype=int),
+        (np.array([2, 5]), ...),
+        -1,
+        np.int64(3),
+    ],
+)
+def test_indexing_is_that_of_an_array_of_bags(index):
+    rng = np.random.default_rng(3)
+    parts = [rng.normal(size=(rng.integers(1, 5), 2)) for _ in range(10)]
+    weights = [rng.uniform(1, 2, len(p)) for p in parts]
+    bags = Bags.from_list(parts, weights=weights, keys=[f"k{i}" for i in range(10)])
+    inner = index[0] if isinstance(index, tuple) else index
+    chosen = np.arange(10)[inner]
+    if np.ndim(chosen) == 0:
+        bag = bags[index]
+        assert bag.key == f"k{chosen}"
+        np.testing.assert_array_equal(bag.values, parts[chosen])
+        np.testing.assert_array_equal(bag.weights, weights[chosen])
+        np.testing.assert_array_equal(np.asarray(bag), parts[chosen])
+        return
+    out = bags[index]
+    assert out.shape == (len(chosen), 2)
+    assert out.keys.tolist() == [f"k{i}" for i in chosen]
+    for bag, i in zip(out, chosen, strict=True):
+        np.testing.assert_array_equal(bag.values, parts[i])
+        np.testing.assert_array_equal(bag.weights, weights[i])
+
+
+class WeightedMeanRidge(RegressorMixin, BaseEstimator):
+    """A trivial bag estimator: ridge on weighted bag means; remembers what it was given."""
+
+    def __init__(self, penalty=1.0):
+        self.penalty = penalty
+
+    def fit(self, X, y):
+        assert len(X) == len(y)
+        self.seen_ = X
+        M = np.column_stack([np.ones(len(X)), X.mean()])
+        self.coef_ = np.linalg.solve(M.T @ M + self.penalty * np.eye(M.shape[1]), M.T @ y)
+        return self
+
+    def predict(self, X):
+        return np.column_stack([np.ones(len(X)), X.mean()]) @ self.coef_
+
+
+def test_scikit_learn_splits_bags_with_weights_intact():
+    rng = np.random.default_rng(4)
+    parts = [rng.normal(i % 7, 1, size=(rng.integers(2, 9), 1)) for i in range(60)]
+    bags = Bags.from_list(parts, weights=[rng.uniform(0.1, 5, len(p)) for p in parts], keys=np.arange(60) * 10)
+    y = bags.mean()[:, 0] * 2 + 1
+    folds = KFold(5, shuffle=True, random_state=0)
+    search = GridSearchCV(WeightedMeanRidge(), {"penalty": [1e-9, 1e3]}, cv=folds).fit(bags, y)
+    assert search.best_params_ == {"penalty": 1e-9}
+    # y is the weighted mean exactly, so a fold that lost or mixed up its weights could not be predicted this well
+    assert search.best_score_ > 1 - 1e-12
+    assert search.best_estimator_.seen_ == bags
+    assert cross_val_score(WeightedMeanRidge(1e-9), bags, y, cv=folds, n_jobs=1).min() > 1 - 1e-12
+    train, test, y_train, _ = train_test_split(bags, y, random_state=0)
+    np.testing.assert_array_equal(train.mean()[:, 0] * 2 + 1, y_train)
+    assert {*train.keys, *test.keys} == {*bags.keys}
+
+
+def test_bags_travel_between_processes():
+    bags = Bags.from_list([[1.0, 2.0], [3.0]], weights=[[1, 2], [3]], keys=["a", "b"])
+    assert pickle.loads(pickle.dumps(bags)) == bags
+
+
+def test_bags_of_one_are_a_plain_array():
+    X = np.arange(6.0).reshape(3, 2)
+    bags = as_bags(X)
+    np.testing.assert_array_equal(bags.mean(), X)
+    assert as_bags(bags) is bags
+    assert as_bags([X, X[:1]]).sizes.tolist() == [3, 1]
+    assert as_bags(pd.DataFrame(X)) == bags
+
+
+def test_bags_cannot_be_changed_behind_their_back():
+    bags = as_bags(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="read-only"):
+        bags.values[0, 0] = 1
+    with pytest.raises(TypeError, match="ragged"):
+        np.asarray(bags)
+
+
+FRAME = {"g": ["a", "b"], "x": [1.0, 2.0], "t": ["u", "v"], "w": [1.0, 0.0]}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bags.from_frame(FRAME, by="G"), "by='G' is not a column.*Did you mean 'g'"),
+        (lambda: Bags.from_frame(FRAME, by="g", columns=["x"], weight="wt"), "weight='wt' is not a column"),
+        (lambda: Bags.from_frame(FRAME, by="g", columns=["x"], weight="w"), r"all zero in 1 bag\(s\) \('b'\)"),
+        (lambda: Bags.from_frame(FRAME, by="g"), "columns='t' is a column of string"),
+        (lambda: Bags.from_frame(FRAME, by="g", columns=["g"]), "columns names 'g', which is also the group key"),
+        (lambda: Bags.from_frame(FRAME, by="g", columns=[]), "columns is empty"),
+        (
+            lambda: Bags.from_frame({**FRAME, "x": [1.0, None]}, by="g", columns=["x"]),
+            "column 'x' has 1 missing.*row 1",
+        ),
+        (lambda: Bags.from_frame({"g": [], "x": []}, by="g"), "people has no rows"),
+        (lambda: Bags([[1.0]], [0, 0, 1]), r"1 bag\(s\) empty \(first: bag 0\)"),
+        (lambda: Bags([[1.0]], [0, 2]), "offsets run from 0 to 2; they must run from 0 to 1"),
+        (lambda: Bags([[1.0]], [0.0, 1.0]), "1-D array of at least 2 integers"),
+        (lambda: Bags([1.0], [0, 1]), "values has 1 dimensions"),
+        (lambda: Bags([[1.0]], [0, 1], weights=[-1]), "weights has 1 negative"),
+        (lambda: Bags([[1.0]], [0, 1], keys=["a", "b"]), "keys has 2 names for 1 bags"),
+        (lambda: Bags([[1.0], [2.0]], [0, 1, 2], keys=["a", "a"]), "keys holds 'a' more than once"),
+        (lambda: Bags([[1.0]], [0, 1], columns=["a", "b"]), "columns has 2 names for 1 columns"),
+        (lambda: Bags.from_list([]), "bags is empty"),
+        (lambda: Bags.from_list([[[1.0]], [[1.0, 2.0]]]), r"bags\[1\] has shape \(1, 2\) where bags\[0\] has \(1, 1\)"),
+        (lambda: Bags.from_list([[1.0]], weights=[[1.0, 2.0]]), "weights must have one array per bag"),
+        (lambda: as_bags(np.zeros((0, 2))), r"X is empty, with shape \(0, 2\)"),
+        (lambda: as_bags(np.zeros(3)), "X has 1 dimensions"),
+        (lambda: as_bags(np.zeros((2, 1))).mean(np.zeros(5)), "features has 5 rows for 2 people"),
+    ],
+)
+def test_bad_bags_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_two_axes_are_refused():
+    with pytest.raises(IndexError, match="one axis"):
+        as_bags(np.zeros((2, 1)))[0, 0]
+    with pytest.raises(IndexError):
+        as_bags(np.zeros((2, 1)))[2]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.data import checks
+from crosslevel.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: checks.check_finite([1, np.nan], "y"), r"y has 1 missing or infinite value\(s\).*row 1; drop"),
+        (lambda: checks.check_finite([[1, 2], [3, np.inf]], "X"), r"X has 1 .*\(inf\) in row 1, column 1"),
+        (lambda: checks.check_finite([np.nan], "y", rows=["Wayne"]), "in 'Wayne'"),
+        (lambda: checks.check_finite([[1.0]], "y", 1), r"y has 2 dimensions, shape \(1, 1\); it needs 1"),
+        (lambda: checks.check_finite(3.0, "y", 1), "y has 0 dimensions"),
+        (lambda: checks.as_numbers(["a"], "y"), "y holds something that is not a number"),
+        (lambda: checks.check_weights([1, -2, -3]), r"weight has 2 negative value\(s\) \(first in row 1: -2.0\)"),
+        (lambda: checks.check_weights([1, np.inf]), "weight has 1 missing or infinite"),
+        (lambda: checks.check_weights([0, 0]), "weight is zero in every row"),
+        (lambda: checks.check_weights([1, 2], n=3), "weight has 2 values for 3 rows"),
+        (lambda: checks.check_counts([3, -1], "trials"), "trials has a negative count, -1 in row 1"),
+        (lambda: checks.check_successes([3], [2], rows=["A"]), r"successes exceed trials in 1 .* 'A' \(3 > 2\)"),
+        (lambda: checks.check_successes([3], [2, 4]), "successes has 1 values and trials 2"),
+        (lambda: checks.check_level(95), r"level=95 is not between 0 and 1.*Did you mean 0.95\?"),
+        (lambda: checks.check_level(0.0), "level=0.0 is not between"),
+    ],
+)
+def test_bad_numbers_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_good_numbers_pass_unchanged():
+    np.testing.assert_array_equal(checks.check_weights([0, 2]), [0.0, 2.0])
+    k, n = checks.check_successes([0, 2], [0, 2])
+    np.testing.assert_array_equal(k, n)
+    assert checks.check_level(0.9) == 0.9
+    assert checks.check_counts([[1, 2.5]], "groups", 2).shape == (1, 2)

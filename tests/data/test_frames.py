@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from crosslevel.data import frames
+from crosslevel.errors import InputError
+
+TABLE = pa.table({"region": ["a", None, "ü"], "age": [30, 41, 50], "income": [1.5, None, 0.1]})
+
+
+class Stream:
+    """Something that only speaks the Arrow stream protocol."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TABLE,
+        lambda: TABLE.to_pandas(),
+        lambda: pl.from_arrow(TABLE),
+        lambda: pl.from_arrow(TABLE).lazy(),
+        lambda: duckdb.from_arrow(TABLE),
+        lambda: Stream(),
+        lambda: {name: TABLE[name].to_pylist() for name in TABLE.column_names},
+        lambda: TABLE.combine_chunks().to_batches()[0],
+    ],
+    ids=["arrow", "pandas", "polars", "polars-lazy", "duckdb", "stream", "mapping", "batch"],
+)
+def test_every_kind_of_frame_says_the_same(make):
+    frame = make()
+    assert frames.is_frame(frame)
+    out = frames.to_arrow(frame)
+    assert out.column_names == TABLE.column_names
+    assert out["region"].to_pylist() == ["a", None, "ü"]
+    assert out["age"].to_pylist() == [30, 41, 50]
+    np.testing.assert_array_equal(frames.column(out, "income", "x"), [1.5, np.nan, 0.1])
+
+
+@pytest.mark.parametrize("kind", frames.KINDS)
+def test_answers_come_back_as_the_callers_kind_exactly(kind):
+    there = frames.from_arrow(TABLE, kind)
+    assert frames.frame_kind(there) == kind
+    back = frames.to_arrow(there)
+    assert back["region"].to_pylist() == TABLE["region"].to_pylist()
+    assert back["age"].to_pylist() == TABLE["age"].to_pylist()
+    np.testing.assert_array_equal(frames.column(back, "income", "x"), frames.column(TABLE, "income", "x"))
+
+
+def test_kind_of_what_we_cannot_make_is_arrow():
+    assert frames.frame_kind(duckdb.from_arrow(TABLE)) == "pyarrow"
+    assert frames.frame_kind({"a": [1]}) == "pyarrow"
+    assert not frames.is_frame(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: frames.to_arrow(np.zeros((2, 2)), "people"), "people is a ndarray, not a table; pass a pandas"),
+        (lambda: frames.to_arrow({"a": [1], "b": [1, 2]}, "people"), "people has columns of different lengths"),
+        (lambda: frames.to_arrow({"a": [1, "x"]}, "people"), r"people\['a'\] holds values of mixed types"),
+        (lambda: frames.to_arrow(pd.DataFrame({"a": [1, "x", {}]}), "people"), "people has a column .* mixed types"),
+        (
+            lambda: frames.to_arrow(pa.table([[1], [2]], names=["a", "a"]), "people"),
+            "more than one column named 'a'",
+        ),
+        (lambda: frames.column(TABLE, "incme", "weight"), "weight='incme' is not a column.*Did you mean 'income'"),
+        (lambda: frames.column(TABLE, "region", "weight"), "weight='region' is a column of string, not of numbers"),
+        (lambda: frames.from_arrow(TABLE, "panda"), "kind='panda' is not a kind of frame.*Did you mean 'pandas'"),
+    ],
+)
+def test_bad_frames_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_numbers_are_read_from_every_numeric_type():
+    import decimal
+
+    table = pa.table(
+        {
+            "int": pa.array([1, None], pa.int8()),
+            "bool": [True, False],
+            "dec": [decimal.Decimal("1.25"), None],
+            "dict": pa.array([3, 4]).dictionary_encode(),
+            "null": pa.nulls(2),
+        }
+    )
+    expected = {"int": [1, np.nan], "bool": [1, 0], "dec": [1.25, np.nan], "dict": [3, 4], "null": [np.nan] * 2}
+    for name, values in expected.items():
+        np.testing.assert_array_equal(frames.column(table, name, "x"), values)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslevel.data.grouping import as_names, check_unique, group_rows, keys_of
+from crosslevel.errors import InputError
+
+
+@given(st.lists(st.tuples(st.sampled_from("cab"), st.integers(-3, 3)), min_size=1, max_size=40))
+def test_groups_are_the_sorted_distinct_keys(rows):
+    table = pa.table({"s": [r[0] for r in rows], "i": [r[1] for r in rows]})
+    groups = group_rows(table, ["s", "i"])
+    expected = sorted(set(rows))
+    assert keys_of(groups.keys).tolist() == expected
+    assert [expected[c] for c in groups.codes] == rows
+
+
+def test_many_key_columns_do_not_overflow():
+    rng = np.random.default_rng(0)
+    table = pa.table({f"k{j}": rng.integers(0, 10_000, 50_000) for j in range(8)})
+    groups = group_rows(table, table.column_names)
+    assert len(groups) == len(set(zip(*(c.to_pylist() for c in table.columns), strict=True)))
+
+
+def test_dictionary_keys_compare_by_value():
+    table = pa.chunked_array([pa.array(["b", "a"]).dictionary_encode(), pa.array(["a", "c"]).dictionary_encode()])
+    groups = group_rows(pa.table({"s": table}), "s")
+    assert groups.codes.tolist() == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: group_rows(pa.table({"s": ["a", None]}), "s"), r"by='s' has 1 missing value\(s\), the first in row 1"),
+        (lambda: group_rows(pa.table({"s": [1.0, np.nan]}), "s"), "by='s' is nan in row 1"),
+        (lambda: group_rows(pa.table({"s": ["a"]}), "S"), "by='S' is not a column.*Did you mean 's'"),
+        (lambda: as_names([], "by"), "by is empty"),
+        (lambda: as_names(["a", "a"], "by"), "names a column twice"),
+        (lambda: check_unique(pa.table({"s": ["a", "a", "b"]}), "s", "by"), r"by='s' is not unique: 1 key\(s\).*'a'"),
+    ],
+)
+def test_bad_keys_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

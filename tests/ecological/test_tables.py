@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslevel import ecological
+from crosslevel.errors import InputError
+
+GOOD = {"a": [3.0, 1.0], "b": [7.0, 4.0]}
+VOTES = {"yes": [5.0, 2.0], "no": [5.0, 3.0]}
+
+
+def test_frames_and_arrays_say_the_same():
+    named = ecological.unit_tables(pd.DataFrame(GOOD), pd.DataFrame(VOTES), units=["u", "v"])
+    bare = ecological.unit_tables(np.array([*GOOD.values()]).T, np.array([*VOTES.values()]).T)
+    np.testing.assert_array_equal(named.X, bare.X)
+    np.testing.assert_array_equal(named.T, bare.T)
+    assert named.frame == "pandas"
+    assert named.units == ("u", "v")
+    assert bare.groups == ("group_0", "group_1")
+
+
+def test_units_without_people_are_left_out_and_named():
+    tables = ecological.unit_tables({"a": [3, 0], "b": [7, 0]}, {"y": [5, 0], "n": [5, 0]}, units=["u", "empty"])
+    assert tables.units == ("u",)
+    assert tables.dropped == ("empty",)
+
+
+@pytest.mark.parametrize(
+    ("groups", "outcomes", "units", "message"),
+    [
+        ({"a": [3], "b": [7]}, VOTES, None, "groups has 1 units and outcomes 2"),
+        ({"a": [3, 1]}, VOTES, None, r"groups has 1 column\(s\); it needs at least two"),
+        ({"a": [3, -1], "b": [7, 6]}, VOTES, ["u", "v"], r"groups\['a'\] has a negative count, -1 in 'v'"),
+        ({"a": [3, None], "b": [7, 6]}, VOTES, ["u", "v"], r"groups\['a'\] has 1 missing .*in 'v'"),
+        (
+            {"a": [3, 1], "b": [7, 5]},
+            VOTES,
+            ["u", "v"],
+            r"do not add up .* in 1 unit\(s\), first in 'v' \(6 against 5\)",
+        ),
+        ({"a": [0.3, 0.1], "b": [0.7, 0.9]}, {"y": [0.5, 0.5], "n": [0.5, 0.5]}, None, "are shares .* pass counts"),
+        (GOOD, VOTES, ["u", "u"], "units names 'u' more than once"),
+        (GOOD, VOTES, ["u"], "units has 1 names for 2 rows"),
+        ({"a": [0, 0], "b": [0, 0]}, {"y": [0, 0], "n": [0, 0]}, None, "groups is zero in every unit"),
+        ({"a": ["x", "y"], "b": [7, 4]}, VOTES, None, "groups='a' is a column of string"),
+        ({"a": [], "b": []}, {"y": [], "n": []}, None, "groups has no rows"),
+    ],
+)
+def test_bad_tables_get_a_sentence(groups, outcomes, units, message):
+    with pytest.raises(InputError, match=message):
+        ecological.unit_tables(groups, outcomes, units)
+
+
+PEOPLE = {"p": ["a", "a", "b", "a"], "g": [2, 1, 1, 2], "w": [1.0, 2.0, 5.0, 1.0]}
+PLACES = {"p": ["b", "a"], "n": [10, 100]}
+
+
+def test_group_counts_add_up_to_the_places_totals():
+    counts, keys = ecological.group_counts(PEOPLE, by="p", group="g", places=PLACES, total="n", weight="w")
+    assert keys == ("b", "a")
+    assert counts.to_pydict() == {"1": [10.0, 50.0], "2": [0.0, 50.0]}
+    unweighted, _ = ecological.group_counts(PEOPLE, by="p", group="g", places=PLACES, total="n")
+    np.testing.assert_allclose(unweighted["2"].to_numpy(), [0, 200 / 3])
+
+
+@pytest.mark.parametrize(
+    ("people", "places", "message"),
+    [
+        (PEOPLE, {"p": ["b"], "n": [10]}, r"people live in 1 place\(s\) that places lacks \('a'\)"),
+        (PEOPLE, {"p": ["b", "a", "c"], "n": [10, 100, 1]}, r"1 place\(s\) have no people \('c'\)"),
+        (PEOPLE, {"p": ["b", "a", "a"], "n": [10, 100, 1]}, r"is not unique: 1 key\(s\)"),
+        (PEOPLE, {"p": ["b", "a"], "n": [10, -1]}, "total column 'n' has a negative count"),
+        ({**PEOPLE, "w": [1, -1, 1, 1]}, PLACES, r"weight has 1 negative value\(s\) \(first in row 1"),
+        (PEOPLE, {"p": [1, 2], "n": [10, 100]}, "same type in both"),
+    ],
+)
+def test_bad_people_and_places_get_a_sentence(people, places, message):
+    with pytest.raises(InputError, match=message):
+        ecological.group_counts(people, by="p", group="g", places=places, total="n", weight="w")
