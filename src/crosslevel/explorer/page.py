@@ -98,6 +98,8 @@ def figure_svg(ax: Any) -> str:
 
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "crosslevel", "svg.fonttype": "none"}):
-        ax.figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        ax.figure.savefig(
+            out, format="svg", bbox_inches="tight", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     svg = out.getvalue()
     return svg[svg.index("<svg") :]

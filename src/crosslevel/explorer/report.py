@@ -14,6 +14,7 @@ from typing import Any
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError
 from crosslevel.explorer.page import describe_page, figure_svg
+from crosslevel.plots import style
 from crosslevel.results import Estimates
 
 __all__ = ["Report", "report"]
@@ -115,7 +116,7 @@ def _draw(named: Mapping[str, Estimates]) -> dict[str, str]:
 
     out = {}
     for heading, estimates in named.items():
-        figure = Figure(figsize=(8, 5))
-        estimates.plot(ax=figure.add_subplot())
-        out[heading] = figure_svg(figure.axes[0])
+        with style():
+            ax = Figure(figsize=(8, 5)).add_subplot()
+        out[heading] = figure_svg(estimates.plot(ax=ax))
     return out

@@ -1,0 +1,108 @@
+"""One look for all pictures: calm, legible, safe for colour-blind eyes.
+
+The colours are those of Okabe and Ito (2008), which people with any common colour vision tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "new_axes", "note", "style"]
+
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+VERMILION = "#D55E00"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"
+INK = "#222222"
+GREY = "#8A8A8A"
+PALE = "#DCE4EA"
+CYCLE = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
+"""Colours for categories, in order of use."""
+
+_SETTINGS: dict[str, Any] = {
+    "axes.edgecolor": "#9A9A9A",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9.5,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 9.0,
+    "axes.titlesize": 11.5,
+    "axes.titleweight": "bold",
+    "figure.dpi": 110,
+    "figure.facecolor": "white",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.7,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "text.color": INK,
+    "xtick.color": "#555555",
+    "xtick.labelsize": 9.0,
+    "ytick.color": "#9A9A9A",
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 9.0,
+}
+
+
+@contextmanager
+def style(grid: str = "x") -> Iterator[None]:
+    """Draw in the look of crosslevel while the block lasts; the reader's own settings come back after it.
+
+    Parameters
+    ----------
+    grid : {"x", "y", "both"}
+        Which way to rule light lines.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> before = matplotlib.rcParams["axes.spines.top"]
+    >>> with style():
+    ...     matplotlib.rcParams["axes.spines.top"]
+    False
+    >>> matplotlib.rcParams["axes.spines.top"] == before
+    True
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+
+    with mpl.rc_context({**_SETTINGS, "axes.grid.axis": grid, "axes.prop_cycle": cycler(color=list(CYCLE))}):
+        yield
+
+
+def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
+    """Give the caller's axes, or new ones of this size in inches. Call it inside :func:`style`."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def note(ax: Axes, text: str) -> None:
+    """Write a small grey remark at the lower right, under the axis."""
+    ax.annotate(
+        text,
+        xy=(1.0, 0.0),
+        xycoords="axes fraction",
+        xytext=(0, -34),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=8,
+        color=GREY,
+    )

@@ -1,0 +1,283 @@
+"""One answer: a tidy table, its interval, where it came from and what to know about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import display, forms, registry
+from crosslevel.results.columns import as_column, same_bits, to_array
+from crosslevel.results.provenance import Provenance
+from crosslevel.results.scores import scorecard
+from crosslevel.results.tabulate import NUMBERS, check_draws, check_interval, match_rows, tabulate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["NUMBERS", "Estimates"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates:
+    """A table of estimates: one row per key, with the interval, the provenance and the warnings.
+
+    Make one with :meth:`build`, which checks everything; the methods of crosslevel return one.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Key columns, ``estimate, std_error, conf_low, conf_high``, then what else the method has to say
+        (``lower`` and ``upper`` for deterministic bounds, ``truth``, baselines).
+    keys : tuple of str
+        Names of the columns that tell the rows apart.
+    method : str
+        The method, in words.
+    level : float or None
+        Level of the interval; None when there is none.
+    interval : str
+        Kind of interval, in words: "wald, HC1 robust", "posterior quantile", "none".
+    provenance : Provenance
+        Version, call, seed and fingerprints of the data.
+    diagnostics : dict
+        What the fit says about itself, as plain JSON values; ``converged`` when there was an iteration.
+    warnings : tuple of str
+        What the reader of the numbers should know.
+    units : Estimates or None
+        The same for smaller units (places, wards), where the method has them.
+    frame : {"pandas", "polars", "pyarrow"}
+        The caller's kind of dataframe, in which :meth:`to_frame` answers.
+    title : str
+        A heading.
+    draws : numpy.ndarray of shape (n_draws, n_rows) or None
+        Posterior draws of ``estimate``, a column per row of the table.
+
+    Examples
+    --------
+    >>> est = Estimates.build(
+    ...     {"group": ["women", "men"], "estimate": [0.52, 0.47], "conf_low": [0.49, 0.43], "conf_high": [0.55, 0.51]},
+    ...     keys=["group"], method="example", level=0.95, interval="wald",
+    ...     provenance=Provenance.of(call="example()"),
+    ... )
+    >>> est
+    <Estimates: 2 rows by group, example, 95 % interval (wald); see .summary(), .to_frame() or .plot()>
+    >>> print(est.summary())
+    example
+    2 rows by group · 95 % interval: wald
+    <BLANKLINE>
+    group  estimate    95 % interval
+    women     0.520  [0.490,  0.550]
+    men       0.470  [0.430,  0.510]
+    """
+
+    table: pa.Table
+    keys: tuple[str, ...]
+    method: str
+    level: float | None
+    interval: str
+    provenance: Provenance
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    units: Estimates | None = None
+    frame: FrameKind = "pyarrow"
+    title: str = ""
+    draws: npt.NDArray[np.float64] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        columns: Mapping[str, Any],
+        *,
+        keys: Sequence[str],
+        method: str,
+        level: float | None,
+        interval: str,
+        provenance: Provenance,
+        diagnostics: Mapping[str, Any] | None = None,
+        warnings: Sequence[str] = (),
+        units: Estimates | None = None,
+        frame: FrameKind = "pyarrow",
+        title: str = "",
+        draws: npt.ArrayLike | None = None,
+    ) -> Estimates:
+        """Check the columns and make the answer of them.
+
+        Parameters
+        ----------
+        columns : mapping of str to array-like
+            The key columns, ``estimate``, ``std_error``, ``conf_low``, ``conf_high`` (those missing are filled with
+            null), and any others. Numbers, text or booleans; NaN becomes null, infinity is refused.
+        keys : sequence of str
+            The key columns; no two rows may share all of them.
+        method, title, interval : str
+            Words for the reader; ``interval`` is the kind of interval, "none" when there is none.
+        level : float or None
+            Level of the interval, in (0, 1); None if and only if ``interval`` is "none".
+        provenance : Provenance
+            Where the numbers came from.
+        diagnostics : mapping, optional
+            Plain values; NumPy numbers and arrays are converted, NaN becomes None.
+        warnings : sequence of str
+            What the reader should know.
+        units : Estimates, optional
+            The same answer for smaller units.
+        frame : {"pandas", "polars", "pyarrow"}
+            The caller's kind of dataframe.
+        draws : array of shape (n_draws, n_rows), optional
+            Posterior draws of ``estimate``.
+        """
+        if isinstance(keys, str):
+            raise InputError(f"keys={keys!r} is one string; pass a list of column names, [{keys!r}].")
+        if isinstance(warnings, str):
+            raise InputError(f"warnings={warnings!r} is one string; pass a list of sentences.")
+        if frame not in KINDS:
+            raise unknown_name("frame", frame, KINDS, "kind of frame")
+        table = tabulate(columns, keys)
+        check_interval(table, keys, level, interval)
+        return cls(
+            table=table,
+            keys=tuple(keys),
+            method=str(method),
+            level=None if level is None else float(level),
+            interval=interval,
+            provenance=provenance,
+            diagnostics=forms.plain({} if diagnostics is None else diagnostics, "diagnostics"),
+            warnings=tuple(str(w) for w in warnings),
+            units=units,
+            frame=frame,
+            title=str(title),
+            draws=None if draws is None else check_draws(draws, table.num_rows),
+        )
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self.table.column_names:
+            raise unknown_name("name", name, self.table.column_names)
+        return to_array(self.table[name])
+
+    def __repr__(self) -> str:
+        return display.one_line(self)
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
+    def summary(self, max_rows: int | None = 20) -> str:
+        """Write the answer as text: method, sizes, level, warnings, diagnostics, then the first rows of the table.
+
+        Parameters
+        ----------
+        max_rows : int or None
+            How many rows to show; None for all.
+        """
+        return display.summary(self, max_rows)
+
+    def to_frame(self, kind: FrameKind | None = None) -> Any:
+        """Give the table as a dataframe, by default of the caller's kind."""
+        return from_arrow(self.table, self.frame if kind is None else kind)
+
+    def plot(self, kind: str | None = None, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the answer; ``kind`` names a plot ("intervals" by default), ``options`` go to it."""
+        draw = registry.find_plot("intervals" if kind is None else kind)
+        return draw(self, ax=ax, **options)
+
+    def score(self) -> dict[str, float | int | None]:
+        """Compare with the column ``truth``: rmse, mae, bias, coverage and its standard error, interval score.
+
+        Rows without an estimate or without a truth are left out; ``n`` counts the others. What needs an interval is
+        None when there is none.
+        """
+        if "truth" not in self.table.column_names:
+            raise InputError("these estimates have no column 'truth'; add it with est.with_truth(frame) first.")
+        return scorecard(self["estimate"], self["conf_low"], self["conf_high"], self["truth"], self.level)
+
+    def with_columns(self, **columns: Any) -> Estimates:
+        """Give the same estimates with further columns, or with some replaced; the keys stay as they are."""
+        for name in columns:
+            if name in self.keys:
+                raise InputError(f"{name!r} is a key of these estimates and cannot be replaced; use another name.")
+        merged = {n: self.table[n] for n in self.table.column_names} | columns
+        table = tabulate(merged, self.keys)
+        check_interval(table, self.keys, self.level, self.interval)
+        return replace(self, table=table)
+
+    def with_truth(self, frame: object, column: str = "truth") -> Estimates:
+        """Add the column ``truth``, matched by the keys.
+
+        Parameters
+        ----------
+        frame : dataframe
+            The key columns of the estimates, and the truth. One row for every row of the estimates, in any order.
+        column : str
+            The column of ``frame`` that holds the truth.
+        """
+        truth = to_arrow(frame, "frame")
+        for name in (*self.keys, column):
+            if name not in truth.column_names:
+                raise unknown_name("frame", name, truth.column_names)
+        rows = match_rows(self.table, truth, self.keys)
+        return self.with_columns(truth=as_column(truth[column].combine_chunks().take(rows), column, pa.float64()))
+
+    def select(self, **values: Any) -> Estimates:
+        """Keep the rows whose columns have the given value (or one of a list of values).
+
+        Units are kept where they have the same columns. Reads ``est.select(group="women", outcome=["a", "b"])``.
+        """
+        keep = np.ones(len(self), dtype=bool)
+        for name, wanted in values.items():
+            have = self[name]
+            choices = wanted if isinstance(wanted, list | tuple | set | np.ndarray) else [wanted]
+            for choice in choices:
+                if not (have == choice).any():
+                    raise unknown_name(name, choice, list(dict.fromkeys(have.tolist())), "value")
+            keep &= np.isin(have.astype(object), np.array(list(choices), dtype=object))
+        rows = np.flatnonzero(keep)
+        units = self.units
+        if units is not None:
+            shared = {n: v for n, v in values.items() if n in units.table.column_names}
+            units = units.select(**shared)
+        draws = None if self.draws is None else self.draws[:, rows]
+        return replace(self, table=self.table.take(rows).combine_chunks(), units=units, draws=draws)
+
+    def equals(self, other: object) -> bool:
+        """Tell whether the other is the same answer, to the last bit of every number and word."""
+        if not isinstance(other, Estimates):
+            return False
+        names = ("keys", "method", "level", "interval", "provenance", "diagnostics", "warnings", "frame", "title")
+        if any(getattr(self, n) != getattr(other, n) for n in names) or not same_bits(self.table, other.table):
+            return False
+        if (self.units is None) != (other.units is None) or not _same_draws(self.draws, other.draws):
+            return False
+        return self.units is None or self.units.equals(other.units)
+
+    def to_json(self, *, draws: bool = True) -> str:
+        """Write everything as strict JSON, exactly; ``draws=False`` leaves the posterior draws out."""
+        return json.dumps(forms.to_document(self, draws=draws), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Estimates:
+        """Read what :meth:`to_json` wrote."""
+        return forms.from_document(text, cls.build)
+
+    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Give the saved form: plain values, and named arrays."""
+        return forms.to_payload(self)
+
+    @classmethod
+    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Estimates:
+        """Make the estimates from their saved form."""
+        return forms.from_payload(meta, arrays, cls.build)
+
+
+def _same_draws(left: npt.NDArray[np.float64] | None, right: npt.NDArray[np.float64] | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right, equal_nan=True)

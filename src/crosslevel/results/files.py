@@ -1,0 +1,256 @@
+"""Save and load: one zip of a manifest and plain arrays, no pickle.
+
+A file holds ``manifest.json`` (``format`` "crosslevel", ``format_version``, ``kind``, ``crosslevel`` the version that wrote
+it, ``meta``, and size and SHA-256 of each array) and ``arrays/NAME.npy``. The same object gives the same bytes. A file
+that is damaged anywhere is refused; reading one never runs code from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.data.atomic import whole_file
+from crosslevel.errors import FileError, InputError, listed
+from crosslevel.results import registry
+from crosslevel.results.provenance import installed_version
+
+__all__ = ["FORMAT_VERSION", "load", "save"]
+
+FORMAT = "crosslevel"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold; the same for every file, so bytes are too
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NUMERIC = "biufc"  # numpy kinds: everything but objects, text and records
+_EXPANDS_TO = 2**30  # bytes an archive may always unpack to, however small it is
+_EXPANDS_BY = 50  # beyond that, times its own size: a bound on zip bombs that no real model meets
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
+    ValueError,
+    LookupError,
+    OverflowError,
+)
+
+
+def save(obj: object, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model or a result into one file that :func:`load` reads.
+
+    Parameters
+    ----------
+    obj : object
+        Something of a kind crosslevel can save; the error lists them.
+    path : path
+        The file; ``.crosslevel`` is the usual suffix. It appears whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from crosslevel.results import Estimates, Provenance
+    >>> est = Estimates.build(
+    ...     {"place": ["a"], "estimate": [0.5]}, keys=["place"], method="example", level=None, interval="none",
+    ...     provenance=Provenance.of(call="example()"),
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(est, f"{folder}/answer.crosslevel")
+    ...     load(f"{folder}/answer.crosslevel").equals(est)
+    True
+    """
+    kind = registry.kind_of(obj)
+    if kind is None:
+        raise InputError(
+            f"obj is a {type(obj).__name__}, which cannot be saved; the kinds that can are {listed(registry.kinds(), 20)}."
+        )
+    meta, arrays = obj.to_payload()  # type: ignore[attr-defined]
+    members = {f"arrays/{_checked_name(name)}.npy": _to_npy(name, array) for name, array in arrays.items()}
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "crosslevel": installed_version(),
+        "meta": meta,
+        "members": {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in members.items()},
+    }
+    text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    try:
+        with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
+            for name, data in {MANIFEST: text, **members}.items():
+                info = zipfile.ZipInfo(name, _EPOCH)
+                info.create_system = 3  # otherwise the bytes tell the operating system
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, data, zipfile.ZIP_DEFLATED, 6)
+    except OSError as error:
+        raise FileError(
+            f"{os.fspath(path)} cannot be written ({error.strerror or error}); choose another place."
+        ) from error
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what :func:`save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A file written by this or an older version of crosslevel.
+    """
+    source = Path(path)
+    if not source.is_file():
+        what = "is a folder" if source.is_dir() else "does not exist"
+        raise FileError(f"{source} {what}; name a file written by crosslevel.save.")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            manifest, arrays = _read(archive, source)
+    except FileError:
+        raise
+    except MemoryError as error:
+        raise FileError(f"{source} holds more than this machine's memory; load it on a larger one.") from error
+    except _ZIP_ERRORS as error:
+        raise _not_a_zip(source, error) from error
+    reader = registry.find_kind(manifest["kind"])
+    try:
+        return reader.from_payload(manifest["meta"], arrays)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(
+            f"{source} does not hold a whole {manifest['kind']} ({error}); save it again from the original."
+        ) from error
+
+
+def _read(archive: zipfile.ZipFile, source: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    infos = {info.filename: info for info in archive.infolist()}
+    if MANIFEST not in infos:
+        raise FileError(
+            f"{source} is a zip without {MANIFEST}, so crosslevel did not write it; pass a file made by crosslevel.save."
+        )
+    _check_sizes(archive, source)
+    manifest = _read_manifest(archive.read(infos.pop(MANIFEST)), source)
+    members = manifest["members"]
+    if missing := sorted(set(members) - set(infos)):
+        raise FileError(f"{source} lacks its part {missing[0]!r}; it is damaged. Copy or save it again.")
+    if unexpected := sorted(set(infos) - set(members)):
+        raise FileError(
+            f"{source} has a part {unexpected[0]!r} that crosslevel did not write; save it again from the original."
+        )
+    arrays = {}
+    for name, stated in members.items():
+        if infos[name].file_size != stated["bytes"]:
+            raise FileError(f"{source}: the part {name!r} has not the size it was written with; copy or save it again.")
+        data = archive.read(infos[name])
+        if _digest(data) != stated["sha256"]:
+            raise FileError(
+                f"{source}: the part {name!r} has changed since it was written (checksum); copy or save it again."
+            )
+        arrays[name.removeprefix("arrays/").removesuffix(".npy")] = _from_npy(data, name, source)
+    return manifest, arrays
+
+
+def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
+    infos = archive.infolist()
+    total = sum(info.file_size for info in infos)
+    limit = max(_EXPANDS_TO, _EXPANDS_BY * source.stat().st_size)
+    if total > limit:
+        raise FileError(
+            f"{source} claims to unpack to {total:,} bytes, which no saved model does; do not trust this file."
+        )
+    if len({info.filename for info in infos}) < len(infos):
+        raise FileError(f"{source} has two parts of one name, so crosslevel did not write it; do not trust this file.")
+    for info in infos:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 0x1:
+            raise FileError(
+                f"{source}: the part {info.filename!r} is packed in a way crosslevel does not use; save it again."
+            )
+
+
+def _read_manifest(text: bytes, source: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{source}: {MANIFEST} cannot be read ({error}); save it again from the original.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise FileError(f"{source} was not written by crosslevel; pass a file made by crosslevel.save.")
+    version = manifest.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise FileError(
+            f"{source} was written by crosslevel {manifest.get('crosslevel')}; this is {installed_version()}: upgrade "
+            f"(format version {version!r}, readable up to {FORMAT_VERSION})."
+        )
+    kind = manifest.get("kind")
+    if kind not in registry.kinds():
+        raise FileError(
+            f"{source} holds a {kind!r}, written by crosslevel {manifest.get('crosslevel')}, and this version "
+            f"({installed_version()}) knows only {listed(registry.kinds(), 20)}; upgrade crosslevel."
+        )
+    members = manifest.get("members", ())
+    whole = isinstance(members, dict) and isinstance(manifest.get("meta"), dict)
+    if not whole or not all(isinstance(m, dict) and {"bytes", "sha256"} <= set(m) for m in members.values()):
+        raise FileError(f"{source}: {MANIFEST} is not complete; save it again from the original.")
+    if odd := [n for n in members if not re.fullmatch(rf"arrays/{_NAME.pattern}\.npy", n)]:
+        raise FileError(f"{source} has a part {odd[0]!r} that crosslevel did not write; do not trust this file.")
+    return manifest
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(f"the array {name!r} cannot be saved under this name; use letters, digits, '.', '-' and '_'.")
+    return name
+
+
+def _to_npy(name: str, array: npt.ArrayLike) -> bytes:
+    values = np.asarray(array)
+    if values.dtype.kind not in _NUMERIC:
+        raise InputError(
+            f"the array {name!r} is of type {values.dtype}, which cannot be saved; save numbers and booleans only."
+        )
+    buffer = io.BytesIO()
+    little = values.astype(values.dtype.newbyteorder("<"), order="C", copy=False)
+    np.lib.format.write_array(
+        buffer, np.ascontiguousarray(little).reshape(values.shape), version=(1, 0), allow_pickle=False
+    )
+    return buffer.getvalue()
+
+
+def _from_npy(data: bytes, name: str, source: Path) -> npt.NDArray[Any]:
+    """Read one array, refusing a header that promises more than the bytes hold (NumPy would allocate it first)."""
+    buffer = io.BytesIO(data)
+    try:
+        if np.lib.format.read_magic(buffer) != (1, 0):
+            raise ValueError("unknown version")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(buffer)
+        if dtype.kind not in _NUMERIC or fortran or any(n < 0 for n in shape):
+            raise ValueError(f"unexpected layout {dtype} {shape}")
+        array = np.frombuffer(data, dtype=dtype, offset=buffer.tell()).reshape(shape)
+    except ValueError as error:
+        raise FileError(
+            f"{source}: the part {name!r} is not an array crosslevel wrote ({error}); save it again."
+        ) from error
+    return array.astype(dtype.newbyteorder("="))  # also a copy, so that it can be written to
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _not_a_zip(source: Path, error: BaseException) -> FileError:
+    with source.open("rb") as file:
+        head = file.read(2)
+    if not head:
+        return FileError(f"{source} is empty; save it again.")
+    if head != b"PK":
+        return FileError(f"{source} is not a crosslevel file (not a zip); pass a file made by crosslevel.save.")
+    return FileError(f"{source} is truncated or damaged ({error}); copy or save it again.")

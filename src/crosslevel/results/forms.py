@@ -1,0 +1,219 @@
+"""Estimates as JSON and as named arrays, both exact: types, nulls and the last bit of every float.
+
+JSON (``schema_version`` 1) is one object: the words and numbers of the header, ``columns`` as a list of
+``{"name", "type", "values"}``, ``draws``, and ``units`` as the same kind of object or null. The array form keeps the
+same header beside one to three arrays per column (values, offsets of text, which are not null).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.errors import CrosslevelError, FileError, InputError
+from crosslevel.results.columns import COLUMN_TYPES
+from crosslevel.results.provenance import Provenance, installed_version
+
+if TYPE_CHECKING:
+    from crosslevel.results.estimates import Estimates
+
+__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "from_payload", "plain", "to_document", "to_payload"]
+
+FORMAT = "crosslevel.estimates"
+SCHEMA_VERSION = 1
+_WORDS = ("method", "level", "interval", "diagnostics", "warnings", "frame", "title")
+
+
+def plain(value: Any, path: str = "value") -> Any:
+    """Turn a value into plain JSON ones: NumPy to Python, NaN to None, infinity to "inf".
+
+    Examples
+    --------
+    >>> plain({"trace": np.array([1.0, np.nan]), "n": np.int64(3), "gap": float("inf")})
+    {'trace': [1.0, None], 'n': 3, 'gap': 'inf'}
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist(), path) if not isinstance(value, np.void) else _refuse(value, path)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        named = {str(k): plain(v, f"{path}[{str(k)!r}]") for k, v in value.items()}
+        return named if len(named) == len(value) else _refuse(value, path)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
+    return _refuse(value, path)
+
+
+def _refuse(value: object, path: str) -> Any:
+    raise InputError(
+        f"{path} is a {type(value).__name__}, which JSON cannot hold; use numbers, text, booleans, lists and mappings with "
+        "text names."
+    )
+
+
+def to_document(estimates: Estimates, *, draws: bool = True) -> dict[str, Any]:
+    """Give the JSON form as plain values."""
+    table = estimates.table
+    kept = estimates.draws if draws else None
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        **_header(estimates),
+        "columns": [
+            {
+                "name": n,
+                "type": str(table.schema.field(n).type).replace("double", "float64"),
+                "values": table[n].to_pylist(),
+            }
+            for n in table.column_names
+        ],
+        "draws": None if kept is None else [[None if math.isnan(v) else v for v in row] for row in kept.tolist()],
+        "units": None if estimates.units is None else to_document(estimates.units, draws=draws),
+    }
+
+
+def from_document(text: str | bytes, build: Callable[..., Estimates]) -> Estimates:
+    """Read the JSON form; ``build`` makes the estimates and checks them."""
+    try:
+        document = json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"this is not the JSON form of estimates ({error}); pass what to_json() wrote.") from error
+    return _read_document(document, build)
+
+
+def _read_document(document: Any, build: Callable[..., Estimates]) -> Estimates:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileError(f"this JSON is not of the format {FORMAT!r}; pass what Estimates.to_json() wrote.")
+    version = document.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise FileError(
+            f"these estimates have schema_version {version!r} and crosslevel {installed_version()} reads up to {SCHEMA_VERSION}; "
+            "upgrade crosslevel."
+        )
+    try:
+        columns = {c["name"]: pa.array(c["values"], COLUMN_TYPES[c["type"]]) for c in document["columns"]}
+        draws = document["draws"]
+        if draws is not None:
+            draws = np.array(draws, dtype=np.float64).reshape(
+                len(draws), -1 if draws else len(document["columns"][0]["values"])
+            )
+        units = document["units"]
+        return build(
+            columns,
+            draws=draws,
+            units=None if units is None else _read_document(units, build),
+            **_read_header(document),
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _damaged(error) from error
+
+
+def to_payload(estimates: Estimates) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Give the array form: a header of plain values, and arrays by name."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    columns = []
+    for i, name in enumerate(estimates.table.column_names):
+        parts = _column_parts(estimates.table[name].combine_chunks())
+        arrays |= {f"c{i}.{part}": array for part, array in parts.items()}
+        kind = next(k for k, t in COLUMN_TYPES.items() if t == estimates.table.schema.field(name).type)
+        columns.append({"name": name, "type": kind, "nulls": "valid" in parts})
+    if estimates.draws is not None:
+        arrays["draws"] = estimates.draws
+    meta = {**_header(estimates), "columns": columns, "draws": estimates.draws is not None, "units": None}
+    if estimates.units is not None:
+        meta["units"], below = to_payload(estimates.units)
+        arrays |= {f"units.{name}": array for name, array in below.items()}
+    return meta, arrays
+
+
+def from_payload(
+    meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], build: Callable[..., Estimates], prefix: str = ""
+) -> Estimates:
+    """Make the estimates from the array form."""
+    try:
+        columns = {
+            c["name"]: _column_from_parts(c["type"], c["nulls"], f"{prefix}c{i}.", arrays)
+            for i, c in enumerate(meta["columns"])
+        }
+        units = meta["units"]
+        return build(
+            columns,
+            draws=arrays[f"{prefix}draws"] if meta["draws"] else None,
+            units=None if units is None else from_payload(units, arrays, build, f"{prefix}units."),
+            **_read_header(meta),
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(error) from error
+
+
+def _header(estimates: Estimates) -> dict[str, Any]:
+    words = {name: getattr(estimates, name) for name in _WORDS}
+    return {
+        **words,
+        "keys": list(estimates.keys),
+        "warnings": list(estimates.warnings),
+        "provenance": estimates.provenance.as_dict(),
+    }
+
+
+def _read_header(document: Mapping[str, Any]) -> dict[str, Any]:
+    words = {name: document[name] for name in _WORDS}
+    return {**words, "keys": list(document["keys"]), "provenance": Provenance(**document["provenance"])}
+
+
+def _column_parts(array: pa.Array) -> dict[str, npt.NDArray[Any]]:
+    """Take a column apart: values (zero where null), offsets of text, and a mask when something is null."""
+    parts: dict[str, npt.NDArray[Any]] = {}
+    if pa.types.is_string(array.type):
+        encoded = [("" if s is None else s).encode() for s in array.to_pylist()]
+        parts["values"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        parts["offsets"] = np.concatenate([[0], np.cumsum([len(b) for b in encoded], dtype=np.int64)]).astype(np.int64)
+    else:
+        zero = pa.scalar(0, pa.int8()).cast(array.type)
+        parts["values"] = array.fill_null(zero).to_numpy(zero_copy_only=False)
+    if array.null_count:
+        parts["valid"] = array.is_valid().to_numpy(zero_copy_only=False)
+    return parts
+
+
+def _column_from_parts(kind: str, nulls: bool, prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> pa.Array:
+    values = arrays[f"{prefix}values"]
+    missing = ~arrays[f"{prefix}valid"].astype(bool) if nulls else None
+    if kind != "string":
+        return pa.array(values, COLUMN_TYPES[kind], mask=missing)
+    offsets = arrays[f"{prefix}offsets"]
+    if (
+        offsets.ndim != 1
+        or len(offsets) == 0
+        or offsets[0] != 0
+        or offsets[-1] != values.size
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise ValueError("the offsets of a text column do not fit its bytes")
+    data, ends = values.tobytes(), offsets.tolist()
+    texts = [data[a:b].decode() for a, b in itertools.pairwise(ends)]
+    return pa.array(np.array(texts, dtype=object), pa.string(), mask=missing)
+
+
+def _not_json(name: str) -> float:
+    raise ValueError(f"{name} is not strict JSON")
+
+
+def _damaged(error: Exception) -> FileError:
+    if isinstance(error, FileError):
+        return error
+    detail = str(error) if isinstance(error, CrosslevelError) else f"{type(error).__name__}: {error}"
+    return FileError(f"these estimates are damaged or not complete ({detail}); write them again from the original.")

@@ -1,0 +1,151 @@
+"""How far estimates lie from the truth, and how often intervals hold it.
+
+Functions on arrays. A pair with a NaN on either side is left out; when no pair is left there is no score, and
+the error says so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.data.checks import as_numbers, check_counts, check_level
+from crosslevel.errors import InputError
+
+__all__ = ["bias", "coverage", "coverage_std_error", "interval_score", "mae", "rmse", "scorecard", "wrong_cell_share"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def rmse(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """How far off is an estimate, in the root of the mean square?
+
+    Examples
+    --------
+    >>> rmse([1.0, 5.0], [1.0, 2.0]) == (9 / 2) ** 0.5
+    True
+    """
+    e, t = _complete(estimate=estimate, truth=truth)
+    return float(np.sqrt(np.mean((e - t) ** 2)))
+
+
+def mae(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """How far off is an estimate, on average?
+
+    Examples
+    --------
+    >>> mae([1.0, 5.0], [1.0, 2.0])
+    1.5
+    """
+    e, t = _complete(estimate=estimate, truth=truth)
+    return float(np.mean(np.abs(e - t)))
+
+
+def bias(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """How much too high are the estimates, on average?
+
+    Examples
+    --------
+    >>> bias([1.0, 5.0], [1.0, 2.0])
+    1.5
+    """
+    e, t = _complete(estimate=estimate, truth=truth)
+    return float(np.mean(e - t))
+
+
+def coverage(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """Which share of the truths lies inside the interval, ends included?
+
+    Examples
+    --------
+    >>> coverage([0, 0], [1, 1], [0.5, 2.0])
+    0.5
+    """
+    lo, hi, t = _complete(low=low, high=high, truth=truth)
+    return float(np.mean((lo <= t) & (t <= hi)))
+
+
+def coverage_std_error(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """How uncertain is the coverage itself, were the rows independent: √(c(1-c)/n).
+
+    Examples
+    --------
+    >>> coverage_std_error([0] * 4, [1] * 4, [0.5, 0.5, 2.0, 2.0])
+    0.25
+    """
+    lo, hi, t = _complete(low=low, high=high, truth=truth)
+    c = coverage(lo, hi, t)
+    return float(np.sqrt(c * (1.0 - c) / len(t)))
+
+
+def interval_score(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike, level: float) -> float:
+    """How good are the intervals, width and misses together (smaller is better)?
+
+    The mean of (high - low) + 2/α · (distance of the truth outside the interval), α = 1 - level: eq. 43 of Gneiting
+    and Raftery (2007), "Strictly proper scoring rules, prediction, and estimation".
+
+    Examples
+    --------
+    >>> interval_score([0.0, 0.0], [1.0, 1.0], [0.5, 2.0], level=0.5)
+    3.0
+    """
+    alpha = 1.0 - check_level(level)
+    lo, hi, t = _complete(low=low, high=high, truth=truth)
+    outside = np.maximum(lo - t, 0.0) + np.maximum(t - hi, 0.0)
+    return float(np.mean(hi - lo + 2.0 / alpha * outside))
+
+
+def wrong_cell_share(est_counts: npt.ArrayLike, true_counts: npt.ArrayLike) -> float:
+    """Which percentage of the people is in the wrong cell of the table: 50 · Σ|est - true| / Σ true?
+
+    With equal totals, moving one person to another cell changes two cells by one, hence 50 and not 100.
+
+    Examples
+    --------
+    >>> wrong_cell_share([[30, 20], [10, 40]], [[20, 30], [20, 30]])
+    20.0
+    """
+    est = check_counts(est_counts, "est_counts")
+    true = check_counts(true_counts, "true_counts")
+    if est.shape != true.shape:
+        raise InputError(f"est_counts has shape {est.shape} and true_counts {true.shape}; pass the same cells in both.")
+    if not true.sum() > 0:
+        raise InputError("true_counts is zero in every cell; there is nobody to be in a wrong one.")
+    return float(50.0 * np.abs(est - true).sum() / true.sum())
+
+
+def scorecard(
+    estimate: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike, level: float | None
+) -> dict[str, float | int | None]:
+    """Put all scores of one table together; those of the interval are None when no row has one.
+
+    Examples
+    --------
+    >>> scorecard([0.5], [0.4], [0.6], [0.5], 0.95)["coverage"]
+    1.0
+    """
+    e, t = _complete(estimate=estimate, truth=truth)
+    lo, hi, all_t = (as_numbers(v, n, 1) for n, v in (("low", low), ("high", high), ("truth", truth)))
+    held = level is not None and not (np.isnan(lo) | np.isnan(hi) | np.isnan(all_t)).all()
+    return {
+        "n": len(e),
+        "rmse": rmse(e, t),
+        "mae": mae(e, t),
+        "bias": bias(e, t),
+        "level": level,
+        "coverage": coverage(lo, hi, all_t) if held else None,
+        "coverage_std_error": coverage_std_error(lo, hi, all_t) if held else None,
+        "interval_score": interval_score(lo, hi, all_t, level) if held and level is not None else None,
+    }
+
+
+def _complete(**arrays: npt.ArrayLike) -> list[FloatArray]:
+    """Flatten the arrays and keep the entries present in all of them."""
+    read = {name: as_numbers(values, name) for name, values in arrays.items()}
+    shapes = {name: a.shape for name, a in read.items()}
+    if len(set(shapes.values())) > 1:
+        raise InputError(f"the shapes differ ({shapes}); pass arrays of one shape.")
+    whole = np.logical_and.reduce([~np.isnan(a) for a in read.values()])
+    if not whole.any():
+        raise InputError(f"no row has all of {', '.join(read)}; there is nothing to score.")
+    return [a[whole] for a in read.values()]

@@ -1,0 +1,161 @@
+"""The rules of a results table: order of columns, keys that tell rows apart, intervals that are intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crosslevel.data.checks import as_numbers, check_level
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.results.columns import as_column
+
+__all__ = ["NUMBERS", "check_draws", "check_interval", "described_row", "first_duplicate", "match_rows", "tabulate"]
+
+NUMBERS = ("estimate", "std_error", "conf_low", "conf_high")
+"""The columns every answer has, null where a method has nothing to say."""
+
+
+def tabulate(columns: Mapping[str, Any], keys: Sequence[str]) -> pa.Table:
+    """Make the table: keys first, then the four numbers, then the rest in the order given.
+
+    Examples
+    --------
+    >>> tabulate({"estimate": [1, 2], "truth": [1.5, 2.5], "place": ["a", "b"]}, ["place"]).column_names
+    ['place', 'estimate', 'std_error', 'conf_low', 'conf_high', 'truth']
+    """
+    for name in columns:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"columns has the name {name!r}; name every column with text.")
+    for key in keys:
+        if key in NUMBERS:
+            raise InputError(f"keys has {key!r}, which is a column of numbers in every answer; rename the key.")
+        if key not in columns:
+            raise unknown_name("keys", key, list(columns))
+    if len(set(keys)) < len(keys):
+        raise InputError(f"keys={list(keys)!r} names a column twice; name each once.")
+    if "estimate" not in columns:
+        raise InputError(f"columns has no 'estimate', only {listed(columns)}; add the column.")
+    rest = [n for n in columns if n not in keys and n not in NUMBERS]
+    arrays = {n: as_column(columns[n], n, pa.float64() if n in NUMBERS else None) for n in columns}
+    lengths = {n: len(a) for n, a in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"columns have different lengths ({lengths}); make them equally long.")
+    empty = pa.nulls(lengths["estimate"], pa.float64())
+    table = pa.table({n: arrays.get(n, empty) for n in (*keys, *NUMBERS, *rest)})
+    repeated = first_duplicate(table, keys)
+    if repeated is not None:
+        first, again = repeated
+        raise InputError(
+            f"rows {first:,} and {again:,} have the same keys ({described_row(table, keys, first)}); give every row keys "
+            "of its own, or add the column that tells them apart to keys."
+        )
+    return table
+
+
+def check_interval(table: pa.Table, keys: Sequence[str], level: float | None, interval: str) -> None:
+    """Refuse an interval without a level, a level without an interval, and ends in the wrong order."""
+    if not isinstance(interval, str) or not interval:
+        raise InputError(f"interval={interval!r} does not say what kind of interval this is; use words, or 'none'.")
+    if level is not None:
+        check_level(level)
+    if interval == "none":
+        given = [n for n in ("conf_low", "conf_high") if table[n].null_count < table.num_rows]
+        if level is not None or given:
+            what = f"level={level!r}" if level is not None else f"the column {given[0]!r} has numbers"
+            raise InputError(f"interval is 'none' but {what}; name the kind of interval, or leave these out.")
+        return
+    if level is None:
+        raise InputError(f"interval={interval!r} has no level; pass level=0.95, or interval='none'.")
+    crossed = pc.fill_null(pc.greater(table["conf_low"], table["conf_high"]), False)
+    if pc.any(crossed).as_py():
+        row = pc.index(crossed, True).as_py()
+        low, high = table["conf_low"][row].as_py(), table["conf_high"][row].as_py()
+        raise InputError(
+            f"conf_low exceeds conf_high in {pc.sum(crossed).as_py():,} row(s), first where "
+            f"{described_row(table, keys, row)} ({low!r} > {high!r}); swap the ends or repair the interval."
+        )
+
+
+def check_draws(draws: object, n_rows: int) -> npt.NDArray[np.float64]:
+    """Accept posterior draws of shape (n_draws, n_rows); NaN where there is no estimate."""
+    array = as_numbers(draws, "draws", 2)
+    if array.shape[1] != n_rows:
+        raise InputError(
+            f"draws has shape {array.shape} for {n_rows:,} rows; pass one column of draws per row of the table."
+        )
+    if np.isinf(array).any():
+        raise InputError("draws has infinite values; pass finite numbers, or NaN where the answer is not known.")
+    return array.copy() if isinstance(draws, np.ndarray) else array
+
+
+def match_rows(table: pa.Table, other: pa.Table, keys: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Find for each row of ``table`` the one row of ``other`` with the same keys; both must have the same keys.
+
+    Examples
+    --------
+    >>> match_rows(pa.table({"k": ["a", "b"]}), pa.table({"k": ["b", "a"]}), ["k"])
+    array([1, 0])
+    """
+    other = pa.table({k: as_column(other[k], k) for k in keys})
+    repeated = first_duplicate(other, keys)
+    if repeated is not None:
+        raise InputError(
+            f"frame has the keys {described_row(other, keys, repeated[0])} twice (rows {repeated[0]:,} and {repeated[1]:,}); "
+            "keep one row for each."
+        )
+    place = {values: row for row, values in enumerate(_key_rows(other, keys))}
+    wanted = _key_rows(table, keys)
+    differ = [k for k in keys if pa.types.is_string(table[k].type) != pa.types.is_string(other[k].type)]
+    hint = (
+        f" (the key {differ[0]!r} is {other[differ[0]].type} there and {table[differ[0]].type} here)" if differ else ""
+    )
+    for row, values in enumerate(wanted):
+        if values not in place:
+            raise InputError(
+                f"frame has no row for {described_row(table, keys, row)}{hint}; add it, with a null truth if it is not known."
+            )
+    if len(place) > len(wanted):
+        have = set(wanted)
+        row = next(i for values, i in place.items() if values not in have)
+        raise InputError(
+            f"frame has {len(place) - len(wanted):,} row(s) that match no estimate, first {described_row(other, keys, row)}; "
+            "check the spelling of the keys, or drop these rows."
+        )
+    return np.array([place[values] for values in wanted], dtype=np.int64)
+
+
+def _key_rows(table: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[k].to_pylist() for k in keys), strict=True)) if keys else [()] * table.num_rows
+
+
+def first_duplicate(table: pa.Table, keys: Sequence[str]) -> tuple[int, int] | None:
+    """Find the first two rows that have the same keys, or None.
+
+    Examples
+    --------
+    >>> first_duplicate(pa.table({"k": ["a", "b", "a"]}), ["k"])
+    (0, 2)
+    """
+    if table.num_rows < 2:
+        return None
+    if not keys:
+        return 0, 1
+    rows = pa.table({**{f"k{i}": table[k] for i, k in enumerate(keys)}, "row": np.arange(table.num_rows)})
+    names = [f"k{i}" for i in range(len(keys))]
+    counts = rows.group_by(names, use_threads=False).aggregate([("row", "count"), ("row", "min")])
+    repeated = counts.filter(pc.greater(counts["row_count"], 1))
+    if not repeated.num_rows:
+        return None
+    first = int(pc.min(repeated["row_min"]).as_py())
+    values = _key_rows(table, keys)
+    return first, values.index(values[first], first + 1)
+
+
+def described_row(table: pa.Table, keys: Sequence[str], row: int) -> str:
+    """Name a row by its keys: ``group='women', outcome='dem'``."""
+    return ", ".join(f"{k}={table[k][row].as_py()!r}" for k in keys) or f"row {row:,}"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from crosslevel import ecological, save
+from crosslevel.cli.demo import estimate_subgroups
+from crosslevel.data.simulate import nation
+
+
+def crosslevel(*arguments, cwd=None, code=0):
+    """Run the command line as a person would."""
+    done = subprocess.run(
+        [sys.executable, "-m", "crosslevel", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def found():
+    return ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+
+
+def test_help_names_the_verbs_and_imports_no_numerics():
+    out = crosslevel("--help").stdout
+    for verb in ("demo", "info", "report"):
+        assert verb in out
+    code = (
+        "import sys\nfrom crosslevel.cli import main\nsys.argv = ['crosslevel', '--help']\n"
+        "try: main()\nexcept SystemExit as e: assert not e.code\n"
+        "print(sorted({'numpy','scipy','pyarrow','matplotlib','numba','pandas','sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
+def test_info_tells_the_versions():
+    facts = json.loads(crosslevel("info", "--json").stdout)
+    assert facts["packages"]["numpy"]
+    assert facts["cores"] >= 1
+    assert facts["memory_gib"] > 0
+    assert set(facts["extras"]) == {"bayes", "geo", "report", "dask", "spark", "readers"}
+    assert "numpy" in crosslevel("info").stdout
+
+
+def test_demo_prints_the_table_and_writes_the_report(tmp_path):
+    out = crosslevel("demo", "--regions", "40", "--people", "10000", cwd=tmp_path).stdout
+    assert "95 % interval" in out
+    for word in ("women", "truth", "neighbourhood", "lower", "Goodman"):
+        assert word in out
+    path = tmp_path / "demo" / "report.html"
+    assert f"Report: {path.resolve()}" in out
+    page = path.read_text()
+    assert page.count("<svg") == 2
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+
+
+def test_demo_as_json_has_the_same_numbers(tmp_path):
+    out = crosslevel("demo", "--regions", "40", "--people", "10000", "--json", cwd=tmp_path).stdout
+    from crosslevel import Estimates
+
+    told = Estimates.from_json(json.dumps(json.loads(out)["estimates"]))
+    world = nation(40, 250, random_state=0)
+    assert told.equals(estimate_subgroups(world, seed=0))
+
+
+def test_the_demo_shows_the_bias_it_warns_of_and_the_bounds_hold():
+    found = estimate_subgroups(nation(60, 200, random_state=1), seed=1)
+    truth = found["truth"]
+    assert (found["lower"] <= truth + 0.02).all()  # the composition is a survey's, so the bounds carry its noise
+    assert (found["upper"] >= truth - 0.02).all()
+    assert found.diagnostics["coverage"] < 0.9
+    assert abs(found["estimate"] - truth).max() > 0.05
+    assert f"{100 * found.diagnostics['coverage']:.0f} % of the 95 % intervals" in found.warnings[0]
+
+
+def test_report_of_saved_estimates(tmp_path, found):
+    save(found, tmp_path / "a.crosslevel")
+    (tmp_path / "a.json").write_text(found.to_json())
+    for name in ("a.crosslevel", "a.json"):
+        told = json.loads(crosslevel("report", name, "--out", f"{name}.html", "--json", cwd=tmp_path).stdout)
+        assert "young" in (tmp_path / told["report"]).read_text()
+
+
+def test_exit_codes_and_messages(tmp_path):
+    assert "does not exist" in crosslevel("report", "nothing.json", cwd=tmp_path, code=2).stderr
+    (tmp_path / "bad.crosslevel").write_bytes(b"not a zip")
+    assert "bad.crosslevel" in crosslevel("report", "bad.crosslevel", cwd=tmp_path, code=2).stderr
+    (tmp_path / "taken").write_text("")
+    message = crosslevel("demo", "--regions", "20", "--people", "10000", "--out", "taken", cwd=tmp_path, code=2).stderr
+    assert "is a file; name a folder" in message
+    assert crosslevel("frobnicate", code=2).stderr
+    assert list(tmp_path.glob("*.html")) == []
+
+
+def test_an_unconverged_fit_leaves_with_1(monkeypatch, capsys):
+    from crosslevel import cli
+    from crosslevel.cli import app as module
+    from crosslevel.errors import ConvergenceError
+
+    def fail():
+        raise ConvergenceError("the fit did not converge")
+
+    monkeypatch.setattr(module, "app", fail)
+    with pytest.raises(SystemExit) as leaving:
+        cli.main()
+    assert leaving.value.code == 1
+    assert "did not converge" in capsys.readouterr().err

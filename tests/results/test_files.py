@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import crosslevel
+from crosslevel.errors import FileError, InputError
+from crosslevel.results import files, load, registry, save
+
+
+class Box:
+    """The smallest thing that can be saved."""
+
+    def __init__(self, meta, arrays):
+        self.meta, self.arrays = meta, arrays
+
+    def to_payload(self):
+        return self.meta, self.arrays
+
+    @classmethod
+    def from_payload(cls, meta, arrays):
+        return cls(meta, arrays)
+
+
+@pytest.fixture
+def box(monkeypatch):
+    monkeypatch.setattr(registry, "_KINDS", {**registry._KINDS, "box": Box})
+    return Box
+
+
+def rewrite(path, change=lambda manifest, parts: None):
+    """Write a saved file again after a change to its manifest and parts."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(parts.pop("manifest.json"))
+    change(manifest, parts)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {"manifest.json": json.dumps(manifest).encode(), **parts}.items():
+            archive.writestr(name, data)
+
+
+def test_round_trip_is_exact(rich, tmp_path):
+    save(rich, tmp_path / "a.crosslevel")
+    back = load(tmp_path / "a.crosslevel")
+    assert back.equals(rich)
+    assert back.draws.flags.writeable
+    assert back.units["ward"].tolist() == [2**53 + 1, -(2**62)]
+    assert back.table.to_pylist() == rich.table.to_pylist()
+
+
+def test_empty_table_round_trip(build, tmp_path):
+    est = build({"place": [], "estimate": [], "word": np.array([], "U1"), "n": np.array([], int)}, units=build())
+    save(est, tmp_path / "a")
+    assert load(tmp_path / "a").equals(est)
+
+
+def test_public_names_and_suffix(build, tmp_path):
+    crosslevel.save(build(), str(tmp_path / "answer.zip"))
+    assert crosslevel.load(str(tmp_path / "answer.zip")).equals(build())
+
+
+def test_bytes_are_the_same_every_time(rich, tmp_path, monkeypatch):
+    save(rich, tmp_path / "a")
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    save(load(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_nothing_in_the_file_is_pickled(rich, tmp_path):
+    save(rich, tmp_path / "a")
+    with zipfile.ZipFile(tmp_path / "a") as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+        for name in archive.namelist()[1:]:
+            with archive.open(name) as part:
+                np.lib.format.read_array(part, allow_pickle=False)
+    assert {k: manifest[k] for k in ("format", "format_version", "kind", "crosslevel")} == {
+        "format": "crosslevel",
+        "format_version": 1,
+        "kind": "estimates",
+        "crosslevel": crosslevel.__version__,
+    }
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(6.0)[::2],
+        np.arange(3, dtype=">i4"),
+        np.array(2.5),
+        np.zeros((0, 4)),
+        np.array([1 + 2j]),
+        np.array([True, False]),
+        np.array([np.nan, np.inf, -0.0]),
+        np.array([1.5], np.float32),
+    ],
+    ids=lambda a: f"{a.dtype}-{a.shape}",
+)
+def test_arrays_of_any_number_round_trip(box, tmp_path, array):
+    save(box({"n": 1}, {"x.y-z_0": array}), tmp_path / "a")
+    back = load(tmp_path / "a").arrays["x.y-z_0"]
+    assert back.dtype == array.dtype.newbyteorder("=")
+    assert back.shape == array.shape
+    np.testing.assert_array_equal(back, array)
+    assert back.tobytes() == np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="))).tobytes()
+
+
+def test_the_byte_order_of_the_machine_does_not_show(box, tmp_path):
+    save(box({}, {"x": np.arange(3, dtype="<i4")}), tmp_path / "a")
+    save(box({}, {"x": np.arange(3, dtype=">i4")}), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_what_cannot_be_saved_is_refused_and_leaves_no_file(box, build, tmp_path):
+    with pytest.raises(
+        InputError, match=r"obj is a dict, which cannot be saved; the kinds that can are 'box', 'estimates'"
+    ):
+        save({"a": 1}, tmp_path / "a")
+    with pytest.raises(InputError, match="'x' is of type object"):
+        save(box({}, {"x": np.array([None])}), tmp_path / "a")
+    with pytest.raises(InputError, match="'../x' cannot be saved under this name"):
+        save(box({}, {"../x": np.ones(1)}), tmp_path / "a")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        save(box({"x": np.nan}, {}), tmp_path / "a")
+    with pytest.raises(FileError, match="does not exist"):
+        save(build(), tmp_path / "none" / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_keeps_the_old_file(box, build, tmp_path, monkeypatch):
+    save(build(), tmp_path / "a")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(FileError, match="cannot be written .No space left on device"):
+        save(build(title="new"), tmp_path / "a")
+    assert load(tmp_path / "a").equals(build())
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_every_damaged_byte_is_noticed(build, tmp_path):
+    """Any one byte changed: the same estimates or a FileError, never other numbers and never another exception."""
+    est = build(units=build({"w": ["é", None], "estimate": [1.5, 2.5]}, keys=["w"]), draws=[[0.5, 0.25]])
+    path = tmp_path / "a"
+    save(est, path)
+    whole = path.read_bytes()
+    refused = 0
+    for position in range(len(whole)):
+        change = (0x01, 0xFF, whole[position] or 0x80)[position % 3]  # a low bit, all bits, or to zero
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ change]) + whole[position + 1 :])
+        try:
+            assert load(path).equals(est)
+        except FileError:
+            refused += 1
+    assert refused > len(whole) / 2
+
+
+def test_every_truncation_is_noticed(build, tmp_path):
+    path = tmp_path / "a"
+    save(build(), path)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 7):
+        path.write_bytes(whole[:size])
+        with pytest.raises(FileError, match="truncated or damaged|is empty|not a crosslevel file"):
+            load(path)
+
+
+def test_random_blocks_of_noise_are_noticed(rich, tmp_path):
+    rng = np.random.default_rng(3)
+    path = tmp_path / "a"
+    save(rich, path)
+    whole = np.frombuffer(path.read_bytes(), np.uint8)
+    refused = 0
+    for _ in range(200):
+        noisy = whole.copy()
+        start, size = int(rng.integers(len(whole))), int(rng.integers(2, 200))
+        noisy[start : start + size] = rng.integers(0, 256, len(noisy[start : start + size]))
+        path.write_bytes(noisy.tobytes())
+        try:
+            assert load(path).equals(rich)
+        except FileError:
+            refused += 1
+    assert refused > 100
+
+
+def _without(name):
+    return lambda manifest, parts: parts.pop(name)
+
+
+def _plus_one(manifest, parts):
+    parts["arrays/c1.values.npy"] = parts["arrays/c1.values.npy"][:-1] + b"\x00"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m, p: m.update(format_version=2, crosslevel="9.1"), r"written by crosslevel 9.1; this is .*: upgrade"),
+        (lambda m, p: m.update(format_version="1"), r"upgrade"),
+        (lambda m, p: m.update(format="zip"), r"was not written by crosslevel"),
+        (lambda m, p: m.update(kind="wormhole"), r"holds a 'wormhole'.*knows only .*'estimates'.*upgrade"),
+        (lambda m, p: m.update(kind=["estimates"]), r"upgrade"),
+        (lambda m, p: m.pop("members"), r"manifest.json is not complete"),
+        (lambda m, p: m.update(meta=3), r"manifest.json is not complete"),
+        (lambda m, p: m["members"].update({"arrays/c0.values.npy": 3}), r"manifest.json is not complete"),
+        (lambda m, p: m["meta"].pop("columns"), r"damaged or not complete|not hold a whole estimates"),
+        (_without("arrays/c0.values.npy"), r"lacks its part 'arrays/c0.values.npy'"),
+        (_plus_one, r"'arrays/c1.values.npy' has changed since it was written \(checksum\)"),
+        (lambda m, p: p.update({"arrays/c1.values.npy": b""}), r"has not the size"),
+        (lambda m, p: p.update({"extra.py": b"import os"}), r"part 'extra.py' that crosslevel did not write"),
+        (lambda m, p: m["members"].update({"../../x.npy": {"bytes": 0, "sha256": ""}}), r"part '../../x.npy'"),
+    ],
+)
+def test_files_that_are_not_ours_get_a_sentence(build, tmp_path, change, message):
+    path = tmp_path / "a.crosslevel"
+    save(build(), path)
+    rewrite(path)
+    assert load(path).equals(build())
+    rewrite(path, change)
+    with pytest.raises(FileError, match=message) as raised:
+        load(path)
+    assert "a.crosslevel" in str(raised.value) or "damaged" in str(raised.value)
+
+
+def _forge(manifest, parts, array):
+    name = "arrays/x.npy"
+    parts[name] = array
+    manifest["members"] = {name: {"bytes": len(array), "sha256": files._digest(array)}}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
+        "__import__('os').system('true')",
+    ],
+)
+def test_forged_arrays_are_refused_before_they_cost_memory(box, tmp_path, header):
+    path = tmp_path / "a"
+    save(box({}, {"x": np.ones(1)}), path)
+    text = header.encode().ljust(117) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\x80\x04N." * 2
+    rewrite(path, lambda m, p: _forge(m, p, array))
+    with pytest.raises(FileError, match="'arrays/x.npy' is not an array crosslevel wrote"):
+        load(path)
+
+
+def test_absurd_sizes_are_refused(build, tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    save(build(), path)
+    monkeypatch.setattr(files, "_EXPANDS_TO", 1000)
+    monkeypatch.setattr(files, "_EXPANDS_BY", 0.1)
+    with pytest.raises(FileError, match=r"claims to unpack to [\d,]+ bytes"):
+        load(path)
+
+
+def test_two_parts_of_one_name_are_refused(build, tmp_path):
+    path = tmp_path / "a"
+    save(build(), path)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("manifest.json", "{}")
+    with pytest.raises(FileError, match="two parts of one name"):
+        load(path)
+
+
+def test_files_that_are_no_zip_get_a_sentence(tmp_path):
+    path = tmp_path / "a.csv"
+    with pytest.raises(FileError, match="a.csv does not exist"):
+        load(path)
+    with pytest.raises(FileError, match="is a folder"):
+        load(tmp_path)
+    path.write_text("place,estimate\n")
+    with pytest.raises(FileError, match=r"not a crosslevel file \(not a zip\)"):
+        load(path)
+    path.write_bytes(b"")
+    with pytest.raises(FileError, match="is empty"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "x")
+    with pytest.raises(FileError, match="a zip without manifest.json"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", "[" * 100_000)
+    with pytest.raises(FileError, match="manifest.json cannot be read"):
+        load(path)

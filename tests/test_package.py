@@ -1,0 +1,97 @@
+"""The promises of the package as a whole."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import crosslevel
+from crosslevel.results import registry
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(code: str) -> str:
+    # coverage's start-up hook would import modules of its own into the child
+    env = {k: v for k, v in os.environ.items() if not k.startswith("COV_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    return done.stdout.strip()
+
+
+def test_import_is_light():
+    heavy = "{'jax','dask','matplotlib','pandas','numba','scipy','sklearn','pyarrow','numpy'}"
+    assert run(f"import crosslevel, sys; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+def test_using_the_way_in_and_out_imports_no_heavy_neighbour():
+    code = (
+        "import crosslevel as cl, sys\n"
+        "cl.Bags([[1.0]], [0, 1]); cl.Estimates; cl.save\n"
+        "print(sorted({'jax','dask','matplotlib','numba'} & set(sys.modules)))"
+    )
+    assert run(code) == "[]"
+
+
+@pytest.mark.parametrize("name", crosslevel.__all__)
+def test_every_public_name_is_there(name):
+    assert hasattr(crosslevel, name)
+    assert name in dir(crosslevel)
+
+
+def test_the_lazy_table_and_the_static_list_agree():
+    assert {*crosslevel._HOME, *crosslevel._ROOMS, "__version__"} == {*crosslevel.__all__}
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(AttributeError, match=r"no attribute 'Bag'\. Did you mean 'Bags'\?"):
+        _ = crosslevel.Bag
+
+
+def test_every_name_in_the_registry_resolves():
+    for name in registry._PLOTS:
+        assert callable(registry.find_plot(name))
+    for name in registry._KINDS:
+        assert isinstance(registry.find_kind(name), type)
+
+
+def test_no_source_file_is_over_500_lines():
+    long = {p.name: n for p in (ROOT / "src").rglob("*.py") if (n := len(p.read_text().splitlines())) > 500}
+    assert long == {}
+
+
+def test_constraints_are_plain_and_cover_what_we_need():
+    lines = [x for x in (ROOT / "constraints.txt").read_text().splitlines() if x and not x.startswith("#")]
+    assert all(x.count("==") == 1 and "/" not in x and "@" not in x for x in lines)
+    pinned = {x.split("==")[0].lower().replace("_", "-") for x in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(d for e, ds in extras.items() if e != "spark" for d in ds)]
+    names = {d.split(">=")[0].split("[")[0].lower() for d in wanted} - {"crosslevel"}
+    assert names <= pinned
+
+
+def test_the_readme_example_runs(tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    assert len(code.strip().splitlines()) <= 24
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), space)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    loaded = crosslevel.load(tmp_path / "found.crosslevel")
+    assert loaded.equals(space["found"])
+    certain, found = space["certain"], space["found"]
+    assert (certain["lower"] <= certain["upper"]).all()
+    assert len(found) == len(certain)
+
+
+def test_every_module_imports():
+    for path in sorted((ROOT / "src" / "crosslevel").rglob("*.py")):
+        parts = path.relative_to(ROOT / "src").with_suffix("").parts
+        importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
