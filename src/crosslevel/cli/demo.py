@@ -72,7 +72,7 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
     )
     score = made.score()
     caution = (
-        f"The truth is known here: {100 * score['coverage']:.0f} % of the 95 % intervals contain it. Regression intervals know of "
+        f"The truth is known here: {100 * (score['coverage'] or 0):.0f} % of the 95 % intervals contain it. Regression intervals know of "
         "noise, not of neighbourhoods that differ. The bounds (lower, upper) assume nothing and carry only the survey's noise."
     )
     return dataclasses.replace(made, diagnostics={**made.diagnostics, **score}, warnings=(caution, *made.warnings))

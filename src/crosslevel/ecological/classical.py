@@ -248,7 +248,7 @@ def _answer(
     )
     total = x.sum(axis=0)
     extra = {name: np.asarray(values).ravel() for name, values in (columns or {}).items()}
-    main = {name: extra.pop(name) for name in ("std_error", "conf_low", "conf_high") if name in extra}
+    main: dict[str, Any] = {name: extra.pop(name) for name in ("std_error", "conf_low", "conf_high") if name in extra}
     return Estimates.build(
         {
             "group": np.repeat(tables.groups, C),

@@ -101,7 +101,7 @@ def _draw(
         drawn.set_clim(*scale)
         ax.add_collection(drawn)
         ax.autoscale_view()
-        latitude = np.concatenate([p.vertices[:, 1] for p in paths]).mean()
+        latitude = np.concatenate([np.asarray(p.vertices)[:, 1] for p in paths]).mean()
         ax.set_aspect(1 / np.cos(np.deg2rad(latitude)))
         ax.set_axis_off()
         ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.7)

@@ -1,0 +1,251 @@
+"""CSV and TSV, plain or gzipped: one piece per file.
+
+The types are inferred on the first block. A column whose whole numbers begin with zeros there (FIPS codes such as
+``01001``) is text, since as a number it would lose them. Blanks and the usual marks for "no value" are null, also in
+text columns.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from crosslevel.data.batches.source import Part, Request, Source, damaged
+from crosslevel.errors import FileError, InputError
+
+__all__ = ["CsvOptions", "DelimitedSource", "column_type", "header", "open_file"]
+
+BLOCK = 1 << 20  # bytes parsed at a time, and the stretch on which types are inferred
+NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
+READ_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, zipfile.BadZipFile, zlib.error)
+LEADING_ZERO = r"^-?0[0-9]"
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How delimited text is read.
+
+    Parameters
+    ----------
+    column_types : mapping of str to pyarrow.DataType
+        Types that are said, not inferred.
+    encoding : str
+        The encoding of the file.
+    delimiter : str
+        What stands between two values.
+    """
+
+    column_types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    encoding: str = "utf-8"
+    delimiter: str = ","
+
+
+def column_type(name: str, kind: object) -> pa.DataType:
+    """Read the type a caller named for a column: a pyarrow type or its name.
+
+    Examples
+    --------
+    >>> column_type("fips", "string")
+    DataType(string)
+    """
+    if isinstance(kind, pa.DataType):
+        return kind
+    try:
+        return {"text": pa.string(), "number": pa.float64()}.get(str(kind)) or pa.type_for_alias(str(kind))
+    except ValueError as error:
+        raise InputError(
+            f"column_types[{name!r}]={kind!r} is not a type; say for example 'string', 'int64', 'float64', 'bool' or 'date32'."
+        ) from error
+
+
+def open_file(path: str) -> Callable[[], Any]:
+    """Give a function that opens a file for reading bytes, unpacking ``.gz``."""
+    return lambda: pa.input_stream(path, compression="gzip" if path.casefold().endswith(".gz") else None)
+
+
+class DelimitedSource(Source):
+    """A delimited text file, or a member of an archive.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    opener : callable
+        Opens it anew for reading bytes.
+    options : CsvOptions
+        How it is read.
+    keep_leading_zeros : bool
+        Whether whole numbers that begin with zeros are text.
+    """
+
+    unit = "file"
+    n_parts = 1
+
+    def __init__(
+        self,
+        name: str,
+        opener: Callable[[], IO[bytes]],
+        options: CsvOptions | None = None,
+        keep_leading_zeros: bool = True,
+    ) -> None:
+        self.name = name
+        self._opener = opener
+        self._options = options or CsvOptions()
+        self._padded: set[str] = set()
+        self.schema = self._inferred()
+        if keep_leading_zeros:
+            self._padded = self._leading_zeros()
+            for column in self._padded:
+                place = self.schema.get_field_index(column)
+                self.schema = self.schema.set(place, pa.field(column, pa.string()))
+
+    def as_text(self, column: str) -> bool:
+        """Tell whether the column is whole numbers, or codes with leading zeros, nobody having said its type."""
+        kind = self.schema.field(column).type
+        return column in self._padded or (pa.types.is_integer(kind) and column not in self._options.column_types)
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the file."""
+        if start == 0:
+            yield Part(0, None, self._read(request))
+
+    def _read(self, request: Request) -> Iterator[pa.RecordBatch]:
+        columns = request.schema.names
+        if not columns:
+            columns = self.schema.names[:1]  # rows are counted by their first column
+        kinds = {f.name: f.type for f in request.schema}
+        with self._explained(), self._reading(columns, kinds) as reader:
+            yield from reader
+
+    @contextmanager
+    def _reading(
+        self, columns: list[str] | None, kinds: Mapping[str, pa.DataType]
+    ) -> Iterator[pacsv.CSVStreamingReader]:
+        with self._opener() as opened:
+            handle = opened
+            if _codec(self._options.encoding) not in ("utf-8", "ascii"):
+                handle = pa.transcoding_input_stream(handle, self._options.encoding, "utf-8")
+            with pacsv.open_csv(
+                handle,
+                # without threads (the streaming reader has none to use anyway) messages tell the row
+                read_options=pacsv.ReadOptions(block_size=BLOCK, use_threads=False),
+                parse_options=pacsv.ParseOptions(delimiter=self._options.delimiter, newlines_in_values=True),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=dict(kinds),
+                    include_columns=columns,
+                    null_values=list(NULLS),
+                    strings_can_be_null=True,
+                ),
+            ) as reader:
+                yield reader
+
+    def _inferred(self) -> pa.Schema:
+        with self._explained(), self._reading(None, self._options.column_types) as reader:
+            schema = reader.schema
+        names = schema.names
+        repeated = next((n for n in names if names.count(n) > 1), None)
+        if repeated is not None:
+            raise FileError(f"{self.name} has more than one column named {repeated!r}; give each a name of its own.")
+        unreadable = next((f.name for f in schema if pa.types.is_binary(f.type)), None)
+        if unreadable is not None:
+            raise self._not_text(f"column {unreadable!r}")
+        return schema
+
+    def _leading_zeros(self) -> set[str]:
+        whole = [
+            f.name for f in self.schema if pa.types.is_integer(f.type) and f.name not in self._options.column_types
+        ]
+        if not whole:
+            return set()
+        with self._explained(), self._reading(whole, dict.fromkeys(whole, pa.string())) as reader:
+            first = next(iter(reader), None)
+        if first is None:
+            return set()
+        return {n for n in whole if pc.any(pc.match_substring_regex(first.column(n), LEADING_ZERO)).as_py()}
+
+    def _explained(self) -> _Explained:
+        return _Explained(self)
+
+    def _not_text(self, where: str) -> FileError:
+        return FileError(
+            f"{self.name} is not {self._options.encoding} text ({where}); say its encoding, for example encoding='latin-1'."
+        )
+
+    def explain(self, error: Exception) -> Exception:
+        """Turn an error of the CSV reader into a sentence with file, row, column and repair."""
+        text = str(error)
+        row = re.search(r"Row #(\d+)", text)
+        place = f"row {int(row[1]):,}" if row else "a row"
+        if "Empty CSV file" in text:
+            return FileError(f"{self.name} is empty; a header line with the column names is needed.")
+        if ragged := re.search(r"Expected (\d+) columns, got (\d+)", text):
+            return FileError(
+                f"{self.name} has {ragged[2]} values in {place} and {ragged[1]} column names; each row needs as many "
+                "values as the header. Look for unquoted delimiters, or pass the right delimiter."
+            )
+        if "invalid UTF8" in text:
+            return self._not_text(place)
+        if "straddling" in text:
+            return FileError(
+                f"{self.name} has a row of more than {BLOCK:,} bytes, probably a quote that is never closed; correct the file."
+            )
+        wrong = re.search(r"In CSV column #(\d+): .*?conversion error to (\S+): invalid value '(.*)'", text, re.DOTALL)
+        if wrong:
+            return self._wrong_value(header(self._opener, self._options)[int(wrong[1])], wrong[2], wrong[3], place)
+        return damaged(self.name, "delimited text", error)
+
+    def _wrong_value(self, column: str, kind: str, value: str, place: str) -> FileError:
+        if column in self._options.column_types:
+            return FileError(
+                f"{self.name} has {value!r} in column {column!r}, {place}, which column_types says is {kind}; correct the "
+                "value or say another type."
+            )
+        found = "blank" if kind == "null" else kind
+        number = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value.strip())
+        better = "float64" if number else "string"
+        return FileError(
+            f"{self.name} has {value!r} in column {column!r}, {place}, but the column was {found} in the first block, "
+            f"where types are inferred; pass column_types={{{column!r}: {better!r}}}."
+        )
+
+
+def header(opener: Callable[[], IO[bytes]], options: CsvOptions) -> list[str]:
+    """Read the column names of a delimited text."""
+    with opener() as opened, io.TextIOWrapper(opened, options.encoding, newline="") as text:
+        names = next(csv.reader(text, delimiter=options.delimiter), [])
+    return [name.removeprefix("\ufeff") for name in names]
+
+
+def _codec(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError as error:
+        raise InputError(
+            f"encoding={encoding!r} is not known; say for example 'utf-8', 'latin-1' or 'cp1252'."
+        ) from error
+
+
+class _Explained:
+    """Context in which the errors of the CSV reader become sentences."""
+
+    def __init__(self, source: DelimitedSource) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, READ_ERRORS):
+            raise self._source.explain(cast("Exception", error)) from error

@@ -1,0 +1,142 @@
+"""From what the caller named to the sources it stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from crosslevel.data.batches.arrow_files import ArrowFileSource
+from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, open_file
+from crosslevel.data.batches.memory import FactorySource, FrameSource, ReaderSource
+from crosslevel.data.batches.parquet import ParquetSource
+from crosslevel.data.batches.source import Source
+from crosslevel.data.frames import is_frame
+from crosslevel.errors import FileError, InputError, listed, nearest
+
+__all__ = ["find_files", "locate"]
+
+Reader: TypeAlias = Callable[[str, CsvOptions, str | None], Source]
+
+WILDCARDS = "*?["
+DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+
+
+def _delimited(path: str, options: CsvOptions, delimiter: str | None) -> Source:
+    separator = delimiter or DELIMITERS[_extension(Path(path), DELIMITERS) or ".csv"]
+    return DelimitedSource(path, open_file(path), CsvOptions(options.column_types, options.encoding, separator))
+
+
+FORMATS: dict[str, tuple[str, Reader]] = {
+    ".parquet": ("parquet", lambda path, *_: ParquetSource(path)),
+    ".pq": ("parquet", lambda path, *_: ParquetSource(path)),
+    ".arrow": ("arrow", lambda path, *_: ArrowFileSource(path)),
+    ".feather": ("arrow", lambda path, *_: ArrowFileSource(path)),
+    ".ipc": ("arrow", lambda path, *_: ArrowFileSource(path)),
+    **dict.fromkeys(DELIMITERS, ("delimited text", _delimited)),
+}
+
+
+def locate(source: object, options: CsvOptions, delimiter: str | None = None) -> list[Source]:
+    """Find the sources behind a path, folder, glob, list, frame, reader or factory, in a fixed order."""
+    if isinstance(source, str | os.PathLike):
+        return _open_files(find_files(source, FORMATS), options, delimiter)
+    if isinstance(source, Source):
+        return [source]
+    if isinstance(source, list | tuple):
+        if not source:
+            raise InputError("source is an empty list; name at least one file or frame.")
+        return [one for item in source for one in locate(item, options, delimiter)]
+    if isinstance(source, pa.RecordBatchReader):
+        return [ReaderSource(source)]
+    if is_frame(source):
+        return [FrameSource(source)]
+    if callable(source):
+        return [FactorySource(source, getattr(source, "__name__", "factory"))]
+    if isinstance(source, Iterator):
+        raise InputError(
+            f"source is a {type(source).__name__}, which can be read only once; pass the function that makes it instead, "
+            "so that the data can be gone over again."
+        )
+    raise InputError(
+        f"source is a {type(source).__name__}; pass a file, a folder, a glob, a list of these, a frame, a "
+        "pyarrow.RecordBatchReader, or a function that returns an iterable of record batches."
+    )
+
+
+def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) -> list[Path]:
+    """Find the files a path, folder or glob stands for, in the order of their path parts (so ``p_10`` before ``p_2``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b.csv", "a.csv", "notes.md"):
+    ...         _ = (Path(folder) / name).write_text("x")
+    ...     [path.name for path in find_files(folder, [".csv"])]
+    ['a.csv', 'b.csv']
+    """
+    path = Path(source)
+    if path.is_dir():
+        found = _ordered(p for p in path.iterdir() if p.is_file() and _visible(p) and _extension(p, formats))
+        if not found:
+            inner = next((p for p in sorted(path.iterdir()) if p.is_dir()), None)
+            hint = f" Its files may lie deeper: try the glob '{path}/**/*.parquet'." if inner else ""
+            raise FileError(f"the folder {path} holds no files that are read here ({_endings(formats)}).{hint}")
+        return found
+    if path.is_file():
+        if not _extension(path, formats):
+            raise FileError(f"{path} has an extension that is not read here; what is read: {_endings(formats)}.")
+        return [path]
+    if any(mark in str(source) for mark in WILDCARDS):
+        found = _ordered(p for p in _matches(path) if p.is_file() and _visible(p))
+        unread = next((p for p in found if not _extension(p, formats)), None)
+        if unread is not None:
+            raise FileError(f"{source} also finds {unread}, which is not read here; what is read: {_endings(formats)}.")
+        if not found:
+            raise FileError(f"{source} finds no files; check the folder and the pattern.")
+        return found
+    raise FileError(f"{path} does not exist.{_neighbour(path)}")
+
+
+def _open_files(paths: list[Path], options: CsvOptions, delimiter: str | None) -> list[Source]:
+    opened = [(path, *FORMATS[str(_extension(path, FORMATS))]) for path in paths]
+    kinds = {kind: path for path, kind, _ in reversed(opened)}
+    if len(kinds) > 1:
+        raise InputError(
+            f"these files are of different formats ({', '.join(f'{p.name} is {k}' for k, p in kinds.items())}); name the "
+            "files of one format, for example with a glob."
+        )
+    return [read(str(path), options, delimiter) for path, _, read in opened]
+
+
+def _matches(pattern: Path) -> Iterator[Path]:
+    fixed = next(i for i, part in enumerate(pattern.parts) if any(mark in part for mark in WILDCARDS))
+    return Path(*pattern.parts[:fixed]).glob(str(Path(*pattern.parts[fixed:])))
+
+
+def _ordered(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda p: p.parts)
+
+
+def _visible(path: Path) -> bool:
+    return not path.name.startswith((".", "_"))  # _SUCCESS, _metadata and editors' leftovers are not data
+
+
+def _extension(path: Path, formats: Iterable[str]) -> str | None:
+    name = path.name.casefold()
+    return max((e for e in formats if name.endswith(e)), key=len, default=None)
+
+
+def _endings(formats: Iterable[str]) -> str:
+    return ", ".join(formats)
+
+
+def _neighbour(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" Nor does its folder {path.parent}."
+    names = sorted(p.name for p in path.parent.iterdir())
+    return nearest(path.name, names) or (f" In its folder are {listed(names)}." if names else " Its folder is empty.")

@@ -1,0 +1,7 @@
+"""Merge two overlapping geographies into regions, and sum votes and people onto them."""
+
+from crosslevel.data.regions.merge import merge_regions
+from crosslevel.data.regions.report import MergeReport
+from crosslevel.data.regions.sums import Regions
+
+__all__ = ["MergeReport", "Regions", "merge_regions"]

@@ -1,0 +1,323 @@
+"""A nation with known truth: people, places, votes, and the true rate of every subgroup in every region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crosslevel.data.simulate.cells import Cells, check_by, composition_table, rates, truth_table
+from crosslevel.data.simulate.geometry import feature_collection
+from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
+from crosslevel.data.simulate.places import Plan, Settings, plan_nation
+from crosslevel.errors import InputError, unknown_name
+
+__all__ = ["PEOPLE_SCHEMA", "Nation", "check_settings", "draw_people", "nation", "people_table", "places_table"]
+
+PEOPLE_SCHEMA = pa.schema(
+    {
+        "region": pa.dictionary(pa.int32(), pa.string()),
+        "weight": pa.float64(),
+        "sex": pa.int8(),
+        "age": pa.int16(),
+        "age_group": pa.dictionary(pa.int8(), pa.string(), ordered=True),
+        "race": pa.dictionary(pa.int8(), pa.string()),
+        "education": pa.dictionary(pa.int8(), pa.string(), ordered=True),
+        "income": pa.float64(),
+        "urban": pa.dictionary(pa.int8(), pa.string()),
+        "hours": pa.int16(),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Nation:
+    """A simulated nation; made by :func:`nation`, which documents how it works.
+
+    Attributes
+    ----------
+    people : pyarrow.Table
+        The sampled people, region by region: ``region, weight, sex`` (1 man, 2 woman), ``age`` (years), ``age_group,
+        race, education`` (ordered), ``income`` (null where not told), ``urban, hours`` (worked a week).
+    places : pyarrow.Table
+        The regions: ``region, state, lon, lat, dem`` (successes), ``votes`` (trials), ``population``.
+    truth : pyarrow.Table
+        For sex, age_group, race, education and sex x age_group in every region: ``region, variable, level, rate,
+        count`` (votes), ``dem, population``.
+    polygons : dict
+        GeoJSON FeatureCollection whose features tile the country, with properties ``region`` and ``state``.
+    cells : Cells
+        The whole population counted by region, sex, race, education, urban and age group.
+
+    Examples
+    --------
+    >>> world = nation(20, 50)
+    >>> world.truth.column_names
+    ['region', 'variable', 'level', 'rate', 'count', 'dem', 'population']
+    """
+
+    people: pa.Table
+    places: pa.Table
+    truth: pa.Table
+    polygons: dict[str, Any] = field(repr=False)
+    cells: Cells = field(repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Nation: {self.people.num_rows:,} people sampled in {self.places.num_rows:,} regions; "
+            "see .people, .places, .truth and .true_rates(by=...)>"
+        )
+
+    @cached_property
+    def composition(self) -> pa.Table:
+        """How many people of each subgroup live in each region: ``region, variable, level, population``."""
+        return composition_table(self.truth)
+
+    def true_rates(self, by: str | Sequence[str] | None = None, rollup: str | None = None) -> pa.Table:
+        """What share of each subgroup truly voted dem?
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Any of sex, race, education, urban, age_group, or several for their combinations.
+        rollup : {"state", "all"}, optional
+            Answer by state or for the nation; by default for every region.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``region`` or ``state`` (nothing for "all"), the by columns, ``rate, count`` (votes), ``dem, population``.
+
+        Examples
+        --------
+        >>> world = nation(20, 50)
+        >>> world.true_rates(by="sex", rollup="all").column_names
+        ['sex', 'rate', 'count', 'dem', 'population']
+        """
+        names = check_by(by)
+        if rollup is None:
+            return rates(self.cells.over(names), self.places["region"].to_pylist(), "region", names)
+        if rollup == "all":
+            owner = np.zeros(self.places.num_rows, np.int64)
+            return rates(self.cells.over(names, owner, 1), None, "all", names)
+        if rollup == "state":
+            states, owner = np.unique(self.places["state"].to_numpy(), return_inverse=True)
+            return rates(self.cells.over(names, owner, len(states)), states, "state", names)
+        raise unknown_name("rollup", rollup, ["state", "all"], "choice")
+
+
+def nation(
+    n_regions: int = 300,
+    people_per_region: int = 1000,
+    *,
+    n_states: int = 12,
+    sampling_rate: float = 0.1,
+    turnout: float | None = None,
+    contextual: float = 1.0,
+    spatial: float = 0.35,
+    place_sd: float = 0.15,
+    random_state: int | np.random.Generator | None = 0,
+) -> Nation:
+    """Simulate a nation in which Goodman's regression is wrong and the truth is known.
+
+    Parameters
+    ----------
+    n_regions : int
+        Regions with published votes.
+    people_per_region : int
+        Sampled people in an average region; the population is ``1 / sampling_rate`` times as large.
+    n_states : int
+        States, each a block of neighbouring regions; one per region where there are fewer regions.
+    sampling_rate : float
+        Share of the population in the survey, in (0, 1].
+    turnout : float, optional
+        Share of the population that votes, in (0, 1]; by default everybody.
+    contextual : float
+        Multiplies the effect of a region's composition on everybody in it; 0 switches it off.
+    spatial : float
+        Standard deviation of the smooth place effect, in log odds.
+    place_sd : float
+        Standard deviation of the place effect that neighbours do not share.
+    random_state : int, Generator or None
+        Seed. Each region has a stream of its own, so the answer does not depend on how the work is cut.
+
+    Returns
+    -------
+    Nation
+
+    See Also
+    --------
+    crosslevel.data.simulate.write_nation : The same straight to files, for millions of people.
+
+    Notes
+    -----
+    *Places.* Let g be a fresh smooth random field over the map (mean 0, standard deviation 1 over the regions, length
+    scale about a sixth of the country) and e fresh standard normal noise, in each place where they occur. Region i has
+
+    - an urban share u_i from 0.12 to 0.92, high in and around n_regions / 20 cities of falling size;
+    - race shares q_i, the softmax of (0, -1.9, -1.7, -2.6) + u_i (0, 0.6, 0.5, 0.9) + g (0, 1.25, 1.1, 0.4) and, but for the
+      first, + 0.25 e; its minority share m_i is one minus the first;
+    - education s_i = 0.35 g + 0.9 (u_i - mean) + 0.2 e, wealth w_i = 0.12 g + 0.2 s_i, youth y_i = 0.08 g + 0.25 (u_i - mean);
+    - a population proportional to exp(0.4 e).
+
+    *People.* With U uniform on (0, 1), c = (age - 18) / 72, and effects listed in the order of the races,
+
+    - sex is 2 (woman) with probability 0.515, and race is drawn from q_i;
+    - age = 18 + floor(72 U^t) with t = 1.25 + y_i + (0, 0.1, 0.2, 0.1);
+    - education is an ordered logit with mean s_i + (0, -0.5, -0.6, 0.4) - 0.9 (c - 0.4) and cuts -1.9, -0.4, 0.6, 1.8;
+    - urban has log odds logit(u_i) + (0, 0.8, 0.6, 0.8);
+    - log income is normal with standard deviation 0.65 around 10.1 + w_i + 0.22 (education - 2) - 0.25 [woman]
+      + 0.15 [urban] + 1.8 c (1 - c), education counted from 0.
+
+    *Votes.* Everybody votes dem with probability sigmoid(f(x) + a_i + contextual * b_i), where, with z the log income
+    in units of 0.8 around 10.5, clipped to 2.5 either way,
+
+    - f = race (-0.95, 1.2, 0.2, 0) + education (-0.5, -0.35, -0.05, 0.4, 0.8 for the first race; 0.15, 0.1, 0, -0.1,
+      -0.15 for others)
+      + urban (0.4 first race, 0.15 others) + 0.7 cos(2.5 pi c) + [woman] (0.2 + 0.5 (1 - c)) + z (0.25 z - 0.1) - 0.25;
+    - a_i = spatial * (0.9 smooth field - 0.5 standardised m_i) + place_sd * noise;
+    - b_i = -1.2 (m_i - 0.35) for the first race and -0.5 (m_i - 0.35) for others, + 0.5 s_i.
+
+    So age and income act non-monotonely, race and education interact, and where minorities are many everybody votes
+    less for dem: the regression of votes on composition reads that as the minorities' vote. With ``turnout``, people vote
+    with a probability that grows with age and education and has mean ``turnout`` in every region.
+
+    *Survey.* A person is sampled with probability proportional, nearly, to 1 + 0.35 [45 and over] - 0.2 [not of the
+    first race] + 0.15 [bachelor or more], with mean ``sampling_rate`` in every region, systematically, so that sample
+    sizes are fixed up to rounding; weight is one over that probability. Between 3 and 9 % do not tell their income.
+
+    The truth is what the whole population did, not the probabilities.
+
+    Examples
+    --------
+    >>> world = nation(30, 100, n_states=4)
+    >>> world
+    <Nation: 3,001 people sampled in 30 regions; see .people, .places, .truth and .true_rates(by=...)>
+    >>> world.places.column_names
+    ['region', 'state', 'lon', 'lat', 'dem', 'votes', 'population']
+    """
+    settings = check_settings(
+        n_regions, people_per_region, n_states, sampling_rate, turnout, contextual, spatial, place_sd, random_state
+    )
+    plan = plan_nation(settings)
+    cells = Cells.empty(settings.n_regions)
+    draws = list(draw_people(plan, cells, range(settings.n_regions)))
+    return Nation(
+        people=people_table(plan, range(settings.n_regions), draws),
+        places=places_table(plan, cells),
+        truth=truth_table(cells, plan.regions),
+        polygons=feature_collection(plan.country, plan.regions, plan.states),
+        cells=cells,
+    )
+
+
+def check_settings(
+    n_regions: int,
+    people_per_region: int,
+    n_states: int,
+    sampling_rate: float,
+    turnout: float | None,
+    contextual: float,
+    spatial: float,
+    place_sd: float,
+    random_state: int | np.random.Generator | None,
+) -> Settings:
+    """Refuse arguments that define no nation, each with a sentence."""
+    for name, value in (("n_regions", n_regions), ("people_per_region", people_per_region), ("n_states", n_states)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{name}={value!r} is not a whole number of at least 1.")
+    for name, share in (("sampling_rate", sampling_rate), ("turnout", turnout)):
+        if share is None and name == "turnout":
+            continue
+        if not isinstance(share, Real) or not 0.0 < share <= 1.0:
+            hint = f" Did you mean {share / 100:g}?" if isinstance(share, Real) and 1 < share <= 100 else ""
+            raise InputError(f"{name}={share!r} is not a share above 0 and up to 1.{hint}")
+    for name, size in (("contextual", contextual), ("spatial", spatial), ("place_sd", place_sd)):
+        if not isinstance(size, Real) or not np.isfinite(size):
+            raise InputError(f"{name}={size!r} is not a finite number; pass 0 to switch the effect off.")
+        if size < 0 and name != "contextual":
+            raise InputError(f"{name}={size!r} is negative; it is a standard deviation, so pass 0 or more.")
+    return Settings(
+        n_regions=int(n_regions),
+        people_per_region=int(people_per_region),
+        n_states=min(int(n_states), int(n_regions)),
+        sampling_rate=float(sampling_rate),
+        turnout=None if turnout is None else float(turnout),
+        contextual=float(contextual),
+        spatial=float(spatial),
+        place_sd=float(place_sd),
+        entropy=_entropy(random_state),
+    )
+
+
+def _entropy(random_state: int | np.random.Generator | None) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise InputError(
+        f"random_state={random_state!r} is not a seed; pass a whole number >= 0, a numpy Generator or None."
+    )
+
+
+def draw_people(plan: Plan, cells: Cells, regions: Sequence[int]) -> Iterator[RegionDraw]:
+    """Simulate regions one after the other, counting everybody into ``cells``."""
+    for i in regions:
+        draw = draw_region(plan, i)
+        cells.put(i, draw)
+        yield draw
+
+
+def people_table(plan: Plan, regions: Sequence[int], draws: Sequence[RegionDraw]) -> pa.Table:
+    """Lay the sampled people of some regions out as a table."""
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(draw, name) for draw in draws])
+
+    age, income = joined("age"), joined("income")
+    owner = np.repeat(np.asarray(regions, np.int32), [len(draw.age) for draw in draws])
+    columns = [
+        (owner, plan.regions),
+        joined("weight"),
+        joined("sex"),
+        age,
+        (GROUP_OF_AGE[age - 18].astype(np.int8), AGE_GROUPS),
+        (joined("race"), RACES),
+        (joined("education"), EDUCATION),
+        pa.array(income, mask=np.isnan(income)),
+        (joined("urban"), URBAN),
+        joined("hours"),
+    ]
+    arrays = [_column(values, kind) for values, kind in zip(columns, PEOPLE_SCHEMA.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=PEOPLE_SCHEMA)
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    """Make a column out of numbers, or out of a pair of codes and levels."""
+    if isinstance(values, tuple):
+        codes, levels = values
+        return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(levels), ordered=kind.ordered)
+    return pa.array(values)
+
+
+def places_table(plan: Plan, cells: Cells) -> pa.Table:
+    """Lay the regions out as a table, with their votes."""
+    population, votes, dem = cells.over(())
+    return pa.table(
+        {
+            "region": pa.array(plan.regions),
+            "state": pa.array(plan.states),
+            "lon": pa.array(plan.country.lon),
+            "lat": pa.array(plan.country.lat),
+            "dem": pa.array(dem),
+            "votes": pa.array(votes),
+            "population": pa.array(population),
+        }
+    )

@@ -1,0 +1,165 @@
+"""merge_regions: connected components by brute force, names, collapses, joins, and the sentences for bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslevel.data.regions import merge_regions
+from crosslevel.errors import InputError
+
+SMALL = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4]}
+
+edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=25)
+groups = st.sets(st.integers(0, 12), max_size=4)
+
+
+def union_find(n: int, pairs: list[tuple[int, int]]) -> list[int]:
+    parent = list(range(n))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            i = parent[i]
+        return i
+
+    for a, b in pairs:
+        parent[root(a)] = root(b)
+    return [root(i) for i in range(n)]
+
+
+def partition(keys: list[object], labels: list[object]) -> set[frozenset[object]]:
+    blocks: dict[object, set[object]] = {}
+    for key, label in zip(keys, labels, strict=True):
+        blocks.setdefault(label, set()).add(key)
+    return {frozenset(block) for block in blocks.values()}
+
+
+@given(edges, groups, st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=3))
+def test_regions_are_the_components_a_union_find_gives(pairs, together, joins):
+    lefts = sorted({a for a, _ in pairs})
+    together = sorted(together & set(lefts))
+    joins = [(a, b) for a, b in joins if a in lefts and b in lefts]
+    regions = merge_regions(
+        {"l": [a for a, _ in pairs], "r": [b for _, b in pairs]},
+        "l",
+        "r",
+        collapse={"together": together} if together else None,
+        join=joins,
+    )
+    links = [(a, 13 + b) for a, b in pairs] + joins + [(together[0], t) for t in together]
+    root = union_find(26, links)
+    assert partition(regions.left["l"].to_pylist(), regions.left["region"].to_pylist()) == partition(
+        lefts, [root[a] for a in lefts]
+    )
+    rights = regions.right["r"].to_pylist()
+    labels_of_root = dict(zip([root[a] for a in lefts], regions.region_of_left(lefts), strict=True))
+    assert regions.right["region"].to_pylist() == [labels_of_root[root[13 + b]] for b in rights]
+    assert regions.n_regions == len(set(labels_of_root.values())) == len(set(regions.labels))
+
+
+@given(edges, st.randoms())
+def test_neither_the_order_nor_the_repetition_of_rows_matters(pairs, random):
+    once = merge_regions({"l": [a for a, _ in pairs], "r": [b for _, b in pairs]}, "l", "r")
+    shuffled = pairs + pairs[:3]
+    random.shuffle(shuffled)
+    again = merge_regions({"l": [a for a, _ in shuffled], "r": [b for _, b in shuffled]}, "l", "r")
+    assert (once.labels, once.members) == (again.labels, again.members)
+    assert once.left.equals(again.left)
+    assert once.right.equals(again.right)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_kind_of_frame_does_not_matter(make):
+    assert merge_regions(make(SMALL)).labels == ("a+1", "c", "d")
+
+
+def test_names_and_order_follow_the_smallest_left_key():
+    regions = merge_regions({"county": ["z", "b", "m", "c"], "puma": [1, 1, 2, 3]})
+    assert regions.labels == ("b+1", "c", "m")
+    assert regions.members == ((("b",), ("z",)), (("c",),), (("m",),))
+
+
+def test_a_new_region_does_not_rename_the_others():
+    before = merge_regions(SMALL).labels
+    after = merge_regions({"county": [*SMALL["county"], "aa"], "puma": [*SMALL["puma"], 9]}).labels
+    assert set(before) < set(after)
+
+
+def test_codes_are_unique_only_within_their_state():
+    crosswalk = {"county": ["01001", "02001"], "state": ["01", "02"], "puma": ["100", "100"]}
+    assert merge_regions(crosswalk).n_regions == 1
+    assert merge_regions(crosswalk, right=["state", "puma"]).n_regions == 2
+
+
+def test_a_collapse_counts_as_one_place_and_gives_its_name():
+    crosswalk = {"county": ["01001", "02001", "02003", "03001"], "puma": [1, 2, 3, 4]}
+    assert merge_regions(crosswalk, collapse={"AK": "02*"}).labels == ("01001", "AK", "03001")
+    assert merge_regions(crosswalk, collapse={"AK": "02*"}, join=[("AK", "01001")]).labels == ("AK+1", "03001")
+    assert merge_regions(crosswalk, collapse={"AK": "02*"}, join=[("02003", "01001")]).labels == ("AK+1", "03001")
+
+
+@pytest.mark.parametrize(
+    "rule", ["02*", ["02001", "02003"], ["*2001", "02003"], lambda fips: fips.startswith("02")], ids=str
+)
+def test_every_way_to_write_a_rule(rule):
+    crosswalk = {"county": ["01001", "02001", "02003"], "puma": [1, 2, 3]}
+    assert merge_regions(crosswalk, collapse={"AK": rule}).labels == ("01001", "AK")
+
+
+def test_a_pattern_is_not_a_regular_expression():
+    assert merge_regions({"county": ["a.c", "abc"], "puma": [1, 2]}, collapse={"X": "a.*"}).labels == ("X", "abc")
+
+
+def test_rules_on_several_columns_and_on_integers():
+    crosswalk = {"state": [1, 2, 2], "county": ["001", "001", "003"], "puma": [1, 2, 3]}
+    regions = merge_regions(crosswalk, ["state", "county"], collapse={"two": (2, "*")})
+    assert regions.labels == ("1-001", "two")
+    assert regions.region_of_left([(2, "999"), (1, "001")]) == ["two", "1-001"]
+    regions = merge_regions(
+        {"county": [1001, 2001, 2003], "puma": [1, 2, 3]}, collapse={"AK": lambda county: county // 1000 == 2}
+    )
+    assert regions.region_of_left([np.int64(2999)]) == ["AK"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"left": "conty"}, r"left='conty' is not a column.*Did you mean 'county'"),
+        ({"collapse": {"X": "zz*"}}, r"collapse\['X'\] matches no left key of the crosswalk; its keys are 'a', 'b'"),
+        ({"collapse": {"X": []}}, r"collapse\['X'\] is empty"),
+        ({"collapse": {"X": "a*", "Y": ["a"]}}, r"key 'a' in 2 nodes \('X', 'Y'\)"),
+        ({"collapse": {"X": 7}}, r"collapse\['X'\] has the key 7, but 'county' holds text; write it as text"),
+        ({"collapse": {"X": [("a", "b")]}}, r"collapse\['X'\] has a key of 2 value\(s\).*the crosswalk's keys have 1"),
+        ({"collapse": {"c": ["a", "b"]}}, r"both be named 'c'; choose collapse labels that are not left keys"),
+        ({"join": [("a", "q")]}, r"join names 'q', which is neither a left key"),
+        ({"join": ["ab", "a"]}, r"join has the entry 'ab'; each entry is a pair"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(arguments, message):
+    with pytest.raises(InputError, match=message):
+        merge_regions(SMALL, **arguments)
+
+
+def test_bad_crosswalks_get_a_sentence():
+    with pytest.raises(InputError, match=r"left: the key column 'county' is null in 1 row\(s\), first in row 1;"):
+        merge_regions({"county": ["a", None], "puma": [1, 2]})
+    with pytest.raises(
+        InputError, match=r"right: the key column 'puma' holds double values; keys are text or integers"
+    ):
+        merge_regions({"county": ["a"], "puma": [1.5]})
+    with pytest.raises(InputError, match="crosswalk has no rows"):
+        merge_regions({"county": [], "puma": []})
+    with pytest.raises(InputError, match=r"collapse\['AK'\] has the key '02\*', but 'county' holds integers; .*lambda"):
+        merge_regions({"county": [2001], "puma": [1]}, collapse={"AK": "02*"})
+    with pytest.raises(InputError, match=r"join names 15005.*15005 would be '015005' in the crosswalk"):
+        merge_regions({"county": ["015005", "b"], "puma": [1, 2]}, join=[(15005, "b")])
+
+
+def test_a_key_column_may_itself_be_called_region():
+    regions = merge_regions({"region": ["n", "s"], "puma": [1, 1]}, left="region")
+    assert regions.left.to_pydict() == {"region": ["n", "s"], "merged_region": ["n+1", "n+1"]}

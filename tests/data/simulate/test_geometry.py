@@ -1,0 +1,102 @@
+"""The invented country is a map: polygons share borders to the bit, leave no gap and do not overlap."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from matplotlib.path import Path as Outline
+
+from crosslevel.data.simulate.geometry import Country, feature_collection, invent_country, smooth_field
+
+
+def directed_edges(country: Country) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:
+    return Counter(
+        (tuple(a), tuple(b))
+        for ring in country.rings
+        for a, b in zip(ring[:-1].tolist(), ring[1:].tolist(), strict=True)
+    )
+
+
+def area(ring: np.ndarray) -> float:
+    x, y = ring.T
+    return float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2)
+
+
+def coasts(country: Country) -> list[np.ndarray]:
+    """Chain the edges that no neighbour walks the other way."""
+    edges = directed_edges(country)
+    onward: dict[tuple[float, ...], list[tuple[float, ...]]] = {}
+    for a, b in edges:
+        if (b, a) not in edges:
+            onward.setdefault(a, []).append(b)
+    rings = []
+    while onward:
+        start = next(iter(onward))
+        ring = [start]
+        while True:
+            nexts = onward[ring[-1]]
+            ring.append(nexts.pop())
+            if not nexts:
+                del onward[ring[-2]]
+            if ring[-1] == start:
+                break
+        rings.append(np.array(ring))
+    return rings
+
+
+@pytest.mark.parametrize(("n", "seed"), [(1, 0), (2, 0), (7, 3), (60, 1), (300, 0), (1200, 2)])
+def test_polygons_tile_the_land(n, seed):
+    country = invent_country(n, min(n, 5), np.random.default_rng(seed))
+    assert len(country.rings) == n
+    assert all(area(ring) > 0 for ring in country.rings)  # counterclockwise
+    assert all((ring[0] == ring[-1]).all() for ring in country.rings)
+    assert max(directed_edges(country).values()) == 1  # an edge walked twice the same way would be an overlap
+    outer = coasts(country)
+    assert all(area(ring) > 0 for ring in outer)  # a clockwise coast would be a hole
+    assert len(outer) <= 2  # the mainland and the island
+    assert sum(map(area, country.rings)) == pytest.approx(sum(map(area, outer)), rel=1e-12)
+
+
+def test_no_point_is_in_two_polygons_and_every_seed_is_in_its_own():
+    country = invent_country(120, 6, np.random.default_rng(4))
+    rng = np.random.default_rng(0)
+    points = rng.uniform((-5, 45), (13, 57), (20_000, 2))
+    inside = np.stack([Outline(ring).contains_points(points) for ring in country.rings])
+    on_land = np.stack([Outline(ring).contains_points(points) for ring in coasts(country)]).any(axis=0)
+    assert inside.sum(axis=0).max() == 1
+    assert (inside.any(axis=0) == on_land).all()
+    for lon, lat, ring in zip(country.lon, country.lat, country.rings, strict=True):
+        assert Outline(ring).contains_point((lon, lat))
+
+
+def test_states_are_compact_blocks_that_use_every_number():
+    country = invent_country(200, 8, np.random.default_rng(0))
+    assert sorted(set(country.state.tolist())) == list(range(8))
+    centres = np.stack([country.xy[country.state == s].mean(axis=0) for s in range(8)])
+    own = np.linalg.norm(country.xy - centres[country.state], axis=1)
+    any_state = np.linalg.norm(country.xy[:, None] - centres, axis=2).min(axis=1)
+    assert (own < any_state + 0.15).all()
+
+
+def test_smooth_fields_are_standardised_and_smooth():
+    rng = np.random.default_rng(0)
+    xy = rng.uniform(-1, 1, (400, 2))
+    field = smooth_field(xy, 0.4, rng)
+    assert field.mean() == pytest.approx(0, abs=1e-12)
+    assert field.std() == pytest.approx(1)
+    gaps = np.linalg.norm(xy[:, None] - xy, axis=2)
+    squares = (field[:, None] - field) ** 2
+    near, far = squares[(gaps > 0) & (gaps < 0.08)].mean(), squares[gaps > 1].mean()
+    assert near < 0.1 * far
+
+
+def test_geojson_follows_the_standard():
+    country = invent_country(3, 1, np.random.default_rng(0))
+    collection = feature_collection(country, ["a", "b", "c"], ["S", "S", "S"])
+    assert collection["type"] == "FeatureCollection"
+    assert [f["properties"] for f in collection["features"]] == [{"region": r, "state": "S"} for r in "abc"]
+    ring = collection["features"][0]["geometry"]["coordinates"][0]
+    assert ring[0] == ring[-1]
+    assert all(isinstance(value, float) for point in ring for value in point)
