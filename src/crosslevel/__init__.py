@@ -13,23 +13,28 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Bags": "crosslevel.data.bags",
+    "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
+    "MeanEmbedding": "crosslevel.embedding.embedder",
     "load": "crosslevel.results.files",
     "report": "crosslevel.explorer.report",
     "save": "crosslevel.results.files",
 }
 """Public name -> the module that defines it."""
 
-_ROOMS = ("data", "diagnostics", "ecological", "errors", "plots", "results")
+_ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "plots", "results")
 """Subpackages reachable as attributes without an import of their own."""
 
 __all__ = [
     "Bags",
+    "Embeddings",
     "Estimates",
+    "MeanEmbedding",
     "__version__",
     "data",
     "diagnostics",
     "ecological",
+    "embedding",
     "errors",
     "load",
     "plots",
@@ -39,8 +44,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from crosslevel import data, diagnostics, ecological, errors, plots, results
+    from crosslevel import data, diagnostics, ecological, embedding, errors, plots, results
     from crosslevel.data.bags import Bags
+    from crosslevel.embedding.embedder import MeanEmbedding
+    from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.explorer.report import report
     from crosslevel.results.estimates import Estimates
     from crosslevel.results.files import load, save

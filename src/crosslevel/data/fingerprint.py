@@ -195,7 +195,7 @@ def _texts(values: pa.Array) -> Encoded:
     _, offset_buffer, data = values.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     text = b"" if data is None or not len(offsets) else memoryview(data)[int(offsets[0]) : int(offsets[-1])]
-    yield text, None
+    yield text, np.diff(offsets).astype("<i8")
 
 
 def _whole(values: pa.Array) -> Encoded:

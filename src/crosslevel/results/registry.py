@@ -21,6 +21,7 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
 """Name of a plot -> "module:function" that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
 _KINDS: dict[str, str | type] = {
+    "embeddings": "crosslevel.embedding.embeddings:Embeddings",
     "estimates": "crosslevel.results.estimates:Estimates",
 }
 """Kind of saved object -> "module:Class" with ``to_payload()`` and the classmethod ``from_payload(meta, arrays)``."""

@@ -1,0 +1,395 @@
+"""``MeanEmbedding``: fit learns how people are encoded, transform makes one vector per bag."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.data import frames
+from crosslevel.data.bags import Bags
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.grouping import as_names
+from crosslevel.data.queries import parse
+from crosslevel.embedding.chunks import ALL, Recipe
+from crosslevel.embedding.embeddings import Embeddings
+from crosslevel.embedding.encoding import Encoder
+from crosslevel.embedding.engines import Engine, count_jobs, find_engine
+from crosslevel.embedding.finish import finish
+from crosslevel.embedding.learn import Learned, learn
+from crosslevel.embedding.run import Pass, Progress, run_pass
+from crosslevel.embedding.state import BagSums
+from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
+from crosslevel.numerics.features import MAPS, FeatureMap, make_map, median_bandwidth
+
+__all__ = ["AS_FITTED", "MeanEmbedding"]
+
+N_SAMPLE = 1000
+"""People in the sample behind the median heuristic: half a million pairs."""
+
+
+class _AsFitted:
+    """The default of ``transform``'s arguments that repeat those of ``fit``."""
+
+    def __repr__(self) -> str:
+        return "as fitted"
+
+
+AS_FITTED: Any = _AsFitted()
+
+
+class MeanEmbedding(TransformerMixin, BaseEstimator):
+    """Turn weighted people into one vector per bag: the mean of their random features.
+
+    mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij, where phi(x) . phi(y) approximates the Gaussian kernel
+    exp(-|x - y|^2 / (2 b^2)). People are read as a stream, once to learn the encoding and once to embed, at flat memory.
+
+    Parameters
+    ----------
+    n_features : int, default 4096
+        Length of the vectors; for the Fourier maps half are cosines and half sines. The map ``linear`` has as many as there
+        are encoded columns, whatever is said here.
+    map : str, default "sorf"
+        The feature map: ``sorf``, ``fastfood``, ``rff``, ``orf``, ``sobol``, ``nystrom``, ``landmarks`` or ``linear``.
+    bandwidth : "median" or float, default "median"
+        b of the kernel; "median" takes the median distance between two people of a weighted sample.
+    categorical : sequence of str, optional
+        Columns of numbers that are codes. Text and booleans always are categories, other numbers are not.
+    unknown : {"error", "ignore"}, default "error"
+        What to do with levels that ``fit`` has not seen: refuse, or give them no feature.
+    random_state : int, default 0
+        Seed of the features and of the sample.
+    engine : {"local", "jax"} or Engine, default "local"
+        Where the pass runs: threads of this machine, or JAX (CPU or GPU).
+    n_jobs : int, optional
+        Threads; all cores when not given. The answer does not depend on it, to the bit.
+
+    Attributes
+    ----------
+    encoder_ : Encoder
+        How each column is encoded.
+    feature_map_ : FeatureMap
+    bandwidth_ : float
+    columns_ : tuple of str
+        The features used.
+    n_inputs_ : int
+        Length of the encoded vector.
+    warnings_ : tuple of str
+        What was left out, and why.
+
+    See Also
+    --------
+    crosslevel.Bags : people in memory, for scikit-learn pipelines; also a valid input here.
+
+    Notes
+    -----
+    A categorical column gets a position per level, missing being a level of its own. A numeric column is centred and
+    divided by its weighted standard deviation; where it is missing it is 0 and a second position says so. Neither the
+    encoded matrix nor the feature matrix is ever formed.
+
+    Features are float32, sums are float64 and are made in an order that depends on the data alone: the same people give
+    the same bits for any number of threads and any batch size, and agree to rounding between file formats.
+
+    References
+    ----------
+    Le, Q., Sarlos, T. and Smola, A. (2013). Fastfood: approximating kernel expansions in loglinear time. ICML.
+    Yu, F. et al. (2016). Orthogonal random features. NeurIPS.
+
+    Examples
+    --------
+    >>> from crosslevel.data.simulate import nation
+    >>> world = nation(20, 50)
+    >>> emb = MeanEmbedding(n_features=64, categorical=["sex"]).fit(world.people, by="region", weight="weight")
+    >>> emb.transform(world.people, by=["region", "sex"])
+    <Embeddings: 40 bags by region, sex, 64 features; see .values, .keys>
+    >>> emb.transform(world.people, subgroups={"women over 65": "sex == 2 and age >= 65"}).key_table.column_names
+    ['region', 'subgroup']
+    """
+
+    def __init__(
+        self,
+        n_features: int = 4096,
+        map: str = "sorf",
+        bandwidth: str | float = "median",
+        *,
+        categorical: Sequence[str] | None = None,
+        unknown: str = "error",
+        random_state: int = 0,
+        engine: str | Engine = "local",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_features = n_features
+        self.map = map
+        self.bandwidth = bandwidth
+        self.categorical = categorical
+        self.unknown = unknown
+        self.random_state = random_state
+        self.engine = engine
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        people: Any,
+        y: object = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        where: str | None = None,
+    ) -> Self:
+        """Learn levels, scales and bandwidth in one pass over the people, and draw the features.
+
+        Parameters
+        ----------
+        people : path, frame, stream or Bags
+            Anything :func:`crosslevel.data.batches.open_batches` reads.
+        y : ignored
+        by : str or sequence of str, optional
+            The columns that will name the bags. They are no features; columns that have one value within every bag are
+            left out (or, when named in ``columns``, kept with a warning), because they tell the place.
+        columns : sequence of str, optional
+            The features; all columns but ``by``, ``weight`` and those left out when not given.
+        weight : str, optional
+            The column of survey weights.
+        where : str, optional
+            Learn from these people only.
+        """
+        self._check_parameters()
+        stream, by, weight = _open(people, by, weight, where)
+        names = as_names(by, "by") if by is not None else ()
+        chosen, explicit = _feature_columns(stream, names, weight, columns)
+        learnt = learn(
+            stream,
+            chosen,
+            by=names,
+            weight=weight,
+            categorical=_known(self.categorical or (), stream, "categorical"),
+            unknown=self.unknown,
+            n_sample=max(N_SAMPLE, self.n_features if self.map in ("nystrom", "landmarks") else 0),
+            seed=self.random_state,
+            n_jobs=count_jobs(self.n_jobs),
+        )
+        self.warnings_: tuple[str, ...] = ()
+        self.encoder_ = self._keep_columns(learnt, explicit)
+        self.columns_ = self.encoder_.names
+        self.n_inputs_ = self.encoder_.n_inputs
+        self.n_rows_ = learnt.n_rows
+        self.by_, self.weight_ = names, weight
+        self.feature_map_ = self._draw(learnt)
+        self.bandwidth_ = self.feature_map_.bandwidth
+        return self
+
+    def transform(
+        self,
+        people: Any,
+        *,
+        by: str | Sequence[str] = AS_FITTED,
+        weight: str | None = AS_FITTED,
+        where: str | None = None,
+        subgroups: Mapping[str, str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 30.0,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Embed every bag in one pass over the people.
+
+        Parameters
+        ----------
+        people : path, frame, stream or Bags
+        by : str or sequence of str
+            The columns that name a bag; those of ``fit`` when not given.
+        weight : str or None
+            The column of survey weights; that of ``fit`` when not given, None to count people equally.
+        where : str, optional
+            Embed these people only.
+        subgroups : mapping of name to query, optional
+            Further bags within each bag, in the same pass; the answer gains the key ``subgroup``, ``"all"`` being
+            everybody.
+        checkpoint : path, optional
+            A file the state is written to now and then. A pass that finds it there goes on from it and ends with the same
+            bits; it is removed at the end.
+        checkpoint_every : float, default 30
+            Seconds between two writings.
+        progress : callable, optional
+            Called with the rows done and, where known, the rows in all.
+
+        Returns
+        -------
+        Embeddings
+            Or, for Bags, an array (n_bags, n_features), as scikit-learn's pipelines expect.
+        """
+        check_is_fitted(self, "feature_map_")
+        kind = frames.frame_kind(people) if frames.is_frame(people) else "pyarrow"
+        if isinstance(people, Bags):
+            by, weight = AS_FITTED, AS_FITTED
+        state, names = self._accumulate(people, by, weight, where, subgroups, checkpoint, checkpoint_every, progress)
+        found = finish(state, self.feature_map_, names if subgroups else (), kind)
+        for text in found.warnings:
+            warnings.warn(text, CrosslevelWarning, stacklevel=2)
+        return found.values if isinstance(people, Bags) else found
+
+    def accumulate(
+        self,
+        people: Any,
+        *,
+        by: str | Sequence[str] = AS_FITTED,
+        weight: str | None = AS_FITTED,
+        where: str | None = None,
+        subgroups: Mapping[str, str] | None = None,
+    ) -> BagSums:
+        """Sum over part of the people: states of disjoint parts merge, and ``finish`` turns them into embeddings."""
+        check_is_fitted(self, "feature_map_")
+        return self._accumulate(people, by, weight, where, subgroups)[0]
+
+    def finish(self, state: BagSums) -> Embeddings:
+        """Turn a (merged) state into embeddings."""
+        check_is_fitted(self, "feature_map_")
+        return finish(state, self.feature_map_)
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""
+        check_is_fitted(self, "feature_map_")
+        n = self.feature_map_.n_features
+        if self.map == "linear":
+            return np.asarray(self.encoder_.input_names(), dtype=object)
+        if self.map in ("nystrom", "landmarks"):
+            return np.asarray([f"{self.map}{j}" for j in range(n)], dtype=object)
+        return np.asarray([f"{f}{j}" for f in ("cos", "sin") for j in range(n // 2)], dtype=object)
+
+    def _accumulate(
+        self,
+        people: Any,
+        by: Any,
+        weight: Any,
+        where: str | None,
+        subgroups: Mapping[str, str] | None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 30.0,
+        progress: Progress | None = None,
+    ) -> tuple[BagSums, tuple[str, ...]]:
+        by = (self.by_ or None) if by is AS_FITTED else by
+        weight = self.weight_ if weight is AS_FITTED else weight
+        stream, by, weight = _open(people, by, weight, where)
+        if by is None:
+            raise InputError("by is missing; name the column(s) of people that say which bag they belong to.")
+        names = as_names(by, "by")
+        for column in (*self.columns_, *names, *([weight] if weight else [])):
+            if column not in stream.schema.names:
+                raise unknown_name("people", column, stream.schema.names)
+        queries = tuple((str(n), parse(q)) for n, q in (subgroups or {}).items())
+        if ALL in dict(queries):
+            raise InputError(f"subgroups names {ALL!r}, which is everybody; choose another name.")
+        for _, query in queries:
+            query.check(stream.schema)
+        recipe = Recipe(self.encoder_, names, weight, queries)
+        key_names = (*names, "subgroup") if queries else names
+        job = Pass(stream, recipe, self.feature_map_, key_names)
+        engine = find_engine(self.engine, self.n_jobs)
+        return run_pass(job, engine, checkpoint, checkpoint_every, progress), recipe.names
+
+    def _check_parameters(self) -> None:
+        if self.map not in MAPS:
+            raise unknown_name("map", self.map, list(MAPS), "feature map")
+        if self.unknown not in ("error", "ignore"):
+            raise unknown_name("unknown", self.unknown, ["error", "ignore"], "choice")
+        if isinstance(self.bandwidth, str) and self.bandwidth != "median":
+            raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a number.")
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int | np.integer):
+            raise InputError(
+                f"random_state={self.random_state!r} is not a whole number; the features are drawn from it."
+            )
+
+    def _keep_columns(self, learnt: Learned, explicit: bool) -> Encoder:
+        """Leave out constant columns, and those that tell the place unless they were asked for by name."""
+        dropped = [*learnt.constant]
+        if learnt.constant:
+            self._say(f"{len(dropped)} column(s) have only one value and were left out: {listed(dropped, 8)}.")
+        if learnt.leaking and explicit:
+            self._say(
+                f"{len(learnt.leaking)} column(s) have one value within every bag: {listed(learnt.leaking, 8)}. They tell where "
+                "somebody lives rather than who they are; leave them out of columns."
+            )
+        elif learnt.leaking:
+            dropped += learnt.leaking
+            self._say(
+                f"{len(learnt.leaking)} column(s) have one value within every bag and were left out, since they tell the place: "
+                f"{listed(learnt.leaking, 8)}. Name them in columns to keep them."
+            )
+        kept = tuple(c for c in learnt.encoder.columns if c.name not in dropped)
+        if not kept:
+            raise InputError(f"no column is left to embed; all were constant or told the place ({listed(dropped, 8)}).")
+        return Encoder(kept, self.unknown)
+
+    def _say(self, text: str) -> None:
+        self.warnings_ = (*self.warnings_, text)
+        warnings.warn(text, CrosslevelWarning, stacklevel=4)
+
+    def _draw(self, learnt: Learned) -> FeatureMap:
+        d = self.encoder_.n_inputs
+        if self.map == "linear":
+            return make_map("linear", d)
+        sample = self.encoder_.encode(learnt.sample).dense(d)
+        seed = int(self.random_state)
+        bandwidth = self.bandwidth
+        if bandwidth == "median":
+            bandwidth = median_bandwidth(sample, n_sample=N_SAMPLE, random_state=seed)
+        points = None
+        if self.map in ("nystrom", "landmarks"):
+            points = np.unique(sample, axis=0)
+            if len(points) < self.n_features:
+                raise InputError(
+                    f"n_features={self.n_features:,} landmarks were asked for, but a sample of {len(sample):,} people has only "
+                    f"{len(points):,} distinct ones; pass fewer."
+                )
+            points = points[np.random.default_rng(seed).permutation(len(points))[: self.n_features]]
+        return make_map(self.map, d, self.n_features, float(bandwidth), seed, points)
+
+
+def _open(
+    people: Any, by: str | Sequence[str] | None, weight: str | None, where: str | None
+) -> tuple[Batches, str | Sequence[str] | None, str | None]:
+    """Open what the caller passed as a stream; Bags become a table of their people, keyed by position."""
+    if not isinstance(people, Bags):
+        return open_batches(people, where=where), by, weight
+    if by is not None and by not in ("__bag", ("__bag",)):
+        raise InputError("by is not used with Bags, which are grouped already; leave it out.")
+    table = pa.table(
+        {name: people.values[:, j] for j, name in enumerate(people.columns)}
+        | {"__bag": np.repeat(np.arange(len(people)), people.sizes), "__weight": people.weights}
+    )
+    return open_batches(table, where=where), "__bag", "__weight"
+
+
+def _feature_columns(
+    stream: Batches, by: tuple[str, ...], weight: str | None, columns: Sequence[str] | None
+) -> tuple[list[str], bool]:
+    for name in (*by, *([weight] if weight else [])):
+        if name not in stream.schema.names:
+            raise unknown_name("weight" if name == weight else "by", name, stream.schema.names)
+    if columns is None:
+        return [n for n in stream.schema.names if n not in by and n != weight], False
+    chosen = list(_known(columns, stream, "columns"))
+    for name in chosen:
+        if name in by:
+            raise InputError(
+                f"columns names {name!r}, which is the bag key in by; a bag must not be its own feature. Leave it out."
+            )
+        if name == weight:
+            raise InputError(f"columns names {name!r}, which is the weight; leave it out.")
+    return chosen, True
+
+
+def _known(names: Sequence[str], stream: Batches, argument: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
+    for name in names:
+        if name not in stream.schema.names:
+            raise unknown_name(argument, name, stream.schema.names)
+    return tuple(dict.fromkeys(names))

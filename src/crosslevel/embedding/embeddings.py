@@ -1,0 +1,125 @@
+"""One vector per bag: what a pass over the people leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data import frames
+from crosslevel.data.grouping import keys_of
+from crosslevel.data.queries import parse
+from crosslevel.errors import InputError
+
+__all__ = ["Embeddings"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Mean embeddings of bags, in sorted order of their keys.
+
+    Attributes
+    ----------
+    values : (n_bags, n_features) float64
+        mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij.
+    key_table : pyarrow.Table
+        One row per bag, a column per key.
+    weight : (n_bags,)
+        Sum of w.
+    n_rows : (n_bags,) int64
+        Number of people.
+    effective_size : (n_bags,)
+        Kish's effective number of people.
+    warnings : tuple of str
+    frame : kind of dataframe to answer with.
+    """
+
+    values: FloatArray
+    key_table: pa.Table
+    weight: FloatArray
+    n_rows: npt.NDArray[np.int64]
+    effective_size: FloatArray
+    warnings: tuple[str, ...] = ()
+    frame: frames.FrameKind = "pyarrow"
+
+    @property
+    def keys(self) -> npt.NDArray[Any]:
+        """The bags' names: values of the key column, or tuples where there are several."""
+        return keys_of(self.key_table)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of bags, number of features."""
+        return self.values.shape[0], self.values.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return iter(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def select(self, where: str) -> Embeddings:
+        """Keep the bags whose keys match a query, such as ``"subgroup == 'women'"``."""
+        kept = parse(where).mask(self.key_table)
+        if not kept.any():
+            raise InputError(f"where={where!r} matches none of the {len(self):,} bags; look at .key_table.")
+        return Embeddings(
+            self.values[kept],
+            self.key_table.filter(pa.array(kept)),
+            self.weight[kept],
+            self.n_rows[kept],
+            self.effective_size[kept],
+            self.warnings,
+            self.frame,
+        )
+
+    def to_frame(self, kind: frames.FrameKind | None = None) -> Any:
+        """Give a table: keys, weight, n_rows, effective_size, then one column per feature."""
+        columns = {n: self.key_table[n] for n in self.key_table.column_names}
+        columns |= {"weight": self.weight, "n_rows": self.n_rows, "effective_size": self.effective_size}
+        columns |= {f"phi{j}": self.values[:, j] for j in range(self.values.shape[1])}
+        return frames.from_arrow(pa.table(columns), kind or self.frame)
+
+    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Give what a file holds: keys as JSON, numbers as arrays."""
+        meta = {
+            "keys": self.key_table.to_pydict(),
+            "types": {f.name: str(f.type) for f in self.key_table.schema},
+            "warnings": list(self.warnings),
+            "frame": self.frame,
+        }
+        numbers = ("values", "weight", "n_rows", "effective_size")
+        return meta, {name: getattr(self, name) for name in numbers}
+
+    @classmethod
+    def from_payload(cls, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Embeddings:
+        """Bring embeddings back from a file."""
+        keys = pa.table({n: pa.array(v, type=_arrow_type(meta["types"][n])) for n, v in meta["keys"].items()})
+        return cls(
+            arrays["values"],
+            keys,
+            arrays["weight"],
+            arrays["n_rows"],
+            arrays["effective_size"],
+            tuple(meta["warnings"]),
+            meta["frame"],
+        )
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return (
+            f"<Embeddings: {n:,} bags by {', '.join(self.key_table.column_names)}, {m:,} features; see .values, .keys>"
+        )
+
+
+def _arrow_type(name: str) -> pa.DataType:
+    return pa.type_for_alias({"double": "float64", "float": "float32"}.get(name, name))

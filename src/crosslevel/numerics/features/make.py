@@ -1,0 +1,164 @@
+"""Draw a feature map by its name, and bring a stored one back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.numerics.features.base import FeatureMap, FloatArray, gaussian_kernel
+from crosslevel.numerics.features.dense import DenseFourier, draw_orthogonal, draw_rff, draw_sobol
+from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom, whitening
+from crosslevel.numerics.features.structured import FastFood, StructuredOrthogonal, draw_fastfood, draw_sorf
+
+__all__ = ["MAPS", "from_arrays", "make_map"]
+
+MAPS: dict[str, type[FeatureMap]] = {
+    "sorf": StructuredOrthogonal,
+    "fastfood": FastFood,
+    "rff": DenseFourier,
+    "orf": DenseFourier,
+    "sobol": DenseFourier,
+    "nystrom": Nystrom,
+    "landmarks": Landmarks,
+    "linear": Linear,
+}
+"""Name of a map -> its class."""
+
+_DENSE = {"rff": draw_rff, "orf": draw_orthogonal, "sobol": draw_sobol}
+_STRUCTURED = {"fastfood": draw_fastfood, "sorf": draw_sorf}
+
+
+def make_map(
+    name: str,
+    n_inputs: int,
+    n_features: int | None = None,
+    bandwidth: float | None = None,
+    random_state: int | np.random.Generator | None = 0,
+    landmarks: npt.ArrayLike | None = None,
+) -> FeatureMap:
+    """Draw a feature map.
+
+    Parameters
+    ----------
+    name : str
+        ``sorf``, ``fastfood``, ``rff``, ``orf`` or ``sobol`` (Fourier maps of the Gaussian kernel), ``nystrom`` or
+        ``landmarks`` (kernels with given points), ``linear``.
+    n_inputs : int
+        Columns of the rows to be mapped.
+    n_features : int, optional
+        Length of ``phi(x)``: even for the Fourier maps (cosines, then sines). The landmark maps have one feature per
+        landmark and the linear map one per column; there it may be left out.
+    bandwidth : float, optional
+        b of ``exp(-|x - y|^2 / (2 b^2))``; every map but ``linear`` needs it.
+    random_state : int or Generator
+        Seed of the draw; the same seed gives the same map.
+    landmarks : array (n_features, n_inputs), optional
+        The points of ``nystrom`` and ``landmarks``.
+
+    Returns
+    -------
+    FeatureMap
+
+    Examples
+    --------
+    >>> fmap = make_map("sorf", n_inputs=3, n_features=2000, bandwidth=1.5)
+    >>> fmap
+    <sorf map: 3 columns to 2,000 features, bandwidth 1.5>
+    >>> x, y = [[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.5]]
+    >>> error = fmap.transform(x) @ fmap.transform(y).T - fmap.kernel(x, y)
+    >>> bool(abs(error[0, 0]) < 0.05)
+    True
+    """
+    if name not in MAPS:
+        raise unknown_name("map", name, list(MAPS), what="feature map")
+    d = _positive_int("n_inputs", n_inputs)
+    if name == "linear":
+        _same_count(name, n_features, d, "column")
+        return Linear(name, d, d, float("nan"))
+    b = _positive(name, bandwidth)
+    rng = np.random.default_rng(random_state)
+    if name in ("nystrom", "landmarks"):
+        return _from_landmarks(name, d, n_features, b, landmarks)
+    total = _positive_int("n_features", n_features)
+    if total % 2:
+        raise InputError(
+            f"n_features={total:,} is odd; the {name} map makes a cosine and a sine of every frequency. "
+            f"Pass {total + 1:,} (or {total - 1:,})."
+        )
+    if name in _DENSE:
+        return DenseFourier(name, d, total, b, W=_DENSE[name](d, total // 2, rng) / b)
+    return MAPS[name](name, d, total, b, **_STRUCTURED[name](d, total // 2, rng))
+
+
+def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> FeatureMap:
+    """Bring back a map from what its ``to_arrays`` gave.
+
+    Examples
+    --------
+    >>> fmap = make_map("fastfood", n_inputs=5, n_features=64, bandwidth=2.0)
+    >>> again = from_arrays(fmap.to_arrays())
+    >>> bool((again.transform(np.eye(5)) == fmap.transform(np.eye(5))).all())
+    True
+    """
+    name = str(arrays.get("name", np.asarray("")))
+    if name not in MAPS:
+        raise unknown_name("arrays['name']", name, list(MAPS), what="feature map")
+    cls = MAPS[name]
+    missing = [f.name for f in fields(cls) if f.name not in arrays]
+    if missing:
+        raise InputError(f"arrays has no {missing[0]!r}, which a {name} map needs; pass all that its to_arrays() gave.")
+    values: dict[str, Any] = {f.name: np.asarray(arrays[f.name]) for f in fields(cls)}
+    values.update(
+        name=name,
+        n_inputs=int(values["n_inputs"]),
+        n_features=int(values["n_features"]),
+        bandwidth=float(values["bandwidth"]),
+    )
+    return cls(**values)
+
+
+def _from_landmarks(
+    name: str, d: int, n_features: int | None, bandwidth: float, landmarks: npt.ArrayLike | None
+) -> FeatureMap:
+    if landmarks is None:
+        raise InputError(
+            f"landmarks is missing; the {name} map needs points: pass landmarks=array (n_features, {d:,})."
+        )
+    U: FloatArray = np.array(landmarks, dtype=np.float64)
+    if U.ndim != 2 or U.shape[1] != d or not len(U):
+        raise InputError(f"landmarks has shape {U.shape}; pass one row of n_inputs={d:,} columns per landmark.")
+    if not np.isfinite(U).all():
+        row = int(np.argmax(~np.isfinite(U).all(axis=1)))
+        raise InputError(f"landmarks has a missing or infinite value in row {row}; drop that landmark.")
+    _same_count(name, n_features, len(U), "landmark")
+    if name == "landmarks":
+        return Landmarks(name, d, len(U), bandwidth, U)
+    return Nystrom(name, d, len(U), bandwidth, U, whitening(gaussian_kernel(U, U, bandwidth)))
+
+
+def _same_count(name: str, n_features: int | None, count: int, what: str) -> None:
+    if n_features is not None and n_features != count:
+        raise InputError(
+            f"n_features={n_features!r}, but the {name} map has one feature per {what}, here {count:,}; "
+            "leave n_features out."
+        )
+
+
+def _positive_int(argument: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{argument}={value!r} is not a positive whole number; pass at least 1.")
+    return int(value)
+
+
+def _positive(name: str, bandwidth: float | None) -> float:
+    if bandwidth is None:
+        raise InputError(f"bandwidth is missing; the {name} map needs a number, for example median_bandwidth(X).")
+    value = float(bandwidth)
+    if not (np.isfinite(value) and value > 0):
+        raise InputError(f"bandwidth={bandwidth!r} is not a positive number; median_bandwidth(X) gives a usual one.")
+    return value

@@ -1,0 +1,205 @@
+"""One pass over a piece of rows with a map that has no structure: products with an explicit matrix.
+
+A categorical row has a few hundred ones, so ``W x`` is a sum of as many columns of ``W``. The matrix is kept in
+panels of 64 outputs, ``(n_panels, d, 64)``: a panel of 3,251 columns is 0.8 MB, stays in the second-level cache and
+serves all rows of the piece before the next one is touched.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from crosslevel.numerics.fused.accumulate import add_features, find_bags, find_cells, tile_weights
+from crosslevel.numerics.fused.butterfly import JIT, LANES
+from crosslevel.numerics.fused.elementary import sincos
+
+PANEL = 64
+"""Outputs computed at a time."""
+
+_P = np.uint64(PANEL)
+
+
+@njit(**JIT)
+def _add_codes(panel, codes, out):
+    """``out += sum of the panel's rows named by codes`` (uint64), eight at a time to spare stores."""
+    i = 0
+    while i + 8 <= codes.size:
+        a, b, c, d = _P * codes[i], _P * codes[i + 1], _P * codes[i + 2], _P * codes[i + 3]
+        e, f, g, h = _P * codes[i + 4], _P * codes[i + 5], _P * codes[i + 6], _P * codes[i + 7]
+        for k in range(_P):
+            out[k] += ((panel[a + k] + panel[b + k]) + (panel[c + k] + panel[d + k])) + (
+                (panel[e + k] + panel[f + k]) + (panel[g + k] + panel[h + k])
+            )
+        i += 8
+    while i < codes.size:
+        a = _P * codes[i]
+        for k in range(_P):
+            out[k] += panel[a + k]
+        i += 1
+
+
+@njit(**JIT)
+def _add_reals(panel, columns, x, z, lane):
+    """Add real values times the panel's rows to four lanes of ``z``: a row of the panel is read once for all four."""
+    i0 = np.uint64(lane) * _P
+    i1, i2, i3 = i0 + _P, i0 + _P + _P, i0 + _P + _P + _P
+    for c in range(0, x.shape[1], 2):
+        # x has an even number of columns; a padded one is 0 and may point anywhere
+        a, b = _P * np.uint64(columns[c]), _P * np.uint64(columns[c + 1])
+        x0, x1, x2, x3 = x[0, c], x[1, c], x[2, c], x[3, c]
+        y0, y1, y2, y3 = x[0, c + 1], x[1, c + 1], x[2, c + 1], x[3, c + 1]
+        for k in range(_P):
+            p, q = panel[a + k], panel[b + k]
+            z[i0 + k] += x0 * p + y0 * q
+            z[i1 + k] += x1 * p + y1 * q
+            z[i2 + k] += x2 * p + y2 * q
+            z[i3 + k] += x3 * p + y3 * q
+
+
+@njit(**JIT)
+def _products(codes, reals, columns, rows, panel, listed, quartet, z):
+    """Fill ``z`` (64 x 64) with the products of a tile's rows and a panel.
+
+    ``quartet`` holds the reals of four lanes. All lanes take the same path, those without a row with zeros: a row's
+    products then do not depend on its lane.
+    """
+    z[:] = 0
+    for lane in range(rows.size):
+        count = 0
+        for code in codes[rows[lane]]:
+            if code >= 0:
+                listed[count] = code
+                count += 1
+        _add_codes(panel, listed[:count], z[lane * PANEL : (lane + 1) * PANEL])
+    if reals.shape[1] == 0:
+        return
+    quartet[:] = 0
+    for lane in range(0, rows.size, 4):
+        for j in range(4):
+            values, held = reals[rows[min(lane + j, rows.size - 1)]], quartet[j]
+            present = lane + j < rows.size
+            for c in range(values.size):
+                held[c] = values[c] if present else np.float32(0.0)
+        _add_reals(panel, columns, quartet, z, lane)
+
+
+@njit(**JIT)
+def _squares(codes, reals, norms):
+    """Squared lengths of all rows of a piece: the number of codes plus the squares of the reals."""
+    for row in range(codes.shape[0]):
+        square = 0.0
+        for code in codes[row]:
+            square += 1.0 if code >= 0 else 0.0
+        for value in reals[row]:
+            square += np.float64(value) * np.float64(value)
+        norms[row] = square
+
+
+@njit(**JIT)
+def _gaussian(z, norms, rows, centres, gamma, value):
+    """``value = exp(-gamma |x - u|^2)`` from the products in ``z`` and the squared lengths of both."""
+    for lane in range(rows.size):
+        for k in range(PANEL):
+            i = lane * PANEL + k
+            value[i] = np.exp(-gamma * max((norms[rows[lane]] + centres[k]) - 2.0 * z[i], 0.0))
+
+
+@njit(**JIT)
+def embed_fourier(
+    codes,
+    reals,
+    real_columns,
+    weights,
+    bags,
+    order,
+    panels,
+    m,
+    sums,
+    chunk,
+    cell_sums,
+    lane_weights,
+    cell_start,
+    slot,
+    bag_list,
+    bag_start,
+    bag_cells,
+    listed,
+    quartet,
+):
+    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` for the shapes."""
+    for p in range(panels.shape[0]):
+        first = p * PANEL
+        used = min(PANEL, m - first)
+        for start in range(0, order.size, LANES):
+            rows = order[start : start + LANES]
+            tile_weights(weights, rows, lane_weights)
+            cells = find_cells(bags, rows, cell_start)
+            found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+            _products(codes, reals, real_columns, rows, panels[p], listed, quartet, chunk[0])
+            sincos(chunk[0], chunk[1], chunk[2])
+            for part in range(2):
+                add_features(
+                    chunk[1 + part], PANEL, used, lane_weights, cell_start, cells,
+                    bag_list, bag_start, bag_cells, found, cell_sums, sums, first + part * m,
+                )  # fmt: skip
+
+
+@njit(**JIT)
+def embed_gaussian(
+    codes,
+    reals,
+    real_columns,
+    weights,
+    bags,
+    order,
+    panels,
+    centres,
+    gamma,
+    sums,
+    chunk,
+    cell_sums,
+    lane_weights,
+    cell_start,
+    slot,
+    bag_list,
+    bag_start,
+    bag_cells,
+    listed,
+    quartet,
+):
+    """Add the sums of a piece for a map of landmarks, in float64: whitening multiplies rounding errors by up to 3e4."""
+    m = sums.shape[1]
+    norms = np.empty(weights.size)
+    _squares(codes, reals, norms)
+    for p in range(panels.shape[0]):
+        first = p * PANEL
+        for start in range(0, order.size, LANES):
+            rows = order[start : start + LANES]
+            tile_weights(weights, rows, lane_weights)
+            cells = find_cells(bags, rows, cell_start)
+            found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+            _products(codes, reals, real_columns, rows, panels[p], listed, quartet, chunk[0])
+            _gaussian(chunk[0], norms, rows, centres[p], gamma, chunk[1])
+            add_features(
+                chunk[1], PANEL, min(PANEL, m - first), lane_weights, cell_start, cells,
+                bag_list, bag_start, bag_cells, found, cell_sums, sums, first,
+            )  # fmt: skip
+
+
+@njit(**JIT)
+def embed_linear(codes, reals, real_columns, weights, bags, order, sums):
+    """Add the weighted rows themselves: the map ``phi(x) = x``."""
+    for row in order:
+        w = weights[row]
+        for k in range(bags.shape[1]):
+            bag = bags[row, k]
+            if bag < 0:
+                continue
+            total = sums[bag]
+            for c in range(codes.shape[1]):
+                if codes[row, c] >= 0:
+                    total[codes[row, c]] += w
+            for c in range(reals.shape[1]):
+                total[real_columns[c]] += w * reals[row, c]

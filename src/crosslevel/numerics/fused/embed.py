@@ -1,0 +1,207 @@
+"""The way into the fused kernels: sum the features of a piece of rows over their bags.
+
+Determinism. A *piece* is a fixed set of rows: the caller cuts the stream by row number, never by batch or thread.
+Within a piece the rows are put in order of their bags (stable) and taken 64 at a time; a row's features are float32 and
+do not depend on its place in the tile, every sum of them is float64 and is made in that fixed order. So a piece has
+one answer, to the bit, whichever thread computes it; pieces added in stream order give the same bits for any number
+of threads and any batch size, and other cuts of the same stream agree to float64 rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError
+from crosslevel.numerics.fused.dense import embed_fourier, embed_gaussian, embed_linear
+from crosslevel.numerics.fused.plan import Plan, Scratch
+from crosslevel.numerics.fused.structured import embed_structured
+
+__all__ = ["PieceSums", "embed_piece", "embed_rows", "row_order"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class PieceSums:
+    """What a piece adds to the state of each bag it touches.
+
+    Attributes
+    ----------
+    bags : array (n_local,) of int64
+        Numbers of the bags touched, ascending.
+    count : array (n_local,) of int64
+        Rows.
+    weight, weight_squared : arrays (n_local,)
+        Sums of w and of w^2.
+    sums : array (n_local, n_features)
+        Sums of w times the raw features; ``Plan.finish`` turns them into sums of w phi.
+    """
+
+    bags: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int64]
+    weight: FloatArray
+    weight_squared: FloatArray
+    sums: FloatArray
+
+
+def embed_piece(
+    plan: Plan,
+    codes: IntArray,
+    reals: npt.NDArray[np.floating[Any]],
+    real_columns: IntArray,
+    weights: FloatArray,
+    bags: IntArray,
+    scratch: Scratch | None = None,
+) -> PieceSums:
+    """Sum the features of a piece of rows over the bags it touches.
+
+    Parameters
+    ----------
+    plan : Plan
+    codes : array (n, n_categorical) of int32
+        Column position (offset + code) that holds a 1; -1 for none.
+    reals : array (n, n_real) of float32
+        Scaled values.
+    real_columns : array (n_real,)
+        Their column positions.
+    weights : array (n,)
+    bags : array (n, n_memberships) of int32
+        Bags each row belongs to, any number of them; -1 for none. The same bag twice counts twice. Put the widest
+        grouping first: rows are sorted by these columns from left to right.
+    scratch : Scratch, optional
+        The thread's working memory.
+
+    Returns
+    -------
+    PieceSums
+
+    Examples
+    --------
+    >>> from crosslevel.numerics.features import make_map
+    >>> from crosslevel.numerics.fused import make_plan
+    >>> plan = make_plan(make_map("linear", n_inputs=3))
+    >>> codes = np.array([[0], [1], [1]], dtype=np.int32)
+    >>> reals = np.array([[0.5], [1.0], [2.0]], dtype=np.float32)
+    >>> bags = np.array([[0, 1], [0, -1], [2, 1]], dtype=np.int32)
+    >>> piece = embed_piece(plan, codes, reals, np.array([2]), np.array([1.0, 2.0, 1.0]), bags)
+    >>> piece.bags, piece.weight
+    (array([0, 1, 2]), array([3., 2., 1.]))
+    >>> plan.finish(piece.sums)
+    array([[1. , 2. , 2.5],
+           [1. , 1. , 2.5],
+           [0. , 1. , 2. ]])
+    """
+    bags = np.asarray(bags)
+    if bags.ndim != 2:
+        raise InputError(f"bags has shape {bags.shape}; pass one row per person and one column per membership.")
+    present = np.zeros(int(bags.max(initial=-1)) + 1, dtype=bool)
+    present[bags[bags >= 0]] = True
+    ids = np.flatnonzero(present)
+    # The extra entry at the end is what -1 looks up.
+    lookup = np.append(np.cumsum(present, dtype=np.int32) - 1, -1).astype(np.int32)
+    local = lookup[np.where(bags >= 0, bags, -1)]
+    sums = np.zeros((len(ids), plan.n_features))
+    embed_rows(plan, codes, reals, real_columns, weights, local, sums, scratch)
+    rows, _ = np.nonzero(local >= 0)
+    flat, w = local[local >= 0], np.asarray(weights, dtype=np.float64)[rows]
+    n = len(ids)
+    return PieceSums(
+        ids.astype(np.int64),
+        np.bincount(flat, minlength=n).astype(np.int64),
+        np.asarray(np.bincount(flat, weights=w, minlength=n), dtype=np.float64),
+        np.asarray(np.bincount(flat, weights=w * w, minlength=n), dtype=np.float64),
+        sums,
+    )
+
+
+def embed_rows(
+    plan: Plan,
+    codes: IntArray,
+    reals: npt.NDArray[np.floating[Any]],
+    real_columns: IntArray,
+    weights: FloatArray,
+    bags: IntArray,
+    sums: FloatArray,
+    scratch: Scratch | None = None,
+) -> None:
+    """Add the raw features of a piece of rows into ``sums`` (n_bags, n_features), in place; see ``embed_piece``.
+
+    The interpreter lock is released meanwhile.
+    """
+    codes = np.ascontiguousarray(codes, dtype=np.int32)
+    reals = np.ascontiguousarray(reals, dtype=np.float32)
+    columns = np.ascontiguousarray(real_columns, dtype=np.int64)
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    bags = np.ascontiguousarray(bags, dtype=np.int32)
+    _check(plan, codes, reals, columns, weights, bags, sums)
+    order = row_order(bags)
+    # The dense kernels take real columns in pairs: an odd one is followed by a column of zeros.
+    pairs = np.append(columns, 0) if len(columns) % 2 else columns
+    rows = (codes, reals, pairs, weights, bags, order)
+    if plan.kind == "linear":
+        embed_linear(*rows, sums)
+        return
+    scratch = Scratch(plan) if scratch is None else scratch
+    if scratch.plan is not plan:
+        raise InputError("scratch was made for another plan; make one with Scratch(plan) per thread.")
+    kernel = {"structured": embed_structured, "fourier": embed_fourier, "gaussian": embed_gaussian}[plan.kind]
+    kernel(*rows, *plan.arrays, sums, *scratch.buffers(len(sums), codes.shape[1], reals.shape[1], bags.shape[1]))
+
+
+def row_order(bags: IntArray) -> npt.NDArray[np.int64]:
+    """Order the rows that belong to any bag by their memberships, equal ones by row number.
+
+    Examples
+    --------
+    >>> row_order(np.array([[1, 0], [0, 2], [-1, -1], [0, 1]]))
+    array([3, 1, 0])
+    """
+    order = np.lexsort(bags.T[::-1]) if bags.shape[1] else np.zeros(0, dtype=np.int64)
+    return np.ascontiguousarray(order[(bags[order] >= 0).any(axis=1)], dtype=np.int64)
+
+
+def _check(
+    plan: Plan,
+    codes: IntArray,
+    reals: npt.NDArray[np.floating[Any]],
+    columns: IntArray,
+    weights: FloatArray,
+    bags: IntArray,
+    sums: FloatArray,
+) -> None:
+    """Refuse what would read or write outside an array, or poison a sum: the kernels check nothing."""
+    n = len(weights)
+    for argument, array, ndim in (("codes", codes, 2), ("reals", reals, 2), ("bags", bags, 2), ("weights", weights, 1)):
+        if array.ndim != ndim or len(array) != n:
+            raise InputError(
+                f"{argument} has shape {array.shape}; pass {ndim} dimension(s) and {n:,} rows, as many as weights."
+            )
+    if columns.shape != (reals.shape[1],):
+        raise InputError(
+            f"real_columns has shape {columns.shape} for {reals.shape[1]} real columns; pass one position each."
+        )
+    if sums.dtype != np.float64 or sums.ndim != 2 or sums.shape[1] != plan.n_features or not sums.flags.c_contiguous:
+        raise InputError(
+            f"sums must be a contiguous float64 array of {plan.n_features:,} columns; got shape {sums.shape}."
+        )
+    for argument, positions, limit in (
+        ("codes", codes, plan.n_inputs),
+        ("real_columns", columns, plan.n_inputs),
+        ("bags", bags, len(sums)),
+    ):
+        low, high = int(positions.min(initial=-1)), int(positions.max(initial=-1))
+        if high >= limit or low < -1 or (argument == "real_columns" and len(columns) and int(columns.min()) < 0):
+            raise InputError(
+                f"{argument} runs from {low:,} to {high:,}, outside -1 (none) to {limit - 1:,}; check the offsets."
+            )
+    for argument, values in (("reals", reals), ("weights", weights)):
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0][0])
+            raise InputError(
+                f"{argument} has a missing or infinite value, first in row {row:,} of the piece; fill it before embedding."
+            )

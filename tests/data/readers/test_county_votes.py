@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pyarrow.compute as pc
+import pytest
+
+from crosslevel.data.readers import read_county_votes
+from crosslevel.errors import CrosslevelWarning, FileError, InputError
+
+MIT = "year,state,state_po,county_name,county_fips,office,candidate,party,candidatevotes,totalvotes,version,mode\n"
+
+
+def mit(*rows):
+    lines = []
+    for year, state, po, county, fips, candidate, party, votes, total, mode in rows:
+        lines.append(
+            f"{year},{state},{po},{county},{fips},US PRESIDENT,{candidate},{party},{votes},{total},20220315,{mode}"
+        )
+    return MIT + "\n".join(lines) + "\n"
+
+
+def al(candidate, party, votes, mode="TOTAL", year=2020, fips="1001", total=1000):
+    return (year, "ALABAMA", "AL", "AUTAUGA", fips, candidate, party, votes, total, mode)
+
+
+def ga(candidate, party, votes, mode):
+    return (2020, "GEORGIA", "GA", "APPLING", 13001, candidate, party, votes, 900, mode)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="votes.csv"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_mit_modes_are_added_up_and_totals_not_counted_twice(write):
+    path = write(
+        mit(
+            al("JOSEPH R BIDEN JR", "DEMOCRAT", 300),
+            al("DONALD J TRUMP", "REPUBLICAN", 600),
+            al("OTHER", "OTHER", 100),
+            ga("JOSEPH R BIDEN JR", "DEMOCRAT", 100, "ADVANCED VOTING"),
+            ga("JOSEPH R BIDEN JR", "DEMOCRAT", 50, "ELECTION DAY"),
+            ga("JOSEPH R BIDEN JR", "DEMOCRAT", 7, "PROVISIONAL"),
+            ga("DONALD J TRUMP", "REPUBLICAN", 400, "ADVANCED VOTING"),
+            ga("DONALD J TRUMP", "REPUBLICAN", 200, "ELECTION DAY"),
+            ga("DONALD J TRUMP", "REPUBLICAN", 605, "TOTAL"),
+        )
+    )
+    assert read_county_votes(path).to_pylist() == [
+        {"fips": "01001", "state": "AL", "county": "AUTAUGA", "year": 2020, "votes_dem": 300, "votes_rep": 600, "votes_total": 1000},
+        {"fips": "13001", "state": "GA", "county": "APPLING", "year": 2020, "votes_dem": 157, "votes_rep": 605, "votes_total": 900},
+    ]  # fmt: skip
+
+
+def test_mit_years_offices_and_missing_votes(write):
+    path = write(
+        mit(
+            al("AL GORE", "DEMOCRAT", 10, year=2000, total=30),
+            al("GEORGE W. BUSH", "REPUBLICAN", "NA", year=2000, total=30),
+            al("JOE", "DEMOCRAT", 20, total=50),
+        )
+        + "2020,ALABAMA,AL,AUTAUGA,1001,US SENATE,X,DEMOCRAT,999,999,1,TOTAL\n"
+    )
+    table = read_county_votes(path)
+    assert table["year"].to_pylist() == [2000, 2020]
+    assert table["votes_rep"].to_pylist() == [0, 0]
+    assert read_county_votes(path, year=2020)["votes_dem"].to_pylist() == [20]
+    with pytest.raises(InputError, match=r"year=2016 is not in .*the years there are 2000, 2020"):
+        read_county_votes(path, year=2016)
+
+
+def test_mit_places_without_a_county_code_are_reported(write):
+    rows = [
+        al("JOE", "DEMOCRAT", 20),
+        (2020, "MAINE", "ME", "MAINE UOCAVA", "NA", "JOE", "DEMOCRAT", 5, 9, "TOTAL"),
+        (2020, "MISSOURI", "MO", "KANSAS CITY", 2938000, "JOE", "DEMOCRAT", 70, 90, "TOTAL"),
+        (2020, "MISSOURI", "MO", "JACKSON", 29095, "JOE", "DEMOCRAT", 30, 40, "TOTAL"),
+    ]
+    path = write(mit(*rows))
+    with pytest.warns(
+        CrosslevelWarning,
+        match=r"2 place\(s\) without a county code.*99 votes: 'MAINE UOCAVA, ME', 'KANSAS CITY, MO \(2938000\)'",
+    ):
+        table = read_county_votes(path)
+    assert table["fips"].to_pylist() == ["01001", "29095"]
+    with pytest.warns(CrosslevelWarning, match=r"1 place\(s\).*9 votes"):
+        table = read_county_votes(path, recode={"2938000": "29095"})
+    assert table.to_pylist()[1]["votes_dem"] == 100
+    assert table.to_pylist()[1]["votes_total"] == 130
+
+
+def test_the_wide_layout(write):
+    head = "state_name,county_fips,county_name,votes_gop,votes_dem,total_votes,diff,per_gop,per_dem,per_point_diff\n"
+    row = "Alabama,01001,Autauga County,19838,7503,27770,12335,0.71,0.27,0.44\n"
+    path = write(head + row, "2020_US_County_Level_Presidential_Results.csv")
+    assert read_county_votes(path).to_pylist() == [
+        {
+            "fips": "01001", "state": "Alabama", "county": "Autauga County", "year": 2020,
+            "votes_dem": 7503, "votes_rep": 19838, "votes_total": 27770,
+        }
+    ]  # fmt: skip
+    older = (
+        ",votes_dem,votes_gop,total_votes,per_dem,per_gop,diff,per_point_diff,state_abbr,county_name,combined_fips\n"
+    )
+    path = write(older + '0,93003.0,130413.0,246588.0,0.37,0.52,"37,410",15.17%,AK,Alaska,2013\n', "results.csv")
+    [row] = read_county_votes(path, year=2016).to_pylist()
+    assert (row["fips"], row["state"], row["year"], row["votes_rep"]) == ("02013", "AK", 2016, 130413)
+    assert read_county_votes(path)["year"].to_pylist() == [None]
+
+
+def test_its_own_answer_can_be_read_back(write):
+    text = "fips,state,county,year,votes_dem,votes_rep,votes_total\n01001,AL,Autauga,2012,1,2,3\n01001,AL,Autauga,2016,2,2,4\n"
+    table = read_county_votes(write(text))
+    assert table["year"].to_pylist() == [2012, 2016]
+    assert table["votes_dem"].to_pylist() == [1, 2]
+
+
+def test_tab_delimited_downloads(write):
+    text = mit(al("JOE", "democrat", 20)).replace(",", "\t")
+    assert read_county_votes(write(text, "countypres_2000-2020.tab"))["votes_dem"].to_pylist() == [20]
+
+
+def test_unknown_layouts_list_the_known_ones(write):
+    with pytest.raises(
+        FileError,
+        match=r"none of the known layouts \(MIT Election Lab: year, state.*wide: county_fips or.*HuffPost 2012: fips",
+    ):
+        read_county_votes(write("place,votes\na,1\n"))
+
+
+def test_bad_numbers_and_repeated_counties_are_named(write):
+    head = "state,fips,county,votes_total,obama12,romney12\n"
+    with pytest.raises(FileError, match=r"'many' in column 'obama12', row 3"):
+        read_county_votes(write(head + "AL,01001,A,3,1,1\nAL,01003,B,3,many,1\n"))
+    with pytest.raises(FileError, match=r"no number in column 'romney12', row 2"):
+        read_county_votes(write(head + "AL,01001,A,3,1,\n"))
+    with pytest.raises(FileError, match=r"more votes for the two parties than votes in all in 1 .*A \(01001\)"):
+        read_county_votes(write(head + "AL,01001,A,3,2,2\n"))
+    twice = write(head + "CT,09001,A,3,1,1\nCT,09001,B,4,2,1\n")
+    with pytest.raises(FileError, match=r"the county '09001' more than once \('A' and 'B'\); pass duplicates='sum'"):
+        read_county_votes(twice)
+    assert read_county_votes(twice, duplicates="sum")["votes_total"].to_pylist() == [7]
+    with pytest.raises(InputError, match="duplicates='mean'"):
+        read_county_votes(twice, duplicates="mean")
+    with pytest.raises(FileError, match="a header but no rows"):
+        read_county_votes(write(head))
+    with pytest.raises(FileError, match="is empty"):
+        read_county_votes(write(""))
+
+
+@pytest.mark.data
+def test_the_real_huffpost_file(real_data):
+    table = read_county_votes(real_data / "county_votes" / "huffpost_president_2012_county.csv")
+    assert table.num_rows == 3_113
+    assert table.to_pylist()[0] == {
+        "fips": "01001", "state": "AL", "county": "Autauga", "year": 2012,
+        "votes_dem": 6363, "votes_rep": 17379, "votes_total": 23973,
+    }  # fmt: skip
+    # official national totals less Alaska: 65,915,795 - 122,640 and 60,933,504 - 164,676
+    assert pc.sum(table["votes_dem"]).as_py() == pytest.approx(65_793_155, abs=5_000)
+    assert pc.sum(table["votes_rep"]).as_py() == pytest.approx(60_768_828, abs=5_000)
+
+
+@pytest.mark.data
+def test_a_real_file_of_several_years(real_data):
+    path = real_data / "county_votes" / "presidential_county_2008_2024.csv"
+    assert read_county_votes(path, year=2024).num_rows == 3_160
