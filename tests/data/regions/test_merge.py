@@ -104,7 +104,9 @@ def test_a_collapse_counts_as_one_place_and_gives_its_name():
 
 
 @pytest.mark.parametrize(
-    "rule", ["02*", ["02001", "02003"], ["*2001", "02003"], lambda fips: fips.startswith("02")], ids=str
+    "rule",
+    ["02*", ["02001", "02003"], ["*2001", "02003"], lambda fips: fips.startswith("02")],
+    ids=["pattern", "keys", "patterns", "function"],
 )
 def test_every_way_to_write_a_rule(rule):
     crosswalk = {"county": ["01001", "02001", "02003"], "puma": [1, 2, 3]}
