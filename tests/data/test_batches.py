@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 
 import numpy as np
@@ -186,7 +187,42 @@ def test_peeking_at_a_factory_draws_one_batch():
     batches = open_batches(make)
     assert drawn == [0]
     assert batches.num_rows is None
-    assert [p for p, _ in batches.pieces(start=3)] == [Piece("make", 3, 1, 3), Piece("make", 4, 1, 4)]
+    assert [p for p, _ in batches.pieces()] == [Piece("make", 0, None, 0)]
+    assert list(batches.pieces(start=1)) == []
+
+
+@pytest.mark.parametrize("make", [lambda size: lambda: TABLE.to_batches(size), lambda size: TABLE.to_reader(size)])
+def test_batches_of_a_factory_or_reader_are_cut_anew_by_row_number(make):
+    def cut(size):
+        return [b["id"].to_pylist() for b in open_batches(make(size), columns=["id"], batch_size=64)]
+
+    assert cut(7) == cut(77) == cut(1000)
+    assert [len(b) for b in cut(77)] == [64] * 15 + [40]
+
+
+def test_a_factory_is_drawn_from_as_its_batches_are_needed():
+    drawn = []
+
+    def make():
+        for i in range(5):
+            drawn.append(i)
+            yield pa.record_batch({"x": [i, i]})
+
+    batches = iter(open_batches(make, batch_size=3))
+    drawn.clear()
+    assert next(batches)["x"].to_pylist() == [0, 0, 1]
+    assert drawn == [0, 1]
+
+
+def test_stamps_tell_changed_files_and_frames(tmp_path):
+    path = write("parquet", tmp_path)
+    before = open_batches(path).stamps()
+    assert before == open_batches(path, columns=["id"], batch_size=7).stamps()
+    os.utime(path, ns=(1, 1))
+    assert open_batches(path).stamps() != before
+    changed = TABLE.set_column(TABLE.column_names.index("id"), "id", pa.array([*range(999), -1]))
+    assert open_batches(TABLE).stamps() == open_batches(TABLE.slice(0)).stamps()
+    assert open_batches(TABLE).stamps() != open_batches(changed).stamps()
 
 
 def test_a_factory_may_give_frames_a_reader_or_a_table():
@@ -499,3 +535,16 @@ def test_the_real_people_of_a_nation_in_one_stream(real_data):
     assert [piece.index for piece, _ in pieces] == list(range(49, 49 + len(pieces)))
     assert all(0 < kept < piece.n_rows for piece, kept in pieces)
     assert open_batches(real_data / "us2024" / "persons").num_rows == 3_422_888
+
+
+def test_leading_zeros_that_appear_late_are_not_lost(tmp_path):
+    path = tmp_path / "counties.csv"
+    rows = "".join(f"{12001 + i % 80000},{i}\n" for i in range(120_000))
+    assert len(rows) > 1 << 20
+    path.write_text("fips,n\n" + rows + "01001,7\n")
+    with pytest.raises(FileError, match=r"has '01001' in column 'fips', row 120,002, whose leading zero would be lost"):
+        open_batches(path).to_table()
+    told = open_batches(path, column_types={"fips": "string"}).to_table()
+    assert told["fips"][-1].as_py() == "01001"
+    assert open_batches(path, column_types={"fips": "int64"}).to_table()["fips"][-1].as_py() == 1001
+    assert open_batches(path, columns=["n"]).to_table()["n"].to_pylist()[-1] == 7

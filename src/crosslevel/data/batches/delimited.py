@@ -1,7 +1,8 @@
 """CSV and TSV, plain or gzipped: one piece per file.
 
 The types are inferred on the first block. A column whose whole numbers begin with zeros there (FIPS codes such as
-``01001``) is text, since as a number it would lose them. Blanks and the usual marks for "no value" are null, also in
+``01001``) is text, since as a number it would lose them; where such zeros first appear later, the file is refused with
+the remedy. Blanks and the usual marks for "no value" are null, also in
 text columns.
 """
 
@@ -103,6 +104,7 @@ class DelimitedSource(Source):
         self.name = name
         self._opener = opener
         self._options = options or CsvOptions()
+        self._guard = keep_leading_zeros
         self._padded: set[str] = set()
         self.schema = self._inferred()
         if keep_leading_zeros:
@@ -126,8 +128,43 @@ class DelimitedSource(Source):
         if not columns:
             columns = self.schema.names[:1]  # rows are counted by their first column
         kinds = {f.name: f.type for f in request.schema}
-        with self._explained(), self._reading(columns, kinds) as reader:
-            yield from reader
+        guarded = [n for n in columns if self._guard and self.as_text(n) and not _is_text(kinds.get(n))]
+        with self._explained(), self._reading(columns, kinds | dict.fromkeys(guarded, pa.string())) as reader:
+            row = 2  # the header is row 1
+            for batch in reader:
+                yield self._as_numbers(batch, guarded, kinds, row)
+                row += batch.num_rows
+
+    def _as_numbers(
+        self, batch: pa.RecordBatch, guarded: list[str], kinds: Mapping[str, pa.DataType], row: int
+    ) -> pa.RecordBatch:
+        """Turn columns of whole numbers, read as text, into numbers; refuse zeros that would be lost."""
+        for name in guarded:
+            text, place = batch.column(name), batch.schema.get_field_index(name)
+            zero = pc.starts_with(text, "0")
+            if pc.any(zero).as_py():
+                padded = pc.and_(zero, pc.match_substring_regex(text, LEADING_ZERO))
+                if pc.any(padded).as_py():
+                    at = pc.index(padded, True).as_py()
+                    raise FileError(
+                        f"{self.name} has {text[at].as_py()!r} in column {name!r}, row {row + at:,}, whose leading zero would be "
+                        f"lost: the numbers before it had none. If these are codes pass column_types={{{name!r}: 'string'}}, "
+                        f"if they are numbers column_types={{{name!r}: 'int64'}}."
+                    )
+            kind = kinds.get(name, self.schema.field(name).type)
+            batch = batch.set_column(place, name, self._parsed(text, name, kind, row))
+        return batch
+
+    def _parsed(self, text: pa.Array, name: str, kind: pa.DataType, row: int) -> pa.Array:
+        try:
+            return pc.utf8_trim_whitespace(text).cast(kind)
+        except pa.ArrowInvalid:
+            for at, value in enumerate(text.to_pylist()):
+                try:
+                    pa.array([value]).cast(kind)
+                except pa.ArrowInvalid:
+                    raise self._wrong_value(name, str(kind), str(value), f"row {row + at:,}") from None
+            raise
 
     @contextmanager
     def _reading(
@@ -226,6 +263,10 @@ def header(opener: Callable[[], IO[bytes]], options: CsvOptions) -> list[str]:
     with opener() as opened, io.TextIOWrapper(opened, options.encoding, newline="") as text:
         names = next(csv.reader(text, delimiter=options.delimiter), [])
     return [name.removeprefix("\ufeff") for name in names]
+
+
+def _is_text(kind: pa.DataType | None) -> bool:
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _codec(encoding: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from crosslevel.data.batches.source import Part, Request, Source
+from crosslevel.data.fingerprint import fingerprint
 from crosslevel.data.frames import is_frame, to_arrow
 from crosslevel.errors import InputError
 
@@ -29,6 +30,11 @@ class FrameSource(Source):
         """Number of rows of the frame."""
         return int(self._table.num_rows)
 
+    def stamp(self) -> list[object]:
+        """Tell this frame from another by its size and the content of its ends."""
+        ends = [self._table.slice(0, 1000), self._table.slice(max(0, self.num_rows - 1000))]
+        return [self.name, self.num_rows, *(fingerprint(end) for end in ends)]
+
     def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
         """Give the frame."""
         if start == 0:
@@ -37,10 +43,10 @@ class FrameSource(Source):
 
 
 class FactorySource(Source):
-    """A function that begins the stream anew each time it is called: one piece per batch it gives."""
+    """A function that begins the stream anew each time it is called: one piece, however it is cut into batches."""
 
-    unit = "batch"
-    n_parts = None
+    unit = "stream"
+    n_parts = 1
 
     def __init__(self, factory: Callable[[], Iterable[object]], name: str = "factory") -> None:
         self.name = name
@@ -63,15 +69,16 @@ class FactorySource(Source):
             yield to_arrow(item, f"a batch of {self.name}")
 
     def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
-        """Give the batches; those before ``start`` are drawn and dropped, since only the function can skip."""
-        return _counted(self._tables(), request, start)
+        """Give the stream, drawn batch by batch; only the function could skip, so a piece is all of it."""
+        if start == 0:
+            yield Part(0, None, _batches(self._tables(), request))
 
 
 class ReaderSource(Source):
-    """A :class:`pyarrow.RecordBatchReader`: can be read once."""
+    """A :class:`pyarrow.RecordBatchReader`: one piece, which can be read once."""
 
-    unit = "batch"
-    n_parts = None
+    unit = "stream"
+    n_parts = 1
     one_shot = True
 
     def __init__(self, reader: pa.RecordBatchReader, name: str = "reader") -> None:
@@ -80,17 +87,19 @@ class ReaderSource(Source):
         self._reader: pa.RecordBatchReader | None = reader
 
     def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
-        """Give the batches, once."""
+        """Give the stream, once."""
+        if start > 0:
+            return iter(())
         if self._reader is None:
             raise InputError(
                 "this record batch reader has been read already, and it can be read only once; to go over the data again "
                 "pass a function that makes a new reader, for example open_batches(lambda: relation.to_arrow_reader())."
             )
         reader, self._reader = self._reader, None
-        return _counted((pa.Table.from_batches([batch]) for batch in reader), request, start)
+        tables = (pa.Table.from_batches([batch]) for batch in reader)
+        return iter([Part(0, None, _batches(tables, request))])
 
 
-def _counted(tables: Iterator[pa.Table], request: Request, start: int) -> Iterator[Part]:
-    for index, table in enumerate(tables):
-        if index >= start:
-            yield Part(index, table.num_rows, iter(table.to_batches(max_chunksize=request.batch_size)))
+def _batches(tables: Iterator[pa.Table], request: Request) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        yield from table.to_batches(max_chunksize=request.batch_size)

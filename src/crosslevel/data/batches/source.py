@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -62,8 +63,8 @@ class Source(ABC):
 
     name: str
     schema: pa.Schema
-    n_parts: int | None
-    """How many pieces it has; None where only reading would tell."""
+    n_parts: int
+    """How many pieces it has: a matter of the data alone, since checkpoints count them."""
     one_shot: bool = False
     unit: str = "piece"
     """What a piece of it is called."""
@@ -76,6 +77,12 @@ class Source(ABC):
     def num_rows(self) -> int | None:
         """Number of rows, where it is known without reading the data."""
         return None
+
+    def stamp(self) -> list[object]:
+        """Give what tells this source from a changed one, without reading the data: a file's name, size and time."""
+        path = Path(self.name)
+        file = path.stat() if path.is_file() else None
+        return [self.name, self.num_rows, *([file.st_size, file.st_mtime_ns] if file else [])]
 
     def as_text(self, column: str) -> bool:
         """Tell whether this column, though read as numbers, could be read as the text that was written."""

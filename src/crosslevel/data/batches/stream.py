@@ -82,13 +82,13 @@ class Batches:
     def pieces(self, start: int = 0) -> Iterator[tuple[Piece, Iterator[pa.RecordBatch]]]:
         """Give each piece with an iterator over its record batches.
 
-        A piece is a parquet row group, a CSV file, a record batch of an Arrow file, a frame, or a batch of a factory
-        or reader. Draw its batches before going on to the next piece.
+        A piece is a parquet row group, a CSV file, a record batch of an Arrow file, a frame, or all that a factory
+        or reader gives. Draw its batches before going on to the next piece.
 
         Parameters
         ----------
         start : int
-            The first piece wanted. Earlier ones are not read, except from a factory or reader, which cannot skip.
+            The first piece wanted. Earlier ones are not read.
 
         Examples
         --------
@@ -101,15 +101,13 @@ class Batches:
         request = Request(self._read_schema, self.batch_size, self.where)
         passed = 0
         for source in self._sources:
-            if source.n_parts is not None and passed + source.n_parts <= start:
+            if passed + source.n_parts <= start:
                 passed += source.n_parts
                 continue
-            last = -1
             for part in source.parts(request, max(0, start - passed)):
-                last = part.index
                 batches = _cut((self._finished(b, source.name) for b in part.batches), self.batch_size)
                 yield Piece(source.name, passed + part.index, part.n_rows, part.index), batches
-            passed += source.n_parts if source.n_parts is not None else last + 1
+            passed += source.n_parts
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, batches in self.pieces():
@@ -130,6 +128,11 @@ class Batches:
         if self.where is not None or None in counts:
             return None
         return sum(count for count in counts if count is not None)
+
+    @property
+    def columnar(self) -> bool:
+        """Whether a few columns can be read alone at little cost: frames, parquet and Arrow files."""
+        return all(source.num_rows is not None for source in self._sources)
 
     @property
     def one_shot(self) -> bool:
@@ -189,6 +192,16 @@ class Batches:
             digest.update(batch)
         return digest.text()
 
+    def stamps(self) -> list[list[object]]:
+        """Give what tells these sources from changed ones without reading them, as plain values.
+
+        Examples
+        --------
+        >>> open_batches({"x": [1, 2]}).stamps() == open_batches({"x": [1, 3]}).stamps()
+        False
+        """
+        return [source.stamp() for source in self._sources]
+
     def describe(self) -> str:
         """Say in a line what the stream is.
 
@@ -201,13 +214,12 @@ class Batches:
         if len(self._sources) == 1 and first.unit not in ("frame", "file"):
             said = [first.name]
         else:
-            kind = "frame" if first.unit == "frame" else "source" if first.unit == "batch" else "file"
+            kind = first.unit if first.unit in ("frame", "stream") else "file"
             said = [_counted(len(self._sources), kind)]
             said += [f"{first.name} first"] if kind == "file" and len(self._sources) > 1 else []
             said = [first.name] if kind == "file" and len(self._sources) == 1 else said
-        parts = [source.n_parts for source in self._sources]
-        if first.unit not in ("frame", "file") and None not in parts:
-            said.append(_counted(sum(p for p in parts if p is not None), first.unit))
+        if first.unit not in ("frame", "file", "stream"):
+            said.append(_counted(sum(source.n_parts for source in self._sources), first.unit))
         if self.num_rows is not None:
             said.append(_counted(self.num_rows, "row"))
         names = ", ".join(self.schema.names[:5]) + (", ..." if len(self.schema) > 5 else "")
