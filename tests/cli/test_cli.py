@@ -99,6 +99,9 @@ def test_exit_codes_and_messages(tmp_path):
     message = crosslevel("demo", "--regions", "20", "--people", "10000", "--out", "taken", cwd=tmp_path, code=2).stderr
     assert "is a file; name a folder" in message
     assert crosslevel("frobnicate", code=2).stderr
+    assert "cannot be made" in crosslevel("demo", "--out", "taken/x", cwd=tmp_path, code=2).stderr
+    (tmp_path / "bytes.JSON").write_bytes(b"\xff\xfe\x00")
+    assert "is not JSON text" in crosslevel("report", "bytes.JSON", cwd=tmp_path, code=2).stderr
     assert list(tmp_path.glob("*.html")) == []
 
 

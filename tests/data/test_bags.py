@@ -197,3 +197,52 @@ def test_two_axes_are_refused():
         as_bags(np.zeros((2, 1)))[0, 0]
     with pytest.raises(IndexError):
         as_bags(np.zeros((2, 1)))[2]
+
+
+def test_what_was_checked_cannot_be_changed_by_the_caller():
+    values, weights, keys = np.zeros((2, 1)), np.ones(2), np.array(["a", "b"])
+    bags = Bags(values, [0, 1, 2], weights=weights, keys=keys)
+    values[0], weights[0], keys[0] = 9, -9, "b"
+    assert bags.values[0, 0] == 0
+    assert bags.weights[0] == 1
+    assert bags.keys.tolist() == ["a", "b"]
+
+
+def test_effective_sizes_survive_extreme_weights():
+    bags = Bags([[0.0]] * 4, [0, 2, 4], weights=[1e200, 1e200, 1e-200, 1e-200])
+    np.testing.assert_allclose(bags.effective_sizes, 2.0)
+
+
+def test_keys_keep_their_types():
+    assert Bags([[1.0], [2.0]], [0, 1, 2], keys=["a", 1]).keys.tolist() == ["a", 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bags([[1.0], [2.0]], [0, 1, 2], keys="ab"), "keys='ab' is one name"),
+        (lambda: Bags([[1.0]], [0, 1], keys=[["a"]]), "keys holds something that cannot be a name"),
+        (lambda: Bags([[1.0, 2.0]], [0, 1], columns=["a", "a"]), "names a column twice"),
+        (lambda: Bags.from_frame(FRAME, by="w", weight="w"), "weight='w' is also the group key"),
+        (lambda: Bags.from_frame(FRAME, by=0), "by=0 is not a column name; names are text here"),
+        (lambda: Bags.from_frame(FRAME, by=["g", 1]), "by names 1, which is not text"),
+        (lambda: Bags.from_frame({"g": [[1], [2]], "x": [1.0, 2.0]}, by="g"), "cannot name a group"),
+        (lambda: as_bags(np.zeros((2, 1))).mean([np.nan, 1.0]), "features has 1 missing"),
+        (lambda: as_bags(np.array([[1j]])), "X holds complex numbers"),
+    ],
+)
+def test_odd_bags_get_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_a_filtered_frame_is_the_frame_of_its_rows():
+    frame = pd.DataFrame({"g": ["a", "b", "a", "b"], "x": [1.0, 2.0, 3.0, 4.0]})
+    kept = frame[frame.x > 1]
+    assert Bags.from_frame(kept, by="g") == Bags.from_frame(kept.reset_index(drop=True), by="g")
+
+
+@pytest.mark.parametrize("index", [None, np.array([[0, 1]])])
+def test_odd_indices_are_refused(index):
+    with pytest.raises(IndexError, match="one axis"):
+        as_bags(np.zeros((2, 1)))[index]

@@ -214,6 +214,16 @@ def test_a_factory_is_drawn_from_as_its_batches_are_needed():
     assert drawn == [0, 1]
 
 
+def test_dictionaries_with_nulls_are_joined():
+    values = [
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(d)) for d in (["a", None], [None, "b"])
+    ]
+    batches = open_batches(lambda: [pa.record_batch({"c": v, "x": [1, 2]}) for v in values])
+    (joined,) = batches
+    assert joined["c"].to_pylist() == ["a", None, None, "b"]
+    assert joined.schema == batches.schema
+
+
 def test_stamps_tell_changed_files_and_frames(tmp_path):
     path = write("parquet", tmp_path)
     before = open_batches(path).stamps()
@@ -327,6 +337,21 @@ def test_a_batch_that_lacks_a_column_or_changes_its_type_is_refused():
         list(late({"x": [1], "y": [1]}, {"x": [1]}))
     with pytest.raises(InputError, match="column 'x' of .* is string in one batch and int64 in another"):
         list(late({"x": [1]}, {"x": ["a"]}))
+    with pytest.raises(InputError, match="has a column 'y' that the first had not; give every batch the same"):
+        list(late({"x": [1]}, {"x": [2], "y": [1]}))
+    both = ({"x": [1], "z": [1]}, {"x": [2], "z": [2], "y": [1]})
+    assert late(*both).select(["x"]).to_table()["x"].to_pylist() == [1, 2]
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "b"])
+    pq.write_table(twice, tmp_path / "a.parquet")
+    feather.write_feather(twice, tmp_path / "a.feather")
+    for options in ({}, {"columns": ["b"], "where": "b == 3"}):
+        with pytest.raises(FileError, match=r"a\.parquet has more than one column named 'a'; give each"):
+            open_batches(tmp_path / "a.parquet", **options)
+    with pytest.raises(FileError, match=r"a\.feather has more than one column named 'a'"):
+        open_batches(tmp_path / "a.feather")
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
@@ -345,6 +370,27 @@ def test_codes_with_leading_zeros_stay_text(tmp_path):
     said = open_batches(path, column_types={"fips": "int64", "n": pa.string()}).to_table()
     assert said.to_pylist()[0] == {"fips": 1001, "n": "1", "zero": 0, "minus": -5}
     assert open_batches(path, where="fips == '01001'").to_table().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "read"),
+    [
+        ("99999999999999999999", "5", ["99999999999999999999", "5"]),
+        ("9223372036854775808", "-1", ["9223372036854775808", "-1"]),
+        ("9223372036854775807", "-1", [2**63 - 1, -1]),
+        ("99999999999999999999", "0.5", [1e20, 0.5]),
+        ("+01", "+02", ["+01", "+02"]),
+        ("+1", "+2", [1.0, 2.0]),
+        ("01001", "0.5", ["01001", "0.5"]),
+        (" 01", "02", [" 01", "02"]),
+        ("0.25", "-0.5", [0.25, -0.5]),
+        ("0", "0.0", [0.0, 0.0]),
+    ],
+)
+def test_numbers_that_would_lose_a_digit_stay_text(first, second, read, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"n,x\n{first},1\n{second},2\n,3\n")
+    assert open_batches(path, columns=["n"]).to_table()["n"].to_pylist() == [*read, None]
 
 
 def test_a_file_of_codes_without_zeros_joins_one_with(tmp_path):
@@ -384,6 +430,10 @@ def test_other_encodings(tmp_path):
         open_batches(path)
     with pytest.raises(InputError, match="encoding='klingon' is not known"):
         open_batches(path, encoding="klingon")
+    path.write_bytes("año,n\n2012,1\n".encode("latin-1"))
+    assert open_batches(path, encoding="latin-1").schema.names == ["año", "n"]
+    with pytest.raises(FileError, match=r"a\.csv is not utf-8 text \(invalid .*encoding='latin-1'"):
+        open_batches(path)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -394,6 +444,7 @@ def test_other_encodings(tmp_path):
             "7,2.5",
             r"a\.csv has '2.5' in column 'y', row 42, but the column was int64 .*column_types=\{'y': 'float64'\}",
         ),
+        ("7,99999999999999999999", r"'99999999999999999999' in column 'y'.*column_types=\{'y': 'string'\}"),
         ("7,west", r"'west' in column 'y', row 42.*column_types=\{'y': 'string'\}"),
         ("7", r"a\.csv has 1 values in row 42 and 2 column names"),
         ("7,8,9", r"a\.csv has 3 values in row 42 and 2 column names.*delimiter"),
@@ -425,6 +476,11 @@ def test_column_types_are_checked(tmp_path):
         open_batches(path, column_types={"age": "nubmer"})
     with pytest.raises(InputError, match=r"column_types='aeg' is not a column.*'age'"):
         open_batches(path, column_types={"aeg": "string"})
+    for source in (write("parquet", tmp_path), write("feather", tmp_path), TABLE):
+        with pytest.raises(InputError, match=r"column_types is for CSV files, and .* brings types of its own"):
+            open_batches(source, column_types={"age": "string"})
+    with pytest.raises(InputError, match=r"pass it where this stream was opened"):
+        open_batches(open_batches(path), column_types={"age": "string"})
 
 
 def test_header_only_repeated_and_delimited_otherwise(tmp_path):
@@ -436,6 +492,9 @@ def test_header_only_repeated_and_delimited_otherwise(tmp_path):
         open_batches(path)
     path.write_text("x;y\n1;2\n")
     assert open_batches(path, delimiter=";").to_table().to_pylist() == [{"x": 1, "y": 2}]
+    for wrong in (";;", "", "é", "\n", 5):
+        with pytest.raises(InputError, match=r"delimiter=.* is not one ASCII character such as"):
+            open_batches(path, delimiter=wrong)
 
 
 # --- files that are not there or not whole --------------------------------------------------------------------------
@@ -472,6 +531,11 @@ def test_what_is_not_there(tmp_path):
     write("csv", tmp_path)
     with pytest.raises(FileError, match=r"poeple\.csv does not exist\. Did you mean 'people\.csv'\?"):
         open_batches(tmp_path / "poeple.csv")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "gone.csv")
+    with pytest.raises(FileError, match=r"link\.csv is a broken link: .*gone\.csv, where it points, does not exist"):
+        open_batches(link)
+    link.unlink()
     with pytest.raises(FileError, match=r"In its folder are 'people\.csv'"):
         open_batches(tmp_path / "zzz")
     with pytest.raises(FileError, match="Nor does its folder"):
@@ -548,3 +612,13 @@ def test_leading_zeros_that_appear_late_are_not_lost(tmp_path):
     assert told["fips"][-1].as_py() == "01001"
     assert open_batches(path, column_types={"fips": "int64"}).to_table()["fips"][-1].as_py() == 1001
     assert open_batches(path, columns=["n"]).to_table()["n"].to_pylist()[-1] == 7
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("late", ["01001", " 01001"])
+def test_leading_zeros_late_among_fractions_are_not_lost(late, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "".join(f"{i},{i / 4}\n" for i in range(40)) + f"7,{late}\n")
+    with pytest.raises(FileError, match=r"'01001' in column 'y', row 42, whose .*column_types=\{'y': 'double'\}"):
+        open_batches(path).to_table()
+    assert open_batches(path, column_types={"y": "double"}).to_table()["y"][-1].as_py() == 1001.0

@@ -38,3 +38,14 @@ def test_good_numbers_pass_unchanged():
     np.testing.assert_array_equal(k, n)
     assert checks.check_level(0.9) == 0.9
     assert checks.check_counts([[1, 2.5]], "groups", 2).shape == (1, 2)
+
+
+def test_the_smallest_negative_weight_is_refused():
+    with pytest.raises(InputError, match="1 negative"):
+        checks.check_weights([1.0, -1e-300])
+
+
+@pytest.mark.parametrize("level", [None, "0.95", True])
+def test_a_level_is_a_number(level):
+    with pytest.raises(InputError, match="is not a number; for 95 % intervals pass level=0.95"):
+        checks.check_level(level)

@@ -96,3 +96,39 @@ def test_numbers_are_read_from_every_numeric_type():
     expected = {"int": [1, np.nan], "bool": [1, 0], "dec": [1.25, np.nan], "dict": [3, 4], "null": [np.nan] * 2}
     for name, values in expected.items():
         np.testing.assert_array_equal(frames.column(table, name, "x"), values)
+
+
+def test_a_pandas_index_is_never_data():
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8]})
+    kept = frames.to_arrow(frame[frame.a > 2])
+    assert kept.column_names == ["a", "b"]
+    named = frame.set_index("a")
+    assert frames.to_arrow(named).column_names == ["b"]
+    with pytest.raises(InputError, match=r"by='a' is the index of the frame, not a column; call .reset_index"):
+        frames.check_columns(frames.to_arrow(named), ["a"], "by")
+
+
+def test_rows_pair_by_position_only_when_their_labels_agree():
+    a = pd.DataFrame({"x": [1, 2]}, index=["u", "v"])
+    assert frames.same_rows(a, a.copy())
+    assert not frames.same_rows(a, a.iloc[::-1])
+    assert frames.same_rows(a, pl.DataFrame({"x": [1, 2]}))
+    assert frames.same_rows(a, {"x": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "people cannot be read as a table"),
+        (pd.Series([1.0]), r"people is a Series, one column; pass a frame"),
+        (pl.Series([1.0]), r"people is a Series, one column; pass a frame"),
+        (pd.DataFrame({"a": [1 + 2j]}), "people has a column that no table format can hold"),
+        ({1: [1], "1": [2]}, "more than one column named '1'"),
+        ({"a": 1}, r"people\['a'\] is 1, not a column"),
+        ({"a": "text"}, r"people\['a'\] is 'text', not a column"),
+        ({"a": [2**70]}, r"people\['a'\] holds values of mixed types or of a type no table has"),
+    ],
+)
+def test_what_no_table_can_hold_gets_a_sentence(frame, message):
+    with pytest.raises(InputError, match=message):
+        frames.to_arrow(frame, "people")

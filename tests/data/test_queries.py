@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from decimal import Decimal
 
 import hypothesis
 import hypothesis.strategies as st
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
@@ -210,6 +212,72 @@ def test_integers_wider_than_a_float_are_compared_exactly():
     assert parse(f"id == {2**64 - 1}").mask(unsigned).tolist() == [False, True]
 
 
+def test_integers_of_any_types_are_compared_exactly():
+    table = pa.table({"u": pa.array([2**53 + 1, 2**64 - 1, 5], pa.uint64()), "i": [2**53, -1, 5]})
+    assert parse("u == i").mask(table).tolist() == [False, False, True]
+    assert parse("u > i").mask(table).tolist() == [True, True, False]
+    most = pa.table({"i": [2**63 - 1]})
+    for text, expected in (
+        (f"i >= {2**63}", False),
+        (f"i < {2**63}", True),
+        (f"i < {10**400}", True),
+        ("i < 1e999", True),
+    ):
+        assert parse(text).mask(most).tolist() == [expected], text
+        assert ds.dataset(most).count_rows(filter=parse(text).expression(most.schema)) == expected, text
+
+
+@pytest.mark.parametrize(
+    "width", [getattr(pa, f"decimal{n}") for n in (32, 64, 128, 256) if hasattr(pa, f"decimal{n}")]
+)
+def test_decimals_are_compared_as_they_are_written(width):
+    # 0.3 as a decimal is 0.30000000000000004 when Arrow casts it to float64
+    table = pa.table(
+        {
+            "dec": pa.array([Decimal("0.3"), Decimal("1.1"), Decimal("2.0"), None], width(5, 1)),
+            "finer": pa.array([Decimal("0.30"), Decimal("1.11"), None, None], width(6, 2)),
+            "whole": [0, 1, 2, 3],
+        }
+    )
+    answers = {
+        "dec in (0.3)": [True, False, False, False],
+        "dec in (1.10, 2, 9.99)": [False, True, True, False],
+        "dec not in (1.1)": [True, False, True, False],
+        "dec == 0.3": [True, False, False, False],
+        "dec != 0.3": [False, True, True, False],
+        "dec > 1.05": [False, True, True, False],
+        "dec < 1e30": [True, True, True, False],
+        "dec == finer": [True, False, False, False],
+        "dec == whole": [False, False, True, False],
+    }
+    for text, expected in answers.items():
+        assert parse(text).mask(table).tolist() == expected, text
+        assert ds.dataset(table).count_rows(filter=parse(text).expression(table.schema)) == sum(expected), text
+
+
+def test_half_precision_floats():
+    table = pa.table({"h": pa.array([0.5, 2.0, None, float("nan")], pa.float16())})
+    assert parse("h > 1").mask(table).tolist() == [False, True, False, False]
+    assert parse("h in (0.5, 3)").mask(table).tolist() == [True, False, False, False]
+    assert parse("h != 2").mask(table).tolist() == [True, False, False, False]
+
+
+def test_times_in_a_zone_and_times_of_day():
+    noon = pa.array([dt.datetime(2020, 2, 29, 12), dt.datetime(2020, 2, 29, 14)])
+    table = pa.table({"t": pc.assume_timezone(noon, "America/New_York"), "clock": pa.array([60, 7200], pa.time32("s"))})
+    assert parse("t > '2020-02-29 13:00'").mask(table).tolist() == [False, True]
+    assert parse("t in ('2020-02-29 12:00')").mask(table).tolist() == [True, False]
+    assert parse("t == '2020-02-29 17:00Z'").mask(table).tolist() == [True, False]
+    assert parse("clock >= '01:00'").mask(table).tolist() == [False, True]
+    assert parse("clock in ('00:01', '00:00:59.5')").mask(table).tolist() == [True, False]
+    assert parse("clock > '00:01:00.5'").mask(table).tolist() == [False, True]
+    for text in ("clock > 'noon'", "clock > 12"):
+        with pytest.raises(InputError, match=r"write .*for example '13:00' or '13:00:59'\."):
+            parse(text).mask(table)
+    with pytest.raises(InputError, match=r"can only be asked 'is null'"):
+        parse("d > '1 day'").mask(pa.table({"d": pa.array([1], pa.duration("s"))}))
+
+
 def test_dates_and_decimals():
     days = [dt.date(2020, 1, 1), dt.date(2021, 1, 1), None]
     table = pa.table({"day": days, "time": pa.array(days).cast(pa.timestamp("ms"))})
@@ -245,7 +313,7 @@ def test_an_empty_table_has_an_empty_mask():
         ("age == 'old'", r"'age', a column of int64, with the text 'old'; compare it with a number"),
         ("age == '3'", r"with the text '3'; leave out the quotes: 3"),
         ("age in (1, '3')", r"leave out the quotes: 3"),
-        ("state == 7", r"'state', a column of string, with the number 7; put quotes around it: '7'"),
+        ("state == 7", r"'state', a column of string, with the number 7; .* in quotes as it stands .* leading zeros"),
         ("`a name` < 7", r"'a name', a column of string, with the number 7"),
         ("employed == 1", r"write employed == true or employed == false"),
         ("employed < true", r"orders 'employed'"),
@@ -266,7 +334,7 @@ def test_dates_that_are_none_and_columns_that_cannot_be_compared():
     table = pa.table({"day": [dt.date(2020, 1, 1)], "list": [[1]]})
     with pytest.raises(InputError, match=r"cannot be read as one; write for example '2020-02-29'"):
         parse("day > 'monday'").mask(table)
-    with pytest.raises(InputError, match=r"write the date in quotes"):
+    with pytest.raises(InputError, match=r"write it in quotes, for example '2020-02-29'\."):
         parse("day > 2020").mask(table)
     with pytest.raises(InputError, match=r"can only be asked 'is null'"):
         parse("list == 1").mask(table)
@@ -322,6 +390,8 @@ def test_errors_on_a_later_line_show_that_line():
 def test_a_query_must_be_text():
     with pytest.raises(InputError, match="a query is text"):
         parse(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="half a character"):
+        parse("name == '\ud800'")
 
 
 def test_nothing_is_ever_executed():

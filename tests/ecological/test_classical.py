@@ -190,3 +190,17 @@ def test_goodman_on_three_by_three_cells_of_known_truth(real_data):
     assert equal["estimate"].reshape(3, 3)[1, 0] == pytest.approx(1.017, abs=1e-3)
     assert weighted["estimate"].reshape(3, 3)[1, :2] == pytest.approx([1.051, -0.075], abs=1e-3)
     assert weighted.warnings
+
+
+def test_units_of_weight_zero_count_for_nothing():
+    _, X, T = random_units(np.random.default_rng(7), n=12, R=2, C=2)
+    w = np.ones(12)
+    w[[2, 5]] = 0
+    found = ecological.goodman(X, T, weights=w)
+    alone = ecological.goodman(X[w > 0], T[w > 0], weights=w[w > 0])
+    for column in ("estimate", "std_error"):
+        np.testing.assert_allclose(found[column][[0, 2]], alone[column][[0, 2]], rtol=1e-10)
+    assert found.interval == alone.interval == "t(8), HC1 robust errors"
+    assert any("2 unit(s) of weight zero" in w for w in found.warnings)
+    with pytest.raises(InputError, match=r"groups has 2 unit\(s\) for 2 groups"):
+        ecological.goodman(X[:4], T[:4], weights=[1, 1, 0, 0])

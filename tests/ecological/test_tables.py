@@ -79,3 +79,63 @@ def test_group_counts_add_up_to_the_places_totals():
 def test_bad_people_and_places_get_a_sentence(people, places, message):
     with pytest.raises(InputError, match=message):
         ecological.group_counts(people, by="p", group="g", places=places, total="n", weight="w")
+
+
+def test_an_empty_unit_does_not_shift_the_others():
+    groups, outcomes = {"a": [0, 3, 1], "b": [0, 7, 4]}, {"y": [0, 5, 2], "n": [0, 5, 3]}
+    tables = ecological.unit_tables(groups, outcomes, units=["empty", "u", "v"])
+    np.testing.assert_array_equal(tables.X, [[3, 7], [1, 4]])
+    np.testing.assert_array_equal(tables.T, [[5, 5], [2, 3]])
+    assert tables.units == ("u", "v")
+
+
+def test_margins_may_differ_by_rounding_only():
+    X = np.array([[3e6, 7e6]])
+    ecological.unit_tables(X, np.array([[5e6, 5e6 + 1]]))
+    with pytest.raises(InputError, match="do not add up"):
+        ecological.unit_tables(X, np.array([[5e6, 5e6 + 1e4]]))
+    found = ecological.bounds(np.array([[1e7 - 1, 0]]), np.array([[1e7, 0]]))
+    assert (found.units["lower"][:2] <= found.units["upper"][:2]).all()
+
+
+def test_units_of_one_person_are_counts():
+    assert ecological.unit_tables([[1, 0], [0, 1]], [[1, 0], [1, 0]]).N.tolist() == [1, 1]
+
+
+def test_a_filtered_pandas_frame_is_the_frame_of_its_rows():
+    groups = pd.DataFrame({"young": [30, 90, 50, 20], "old": [70, 10, 50, 80]})
+    votes = pd.DataFrame({"yes": [80, 20, 60, 50], "no": [20, 80, 40, 50]})
+    kept = groups.young > 25
+    a = ecological.goodman(groups[kept], votes[kept])
+    b = ecological.goodman(groups[kept].reset_index(drop=True), votes[kept].reset_index(drop=True))
+    assert len(a) == 4
+    np.testing.assert_array_equal(a["estimate"], b["estimate"])
+    with pytest.raises(InputError, match="different row labels"):
+        ecological.goodman(groups[kept], votes[~kept].reset_index(drop=True))
+
+
+def test_group_counts_come_back_as_the_callers_kind():
+    counts, _ = ecological.group_counts(pd.DataFrame(PEOPLE), by="p", group="g", places=PLACES, total="n")
+    assert isinstance(counts, pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "q"}, "by='q' is not a column"),
+        ({"group": "gg"}, "group='gg' is not a column"),
+        ({"group": 3}, "group=3 is not a column name"),
+    ],
+)
+def test_group_counts_names_the_argument_that_is_wrong(options, message):
+    with pytest.raises(InputError, match=message):
+        ecological.group_counts(PEOPLE, **{"by": "p", "group": "g", "places": PLACES, "total": "n", **options})
+
+
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [(3, "units=3 is not a sequence"), ("uv", "is not a sequence"), ([("a", 1), ("b", 2)], "several parts")],
+)
+def test_odd_unit_names_get_a_sentence(units, message):
+    with pytest.raises(InputError, match=message):
+        ecological.unit_tables(GOOD, VOTES, units)

@@ -69,3 +69,55 @@ def report(
     from crosslevel.cli.report import run
 
     run(results, out, title, as_json)
+
+
+@app.command()
+def embed(
+    people: Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow file, a folder or a quoted glob of files.")],
+    by: Annotated[list[str], typer.Option(help="Column that names the bag; repeat for several.")],
+    weight: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the answer.")] = Path("embeddings"),
+    columns: Annotated[
+        list[str] | None, typer.Option(help="A feature; repeat. All but by and weight if left out.")
+    ] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="A column of numbers that are codes; repeat.")] = None,
+    where: Annotated[str | None, typer.Option(help="Keep these people only, for example 'age >= 18'.")] = None,
+    subgroup: Annotated[
+        list[str] | None, typer.Option(help="'name=query', for example 'women=sex == 2'; repeat. All in one pass.")
+    ] = None,
+    feature_map: Annotated[str, typer.Option("--map", help="The feature map.")] = "sorf",
+    features: Annotated[int, typer.Option(help="Length of the vectors.")] = 4096,
+    bandwidth: Annotated[str, typer.Option(help="'median' or a number.")] = "median",
+    unknown: Annotated[str, typer.Option(help="'error' or 'ignore': levels not seen before.")] = "error",
+    seed: Seed = 0,
+    engine: Annotated[str, typer.Option(help="'local' or 'jax'.")] = "local",
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if left out.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="File to go on from; in the out folder if left out.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with a pass that was stopped.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Turn people into one vector per bag, in one pass that can be stopped and gone on with."""
+    from crosslevel.cli.embed import Settings, run
+
+    run(
+        Settings(
+            people=people,
+            by=by,
+            weight=weight,
+            out=out,
+            columns=columns or None,
+            categorical=categorical or None,
+            where=where,
+            subgroups=subgroup or [],
+            map=feature_map,
+            n_features=features,
+            bandwidth=bandwidth,
+            unknown=unknown,
+            seed=seed,
+            engine=engine,
+            n_jobs=jobs,
+            checkpoint=checkpoint,
+            resume=resume,
+        ),
+        as_json,
+    )

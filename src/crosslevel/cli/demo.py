@@ -85,11 +85,16 @@ def run(regions: int, people: int, out: Path, seed: int, as_json: bool) -> None:
     console = Console(stderr=True, highlight=False)
     if out.exists() and not out.is_dir():
         raise FileError(f"out={str(out)!r} is a file; name a folder for the report.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"out={str(out)!r} cannot be made ({error.strerror}); name a folder you may write to."
+        ) from error
     with console.status(f"Simulating {people:,} people in {regions:,} regions ..."):
         world = nation(regions, max(1, people // regions), random_state=seed)
     with console.status("Estimating subgroups ..."):
         found = estimate_subgroups(world, seed=seed)
-    out.mkdir(parents=True, exist_ok=True)
     where = (out / "report.html").resolve()
     with console.status("Writing the report ..."):
         report(found, where, title="crosslevel demo: a nation of known truth", figures=_figures(world, found))

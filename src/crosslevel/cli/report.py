@@ -14,10 +14,13 @@ __all__ = ["read_estimates", "run"]
 
 def read_estimates(path: Path) -> Estimates:
     """Read estimates from a saved file or from JSON."""
-    if path.suffix == ".json":
+    if path.suffix.casefold() == ".json":
         if not path.is_file():
             raise FileError(f"{path} does not exist; name a file of saved estimates.")
-        return Estimates.from_json(path.read_text(encoding="utf-8"))
+        try:
+            return Estimates.from_json(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise FileError(f"{path} is not JSON text ({error.reason}); name a file of saved estimates.") from error
     found = load(path)
     if not isinstance(found, Estimates):
         raise InputError(

@@ -36,7 +36,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileError(f"{target} is a folder; name a file to write.")
     if not target.parent.is_dir():
         raise FileError(f"{target} cannot be written: the folder {target.parent} does not exist. Make it first.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise FileError(f"{target} cannot be written ({error.strerror}); choose a folder you may write to.") from error
     os.close(handle)
     beside = Path(name)
     try:

@@ -6,6 +6,7 @@ array indexing (also ``bags[index, ...]``) work as on an array whose rows are ba
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, overload
@@ -98,10 +99,12 @@ class Bags:
         if columns is not None and len(columns) != people.shape[1]:
             raise InputError(f"columns has {len(columns)} names for {people.shape[1]} columns; name each column.")
         self.columns = tuple(columns) if columns is not None else tuple(f"x{j}" for j in range(people.shape[1]))
+        if len(set(self.columns)) < len(self.columns):
+            raise InputError(f"columns={list(self.columns)!r} names a column twice; give each its own name.")
         self.offsets = _frozen(bounds)
-        self.values = _frozen(people)
+        self.values = _frozen(_own(people, values))
         given = np.ones(len(people)) if weights is None else checks.check_weights(weights, "weights", len(people))
-        self.weights = _frozen(given)
+        self.weights = _frozen(_own(given, weights))
         totals = self._sum(self.weights)
         if not (totals > 0).all():
             raise InputError(
@@ -142,6 +145,8 @@ class Bags:
             raise InputError("people has no rows; pass at least one person.")
         names = grouping.as_names(by, "by")
         groups = grouping.group_rows(table, names)
+        if weight in names:
+            raise InputError(f"weight={weight!r} is also the group key in by; name another column.")
         used = {*names, weight}
         chosen = tuple(columns) if columns is not None else tuple(c for c in table.column_names if c not in used)
         if not chosen:
@@ -211,11 +216,14 @@ class Bags:
     @property
     def effective_sizes(self) -> FloatArray:
         """Kish's effective number of people in each bag."""
-        return self._sum(self.weights) ** 2 / self._sum(self.weights**2)
+        w = self.weights / np.repeat(
+            np.maximum.reduceat(self.weights, self.offsets[:-1]), self.sizes
+        )  # w^2 may overflow
+        return self._sum(w) ** 2 / self._sum(w**2)
 
     def mean(self, features: npt.ArrayLike | None = None) -> FloatArray:
         """Average over each bag's people by weight: of the values, or of ``features`` with one row per person."""
-        rows = self.values if features is None else np.asarray(features, dtype=np.float64)
+        rows = self.values if features is None else checks.check_finite(features, "features")
         if len(rows) != len(self.weights):
             raise InputError(
                 f"features has {len(rows):,} rows for {len(self.weights):,} people; pass one row per person."
@@ -238,7 +246,12 @@ class Bags:
             i = range(len(self))[index]
             rows = slice(self.offsets[i], self.offsets[i + 1])
             return Bag(self.values[rows], self.weights[rows], self.keys[i : i + 1].tolist()[0])
-        return self._take(np.arange(len(self))[index])
+        chosen = np.arange(len(self))[index]
+        if chosen.ndim != 1:
+            raise IndexError(
+                f"Bags are indexed along one axis, by an integer, a slice, a mask or a list; got {index!r}."
+            )
+        return self._take(chosen)
 
     def _take(self, chosen: npt.NDArray[np.int64]) -> Bags:
         """Copy the chosen bags; they were checked when ``self`` was made."""
@@ -322,17 +335,25 @@ def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]
 def _check_keys(keys: Sequence[object] | npt.NDArray[Any] | None, n: int) -> npt.NDArray[Any]:
     if keys is None:
         return _frozen(np.arange(n))
+    if isinstance(keys, str):
+        raise InputError(f"keys={keys!r} is one name; pass a sequence of {n:,} names.")
     listed_keys = list(keys)
+    try:
+        hash(tuple(listed_keys))
+    except TypeError as error:
+        raise InputError(
+            f"keys holds something that cannot be a name ({error}); pass text, numbers or tuples of these."
+        ) from error
     if len(listed_keys) != n:
         raise InputError(f"keys has {len(listed_keys):,} names for {n:,} bags; name each bag once.")
     if len(set(listed_keys)) < n:
-        twice = next(k for i, k in enumerate(listed_keys) if k in listed_keys[:i])
+        twice = next(k for k, times in Counter(listed_keys).items() if times > 1)
         raise InputError(f"keys holds {twice!r} more than once; every bag needs its own name.")
-    if any(isinstance(k, tuple) for k in listed_keys):
+    if len({type(k) for k in listed_keys}) > 1 or any(isinstance(k, tuple) for k in listed_keys):
         out = np.empty(n, dtype=object)
         out[:] = listed_keys
         return _frozen(out)
-    return _frozen(np.asarray(keys))
+    return _frozen(np.array(keys))
 
 
 def _drop_ellipsis(index: tuple[Any, ...]) -> Any:
@@ -340,6 +361,11 @@ def _drop_ellipsis(index: tuple[Any, ...]) -> Any:
     if len(rest) != 1:
         raise IndexError(f"Bags have one axis to index, the bags; got {len(rest)} indices. Index .values for columns.")
     return rest[0]
+
+
+def _own(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
+    """Copy an array that is still the caller's: what was checked must not change."""
+    return array.copy() if isinstance(given, np.ndarray) and np.shares_memory(array, given) else array
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

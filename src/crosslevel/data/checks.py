@@ -6,6 +6,7 @@ Each check returns the array it accepted, as contiguous float64, so a caller val
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 
 def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArray:
     """Read an array of numbers, of ``ndim`` dimensions if given."""
+    if np.iscomplexobj(values):
+        raise InputError(f"{argument} holds complex numbers; pass real ones.")
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -96,6 +99,8 @@ def check_successes(successes: Any, trials: Any, rows: Sequence[object] | None =
 
 def check_level(level: float) -> float:
     """Refuse an interval level outside (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, Real):
+        raise InputError(f"level={level!r} is not a number; for 95 % intervals pass level=0.95.")
     if not 0.0 < level < 1.0:
         hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
         raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")

@@ -6,6 +6,7 @@ table is a :class:`pyarrow.Table`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
@@ -16,24 +17,33 @@ import pyarrow as pa
 
 from crosslevel.errors import InputError, unknown_name
 
-__all__ = ["FrameKind", "check_columns", "column", "frame_kind", "from_arrow", "is_frame", "to_arrow"]
+__all__ = ["FrameKind", "check_columns", "column", "frame_kind", "from_arrow", "is_frame", "same_rows", "to_arrow"]
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """The kinds of dataframe that answers can come back as."""
 
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
 
+_INDEX = b"crosslevel.index"
+
 
 def is_frame(obj: object) -> bool:
     """Tell whether ``obj`` is a table :func:`to_arrow` can read (a bare array is not)."""
     if isinstance(obj, pa.Table | pa.RecordBatch | Mapping) or hasattr(obj, "__arrow_c_stream__"):
         return True
-    return isinstance(nw.from_native(obj, pass_through=True), nw.DataFrame | nw.LazyFrame)
+    return isinstance(_wrapped(obj, "frame"), nw.DataFrame | nw.LazyFrame)
+
+
+def _wrapped(obj: Any, argument: str) -> Any:
+    try:
+        return nw.from_native(obj, pass_through=True)
+    except nw.exceptions.NarwhalsError as error:
+        raise InputError(f"{argument} cannot be read as a table: {error}") from error
 
 
 def frame_kind(frame: object) -> FrameKind:
     """Name the kind of dataframe the caller would like back; Arrow when it is none we can make."""
-    wrapped = nw.from_native(frame, pass_through=True)
+    wrapped = _wrapped(frame, "frame")
     if isinstance(wrapped, nw.DataFrame | nw.LazyFrame):
         name = str(wrapped.implementation)
         for kind in KINDS:
@@ -75,18 +85,26 @@ def _read(frame: object, argument: str) -> pa.Table:
         return pa.Table.from_batches([frame])
     if isinstance(frame, Mapping):
         return _from_mapping(frame, argument)
-    wrapped = nw.from_native(frame, pass_through=True)
+    wrapped = _wrapped(frame, argument)
+    if isinstance(wrapped, nw.Series) or isinstance(
+        nw.from_native(frame, pass_through=True, series_only=True), nw.Series
+    ):
+        raise InputError(f"{argument} is a Series, one column; pass a frame, for example {argument}.to_frame().")
     try:
         if isinstance(wrapped, nw.LazyFrame):
             wrapped = wrapped.collect(backend="pyarrow")
         if isinstance(wrapped, nw.DataFrame):
-            return cast("pa.Table", wrapped.to_arrow())
+            return _without_index(wrapped)
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except InputError:
+        raise
+    except (
+        Exception
+    ) as error:  # what a dataframe library raises on export is its own affair; the reader needs a sentence
         raise InputError(
-            f"{argument} has a column with values of mixed types that no table format can hold ({error}); "
-            "give the column one type, for example all text or all numbers."
+            f"{argument} has a column that no table format can hold, for example one of mixed types ({error}); give each "
+            "column one type, all text or all numbers."
         ) from error
     raise InputError(
         f"{argument} is a {type(frame).__name__}, not a table; pass a pandas, polars or pyarrow frame, a duckdb "
@@ -94,17 +112,41 @@ def _read(frame: object, argument: str) -> pa.Table:
     )
 
 
+def _without_index(wrapped: Any) -> pa.Table:
+    """Give the columns and leave a pandas index behind: rows are known by position and by key columns alone.
+
+    The names of the index are kept as a remark, so that a key that is looked for among the columns can be found there.
+    """
+    index = nw.maybe_get_index(wrapped)
+    table = nw.maybe_reset_index(wrapped).to_arrow()
+    names = [n for n in getattr(index, "names", ()) if n is not None]
+    return table.replace_schema_metadata({_INDEX: json.dumps([str(n) for n in names])} if names else None)
+
+
+def same_rows(a: object, b: object) -> bool:
+    """Tell whether two frames can be paired row by row: pandas indexes, where both have one, must be equal."""
+    frames = [w for f in (a, b) if isinstance(w := _wrapped(f, "frame"), nw.DataFrame)]
+    indexes = [i for w in frames if (i := nw.maybe_get_index(w)) is not None]
+    return len(indexes) < 2 or bool(indexes[0].equals(indexes[1]))
+
+
 def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
+    names = [str(name) for name in columns]
+    if len(set(names)) < len(names):
+        raise InputError(f"{argument} has more than one column named {next(n for n in names if names.count(n) > 1)!r}.")
+    for name, values in columns.items():
+        if not hasattr(values, "__len__") or isinstance(values, str):
+            raise InputError(f"{argument}[{name!r}] is {values!r}, not a column; pass a list or an array of values.")
     lengths = {str(name): len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"{argument} has columns of different lengths ({lengths}); make them equally long.")
     arrays = {}
     for name, values in columns.items():
         try:
-            arrays[str(name)] = pa.array(values, from_pandas=isinstance(values, np.ndarray) and values.dtype == object)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            arrays[str(name)] = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(
-                f"{argument}[{name!r}] holds values of mixed types ({error}); give the column one type."
+                f"{argument}[{name!r}] holds values of mixed types or of a type no table has ({error}); give the column one type."
             ) from error
     return pa.table(arrays)
 
@@ -128,6 +170,10 @@ def check_columns(table: pa.Table, names: Sequence[str], argument: str) -> None:
     """Refuse names that are not columns, suggesting the nearest."""
     for name in names:
         if name not in table.column_names:
+            if name in json.loads((table.schema.metadata or {}).get(_INDEX, b"[]")):
+                raise InputError(
+                    f"{argument}={name!r} is the index of the frame, not a column; call .reset_index() first."
+                )
             raise unknown_name(argument, name, table.column_names)
 
 

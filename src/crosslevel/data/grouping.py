@@ -43,7 +43,16 @@ def as_names(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
     >>> as_names("region", "by")
     ('region',)
     """
+    if names is None or isinstance(names, int | float):
+        raise InputError(
+            f"{argument}={names!r} is not a column name; names are text here, for example {argument}='{names}'."
+        )
     out = (names,) if isinstance(names, str) else tuple(names)
+    strange = next((n for n in out if not isinstance(n, str)), None)
+    if strange is not None:
+        raise InputError(
+            f"{argument} names {strange!r}, which is not text; column names are text here, for example '{strange}'."
+        )
     if not out:
         raise InputError(f"{argument} is empty; name at least one column.")
     if len(set(out)) < len(out):
@@ -84,6 +93,10 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _column_codes(values: pa.ChunkedArray, name: str, argument: str) -> tuple[npt.NDArray[np.int64], pa.Array]:
     values = _plain(values)
+    if pa.types.is_nested(values.type) or isinstance(values.type, pa.BaseExtensionType):
+        raise InputError(
+            f"{argument}={name!r} is a column of {values.type}, which cannot name a group; turn it into text first."
+        )
     if values.null_count:
         row = int(np.argmax(values.is_null().to_numpy()))
         raise InputError(

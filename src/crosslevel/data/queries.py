@@ -11,8 +11,10 @@ the query is read, so that every node need only answer "where is this known to b
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, reduce
 from typing import Any, TypeAlias, cast
 
@@ -37,6 +39,7 @@ COMPARE: dict[str, Callable[[Operand, Operand], Operand]] = {
     ">=": pc.greater_equal,
 }
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+WIDE = pa.decimal128(38, 0)  # holds every integer type, and every written integer one could compare it with
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,13 @@ def parse(text: str | Query) -> Query:
         Comparisons ``== != < <= > >=`` (also chained, ``18 <= age < 65``) of columns with numbers, quoted text,
         ``true`` or ``false``, or other columns; ``in (1, 2)`` and ``not in``; ``is null`` and ``is not null``;
         ``and or not`` (or ``& | ~``) and parentheses. Column names with blanks go in backticks. Dates are compared
-        with quoted text, ``day >= '2020-02-29'``. Words of the language may be written in capitals.
+        with quoted text, ``day >= '2020-02-29'``; where the column has a time zone and the text has none, it is the
+        column's. Text is compared exactly, leading zeros included. Words of the language may be written in capitals.
+
+    Notes
+    -----
+    Integers and decimals are compared with one another exactly. Where one side is a column of floats both are compared
+    as floats, which tell integers apart only up to 2**53.
 
     Examples
     --------
@@ -129,6 +138,10 @@ def parse(text: str | Query) -> Query:
         return text
     if not isinstance(text, str):
         raise InputError(f"a query is text such as 'age >= 65', not {text!r} ({type(text).__name__}).")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InputError(
+            f"the query {text!r} holds half a character (a lone surrogate), which no text can; correct it."
+        )
     return Query(text, parse_text(text))
 
 
@@ -146,7 +159,7 @@ def _names(condition: Condition) -> Iterator[str]:
 def _typed_leaf(
     schema: pa.Schema, look_up: Callable[[str], Operand], text: str
 ) -> Callable[[str], tuple[Operand, pa.DataType]]:
-    """Give a lookup from name to (column, its type), with dictionaries and string views decoded."""
+    """Give a lookup from name to (column, its type), with types that Arrow cannot compare made ones it can."""
 
     def leaf(name: str) -> tuple[Operand, pa.DataType]:
         indices = schema.get_all_field_indices(name)
@@ -164,12 +177,21 @@ def _typed_leaf(
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
             column = column.cast(kind)
-        if _is_text(kind) and kind not in (pa.string(), pa.large_string()):
-            kind = pa.large_string()
-            column = column.cast(kind)
-        return column, kind
+        comparable = _comparable(kind)
+        return _cast(column, kind, comparable), comparable
 
     return leaf
+
+
+def _comparable(kind: pa.DataType) -> pa.DataType:
+    """Give the nearest type that Arrow's comparisons and ``is_in`` know."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def _known_true(condition: Condition, leaf: Callable[[str], tuple[Operand, pa.DataType]], text: str) -> Operand:
@@ -266,41 +288,66 @@ def _fit(column: Operand, kind: pa.DataType, name: str, literal: Literal, text: 
         wanted = pa.scalar(value).type
         return column.cast(wanted), pa.scalar(value, wanted)
     if _is_number(kind) and isinstance(value, int | float) and not isinstance(value, bool):
-        wanted = _number_type(kind, value)
-        return _cast(column, kind, wanted), pa.scalar(
-            int(value) if pa.types.is_integer(wanted) else float(value), wanted
-        )
+        scalar = _number(kind, literal)
+        return _cast(column, kind, scalar.type), scalar
     if (_is_text(kind) and isinstance(value, str)) or (pa.types.is_boolean(kind) and isinstance(value, bool)):
         return column, pa.scalar(value, kind)
-    if pa.types.is_temporal(kind) and isinstance(value, str):
+    if _date_or_time(kind) and isinstance(value, str):
         try:
-            return column, pa.scalar(value).cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            scalar = _moment(kind, value)
+        except (ValueError, pa.ArrowNotImplementedError) as error:
             raise InputError(
                 f"the query {text!r} compares {name!r}, a column of {kind}, with {literal.written}, which cannot be "
-                "read as one; write for example '2020-02-29' or '2020-02-29 13:00'."
+                f"read as one; write for example {_example(kind)}."
             ) from error
+        return _cast(column, kind, scalar.type), scalar
     raise InputError(
         f"the query {text!r} compares {name!r}, a column of {kind}, with {_what(value)} {literal.written}; "
         f"{_repair(kind, name, literal)}."
     )
 
 
-def _number_type(kind: pa.DataType, value: int | float) -> pa.DataType:
-    """Give the type in which a column of numbers and a number compare without loss: the column's own if it can be."""
+def _number(kind: pa.DataType, literal: Literal) -> pa.Scalar:
+    """Give a written number in the type in which a column compares with it: without loss, the column's own if it can be."""
+    rounded = float(literal.written)
     if pa.types.is_floating(kind):
-        return kind  # 0.1 means the column's own 0.1, also in single precision
-    if pa.types.is_decimal(kind) or value != value or value in (float("inf"), float("-inf")) or value != int(value):
-        return pa.float64()
-    for candidate in (kind, pa.int64()):
-        if candidate == pa.int64() and kind == pa.uint64():
-            break
+        return pa.scalar(rounded, kind)  # 0.1 means the column's own 0.1, also in single precision
+    exact = Decimal(literal.written.replace("_", "")) if abs(rounded) < 1e38 else Decimal("inf")
+    candidates = [kind]
+    if pa.types.is_integer(kind):
+        whole = exact.is_finite() and exact == exact.to_integral_value()
+        candidates = [kind, *([] if kind == pa.uint64() else [pa.int64()]), WIDE] if whole else []
+    for candidate in candidates:
         try:
-            pa.scalar(int(value), candidate)
+            return pa.scalar(int(exact) if pa.types.is_integer(candidate) else exact, candidate)
         except (pa.ArrowInvalid, OverflowError):
             continue
-        return candidate
-    return pa.float64()
+    return pa.scalar(rounded, pa.float64())
+
+
+def _moment(kind: pa.DataType, value: str) -> pa.Scalar:
+    """Read a date, a time of day or both."""
+    if pa.types.is_time(kind):
+        time = datetime.time.fromisoformat(value)
+        own = pa.scalar(time, kind)
+        return own if own.as_py() == time else pa.scalar(time, pa.time64("us"))
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        return pa.scalar(value).cast(kind)
+    try:
+        return pa.scalar(value).cast(kind)
+    except pa.ArrowInvalid:  # it says no zone, so it means the column's
+        naive = pa.scalar(value).cast(pa.timestamp(kind.unit))
+        return pc.assume_timezone(naive, kind.tz, ambiguous="earliest", nonexistent="earliest")
+
+
+def _date_or_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind))
+
+
+def _example(kind: pa.DataType) -> str:
+    if pa.types.is_time(kind):
+        return "'13:00' or '13:00:59'"
+    return "'2020-02-29'" if pa.types.is_date(kind) else "'2020-02-29' or '2020-02-29 13:00'"
 
 
 def _common_type(left: str, kind: pa.DataType, right: str, other: pa.DataType, text: str) -> pa.DataType:
@@ -310,8 +357,11 @@ def _common_type(left: str, kind: pa.DataType, right: str, other: pa.DataType, t
     if pa.types.is_null(kind) or pa.types.is_null(other):
         return pa.bool_() if kind == other else (other if pa.types.is_null(kind) else kind)
     if _is_number(kind) and _is_number(other):
-        integers = all(pa.types.is_integer(k) and k != pa.uint64() for k in (kind, other))
-        return pa.int64() if integers else pa.float64()
+        if pa.types.is_floating(kind) or pa.types.is_floating(other):
+            return pa.float64()
+        if pa.types.is_decimal(kind) or pa.types.is_decimal(other):
+            return pa.decimal256(76, max(getattr(k, "scale", 0) for k in (kind, other)))
+        return WIDE if pa.uint64() in (kind, other) else pa.int64()
     if _is_text(kind) and _is_text(other):
         return pa.large_string()
     if all(pa.types.is_date(k) or (pa.types.is_timestamp(k) and k.tz is None) for k in (kind, other)):
@@ -331,7 +381,7 @@ def _what(value: object) -> str:
 def _repair(kind: pa.DataType, name: str, literal: Literal) -> str:
     """Say how the comparison should be written instead."""
     if _is_text(kind):
-        return f"put quotes around it: '{literal.written}'"
+        return "text is compared exactly, so write it in quotes as it stands in the column, leading zeros included"
     if pa.types.is_boolean(kind):
         return f"write {name} == true or {name} == false"
     if _is_number(kind):
@@ -342,6 +392,6 @@ def _repair(kind: pa.DataType, name: str, literal: Literal) -> str:
         except ValueError:
             return "compare it with a number, or convert the column to text first"
         return f"leave out the quotes: {literal.value}"
-    if pa.types.is_temporal(kind):
-        return "write the date in quotes, for example '2020-02-29'"
+    if _date_or_time(kind):
+        return f"write it in quotes, for example {_example(kind)}"
     return "such a column can only be asked 'is null' or 'is not null'"

@@ -151,9 +151,9 @@ def goodman(
     tables = unit_tables(groups, outcomes, units)
     level = checks.check_level(level)
     w, said = _unit_weights(tables, weights, units_given=len(tables.units) + len(tables.dropped))
-    N = tables.N[:, None]
-    fit = goodman_fit(tables.X / N, tables.T / N, w, tables.groups)
-    dof = len(tables.units) - len(tables.groups)
+    used, N = w > 0, tables.N[:, None]
+    fit = goodman_fit((tables.X / N)[used], (tables.T / N)[used], w[used], tables.groups)
+    dof = int(used.sum()) - len(tables.groups)
     half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
     limits = cell_bounds(tables.X, tables.T)
     total = tables.X.sum(axis=0)[:, None]
@@ -170,7 +170,14 @@ def goodman(
         interval=f"t({dof}), HC1 robust errors",
         columns={"std_error": fit.std_error, "conf_low": fit.B - half, "conf_high": fit.B + half, "outside": outside},
         diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
-        warnings=_outside_warning(tables, outside),
+        warnings=(
+            *_outside_warning(tables, outside),
+            *(
+                (f"{int((~used).sum())} unit(s) of weight zero were left out of the regression.",)
+                if not used.all()
+                else ()
+            ),
+        ),
     )
 
 

@@ -6,8 +6,10 @@ the question.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,17 +80,18 @@ def unit_tables(groups: object, outcomes: object, units: Sequence[object] | None
     >>> tables.groups, tables.N.tolist()
     (('young', 'old'), [100.0, 50.0])
     """
+    if frames.is_frame(groups) and frames.is_frame(outcomes) and not frames.same_rows(groups, outcomes):
+        raise InputError(
+            "groups and outcomes have different row labels (index), so their rows cannot be paired; bring them into one order "
+            "and call .reset_index(drop=True) on both."
+        )
     X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
     n = X_table.num_rows
     if T_table.num_rows != n:
         raise InputError(f"groups has {n:,} units and outcomes {T_table.num_rows:,}; pass both for the same units.")
     if n == 0:
         raise InputError("groups has no rows; pass at least one unit.")
-    names = tuple(range(n)) if units is None else tuple(units)
-    if len(names) != n:
-        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
-    if len(set(names)) < n:
-        raise InputError(f"units names {_first_repeat(names)!r} more than once; sum its rows or rename it.")
+    names = _unit_names(units, n)
     X, T = (_counts(t, a, names) for t, a in ((X_table, "groups"), (T_table, "outcomes")))
     _check_margins(X, T, names)
     keep = X.sum(axis=1) > 0
@@ -114,7 +117,7 @@ def group_counts(
     places: object,
     total: str,
     weight: str | None = None,
-) -> tuple[pa.Table, tuple[object, ...]]:
+) -> tuple[Any, tuple[object, ...]]:
     """Estimate how many of each place's total belong to each group, from weighted people.
 
     The weighted share of each group among the place's people is multiplied by the place's total, so the rows add up to
@@ -137,8 +140,8 @@ def group_counts(
 
     Returns
     -------
-    counts : pyarrow.Table
-        Places x groups, in the order of ``places``.
+    counts : dataframe
+        Places x groups, in the order of ``places``; of the same kind as ``people``.
     keys : tuple
         The places' names, in that order.
 
@@ -153,7 +156,9 @@ def group_counts(
     persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
     grouping.check_unique(where, by, "places: by")
     totals = checks.check_counts(frames.column(where, total, "total"), f"total column {total!r}", 1)
-    cells = grouping.group_rows(persons, (by, group))
+    frames.check_columns(persons, grouping.as_names(by, "by"), "by")
+    frames.check_columns(persons, grouping.as_names(group, "group"), "group")
+    cells = grouping.group_rows(persons, (by, group), "by, group")
     n = persons.num_rows
     w = np.ones(n) if weight is None else checks.check_weights(frames.column(persons, weight, "weight"), "weight")
     mass = np.bincount(cells.codes, weights=w, minlength=len(cells))
@@ -175,7 +180,8 @@ def group_counts(
             f"{len(empty):,} place(s) have no people ({listed(empty)}); drop them from places or add people."
         )
     counts = share / size * totals[:, None]
-    return pa.table({str(v): counts[:, j] for v, j in col.items()}), tuple(keys)
+    table = pa.table({str(v): counts[:, j] for v, j in col.items()})
+    return frames.from_arrow(table, frames.frame_kind(people)), tuple(keys)
 
 
 def _as_table(counts: object, argument: str, word: str) -> pa.Table:
@@ -199,7 +205,8 @@ def _counts(table: pa.Table, argument: str, units: Sequence[object]) -> FloatArr
 
 def _check_margins(X: FloatArray, T: FloatArray, units: Sequence[object]) -> None:
     n_x, n_t = X.sum(axis=1), T.sum(axis=1)
-    if np.allclose(n_x, 1) and np.allclose(n_t, 1):
+    fractions = bool((X % 1).any() or (T % 1).any())
+    if fractions and np.allclose(n_x, 1) and np.allclose(n_t, 1):
         raise InputError(
             "groups and outcomes are shares (every row adds up to 1); pass counts: multiply each row by its unit's people."
         )
@@ -213,10 +220,19 @@ def _check_margins(X: FloatArray, T: FloatArray, units: Sequence[object]) -> Non
         )
 
 
-def _first_repeat(names: Sequence[object]) -> object:
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    raise AssertionError("no repeat")
+def _unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+    if units is None:
+        return tuple(range(n))
+    if isinstance(units, str) or not isinstance(units, Iterable):
+        raise InputError(f"units={units!r} is not a sequence of names; pass one name per row of groups.")
+    names = tuple(getattr(u, "item", lambda u=u: u)() for u in units)
+    if len(names) != n:
+        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
+    if any(isinstance(u, tuple | list | dict | set) for u in names):
+        raise InputError(
+            "units holds names of several parts; join them to one text each, for example 'county/precinct'."
+        )
+    repeated = [u for u, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise InputError(f"units names {repeated[0]!r} more than once; sum its rows or rename it.")
+    return names

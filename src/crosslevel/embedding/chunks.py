@@ -19,10 +19,12 @@ from crosslevel.embedding.encoding import Encoded, Encoder
 from crosslevel.embedding.learn import check_weights
 from crosslevel.errors import InputError
 
-__all__ = ["ALL", "Chunk", "Ready", "Recipe", "prepare"]
+__all__ = ["ALL", "SUBGROUP", "Chunk", "Ready", "Recipe", "prepare"]
 
 ALL = "all"
 """Name of the subgroup that holds everybody of a bag."""
+SUBGROUP = "subgroup"
+"""Name of the key column that subgroups add."""
 
 
 @dataclass(frozen=True, eq=False)

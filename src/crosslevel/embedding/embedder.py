@@ -10,24 +10,27 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import frames
-from crosslevel.data.bags import Bags
+from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.grouping import as_names
 from crosslevel.data.queries import parse
-from crosslevel.embedding.chunks import ALL, Recipe
+from crosslevel.embedding.chunks import ALL, SUBGROUP, Recipe
+from crosslevel.embedding.cost import Cost, estimate_cost
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.embedding.encoding import Encoder
 from crosslevel.embedding.engines import Engine, count_jobs, find_engine
 from crosslevel.embedding.finish import finish
 from crosslevel.embedding.learn import Learned, learn
 from crosslevel.embedding.run import Pass, Progress, run_pass
+from crosslevel.embedding.saved import from_payload, to_payload
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
-from crosslevel.numerics.features import MAPS, FeatureMap, make_map, median_bandwidth
+from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
 
 __all__ = ["AS_FITTED", "MeanEmbedding"]
 
@@ -45,7 +48,7 @@ class _AsFitted:
 AS_FITTED: Any = _AsFitted()
 
 
-class MeanEmbedding(TransformerMixin, BaseEstimator):
+class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn weighted people into one vector per bag: the mean of their random features.
 
     mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij, where phi(x) . phi(y) approximates the Gaussian kernel
@@ -143,6 +146,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         where: str | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn levels, scales and bandwidth in one pass over the people, and draw the features.
 
@@ -160,6 +164,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
             The column of survey weights.
         where : str, optional
             Learn from these people only.
+        progress : callable, optional
+            Called with the rows done and, where known, the rows in all.
         """
         self._check_parameters()
         stream, by, weight = _open(people, by, weight, where)
@@ -173,15 +179,19 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
             categorical=_known(self.categorical or (), stream, "categorical"),
             unknown=self.unknown,
             n_sample=max(N_SAMPLE, self.n_features if self.map in ("nystrom", "landmarks") else 0),
-            seed=self.random_state,
+            seed=int(self.random_state),
             n_jobs=count_jobs(self.n_jobs),
+            progress=progress,
         )
         self.warnings_: tuple[str, ...] = ()
         self.encoder_ = self._keep_columns(learnt, explicit)
         self.columns_ = self.encoder_.names
         self.n_inputs_ = self.encoder_.n_inputs
         self.n_rows_ = learnt.n_rows
-        self.by_, self.weight_ = names, weight
+        # Bags bring their own, which later people need not have
+        in_bags = isinstance(people, Bags | np.ndarray)
+        self.by_: tuple[str, ...] = () if in_bags else names
+        self.weight_ = None if in_bags else weight
         self.feature_map_ = self._draw(learnt)
         self.bandwidth_ = self.feature_map_.bandwidth
         return self
@@ -223,17 +233,22 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
         Returns
         -------
         Embeddings
-            Or, for Bags, an array (n_bags, n_features), as scikit-learn's pipelines expect.
+            Or, for Bags, an array (n_bags, n_features), as scikit-learn's pipelines expect (or the kind of frame asked for
+            with ``set_output``). A two-dimensional array is bags of one person.
         """
         check_is_fitted(self, "feature_map_")
+        people = as_bags(people) if isinstance(people, np.ndarray) else people
         kind = frames.frame_kind(people) if frames.is_frame(people) else "pyarrow"
-        if isinstance(people, Bags):
-            by, weight = AS_FITTED, AS_FITTED
-        state, names = self._accumulate(people, by, weight, where, subgroups, checkpoint, checkpoint_every, progress)
-        found = finish(state, self.feature_map_, names if subgroups else (), kind)
+        if isinstance(people, Bags) and (where is not None or subgroups):
+            raise InputError(
+                "where and subgroups are not used with Bags, whose answer has one row per bag; pass a frame of people and by."
+            )
+        job, engine = self._job(people, by, weight, where, subgroups)
+        state = run_pass(job, engine, checkpoint, checkpoint_every, progress)
+        found = finish(state, self.feature_map_, kind)
         for text in found.warnings:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
-        return found.values if isinstance(people, Bags) else found
+        return self._contained(found.values) if isinstance(people, Bags) else found
 
     def accumulate(
         self,
@@ -246,12 +261,62 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
     ) -> BagSums:
         """Sum over part of the people: states of disjoint parts merge, and ``finish`` turns them into embeddings."""
         check_is_fitted(self, "feature_map_")
-        return self._accumulate(people, by, weight, where, subgroups)[0]
+        return run_pass(*self._job(people, by, weight, where, subgroups))
 
     def finish(self, state: BagSums) -> Embeddings:
         """Turn a (merged) state into embeddings."""
         check_is_fitted(self, "feature_map_")
         return finish(state, self.feature_map_)
+
+    def cost(
+        self,
+        people: Any,
+        *,
+        by: str | Sequence[str] = AS_FITTED,
+        weight: str | None = AS_FITTED,
+        where: str | None = None,
+        subgroups: Mapping[str, str] | None = None,
+    ) -> Cost:
+        """Estimate time and memory of ``transform`` by timing the first rows.
+
+        Examples
+        --------
+        >>> from crosslevel.data.simulate import nation
+        >>> people = nation(20, 50).people
+        >>> MeanEmbedding(n_features=64).fit(people, by="region", weight="weight").cost(people).n_bags
+        20
+        """
+        check_is_fitted(self, "feature_map_")
+        return estimate_cost(*self._job(people, by, weight, where, subgroups))
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Say what ``transform`` gives for Bags: "default" (an array), "pandas" or "polars"; None changes nothing.
+
+        For people the answer is always :class:`Embeddings`, which has ``to_frame``.
+        """
+        if transform is not None:
+            if transform not in ("default", "pandas", "polars"):
+                raise unknown_name("transform", transform, ["default", "pandas", "polars"], "kind of output")
+            # the attribute scikit-learn's clone carries over
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _contained(self, values: npt.NDArray[np.float64]) -> Any:
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if chosen == "default":
+            return values
+        names = self.get_feature_names_out()
+        return frames.from_arrow(pa.table({str(n): values[:, j] for j, n in enumerate(names)}), chosen)
+
+    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Give what a file holds: settings and encoding as plain values, the feature map as arrays."""
+        check_is_fitted(self, "feature_map_")
+        return to_payload(self)
+
+    @classmethod
+    def from_payload(cls, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> MeanEmbedding:
+        """Bring a fitted embedding back from a file."""
+        return from_payload(cls, meta, arrays)
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""
@@ -263,47 +328,53 @@ class MeanEmbedding(TransformerMixin, BaseEstimator):
             return np.asarray([f"{self.map}{j}" for j in range(n)], dtype=object)
         return np.asarray([f"{f}{j}" for f in ("cos", "sin") for j in range(n // 2)], dtype=object)
 
-    def _accumulate(
-        self,
-        people: Any,
-        by: Any,
-        weight: Any,
-        where: str | None,
-        subgroups: Mapping[str, str] | None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 30.0,
-        progress: Progress | None = None,
-    ) -> tuple[BagSums, tuple[str, ...]]:
-        by = (self.by_ or None) if by is AS_FITTED else by
-        weight = self.weight_ if weight is AS_FITTED else weight
+    def _job(
+        self, people: Any, by: Any, weight: Any, where: str | None, subgroups: Mapping[str, str] | None
+    ) -> tuple[Pass, Engine]:
+        """Check what a pass is asked to do, before it begins."""
+        is_bags = isinstance(people, Bags)
+        if by is AS_FITTED:
+            by = None if is_bags else self.by_ or None
+        if weight is AS_FITTED:
+            weight = None if is_bags else self.weight_
         stream, by, weight = _open(people, by, weight, where)
         if by is None:
             raise InputError("by is missing; name the column(s) of people that say which bag they belong to.")
         names = as_names(by, "by")
-        for column in (*self.columns_, *names, *([weight] if weight else [])):
-            if column not in stream.schema.names:
-                raise unknown_name("people", column, stream.schema.names)
+        for argument, wanted in (("by", names), ("weight", [weight] if weight else []), ("columns", self.columns_)):
+            for column in wanted:
+                if column not in stream.schema.names:
+                    raise unknown_name(argument, column, stream.schema.names)
         queries = tuple((str(n), parse(q)) for n, q in (subgroups or {}).items())
         if ALL in dict(queries):
             raise InputError(f"subgroups names {ALL!r}, which is everybody; choose another name.")
+        if queries and SUBGROUP in names:
+            raise InputError(
+                f"by names {SUBGROUP!r}, which is the key that subgroups add; rename that column, or leave out subgroups."
+            )
         for _, query in queries:
             query.check(stream.schema)
         recipe = Recipe(self.encoder_, names, weight, queries)
-        key_names = (*names, "subgroup") if queries else names
-        job = Pass(stream, recipe, self.feature_map_, key_names)
-        engine = find_engine(self.engine, self.n_jobs)
-        return run_pass(job, engine, checkpoint, checkpoint_every, progress), recipe.names
+        key_names = (*names, SUBGROUP) if queries else names
+        return Pass(stream, recipe, self.feature_map_, key_names), find_engine(self.engine, self.n_jobs)
 
     def _check_parameters(self) -> None:
         if self.map not in MAPS:
             raise unknown_name("map", self.map, list(MAPS), "feature map")
         if self.unknown not in ("error", "ignore"):
             raise unknown_name("unknown", self.unknown, ["error", "ignore"], "choice")
-        if isinstance(self.bandwidth, str) and self.bandwidth != "median":
-            raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a number.")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int | np.integer):
+        if self.bandwidth != "median":
+            number = isinstance(self.bandwidth, int | float | np.number) and not isinstance(self.bandwidth, bool)
+            if not number or not np.isfinite(self.bandwidth) or self.bandwidth <= 0:  # type: ignore[operator]
+                raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a positive number.")
+        for argument, least in (("random_state", 0), ("n_features", 1)):
+            value = getattr(self, argument)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{argument}={value!r} is not a whole number of at least {least}.")
+        if self.n_features % 2 and issubclass(MAPS[self.map], FourierMap):
             raise InputError(
-                f"random_state={self.random_state!r} is not a whole number; the features are drawn from it."
+                f"n_features={self.n_features:,} is odd; the {self.map} map makes a cosine and a sine of every frequency. Pass "
+                f"{self.n_features + 1:,}."
             )
 
     def _keep_columns(self, learnt: Learned, explicit: bool) -> Encoder:
@@ -356,10 +427,13 @@ def _open(
     people: Any, by: str | Sequence[str] | None, weight: str | None, where: str | None
 ) -> tuple[Batches, str | Sequence[str] | None, str | None]:
     """Open what the caller passed as a stream; Bags become a table of their people, keyed by position."""
+    if isinstance(people, np.ndarray):
+        people = as_bags(people, "people")
     if not isinstance(people, Bags):
         return open_batches(people, where=where), by, weight
-    if by is not None and by not in ("__bag", ("__bag",)):
-        raise InputError("by is not used with Bags, which are grouped already; leave it out.")
+    for argument, value in (("by", by), ("weight", weight)):
+        if value is not None:
+            raise InputError(f"{argument} is not used with Bags, which are grouped and weighted already; leave it out.")
     table = pa.table(
         {name: people.values[:, j] for j, name in enumerate(people.columns)}
         | {"__bag": np.repeat(np.arange(len(people)), people.sizes), "__weight": people.weights}

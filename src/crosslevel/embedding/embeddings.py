@@ -91,8 +91,15 @@ class Embeddings:
 
     def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Give what a file holds: keys as JSON, numbers as arrays."""
+        keys = {n: self.key_table[n].to_pylist() for n in self.key_table.column_names}
+        for name, values in keys.items():
+            if any(not isinstance(v, str | int | float | bool) for v in values):
+                raise InputError(
+                    f"the key {name!r} is of type {self.key_table.schema.field(name).type}, which a file cannot hold; make it text "
+                    "or numbers in people."
+                )
         meta = {
-            "keys": self.key_table.to_pydict(),
+            "keys": keys,
             "types": {f.name: str(f.type) for f in self.key_table.schema},
             "warnings": list(self.warnings),
             "frame": self.frame,

@@ -49,6 +49,11 @@ class Category:
         """Name each position."""
         return [f"{self.name}={v}" for v in self.levels.to_pylist()] + [f"{self.name}=missing"] * self.has_null
 
+    def facts(self) -> dict[str, Any]:
+        """Give all that the encoding depends on, as plain values."""
+        kind, levels = str(self.levels.type), self.levels.to_pylist()
+        return {"name": self.name, "missing": bool(self.has_null), "type": kind, "levels": levels}
+
 
 @dataclass(frozen=True)
 class Number:
@@ -70,6 +75,10 @@ class Number:
     def names(self) -> list[str]:
         """Name each position."""
         return [self.name] + [f"{self.name}=missing"] * self.has_null
+
+    def facts(self) -> dict[str, Any]:
+        """Give all that the encoding depends on, as plain values."""
+        return {"name": self.name, "missing": bool(self.has_null), "mean": self.mean, "scale": self.scale}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,24 +147,25 @@ class Encoder:
         numbers = [(c, o) for c, o in zip(self.columns, self.offsets, strict=False) if isinstance(c, Number)]
         marked = [(c, o) for c, o in numbers if c.has_null]
         n = batch.num_rows
-        codes = np.empty((len(categories) + len(marked), n), dtype=np.int32)
-        reals = np.empty((len(numbers), n), dtype=np.float32)
+        codes = np.empty((n, len(categories) + len(marked)), dtype=np.int32)
+        reals = np.empty((n, len(numbers)), dtype=np.float32)
         for j, (category, offset) in enumerate(categories):
-            self._category(batch, category, int(offset), row, codes[j])
+            self._category(batch, category, int(offset), row, codes[:, j])
         k = len(categories)
         for j, (number, offset) in enumerate(numbers):
-            missing = self._number(batch, number, row, reals[j])
+            missing = self._number(batch, number, row, reals[:, j])
             if number.has_null:
-                codes[k] = np.where(missing, np.int32(offset + 1), np.int32(-1))
+                codes[:, k] = np.where(missing, np.int32(offset + 1), np.int32(-1))
                 k += 1
-        positions = np.array([o for _, o in numbers], dtype=np.int64)
-        return Encoded(np.ascontiguousarray(codes.T), np.ascontiguousarray(reals.T), positions)
+        return Encoded(codes, reals, np.array([o for _, o in numbers], dtype=np.int64))
 
     def _category(
         self, batch: pa.RecordBatch | pa.Table, column: Category, offset: int, row: int, out: npt.NDArray[np.int32]
     ) -> None:
         """Write the positions of one categorical column; missing takes the last of them."""
         values = _plain_array(batch, column.name)
+        if self._whole_numbers(values, column, offset, out):
+            return
         if pa.types.is_dictionary(values.type):
             positions = self._look_up(canonical(values.dictionary), column)
             found = np.append(positions, -2).astype(np.int32)[_indices(values)]
@@ -174,8 +184,23 @@ class Encoder:
         np.add(found, offset, out=out, where=found >= 0, casting="unsafe")
         out[found < 0] = -1
 
+    def _whole_numbers(self, values: pa.Array, column: Category, offset: int, out: npt.NDArray[np.int32]) -> bool:
+        """Write the positions of codes that are whole numbers, the usual and quick case; tell whether all have one."""
+        from crosslevel.embedding.lookup import place_codes, whole_numbers
+
+        table = self._table(column)
+        numbers = whole_numbers(values) if table is not None else None
+        if table is None or numbers is None:
+            return False
+        missing = np.int32(offset + len(column.levels) if column.has_null else -1)
+        low, positions = table
+        lost = place_codes(*numbers, low - 1, positions, offset, missing, out)
+        return lost == 0 or self.unknown == "ignore"
+
     def _look_up(self, values: pa.Array, column: Category) -> npt.NDArray[np.int32]:
         """Find each value among the levels: its number, -1 if it is not there, -2 if it is missing."""
+        if pa.types.is_null(values.type):
+            return np.full(len(values), -2, dtype=np.int32)
         table = self._table(column)
         if table is not None and pa.types.is_integer(values.type):
             low, positions = table
@@ -184,7 +209,7 @@ class Encoder:
             at = np.clip(numbers, low - 1, low + len(positions) - 2) - (low - 1)
             found = positions[at]
         else:
-            if values.type != column.levels.type and not pa.types.is_null(values.type):
+            if values.type != column.levels.type:
                 values = _cast_levels(values, column)
             found = pc.index_in(values, value_set=column.levels).fill_null(-1).to_numpy(zero_copy_only=False)
         if values.null_count:
@@ -237,14 +262,16 @@ class Encoder:
 def canonical(values: pa.Array) -> pa.Array:
     """Give values a type that does not depend on where they came from: int64, float64, bool or large_string."""
     kind = values.type
-    if pa.types.is_integer(kind):
-        return values.cast(pa.int64())
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        plain = values.cast(pa.float64(), safe=False)
-        return pc.if_else(pc.is_nan(plain), None, plain)
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return values
-    return values.cast(pa.large_string())
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        plain = pc.add(values.cast(pa.float64(), safe=False), 0.0)  # -0.0 becomes 0.0: they are one level
+        return pc.if_else(pc.is_nan(plain), None, plain)
+    wanted = pa.int64() if pa.types.is_integer(kind) else pa.large_string()
+    try:
+        return values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"values of type {kind} cannot be categories ({error}); turn them into text.") from error
 
 
 def is_categorical(kind: pa.DataType, name: str) -> bool:
@@ -279,9 +306,10 @@ def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
 
 
 def _plain_array(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    if name not in batch.schema.names:
+    place = batch.schema.get_field_index(name)  # schema.names would build a list of all names, for every column
+    if place < 0:
         raise unknown_name("people", name, batch.schema.names)
-    values = batch.column(name)
+    values = batch.column(place)
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 

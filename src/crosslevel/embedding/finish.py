@@ -16,9 +16,7 @@ from crosslevel.numerics.features import FeatureMap
 __all__ = ["finish"]
 
 
-def finish(
-    state: BagSums, feature_map: FeatureMap, subgroups: tuple[str, ...] = (), frame: FrameKind = "pyarrow"
-) -> Embeddings:
+def finish(state: BagSums, feature_map: FeatureMap, frame: FrameKind = "pyarrow") -> Embeddings:
     """Divide the sums by the weights and sort the bags by their keys.
 
     Parameters
@@ -26,14 +24,12 @@ def finish(
     state : BagSums
     feature_map : FeatureMap
         The map of the pass, whose constant linear part is applied here.
-    subgroups : tuple of str
-        Names of the subgroups in their order, when the last key column is the subgroup.
     frame : kind of dataframe to answer with.
     """
     if not len(state):
         raise InputError("people has no rows left to embed; check the file and the where filter.")
     keys = state.key_table()
-    order = _order(keys, subgroups)
+    order = _order(keys, state.subgroups)
     empty = state.weight[order] <= 0
     warnings: tuple[str, ...] = ()
     if empty.any():

@@ -6,7 +6,7 @@ single precision, so that sums taken in another order give the same encoding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.batches import Batches
-from crosslevel.embedding.encoding import Category, Encoder, Number, as_floats, canonical, is_categorical
+from crosslevel.embedding.encoding import MAX_TABLE, Category, Encoder, Number, as_floats, canonical, is_categorical
 from crosslevel.errors import InputError
 
 __all__ = ["Learned", "check_weights", "learn", "row_noise"]
@@ -25,6 +25,10 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
+BATCH_ROWS = 16_384
+"""Rows learnt from at a time: a batch of 223 columns is then 10 MB."""
+FIRST_LOOK = 2048
+"""Rows that clear nearly every column of leaking the place, before whole batches are grouped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +63,22 @@ class _Moments:
     low: float = np.inf
     high: float = -np.inf
 
+    @property
+    def scale(self) -> float:
+        """Standard deviation in single precision."""
+        return float(np.float32(np.sqrt(self.square / self.weight))) if self.weight > 0 else 0.0
+
     def add(self, x: FloatArray, w: FloatArray, name: str, row: int) -> None:
+        endless = np.isinf(x)
+        if endless.any():
+            first = row + int(np.argmax(endless))
+            raise InputError(f"column {name!r} is infinite in row {first:,}; drop or mend this row.")
         there = ~np.isnan(x)
         if not there.all():
             self.missing = True
             x, w = x[there], w[there]
         if not len(x):
             return
-        if np.isinf(x).any():
-            raise InputError(f"column {name!r} has an infinite value near row {row:,}; drop or mend such rows.")
         self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
         weight = float(w.sum())
         if weight <= 0:
@@ -88,8 +99,13 @@ class _Levels:
     values: set[object] = field(default_factory=set)
     kind: pa.DataType | None = None
     missing: bool = False
+    low: int = 0
+    seen: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Whether each of low, low + 1, ... has been met, so that values met before need not be looked at again."""
 
     def add(self, values: pa.Array, name: str) -> None:
+        if self._all_met(values):
+            return
         if pa.types.is_dictionary(values.type):
             values = pc.unique(values)
             self.missing = self.missing or bool(values.indices.null_count)
@@ -106,11 +122,30 @@ class _Levels:
             )
         self.kind = distinct.type
         self.values.update(distinct.to_pylist())
+        self._remember()
         if len(self.values) > MAX_LEVELS:
             raise InputError(
                 f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it "
                 "out of columns."
             )
+
+    def _all_met(self, values: pa.Array) -> bool:
+        """Tell, for whole numbers, whether all have been met before: quick, and nearly always so after a few batches."""
+        from crosslevel.embedding.lookup import all_seen, whole_numbers
+
+        numbers = whole_numbers(values) if len(self.seen) else None
+        return numbers is not None and bool(all_seen(*numbers, self.low, self.seen, self.missing))
+
+    def _remember(self) -> None:
+        if not pa.types.is_integer(self.kind):
+            return
+        levels = np.array(sorted(self.values), dtype=np.int64)  # type: ignore[type-var]
+        if len(levels) and int(levels[-1]) - int(levels[0]) < MAX_TABLE:
+            self.low = int(levels[0])
+            self.seen = np.zeros(int(levels[-1]) - self.low + 1, dtype=bool)
+            self.seen[levels - self.low] = True
+        else:
+            self.seen = np.zeros(0, dtype=bool)
 
 
 class _Leak:
@@ -119,20 +154,33 @@ class _Leak:
     def __init__(self) -> None:
         self.pairs: pa.Table | None = None
         self.suspect = True
-        self.repeats = False
+        self.rows = 0
+
+    @property
+    def told(self) -> bool:
+        """Whether every bag had one value, and some bag had more than one row to show it."""
+        return self.suspect and self.pairs is not None and self.rows > self.pairs.num_rows
 
     def add(self, keys: pa.Table, values: pa.Array) -> None:
         table = keys.append_column("__value", values)
         names = keys.column_names
+        if _differs(table.slice(0, FIRST_LOOK), names):
+            self.suspect, self.pairs = False, None
+            return
         found = table.group_by([*names, "__value"]).aggregate([])
-        if found.num_rows < table.num_rows:
-            self.repeats = True
+        self.rows += table.num_rows
         self.pairs = (
             found if self.pairs is None else pa.concat_tables([self.pairs, found.select(self.pairs.column_names)])
         )
         self.pairs = self.pairs.group_by([*names, "__value"]).aggregate([])
         bags = self.pairs.group_by(names).aggregate([])
         self.suspect = bags.num_rows == self.pairs.num_rows
+
+
+def _differs(table: pa.Table, names: list[str]) -> bool:
+    """Tell whether some bag has two values."""
+    pairs = table.group_by([*names, "__value"]).aggregate([])
+    return bool(pairs.num_rows > pairs.group_by(names).aggregate([]).num_rows)
 
 
 def learn(
@@ -145,6 +193,7 @@ def learn(
     n_sample: int = 1000,
     seed: int = 0,
     n_jobs: int = 1,
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> Learned:
     """Go over the people once and learn how to encode them.
 
@@ -166,36 +215,42 @@ def learn(
         Seed of the sample.
     n_jobs : int
         Threads that share the columns of a batch.
+    progress : callable, optional
+        Called with the rows done and, where known, the rows in all.
     """
     needed = list(dict.fromkeys([*columns, *by, *([weight] if weight else [])]))
-    stream = people.select(needed, batch_size=65_536)
+    stream = people.select(needed, batch_size=BATCH_ROWS)
     kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
     levels = {c: _Levels() for c in columns if kinds[c]}
     moments = {c: _Moments() for c in columns if not kinds[c]}
     leaks = {c: _Leak() for c in columns} if by else {}
     sample = _Sample(n_sample, seed)
+    shares = [columns[j::n_jobs] for j in range(n_jobs)]
     row = 0
     with ThreadPoolExecutor(n_jobs) as pool:
         for batch in stream:
             w = check_weights(batch, weight, row)
 
-            def study(name: str, batch: pa.RecordBatch = batch, w: FloatArray = w, row: int = row) -> None:
-                if name in levels:
-                    levels[name].add(batch.column(name), name)
-                else:
-                    moments[name].add(as_floats(batch.column(name), name), w, name, row)
+            def study(names: Sequence[str], batch: pa.RecordBatch = batch, w: FloatArray = w, row: int = row) -> None:
+                for name in names:
+                    if name in levels:
+                        levels[name].add(batch.column(name), name)
+                    else:
+                        moments[name].add(as_floats(batch.column(name), name), w, name, row)
 
-            list(pool.map(study, columns))  # columns do not touch one another; list() raises what a thread raised
+            list(pool.map(study, shares))  # columns do not touch one another; list() raises what a thread raised
             _add_leaks(leaks, batch, by)
             sample.add(batch.select(list(columns)), w, row)
             row += batch.num_rows
+            if progress is not None:
+                progress(row, stream.num_rows)
     if row == 0:
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
     if weight is not None and not sample.any_weight:
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
     learnt = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
     constant = tuple(c.name for c in learnt if _is_constant(c, moments))
-    leaking = tuple(c for c, leak in leaks.items() if leak.suspect and leak.repeats and c not in constant)
+    leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
     return Learned(Encoder(learnt, unknown), sample.table(), row, constant, leaking)
 
 
@@ -203,10 +258,13 @@ def _add_leaks(leaks: dict[str, _Leak], batch: pa.RecordBatch, by: Sequence[str]
     suspects = [name for name, leak in leaks.items() if leak.suspect]
     if not suspects:
         return
-    keys = pa.Table.from_batches([batch.select(list(by))])
+    keys = pa.table({name: _decoded(batch.column(name)) for name in by})
     for name in suspects:
-        values = batch.column(name)
-        leaks[name].add(keys, canonical(values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
+        leaks[name].add(keys, canonical(_decoded(batch.column(name))))
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _column(name: str, levels: _Levels | None, moments: _Moments | None) -> Category | Number:
@@ -214,21 +272,25 @@ def _column(name: str, levels: _Levels | None, moments: _Moments | None) -> Cate
         kind = levels.kind if levels.kind is not None else pa.large_string()
         return Category(name, pa.array(sorted(levels.values), type=kind), levels.missing)  # type: ignore[type-var]
     assert moments is not None
-    scale = np.sqrt(moments.square / moments.weight) if moments.weight > 0 else 0.0
-    return Number(name, float(np.float32(moments.mean)), float(np.float32(scale)), moments.missing)
+    # a scale of 0 is kept only where missing values tell people apart; the value itself is then 0 whatever divides it
+    return Number(name, float(np.float32(moments.mean)), moments.scale or 1.0, moments.missing)
 
 
 def _is_constant(column: Category | Number, moments: dict[str, _Moments]) -> bool:
     if isinstance(column, Category):
         return column.width <= 1
     found = moments[column.name]
-    return (found.low >= found.high or column.scale == 0.0) and not (found.missing and np.isfinite(found.low))
+    flat = found.low >= found.high or found.scale == 0.0
+    return flat and not (found.missing and np.isfinite(found.low))
 
 
 def check_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
     """Read the weights of a batch that begins at ``row``; refuse missing, infinite and negative ones."""
     if weight is None:
         return np.ones(batch.num_rows)
+    kind = batch.schema.field(weight).type
+    if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
+        raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
     w = as_floats(batch.column(weight), weight)
     for bad, what in ((~np.isfinite(w), "missing or infinite"), (w < 0, "negative")):
         if bad.any():
@@ -276,8 +338,10 @@ class _Sample:
         if len(keys) > self.size:
             best = np.argpartition(keys, self.size - 1)[: self.size]
             drawn, keys = drawn[best], keys[best]
-        taken = pa.Table.from_batches([batch.take(pa.array(drawn))])
-        joined = taken if self.people is None else pa.concat_tables([self.people, taken]).unify_dictionaries()
+        rows = batch.take(pa.array(drawn))
+        # plain values: dictionaries differ between batches, and those that hold nulls cannot be joined
+        taken = pa.table({name: _decoded(rows.column(name)) for name in rows.schema.names})
+        joined = taken if self.people is None else pa.concat_tables([self.people, taken])
         self.keys = np.concatenate([self.keys, keys])
         self.rows = np.concatenate([self.rows, row + drawn])
         best = np.argsort(self.keys, kind="stable")[: self.size]

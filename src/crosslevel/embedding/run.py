@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import FrameType
+from typing import Self, TypeAlias
 
 from crosslevel.data.batches import Batches
 from crosslevel.embedding.checkpoint import Checkpoint, job_digest
@@ -15,7 +18,7 @@ from crosslevel.embedding.engines.protocol import Engine
 from crosslevel.embedding.state import BagSums
 from crosslevel.numerics.features import FeatureMap
 
-__all__ = ["Pass", "Progress", "run_pass"]
+__all__ = ["Pass", "Progress", "chunks", "run_pass"]
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the rows done and the rows in all, where that is known."""
@@ -45,8 +48,9 @@ class Pass:
         arrays = {n: hashlib.sha256(a.tobytes()).hexdigest() for n, a in self.feature_map.to_arrays().items()}
         return job_digest(
             {
-                "people": self.people.describe(),
-                "columns": [(c.name, repr(c), c.names()) for c in self.recipe.encoder.columns],
+                "people": self.people.stamps(),
+                "where": None if self.people.where is None else self.people.where.text,
+                "columns": [c.facts() for c in self.recipe.encoder.columns],
                 "unknown": self.recipe.encoder.unknown,
                 "by": self.recipe.by,
                 "weight": self.recipe.weight,
@@ -79,24 +83,66 @@ def run_pass(
     """
     stream = job.people.select(job.recipe.columns, batch_size=engine.chunk_rows)
     file = Checkpoint(checkpoint, job.digest(engine.chunk_rows) if checkpoint is not None else "", checkpoint_every)
-    state, position, rows = file.begin(job.feature_map.n_features, job.names)
+    state, position, rows = file.begin(
+        job.feature_map.n_features, job.names, job.recipe.names if job.recipe.subgroups else ()
+    )
     total = stream.num_rows
-    sums = engine.sum_chunks(job.recipe, job.feature_map, _chunks(stream, position, rows))
+    sums = engine.sum_chunks(job.recipe, job.feature_map, chunks(stream, position, rows))
+    whole = True  # false while a chunk is being added: such a state must never be written
     try:
-        for chunk, part in sums:
-            state.add(part)
-            position, rows = (chunk.position[0], chunk.position[1] + 1), rows + chunk.batch.num_rows
-            file.keep(state, position, rows)
-            if progress is not None:
-                progress(rows, total)
+        with _Interrupts() as interrupts:
+            for chunk, part in sums:
+                whole = False
+                state.add(part)
+                position, rows = (chunk.position[0], chunk.position[1] + 1), rows + chunk.batch.num_rows
+                whole = True
+                file.keep(state, position, rows)
+                if progress is not None:
+                    progress(rows, total)
+                interrupts.check()
     except KeyboardInterrupt:
-        file.keep(state, position, rows, now=True)
+        if whole:
+            file.keep(state, position, rows, now=True)
         raise
     file.done()
     return state
 
 
-def _chunks(stream: Batches, start: tuple[int, int], row: int) -> Iterator[Chunk]:
+class _Interrupts:
+    """Hold Ctrl-C back until the state is whole, so that a stopped pass can always go on; a second one breaks through.
+
+    Only where Python's own handler is in place: who installed another knows better.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._held = False
+
+    def __enter__(self) -> Self:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
+            signal.signal(signal.SIGINT, self._note)
+            self._held = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            signal.default_int_handler(number, frame)
+        self._asked = True
+
+    def check(self) -> None:
+        """Raise what was held back."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+
+def chunks(stream: Batches, start: tuple[int, int] = (0, 0), row: int = 0) -> Iterator[Chunk]:
     """Give the chunks from a position on; ``row`` is the number of its first row."""
     for piece, batches in stream.pieces(start[0]):
         for i, batch in enumerate(batches):

@@ -52,6 +52,8 @@ class BagSums:
     n_features : int
     names : sequence of str
         Names of the key columns.
+    subgroups : sequence of str
+        Names of the subgroups in their order, where the last key column is the subgroup; empty otherwise.
 
     Examples
     --------
@@ -62,9 +64,10 @@ class BagSums:
     array([6.])
     """
 
-    def __init__(self, n_features: int, names: Iterable[str]) -> None:
+    def __init__(self, n_features: int, names: Iterable[str], subgroups: Iterable[str] = ()) -> None:
         self.n_features = n_features
         self.names = tuple(names)
+        self.subgroups = tuple(subgroups)
         self._index: dict[tuple[Any, ...], int] = {}
         self._blocks: list[FloatArray] = []
         self._small = np.zeros((3, 0))
@@ -101,10 +104,12 @@ class BagSums:
 
     def merge(self, other: BagSums) -> BagSums:
         """Add another state over other people, in place, and give this one."""
-        if (other.names, other.n_features) != (self.names, self.n_features):
+        if other is self:
+            raise InputError("a state was merged with itself; merge it with one over other people, or pass a copy().")
+        if other._form != self._form:
             raise InputError(
-                f"these states do not fit together: keys {other.names} with {other.n_features:,} features against {self.names} "
-                f"with {self.n_features:,}; merge states of one fitted embedding and one by=."
+                f"these states do not fit together: {other._form} against {self._form}; merge states of one fitted embedding, "
+                "one by= and the same subgroups."
             )
         for j, key in enumerate(other.keys):
             i = self._place(key)
@@ -114,7 +119,12 @@ class BagSums:
 
     def copy(self) -> BagSums:
         """Give a state of its own with the same sums."""
-        return BagSums(self.n_features, self.names).merge(self)
+        return BagSums(self.n_features, self.names, self.subgroups).merge(self)
+
+    @property
+    def _form(self) -> str:
+        named = f", subgroups {listed(self.subgroups, 50)}" if self.subgroups else ""
+        return f"{self.n_features:,} features by {listed(self.names, 50)}{named}"
 
     def row(self, i: int) -> FloatArray:
         """Give the sums of bag ``i``, to be changed in place."""
@@ -143,14 +153,20 @@ class BagSums:
         return {"small": self._small[:, : len(self)], "sums": self.sums()}
 
     @classmethod
-    def from_arrays(cls, keys: list[tuple[Any, ...]], names: Iterable[str], arrays: Mapping[str, Any]) -> BagSums:
+    def from_arrays(
+        cls,
+        keys: list[tuple[Any, ...]],
+        names: Iterable[str],
+        arrays: Mapping[str, Any],
+        subgroups: Iterable[str] = (),
+    ) -> BagSums:
         """Bring a state back from its keys and arrays."""
         small, sums = np.asarray(arrays["small"]), np.asarray(arrays["sums"])
         if small.shape != (3, len(keys)) or sums.ndim != 2 or len(sums) != len(keys):
             raise InputError(
                 f"arrays of shapes {small.shape} and {sums.shape} do not hold {len(keys):,} bags; the state is damaged."
             )
-        state = cls(int(sums.shape[1]), names)
+        state = cls(int(sums.shape[1]), names, subgroups)
         for j, key in enumerate(keys):
             i = state._place(key)
             state._small[:, i] = small[:, j]

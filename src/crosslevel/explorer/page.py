@@ -53,19 +53,21 @@ def _section(heading: str, estimates: Estimates) -> dict[str, Any]:
             ["seed", "none" if estimates.provenance.seed is None else str(estimates.provenance.seed)],
             *([f"data: {name}", value] for name, value in estimates.provenance.data.items()),
         ],
-        "columns": [{"name": name, "number": not _is_key(table[name])} for name in shown],
-        "rows": _rows(table.select(shown).slice(0, MAX_ROWS)),
+        "columns": [{"name": n, "number": n not in estimates.keys and _is_number(table[n])} for n in shown],
+        "rows": _rows(table.select(shown).slice(0, MAX_ROWS), estimates.keys),
         "n_rows": table.num_rows,
         "csv": _csv(table),
     }
 
 
-def _is_key(values: pa.ChunkedArray) -> bool:
-    return not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type))
+def _is_number(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_integer(values.type) or pa.types.is_floating(values.type))
 
 
-def _rows(table: pa.Table) -> list[list[str]]:
-    return [list(row) for row in zip(*(map(_plain, c.to_pylist()) for c in table.columns), strict=True)]
+def _rows(table: pa.Table, keys: Sequence[str]) -> list[list[str]]:
+    """Write each row out; keys as they are, since 2020 is a year and 12345 a code."""
+    columns = [map(str if n in keys else _plain, table[n].to_pylist()) for n in table.column_names]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _plain(value: Any) -> str:
@@ -75,7 +77,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}" if abs(value) >= 10 else f"{value:.4f}"
+        size = abs(value)
+        return f"{value:,.0f}" if size >= 1e4 else f"{value:.4f}" if size == 0 or 1e-3 <= size < 10 else f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):

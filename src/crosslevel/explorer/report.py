@@ -96,6 +96,10 @@ def report(
     >>> "<svg" in page.html()
     True
     """
+    if not isinstance(results, Estimates | Mapping):
+        raise InputError(
+            f"results is a {type(results).__name__}; pass Estimates, or a mapping of heading to Estimates."
+        )
     named = {results.title or results.method: results} if isinstance(results, Estimates) else dict(results)
     for heading, estimates in named.items():
         if not isinstance(estimates, Estimates):

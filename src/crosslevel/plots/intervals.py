@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.plots.style import BLUE, GREY, PALE, VERMILION, new_axes, note, style
+from crosslevel.plots.style import BLUE, GREY, PALE, VERMILION, new_axes, note, plain, style
 from crosslevel.results import Estimates
 from crosslevel.results.display import level_words
 
@@ -110,7 +110,7 @@ def intervals(
             _bars(ax, rows.y, columns["lower"], columns["upper"])
         _dots(ax, rows.y, columns, color if estimates.level is not None else GREY, estimates)
         for i, name in enumerate(chosen):
-            _mark(ax, columns[name], rows.y, _MARKS[i % len(_MARKS)], "#6B6B6B", name.replace("_", " "))
+            _mark(ax, columns[name], rows.y, _MARKS[i % len(_MARKS)], "#6B6B6B", plain(name.replace("_", " ")))
         if truth and "truth" in columns:
             _mark(ax, columns["truth"], rows.y, "D", VERMILION, "truth")
         _dress(ax, rows, estimates, len(order), legend)
@@ -206,8 +206,8 @@ def _dress(ax: Axes, rows: Rows, estimates: Estimates, n_shown: int, legend: boo
     if ax.dataLim.x0 < 0 < ax.dataLim.x1:
         ax.axvline(0, color="#9A9A9A", lw=0.9, zorder=2)
     kind = level_words(estimates.level) + ("" if estimates.level is None else f" ({estimates.interval})")
-    ax.set_xlabel(f"estimate and {kind}" if estimates.level is not None else f"estimate ({kind})")
-    ax.set_title(estimates.title or estimates.method, loc="left")
+    ax.set_xlabel(plain(f"estimate and {kind}" if estimates.level is not None else f"estimate ({kind})"))
+    ax.set_title(plain(estimates.title or estimates.method), loc="left")
     marks = ax.get_legend_handles_labels()[1]
     if legend and set(marks) - {"estimate", level_words(estimates.level)}:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.4)
@@ -220,4 +220,4 @@ def _say(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+    return plain(text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslevel.errors import InputError, listed
-from crosslevel.plots.style import GREY, new_axes, style
+from crosslevel.plots.style import GREY, new_axes, plain, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,5 +104,5 @@ def _draw(
         latitude = np.concatenate([np.asarray(p.vertices)[:, 1] for p in paths]).mean()
         ax.set_aspect(1 / np.cos(np.deg2rad(latitude)))
         ax.set_axis_off()
-        ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.7)
+        ax.figure.colorbar(drawn, ax=ax, label=plain(label), shrink=0.7)
     return ax

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "new_axes", "note", "style"]
+__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "new_axes", "note", "plain", "style"]
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
@@ -91,6 +91,17 @@ def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def plain(text: str) -> str:
+    r"""Keep matplotlib from reading dollar signs in a label as mathematics.
+
+    Examples
+    --------
+    >>> print(plain("$10k to $20k"))
+    \$10k to \$20k
+    """
+    return text.replace("$", r"\$")
 
 
 def note(ax: Axes, text: str) -> None:

@@ -23,6 +23,8 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
 _KINDS: dict[str, str | type] = {
     "embeddings": "crosslevel.embedding.embeddings:Embeddings",
     "estimates": "crosslevel.results.estimates:Estimates",
+    "krls": "crosslevel.krls.estimator:KRLS",
+    "mean_embedding": "crosslevel.embedding.embedder:MeanEmbedding",
 }
 """Kind of saved object -> "module:Class" with ``to_payload()`` and the classmethod ``from_payload(meta, arrays)``."""
 

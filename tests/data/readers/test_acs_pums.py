@@ -194,6 +194,33 @@ def test_unknown_columns_suggest_the_nearest(alabama):
         read_acs_pums(alabama, columns=["agep"])
 
 
+def test_column_types_are_checked_and_heeded(alabama):
+    assert read_acs_pums(alabama, column_types={"agep": "float64"}).schema.field("AGEP").type == pa.float64()
+    with pytest.raises(InputError, match=r"column_types='AGPE' is not a column.*Did you mean 'AGEP'"):
+        read_acs_pums(alabama, column_types={"AGPE": "string"})
+
+
+def test_columns_that_differ_in_capitals_only_are_refused(alabama):
+    alabama.write_text(ALABAMA.replace(",PWGTP,", ",pwgtp,", 1).replace(",AGEP,", ",PWGTP,", 1))
+    with pytest.raises(FileError, match=r"psam_p01\.csv has the columns 'pwgtp' and 'PWGTP', which are the same"):
+        read_acs_pums(alabama)
+
+
+def test_the_encoding_is_said(tmp_path):
+    path = tmp_path / "csv_pal.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("psam_p01.csv", text(record(SOCP="Ñ")).replace("CIT", "CITÉ").encode("latin-1"))
+    with pytest.raises(FileError, match=r"psam_p01\.csv is not utf-8 text \(the header\).*encoding='latin-1'"):
+        read_acs_pums(path)
+    people = read_acs_pums(path, columns=["SOCP", "CITÉ"], encoding="latin-1").to_table()
+    assert people.to_pylist() == [{"SOCP": "Ñ", "CITÉ": 1}]
+
+
+def test_a_path_is_needed():
+    with pytest.raises(InputError, match=r"path=None is a NoneType, not a path"):
+        read_acs_pums(None)
+
+
 @pytest.mark.data
 def test_a_real_sample(real_data):
     people = read_acs_pums(real_data / "pums_samples" / "us_acs2011_1yr_sample_persons.csv.gz").to_table()

@@ -105,3 +105,29 @@ def test_without_a_reader_the_extra_is_named(xpt, monkeypatch):
     monkeypatch.setattr(brfss, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"crosslevel\[readers\]"):
         read_brfss(xpt)
+
+
+def test_one_file_at_a_time(xpt, tmp_path):
+    same(read_brfss(tmp_path))
+    (tmp_path / "LLCP2017.XPT").write_bytes(xpt.read_bytes())
+    for path in (tmp_path, tmp_path / "LLCP*.XPT"):
+        with pytest.raises(InputError, match=r"stands for 2 files; read BRFSS from one file at a time"):
+            read_brfss(path)
+
+
+def test_a_damaged_member_is_named(xpt, tmp_path):
+    path = tmp_path / "damaged.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(xpt, "LLCP2016.XPT ")
+    broken = bytearray(path.read_bytes())
+    broken[60:70] = b"\xff" * 10
+    path.write_bytes(broken)
+    with pytest.raises(FileError, match=r"damaged\.zip cannot be read as a zip archive"):
+        read_brfss(path)
+
+
+def test_arguments_of_the_wrong_kind(xpt):
+    with pytest.raises(InputError, match=r"columns='GENHLTH' is one name; pass a list, columns=\['GENHLTH'\]"):
+        read_brfss(xpt, columns="GENHLTH")
+    with pytest.raises(InputError, match=r"path=None is a NoneType, not a path"):
+        read_brfss(None)

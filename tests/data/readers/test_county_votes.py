@@ -65,7 +65,8 @@ def test_mit_years_offices_and_missing_votes(write):
         )
         + "2020,ALABAMA,AL,AUTAUGA,1001,US SENATE,X,DEMOCRAT,999,999,1,TOTAL\n"
     )
-    table = read_county_votes(path)
+    with pytest.warns(CrosslevelWarning, match=r"1 county\(ies\), where they count as none: 'AUTAUGA \(01001\), 2000'"):
+        table = read_county_votes(path)
     assert table["year"].to_pylist() == [2000, 2020]
     assert table["votes_rep"].to_pylist() == [0, 0]
     assert read_county_votes(path, year=2020)["votes_dem"].to_pylist() == [20]
@@ -91,6 +92,52 @@ def test_mit_places_without_a_county_code_are_reported(write):
         table = read_county_votes(path, recode={"2938000": "29095"})
     assert table.to_pylist()[1]["votes_dem"] == 100
     assert table.to_pylist()[1]["votes_total"] == 130
+
+
+def test_mit_blanks_that_are_not_counted_are_not_told(write):
+    rows = [
+        ga("JOE", "DEMOCRAT", "NA", "ELECTION DAY"),
+        ga("JOE", "DEMOCRAT", 50, "TOTAL"),
+        ga("JO", "LIBERTARIAN", "NA", "TOTAL"),
+    ]
+    assert read_county_votes(write(mit(*rows)))["votes_dem"].to_pylist() == [50]
+
+
+def test_mit_rows_that_are_repeated_are_refused(write):
+    rows = [al("JOE", "DEMOCRAT", 20), al("DON", "REPUBLICAN", 30), al("JOE", "DEMOCRAT", 20)]
+    path = write(mit(*rows, al("OLD", "DEMOCRAT", 1, year=2016)))
+    with pytest.raises(FileError, match=r"a second time in row 4 \(AUTAUGA, 01001\); pass duplicates='sum'"):
+        read_county_votes(path)
+    assert read_county_votes(path, year=2016)["votes_dem"].to_pylist() == [1]
+    assert read_county_votes(path, year=2020, duplicates="sum")["votes_dem"].to_pylist() == [40]
+
+
+def test_columns_that_differ_in_capitals_only_are_refused(write):
+    path = write("County_FIPS,county_fips,votes_dem,votes_gop,total_votes\n01001,48001,1,1,2\n")
+    with pytest.raises(FileError, match=r"has the columns 'County_FIPS' and 'county_fips', which are the same"):
+        read_county_votes(path)
+
+
+def test_the_encoding_is_said(write):
+    head = "state,fips,county,votes_total,obama12,romney12"
+    path = write("")
+    path.write_bytes(f"{head}\nNM,35013,Doña Ana,3,1,1\n".encode("latin-1"))
+    with pytest.raises(FileError, match=r"votes\.csv is not utf-8 text.*encoding='latin-1'"):
+        read_county_votes(path)
+    assert read_county_votes(path, encoding="latin-1")["county"].to_pylist() == ["Doña Ana"]
+    path.write_bytes(f"{head},año\nNM,35013,A,3,1,1,2012\n".encode("latin-1"))
+    with pytest.raises(FileError, match=r"votes\.csv is not utf-8 text \(the header\)"):
+        read_county_votes(path)
+    with pytest.raises(InputError, match="encoding='klingon' is not known"):
+        read_county_votes(path, encoding="klingon")
+
+
+@pytest.mark.parametrize("recode", [{"2938000": 29095}, {29095: "2938000"}])
+def test_codes_to_replace_are_text(recode, write):
+    with pytest.raises(
+        InputError, match="recode holds 29095, which is not text; write county codes in quotes: '29095'"
+    ):
+        read_county_votes(write(mit(al("JOE", "DEMOCRAT", 20))), recode=recode)
 
 
 def test_the_wide_layout(write):

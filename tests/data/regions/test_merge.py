@@ -131,6 +131,8 @@ def test_rules_on_several_columns_and_on_integers():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"left": []}, "left is empty; name at least one key column"),
+        ({"collapse": ["a", "b"]}, r"collapse=\['a', 'b'\] is no mapping of labels to rules; write for example"),
         ({"left": "conty"}, r"left='conty' is not a column.*Did you mean 'county'"),
         ({"collapse": {"X": "zz*"}}, r"collapse\['X'\] matches no left key of the crosswalk; its keys are 'a', 'b'"),
         ({"collapse": {"X": []}}, r"collapse\['X'\] is empty"),
@@ -154,6 +156,8 @@ def test_bad_crosswalks_get_a_sentence():
         InputError, match=r"right: the key column 'puma' holds double values; keys are text or integers"
     ):
         merge_regions({"county": ["a"], "puma": [1.5]})
+    with pytest.raises(InputError, match=rf"right: the key column 'puma' holds {2**63}, .* convert it to text"):
+        merge_regions({"county": ["a", "b"], "puma": pa.array([1, 2**63], pa.uint64())})
     with pytest.raises(InputError, match="crosswalk has no rows"):
         merge_regions({"county": [], "puma": []})
     with pytest.raises(InputError, match=r"collapse\['AK'\] has the key '02\*', but 'county' holds integers; .*lambda"):

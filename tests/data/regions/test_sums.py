@@ -16,7 +16,7 @@ from crosslevel.errors import InputError
 SMALL = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4]}
 CODES = {"county": ["01001", "01003", "02013"], "puma": [1, 2, 3]}
 
-rows = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(-(2**40), 2**60)), min_size=1, max_size=30)
+rows = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(-(2**40), 2**57)), min_size=1, max_size=30)
 
 
 @given(rows, st.randoms())
@@ -137,9 +137,33 @@ def test_leading_zeros_are_explained():
         ({"columns": ["dem"], "by": "cnty"}, r"by='cnty' is not a column"),
         ({"columns": ["dem"], "by": "bad"}, r"by: the key column 'bad' is null in 1 row\(s\), first in row 0"),
         ({"columns": ["dem"], "unmatched": "drop"}, "unmatched='drop' is not a choice"),
+        ({"columns": ["region"]}, "columns names 'region', which is what the answer calls"),
+        ({"columns": ["dem"], "by": []}, "by is empty; name at least one key column"),
     ],
 )
 def test_bad_arguments_get_a_sentence(arguments, message):
     table = {"county": ["a", "x"], "name": ["A", "X"], "dem": [1, 2], "gap": [1.0, None], "bad": [None, "a"]}
+    table["region"] = [1, 2]
     with pytest.raises(InputError, match=message):
         merge_regions(SMALL).sum_left(table, **arguments)
+
+
+@pytest.mark.parametrize("values", [[2**62, 2**62], [-(2**62), -(2**62) - 1], pa.array([1, 2**63], pa.uint64())])
+def test_sums_that_do_not_fit_are_refused(values):
+    regions = merge_regions(SMALL)
+    with pytest.raises(InputError, match=r"columns: 'n' adds up to about 9\.2e\+18.*convert it to floats first"):
+        regions.sum_left({"county": ["a", "b"], "n": values}, columns=["n"])
+    floats = [float(v) for v in pa.array(values).to_pylist()]
+    table, _ = regions.sum_left({"county": ["a", "b"], "n": floats}, columns=["n"])
+    assert table["n"][0].as_py() == sum(floats)
+
+
+def test_what_to_do_with_unmatched_keys_is_checked_even_when_all_match():
+    regions = merge_regions(SMALL)
+    message = "unmatched='ignore' is not a choice"
+    with pytest.raises(InputError, match=message):
+        regions.sum_left({"county": ["a"], "n": [1]}, columns=["n"], unmatched="ignore")
+    with pytest.raises(InputError, match=message):
+        regions.label_left({"county": ["a"]}, unmatched="ignore")
+    with pytest.raises(InputError, match=message):
+        regions.region_of_left(["a"], unmatched="ignore")

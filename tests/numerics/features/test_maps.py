@@ -1,5 +1,7 @@
 """Each map against its definition written out, and the error against the number of features."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -169,6 +171,11 @@ def test_refusals_of_landmarks_rows_and_arrays() -> None:
         from_arrays({k: v for k, v in arrays.items() if k != "lengths"})
     with pytest.raises(InputError, match="is not a feature map"):
         from_arrays({})
+
+
+def test_the_plain_maps_need_no_compiler() -> None:
+    code = "import sys, crosslevel.numerics.features; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_no_map_warns_for_widths_that_are_no_power_of_two() -> None:

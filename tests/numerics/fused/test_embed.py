@@ -192,6 +192,18 @@ def test_sums_are_added_to_what_is_there() -> None:
     np.testing.assert_allclose(sums[piece.bags] - 1.0, piece.sums, rtol=1e-9, atol=1e-9)
 
 
+def test_a_given_array_takes_the_sums() -> None:
+    p = people(100)
+    plan = plan_for("sorf", p.d)
+    fresh = embed_piece(plan, *p.rows(slice(None)))
+    used = np.full((30, plan.n_features), np.nan)
+    again = embed_piece(plan, *p.rows(slice(None)), out=used)
+    assert same_bits(fresh, again)
+    assert again.sums.base is used
+    with pytest.raises(InputError, match=r"out has shape \(2, 50\); this piece touches 21 bags of 50 features"):
+        embed_piece(plan, *p.rows(slice(None)), out=used[:2])
+
+
 def test_row_order_is_stable_and_goes_from_left_to_right() -> None:
     bags = np.array([[1, 5], [0, 9], [1, 5], [-1, -1], [0, 8], [-1, 2]])
     np.testing.assert_array_equal(row_order(bags), [5, 4, 1, 0, 2])
@@ -222,7 +234,7 @@ def test_refuses_wrong_shapes() -> None:
     codes, reals, columns, weights, bags = p.rows(slice(None))
     with pytest.raises(InputError, match=r"codes has shape \(19, 4\); pass 2 dimension.s. and 20 rows"):
         embed_piece(plan, codes[1:], reals, columns, weights, bags)
-    with pytest.raises(InputError, match=r"bags has shape \(20,\); pass one row per person"):
+    with pytest.raises(InputError, match=r"bags has shape \(20,\) and weights \(20,\); pass one row of bags"):
         embed_piece(plan, codes, reals, columns, weights, bags[:, 0])
     with pytest.raises(InputError, match=r"real_columns has shape \(2,\) for 3 real columns"):
         embed_piece(plan, codes, reals, columns[1:], weights, bags)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from crosslevel.data.batches.source import Part, Request, Source, damaged
+from crosslevel.data.batches.source import Part, Request, Source, check_unique, damaged
 
 __all__ = ["ArrowFileSource"]
 
@@ -23,6 +23,7 @@ class ArrowFileSource(Source):
             with pa.OSFile(path) as handle, pa.ipc.open_file(handle) as file:
                 self.schema = file.schema
                 self.n_parts: int = file.num_record_batches
+            check_unique(path, self.schema.names)
             self._num_rows: int = ds.dataset(path, format="ipc").count_rows()
         except (pa.ArrowException, OSError) as error:
             raise damaged(path, "Arrow IPC (feather)", error) from error

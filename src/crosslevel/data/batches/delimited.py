@@ -1,9 +1,9 @@
 """CSV and TSV, plain or gzipped: one piece per file.
 
-The types are inferred on the first block. A column whose whole numbers begin with zeros there (FIPS codes such as
-``01001``) is text, since as a number it would lose them; where such zeros first appear later, the file is refused with
-the remedy. Blanks and the usual marks for "no value" are null, also in
-text columns.
+The types are inferred on the first block. A column whose numbers begin with zeros there (FIPS codes such as ``01001``)
+is text, since as a number it would lose them, and so is one of whole numbers of more digits than an integer holds;
+where such zeros first appear later, the file is refused with the remedy. Blanks and the usual marks for "no value" are
+null, also in text columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
@@ -23,15 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from crosslevel.data.batches.source import Part, Request, Source, damaged
+from crosslevel.data.batches.source import Part, Request, Source, check_unique, damaged
 from crosslevel.errors import FileError, InputError
 
-__all__ = ["CsvOptions", "DelimitedSource", "column_type", "header", "open_file"]
+__all__ = ["CsvOptions", "DelimitedSource", "check_alike", "column_type", "header", "open_file"]
 
 BLOCK = 1 << 20  # bytes parsed at a time, and the stretch on which types are inferred
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
-READ_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, zipfile.BadZipFile, zlib.error)
-LEADING_ZERO = r"^-?0[0-9]"
+READ_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error, zipfile.BadZipFile, zlib.error)
+LEADING_ZERO = r"^\s*[+-]?0[0-9]"
+WHOLE = r"^\s*[+-]?[0-9]+\s*$"
+LONG = r"^\s*[+-]?[0-9]{19,}\s*$"  # int64 holds 18 digits, and some numbers of 19
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class CsvOptions:
     column_types: Mapping[str, pa.DataType] = field(default_factory=dict)
     encoding: str = "utf-8"
     delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        one = isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter.isascii()
+        if not one or self.delimiter in '\r\n"':
+            raise InputError(f"delimiter={self.delimiter!r} is not one ASCII character such as ',', ';', '|' or '\\t'.")
 
 
 def column_type(name: str, kind: object) -> pa.DataType:
@@ -88,7 +95,7 @@ class DelimitedSource(Source):
     options : CsvOptions
         How it is read.
     keep_leading_zeros : bool
-        Whether whole numbers that begin with zeros are text.
+        Whether numbers that begin with zeros, or are longer than an integer, are text.
     """
 
     unit = "file"
@@ -108,13 +115,13 @@ class DelimitedSource(Source):
         self._padded: set[str] = set()
         self.schema = self._inferred()
         if keep_leading_zeros:
-            self._padded = self._leading_zeros()
+            self._padded = self._codes()
             for column in self._padded:
                 place = self.schema.get_field_index(column)
                 self.schema = self.schema.set(place, pa.field(column, pa.string()))
 
     def as_text(self, column: str) -> bool:
-        """Tell whether the column is whole numbers, or codes with leading zeros, nobody having said its type."""
+        """Tell whether the column is whole numbers or codes, nobody having said its type."""
         kind = self.schema.field(column).type
         return column in self._padded or (pa.types.is_integer(kind) and column not in self._options.column_types)
 
@@ -128,7 +135,8 @@ class DelimitedSource(Source):
         if not columns:
             columns = self.schema.names[:1]  # rows are counted by their first column
         kinds = {f.name: f.type for f in request.schema}
-        guarded = [n for n in columns if self._guard and self.as_text(n) and not _is_text(kinds.get(n))]
+        kinds |= {n: self.schema.field(n).type for n in columns if n not in kinds}
+        guarded = [n for n in columns if self._guard and n not in self._options.column_types and _is_number(kinds[n])]
         with self._explained(), self._reading(columns, kinds | dict.fromkeys(guarded, pa.string())) as reader:
             row = 2  # the header is row 1
             for batch in reader:
@@ -138,10 +146,12 @@ class DelimitedSource(Source):
     def _as_numbers(
         self, batch: pa.RecordBatch, guarded: list[str], kinds: Mapping[str, pa.DataType], row: int
     ) -> pa.RecordBatch:
-        """Turn columns of whole numbers, read as text, into numbers; refuse zeros that would be lost."""
+        """Turn columns of numbers, read as text, into numbers; refuse zeros that would be lost."""
         for name in guarded:
-            text, place = batch.column(name), batch.schema.get_field_index(name)
-            zero = pc.starts_with(text, "0")
+            text = pc.utf8_trim_whitespace(batch.column(name))
+            # most zeros are '0' or '0.5', and these tests are far cheaper than a regular expression
+            zero = pc.and_(pc.starts_with(text, "0"), pc.greater(pc.binary_length(text), 1))
+            zero = pc.and_not(zero, pc.starts_with(text, "0."))
             if pc.any(zero).as_py():
                 padded = pc.and_(zero, pc.match_substring_regex(text, LEADING_ZERO))
                 if pc.any(padded).as_py():
@@ -149,15 +159,15 @@ class DelimitedSource(Source):
                     raise FileError(
                         f"{self.name} has {text[at].as_py()!r} in column {name!r}, row {row + at:,}, whose leading zero would be "
                         f"lost: the numbers before it had none. If these are codes pass column_types={{{name!r}: 'string'}}, "
-                        f"if they are numbers column_types={{{name!r}: 'int64'}}."
+                        f"if they are numbers column_types={{{name!r}: '{self.schema.field(name).type}'}}."
                     )
-            kind = kinds.get(name, self.schema.field(name).type)
-            batch = batch.set_column(place, name, self._parsed(text, name, kind, row))
+            parsed = self._parsed(text, name, kinds[name], row)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, parsed)
         return batch
 
     def _parsed(self, text: pa.Array, name: str, kind: pa.DataType, row: int) -> pa.Array:
         try:
-            return pc.utf8_trim_whitespace(text).cast(kind)
+            return text.cast(kind)
         except pa.ArrowInvalid:
             for at, value in enumerate(text.to_pylist()):
                 try:
@@ -173,7 +183,8 @@ class DelimitedSource(Source):
         with self._opener() as opened:
             handle = opened
             if _codec(self._options.encoding) not in ("utf-8", "ascii"):
-                handle = pa.transcoding_input_stream(handle, self._options.encoding, "utf-8")
+                native = opened if isinstance(opened, pa.NativeFile) else pa.PythonFile(opened, mode="r")
+                handle = pa.transcoding_input_stream(native, self._options.encoding, "utf-8")
             with pacsv.open_csv(
                 handle,
                 # without threads (the streaming reader has none to use anyway) messages tell the row
@@ -191,34 +202,27 @@ class DelimitedSource(Source):
     def _inferred(self) -> pa.Schema:
         with self._explained(), self._reading(None, self._options.column_types) as reader:
             schema = reader.schema
-        names = schema.names
-        repeated = next((n for n in names if names.count(n) > 1), None)
-        if repeated is not None:
-            raise FileError(f"{self.name} has more than one column named {repeated!r}; give each a name of its own.")
+            names = schema.names  # decoded here, and nowhere before
+        check_unique(self.name, names)
         unreadable = next((f.name for f in schema if pa.types.is_binary(f.type)), None)
         if unreadable is not None:
             raise self._not_text(f"column {unreadable!r}")
         return schema
 
-    def _leading_zeros(self) -> set[str]:
-        whole = [
-            f.name for f in self.schema if pa.types.is_integer(f.type) and f.name not in self._options.column_types
-        ]
-        if not whole:
+    def _codes(self) -> set[str]:
+        """Name the columns that are numbers to Arrow and codes to people, by the first block."""
+        numbers = [f.name for f in self.schema if _is_number(f.type) and f.name not in self._options.column_types]
+        if not numbers:
             return set()
-        with self._explained(), self._reading(whole, dict.fromkeys(whole, pa.string())) as reader:
+        with self._explained(), self._reading(numbers, dict.fromkeys(numbers, pa.string())) as reader:
             first = next(iter(reader), None)
-        if first is None:
-            return set()
-        return {n for n in whole if pc.any(pc.match_substring_regex(first.column(n), LEADING_ZERO)).as_py()}
+        return set() if first is None else {n for n in numbers if _is_code(first.column(n), self.schema.field(n).type)}
 
     def _explained(self) -> _Explained:
         return _Explained(self)
 
     def _not_text(self, where: str) -> FileError:
-        return FileError(
-            f"{self.name} is not {self._options.encoding} text ({where}); say its encoding, for example encoding='latin-1'."
-        )
+        return _not_text(self.name, self._options, where)
 
     def explain(self, error: Exception) -> Exception:
         """Turn an error of the CSV reader into a sentence with file, row, column and repair."""
@@ -232,6 +236,8 @@ class DelimitedSource(Source):
                 f"{self.name} has {ragged[2]} values in {place} and {ragged[1]} column names; each row needs as many "
                 "values as the header. Look for unquoted delimiters, or pass the right delimiter."
             )
+        if isinstance(error, UnicodeError):
+            return self._not_text(getattr(error, "reason", text))
         if "invalid UTF8" in text:
             return self._not_text(place)
         if "straddling" in text:
@@ -240,7 +246,9 @@ class DelimitedSource(Source):
             )
         wrong = re.search(r"In CSV column #(\d+): .*?conversion error to (\S+): invalid value '(.*)'", text, re.DOTALL)
         if wrong:
-            return self._wrong_value(header(self._opener, self._options)[int(wrong[1])], wrong[2], wrong[3], place)
+            return self._wrong_value(
+                header(self.name, self._opener, self._options)[int(wrong[1])], wrong[2], wrong[3], place
+            )
         return damaged(self.name, "delimited text", error)
 
     def _wrong_value(self, column: str, kind: str, value: str, place: str) -> FileError:
@@ -251,22 +259,56 @@ class DelimitedSource(Source):
             )
         found = "blank" if kind == "null" else kind
         number = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value.strip())
-        better = "float64" if number else "string"
+        better = "float64" if number and not re.fullmatch(WHOLE, value) else "string"
         return FileError(
             f"{self.name} has {value!r} in column {column!r}, {place}, but the column was {found} in the first block, "
             f"where types are inferred; pass column_types={{{column!r}: {better!r}}}."
         )
 
 
-def header(opener: Callable[[], IO[bytes]], options: CsvOptions) -> list[str]:
-    """Read the column names of a delimited text."""
-    with opener() as opened, io.TextIOWrapper(opened, options.encoding, newline="") as text:
-        names = next(csv.reader(text, delimiter=options.delimiter), [])
-    return [name.removeprefix("\ufeff") for name in names]
+def header(name: str, opener: Callable[[], IO[bytes]], options: CsvOptions) -> list[str]:
+    """Read the column names of a delimited text, called ``name`` in messages."""
+    _codec(options.encoding)
+    try:
+        with opener() as opened, io.TextIOWrapper(opened, options.encoding, newline="") as text:
+            names = next(csv.reader(text, delimiter=options.delimiter), [])
+    except UnicodeError as error:
+        raise _not_text(name, options, "the header") from error
+    except READ_ERRORS as error:
+        raise damaged(name, "delimited text", error) from error
+    return [column.removeprefix("\ufeff") for column in names]
 
 
-def _is_text(kind: pa.DataType | None) -> bool:
-    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def check_alike(name: str, columns: Sequence[str]) -> None:
+    """Refuse columns of the file ``name`` that are called the same but for capitals and blanks."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        key = column.strip().casefold()
+        if key in seen:
+            raise FileError(
+                f"{name} has the columns {seen[key]!r} and {column!r}, which are the same here but for capitals; rename or "
+                "drop one of them."
+            )
+        seen[key] = column
+
+
+def _not_text(name: str, options: CsvOptions, where: str) -> FileError:
+    return FileError(
+        f"{name} is not {options.encoding} text ({where}); say its encoding, for example encoding='latin-1'."
+    )
+
+
+def _is_code(text: pa.Array, kind: pa.DataType) -> bool:
+    """Tell whether a column would lose, as numbers of this kind, something that was written: a zero or a digit."""
+    if pc.any(pc.match_substring_regex(text, LEADING_ZERO)).as_py():
+        return True
+    if pa.types.is_integer(kind) or not pc.any(pc.match_substring_regex(text, LONG)).as_py():
+        return False
+    return bool(pc.all(pc.match_substring_regex(text, WHOLE)).as_py())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _codec(encoding: str) -> str:

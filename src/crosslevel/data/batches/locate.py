@@ -26,7 +26,7 @@ DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 
 
 def _delimited(path: str, options: CsvOptions, delimiter: str | None) -> Source:
-    separator = delimiter or DELIMITERS[_extension(Path(path), DELIMITERS) or ".csv"]
+    separator = DELIMITERS[_extension(Path(path), DELIMITERS) or ".csv"] if delimiter is None else delimiter
     return DelimitedSource(path, open_file(path), CsvOptions(options.column_types, options.encoding, separator))
 
 
@@ -79,6 +79,10 @@ def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) ->
     ...     [path.name for path in find_files(folder, [".csv"])]
     ['a.csv', 'b.csv']
     """
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"path={source!r} is a {type(source).__name__}, not a path; pass the name of a file or folder."
+        )
     path = Path(source)
     if path.is_dir():
         found = _ordered(p for p in path.iterdir() if p.is_file() and _visible(p) and _extension(p, formats))
@@ -99,6 +103,10 @@ def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) ->
         if not found:
             raise FileError(f"{source} finds no files; check the folder and the pattern.")
         return found
+    if path.is_symlink():
+        raise FileError(
+            f"{path} is a broken link: {path.readlink()}, where it points, does not exist. Correct the link."
+        )
     raise FileError(f"{path} does not exist.{_neighbour(path)}")
 
 

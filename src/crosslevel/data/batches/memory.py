@@ -71,7 +71,19 @@ class FactorySource(Source):
     def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
         """Give the stream, drawn batch by batch; only the function could skip, so a piece is all of it."""
         if start == 0:
-            yield Part(0, None, _batches(self._tables(), request))
+            yield Part(0, None, _batches(self._checked(set(request.schema.names)), request))
+
+    def _checked(self, wanted: set[str]) -> Iterator[pa.Table]:
+        """Refuse columns that the first batch had not, where all columns are wanted."""
+        known = set(self.schema.names)
+        for table in self._tables():
+            extra = [name for name in table.column_names if name not in known] if wanted >= known else []
+            if extra:
+                raise InputError(
+                    f"a batch of {self.name} has a column {extra[0]!r} that the first had not; give every batch the same "
+                    "columns, or name the wanted ones."
+                )
+            yield table
 
 
 class ReaderSource(Source):

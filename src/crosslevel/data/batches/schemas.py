@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from crosslevel.data.batches.source import Source
+from crosslevel.data.batches.source import Source, check_unique
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
 __all__ = ["cast_batch", "common_schema"]
@@ -19,6 +19,8 @@ def common_schema(sources: Sequence[Source], columns: Sequence[str] | None) -> p
     strings meet in their values. Without ``columns``, every source must have the columns of the first.
     """
     first = sources[0]
+    for source in sources:
+        check_unique(source.name, source.schema.names)
     if columns is None:
         names = first.schema.names
         for source in sources[1:]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from crosslevel.data.queries import Query
 from crosslevel.errors import FileError
 
-__all__ = ["Part", "Piece", "Request", "Source", "damaged"]
+__all__ = ["Part", "Piece", "Request", "Source", "check_unique", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,13 @@ class Source(ABC):
     def as_text(self, column: str) -> bool:
         """Tell whether this column, though read as numbers, could be read as the text that was written."""
         return False
+
+
+def check_unique(name: str, columns: Sequence[str]) -> None:
+    """Refuse a file in which two columns are called the same."""
+    if len(set(columns)) < len(columns):
+        repeated = next(column for column in columns if columns.count(column) > 1)
+        raise FileError(f"{name} has more than one column named {repeated!r}; give each a name of its own.")
 
 
 def damaged(name: str, kind: str, error: Exception) -> FileError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from crosslevel.data.batches.delimited import CsvOptions, column_type
+from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, column_type
 from crosslevel.data.batches.locate import locate
 from crosslevel.data.batches.schemas import cast_batch, common_schema
 from crosslevel.data.batches.source import Piece, Request, Source
@@ -14,7 +14,7 @@ from crosslevel.data.fingerprint import Fingerprint
 from crosslevel.data.queries import Query, parse
 from crosslevel.errors import InputError, unknown_name
 
-__all__ = ["Batches", "open_batches"]
+__all__ = ["Batches", "checked_columns", "open_batches"]
 
 BATCH_SIZE = 65_536
 
@@ -64,7 +64,7 @@ class Batches:
         self.where = None if where is None else parse(where)
         self.batch_size = batch_size
         self._sources = list(sources)
-        wanted = _checked_columns(columns)
+        wanted = checked_columns(columns)
         read = None
         if wanted is not None:
             extra = [n for n in (self.where.columns if self.where else ()) if n not in wanted]
@@ -153,7 +153,7 @@ class Batches:
         >>> people.select(where="sex == 2 or age > 90").where.text
         '(age >= 18) and (sex == 2 or age > 90)'
         """
-        for name in _checked_columns(columns) or []:
+        for name in checked_columns(columns) or []:
             if name not in self.schema.names:
                 raise unknown_name("columns", name, self.schema.names)
         extra = None if where is None else parse(where)
@@ -259,7 +259,8 @@ def open_batches(
         The most rows of a batch, 65,536 by default.
     column_types : mapping of str to str or pyarrow.DataType, optional
         For CSV: types that are not to be inferred, for example ``{"fips": "string"}``. Otherwise types are inferred on
-        the first megabyte; whole numbers that begin with a zero there (``01001``) are read as text.
+        the first megabyte; numbers that begin with a zero there (``01001``), and whole numbers too long for int64, are
+        read as text.
     encoding : str
         For CSV: the encoding.
     delimiter : str, optional
@@ -275,16 +276,25 @@ def open_batches(
     [{'fips': '01003', 'age': 70}]
     """
     if isinstance(source, Batches):
+        if column_types:
+            raise InputError("column_types is for CSV files as they are opened; pass it where this stream was opened.")
         return source.select(columns, where, batch_size)
     said = {name: column_type(name, kind) for name, kind in (column_types or {}).items()}
     sources = locate(source, CsvOptions(said, encoding), delimiter)
+    delimited = [one for one in sources if isinstance(one, DelimitedSource)]
+    if said and not delimited:
+        raise InputError(
+            f"column_types is for CSV files, and {sources[0].name} brings types of its own; leave it out, and convert the "
+            "columns before or after."
+        )
     for name in said:
-        if not any(name in one.schema.names for one in sources):
-            raise unknown_name("column_types", name, sources[0].schema.names)
+        if not any(name in one.schema.names for one in delimited):
+            raise unknown_name("column_types", name, delimited[0].schema.names)
     return Batches(sources, columns, where, BATCH_SIZE if batch_size is None else batch_size)
 
 
-def _checked_columns(columns: Sequence[str] | None) -> list[str] | None:
+def checked_columns(columns: Sequence[str] | None) -> list[str] | None:
+    """Read a choice of columns; refuse a bare name, none at all and repetitions."""
     if columns is None:
         return None
     if isinstance(columns, str):
@@ -318,9 +328,21 @@ def _cut(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatc
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    table = pa.Table.from_batches(batches)
+    try:
+        joined = table.combine_chunks().to_batches()
+    except pa.ArrowInvalid:  # dictionaries that hold nulls cannot be unified
+        whole = {f.name: _reencoded(table[f.name]) for f in table.schema}
+        joined = pa.table(whole, schema=table.schema).to_batches()
     assert len(joined) == 1, "a batch is far below the two gigabytes at which Arrow would split a column"
     return joined[0]
+
+
+def _reencoded(values: pa.ChunkedArray) -> pa.Array:
+    if not pa.types.is_dictionary(values.type):
+        return values.combine_chunks()
+    plain = pa.concat_arrays([chunk.dictionary_decode() for chunk in values.chunks])
+    return plain.dictionary_encode().cast(values.type)
 
 
 def _counted(number: int, what: str) -> str:

@@ -18,13 +18,20 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.batches.delimited import READ_ERRORS, CsvOptions, DelimitedSource, column_type, header, open_file
+from crosslevel.data.batches.delimited import (
+    CsvOptions,
+    DelimitedSource,
+    check_alike,
+    column_type,
+    header,
+    open_file,
+)
 from crosslevel.data.batches.locate import find_files
 from crosslevel.data.batches.source import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
 from crosslevel.data.queries import Query, parse
 from crosslevel.data.readers.states import state_codes
-from crosslevel.errors import FileError, InputError
+from crosslevel.errors import FileError, InputError, unknown_name
 
 __all__ = ["read_acs_pums"]
 
@@ -46,6 +53,7 @@ def read_acs_pums(
     *,
     column_types: Mapping[str, object] | None = None,
     batch_size: int = BATCH_SIZE,
+    encoding: str = "utf-8",
 ) -> Batches:
     """Open person records of ACS PUMS for streaming.
 
@@ -64,12 +72,15 @@ def read_acs_pums(
         Types for columns that are read wrongly otherwise.
     batch_size : int
         The most rows of a batch.
+    encoding : str
+        The encoding of the files.
 
     Returns
     -------
     Batches
         One piece per file. Column names are in capitals. A blank means "not applicable" to the Census Bureau and stays
-        null. Codes are text of fixed width, zeros in front: ``ST`` or ``STATE`` (2), ``PUMA`` (5), ``INDP`` and
+        null, which an embedding treats as a level of its own: those whom a question does not concern are told apart,
+        not left out. Codes are text of fixed width, zeros in front: ``ST`` or ``STATE`` (2), ``PUMA`` (5), ``INDP`` and
         ``OCCP`` (4), ``SERIALNO``, ``NAICSP`` and ``SOCP`` as written. Weights (``PWGTP``, ``PWGTP1`` to ``PWGTP80``)
         and all else are whole numbers. For each ``PUMA`` column there is a further one that is unique in the nation:
         ``puma_id``, state and PUMA in 7 characters (``puma10_id`` for ``PUMA10``, and so on; null where the record
@@ -87,7 +98,7 @@ def read_acs_pums(
     """
     wanted = None if states is None else state_codes(states)
     types = {name.upper(): column_type(name, kind) for name, kind in (column_types or {}).items()}
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    paths = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
     files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in _entries(found)]
     persons = [file for file in files if not HOUSING_FILE.fullmatch(file.short)]
     if not persons:
@@ -97,7 +108,10 @@ def read_acs_pums(
     kept = [file for file in persons if wanted is None or _may_hold(file, wanted)]
     if not kept:
         raise InputError(f"states={sorted(wanted or ())!r} are in none of the files; the first is {persons[0].name}.")
-    sources = [PumsSource(file.name, file.opener, types) for file in kept]
+    sources = [PumsSource(file.name, file.opener, types, encoding) for file in kept]
+    for name in types:
+        if not any(name in source.schema.names for source in sources):
+            raise unknown_name("column_types", name, sources[0].schema.names)
     return Batches(sources, columns, _with_states(where, wanted, sources[0]), batch_size)
 
 
@@ -159,12 +173,16 @@ class PumsSource(Source):
     unit = "file"
     n_parts = 1
 
-    def __init__(self, name: str, opener: Callable[[], IO[bytes]], column_types: Mapping[str, pa.DataType]) -> None:
+    def __init__(
+        self,
+        name: str,
+        opener: Callable[[], IO[bytes]],
+        column_types: Mapping[str, pa.DataType],
+        encoding: str = "utf-8",
+    ) -> None:
         self.name = name
-        try:
-            written = header(opener, CsvOptions())
-        except READ_ERRORS as error:
-            raise damaged(name, "delimited text", error) from error
+        written = header(name, opener, CsvOptions(encoding=encoding))
+        check_alike(name, written)
         names = {column.upper(): column for column in written}  # before 2017 the replicate weights were pwgtp1..pwgtp80
         if written and "PWGTP" not in names:
             raise FileError(
@@ -173,7 +191,7 @@ class PumsSource(Source):
         self._widths = {c: _width(c) for c in names if _width(c) is not None and c not in column_types}
         types = {names[c]: pa.string() for c in self._widths}
         types |= {names[c]: kind for c, kind in column_types.items() if c in names}
-        self._file = DelimitedSource(name, opener, CsvOptions(types), keep_leading_zeros=False)
+        self._file = DelimitedSource(name, opener, CsvOptions(types, encoding), keep_leading_zeros=False)
         self._written = names
         state = next((c for c in ("ST", "STATE") if c in names), None)
         pumas = [c for c in names if re.fullmatch(r"PUMA\d*", c)] if state else []

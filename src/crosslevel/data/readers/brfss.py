@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +16,9 @@ import pyarrow as pa
 
 from crosslevel.data.batches.locate import find_files
 from crosslevel.data.batches.source import damaged
+from crosslevel.data.batches.stream import checked_columns
 from crosslevel.data.frames import to_arrow
-from crosslevel.errors import FileError, MissingExtraError, unknown_name
+from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_name
 
 __all__ = ["read_brfss"]
 
@@ -56,7 +58,10 @@ def read_brfss(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
     ...     read_brfss(file, columns=["GENHLTH", "SEX"]).to_pylist()
     [{'GENHLTH': 3.0, 'SEX': 1.0}, {'GENHLTH': None, 'SEX': 9.0}]
     """
+    columns = checked_columns(columns)
     files = find_files(_with_blank(path), {".xpt": None, ".xpt ": None, ".zip": None})
+    if len(files) > 1:
+        raise InputError(f"path={str(path)!r} stands for {len(files)} files; read BRFSS from one file at a time.")
     file = files[0]
     if file.suffix.casefold() != ".zip":
         return _read(file, str(file), columns)
@@ -66,6 +71,8 @@ def read_brfss(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
 
 def _with_blank(path: str | os.PathLike[str]) -> Path:
     """Find ``LLCP2016.XPT`` also where unzip kept the blank at the end of its name."""
+    if not isinstance(path, str | os.PathLike):
+        return path  # which find_files refuses
     plain = Path(path)
     blank = plain.with_name(f"{plain.name} ")
     return blank if not plain.exists() and blank.exists() else plain
@@ -83,7 +90,7 @@ def _unpacked(path: Path, folder: Path) -> Path:
             with archive.open(members[0]) as packed, target.open("wb") as plain:
                 shutil.copyfileobj(packed, plain, 1 << 20)
             return target
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise damaged(str(path), "a zip archive", error) from error
 
 

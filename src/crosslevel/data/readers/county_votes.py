@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, header, open_file
+from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, check_alike, header, open_file
 from crosslevel.data.batches.locate import find_files
 from crosslevel.data.batches.stream import Batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 
 @dataclass
 class Votes:
-    """The votes of one county in one year."""
+    """The votes of one county in one year, and what is to be said of the rows they come from."""
 
     fips: str | None
     state: str | None
@@ -43,10 +43,13 @@ class Votes:
     votes_dem: int
     votes_rep: int
     votes_total: int
+    blank: bool = False
+    repeated: int | None = None
 
 
 Record = dict[str, str | None]
 Place = tuple[int | str | None, ...]
+Candidate = tuple[Place, str | None, str | None]
 
 
 def read_county_votes(
@@ -55,6 +58,7 @@ def read_county_votes(
     *,
     recode: Mapping[str, str] | None = None,
     duplicates: str = "error",
+    encoding: str = "utf-8",
 ) -> pa.Table:
     """Read presidential votes by county.
 
@@ -76,7 +80,10 @@ def read_county_votes(
         County codes to replace, for example ``{"2938000": "29095"}``: the Election Lab counts Kansas City apart.
         Counties that then share a code are added up.
     duplicates : {"error", "sum"}
-        What to do when a county has more than one row.
+        What to do when a county, or in the Election Lab's layout a county's candidate of one party and mode, has more
+        than one row.
+    encoding : str
+        The encoding of the file.
 
     Returns
     -------
@@ -87,7 +94,8 @@ def read_county_votes(
     Warns
     -----
     CrosslevelWarning
-        When rows without a county code of 5 digits (overseas ballots, statewide write-ins) are left out.
+        When rows without a county code of 5 digits (overseas ballots, statewide write-ins) are left out, and when a
+        candidate's votes are blank in the Election Lab's layout, which counts as none.
 
     Examples
     --------
@@ -100,26 +108,37 @@ def read_county_votes(
     """
     if duplicates not in ("error", "sum"):
         raise unknown_name("duplicates", duplicates, ["error", "sum"], "choice")
+    replaced = _checked_recode(recode)
     files = find_files(path, DELIMITERS)
     if len(files) > 1:
         raise InputError(
             f"path={str(path)!r} stands for {len(files)} files; read county votes from one file at a time."
         )
     file = files[0]
-    records = _records(file)
+    records = _records(file, encoding)
     read = _layout(file, list(records[0]) if records else [])
     found = _of_year(list(read(records, file)), year, file)
-    coded = _with_code(found, recode or {}, file)
-    answer = _unique(coded, duplicates == "sum", set((recode or {}).values()), file)
+    coded = _with_code(found, replaced, file)
+    _check_rows(coded, duplicates == "sum", file)
+    answer = _unique(coded, duplicates == "sum", set(replaced.values()), file)
     _check(answer, file)
     return pa.Table.from_pylist([vars(votes) for votes in answer], schema=SCHEMA)
 
 
-def _records(path: Path) -> list[Record]:
+def _checked_recode(recode: Mapping[str, str] | None) -> Mapping[str, str]:
+    for pair in (recode or {}).items():
+        wrong = next((code for code in pair if not isinstance(code, str)), None)
+        if wrong is not None:
+            raise InputError(f"recode holds {wrong!r}, which is not text; write county codes in quotes: '{wrong:0>5}'.")
+    return recode or {}
+
+
+def _records(path: Path, encoding: str) -> list[Record]:
     delimiter = DELIMITERS[max((e for e in DELIMITERS if path.name.casefold().endswith(e)), key=len)]
     opener = open_file(str(path))
-    names = header(opener, CsvOptions(delimiter=delimiter))
-    options = CsvOptions(dict.fromkeys(names, pa.string()), delimiter=delimiter)
+    names = header(str(path), opener, CsvOptions(encoding=encoding, delimiter=delimiter))
+    check_alike(str(path), names)
+    options = CsvOptions(dict.fromkeys(names, pa.string()), encoding, delimiter)
     table = Batches([DelimitedSource(str(path), opener, options)]).to_table()
     if not table.num_rows:
         raise FileError(f"{path} has a header but no rows.")
@@ -140,8 +159,9 @@ def _layout(path: Path, names: list[str]) -> Callable[[list[Record], Path], Iter
 def _by_candidate(records: list[Record], path: Path) -> Iterator[Votes]:
     """Add up the Election Lab's rows: modes of voting to a candidate's votes, candidates to a county's."""
     counties: dict[Place, Votes] = {}
-    totals: dict[tuple[Place, str | None, str | None], int] = {}
-    modes: dict[tuple[Place, str | None, str | None], int] = {}
+    totals: dict[Candidate, list[int | None]] = {}
+    modes: dict[Candidate, list[int | None]] = {}
+    seen: set[tuple[Candidate, str]] = set()
     for row, record in enumerate(records, start=2):
         if record.get("office") and "PRESIDENT" not in str(record["office"]).upper():
             continue
@@ -153,17 +173,28 @@ def _by_candidate(records: list[Record], path: Path) -> Iterator[Votes]:
             counties[place] = Votes(fips, state, record["county_name"], year, 0, 0, 0)
         county = counties[place]
         county.votes_total = max(county.votes_total, _count(record, "totalvotes", path, row) or 0)
-        whole = str(record.get("mode") or "TOTAL").upper().startswith("TOTAL")
+        votes = _count(record, "candidatevotes", path, row)
+        if _party(record["party"]) is None:
+            continue
         candidate = (place, record["candidate"], record["party"])
-        counted = totals if whole else modes
-        counted[candidate] = counted.get(candidate, 0) + (_count(record, "candidatevotes", path, row) or 0)
-    for (place, _, party), votes in (modes | totals).items():
+        mode = str(record.get("mode") or "TOTAL").upper()
+        if (candidate, mode) in seen:
+            county.repeated = county.repeated or row
+        seen.add((candidate, mode))
+        (totals if mode.startswith("TOTAL") else modes).setdefault(candidate, []).append(votes)
+    for (place, _, party), counts in (modes | totals).items():
         county = counties[place]
-        if str(party).casefold().startswith("democrat"):
+        county.blank |= None in counts
+        votes = sum(count for count in counts if count is not None)
+        if _party(party) == "democrat":
             county.votes_dem += votes
-        elif str(party).casefold().startswith("republican"):
+        else:
             county.votes_rep += votes
     yield from counties.values()
+
+
+def _party(name: str | None) -> str | None:
+    return next((party for party in ("democrat", "republican") if str(name).casefold().startswith(party)), None)
 
 
 def _wide(records: list[Record], path: Path) -> Iterator[Votes]:
@@ -248,6 +279,24 @@ def _with_code(found: list[Votes], recode: Mapping[str, str], path: Path) -> lis
             stacklevel=3,
         )
     return coded
+
+
+def _check_rows(found: list[Votes], add_up: bool, path: Path) -> None:
+    """Refuse a candidate's repeated rows, and tell of the counties where a candidate's votes are blank."""
+    twice = next((votes for votes in found if votes.repeated is not None), None)
+    if twice is not None and not add_up:
+        raise FileError(
+            f"{path} has the same candidate, party and mode of voting a second time in row {twice.repeated:,} "
+            f"({twice.county}, {twice.fips}); pass duplicates='sum' if these are parts of it, or drop the repeated rows."
+        )
+    blank = [f"{votes.county} ({votes.fips}), {votes.year}" for votes in found if votes.blank]
+    if blank:
+        warnings.warn(
+            f"{path} does not say the votes of a Democrat or Republican in {len(blank):,} county(ies), where they count as "
+            f"none: {listed(blank)}. Fill them in, or drop these counties.",
+            CrosslevelWarning,
+            stacklevel=3,
+        )
 
 
 def _unique(found: list[Votes], add_up: bool, recoded: set[str], path: Path) -> list[Votes]:

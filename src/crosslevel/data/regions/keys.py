@@ -108,6 +108,8 @@ def read_keys(table: pa.Table, columns: Sequence[str], argument: str) -> KeyColu
     >>> found.keys, found.codes.tolist(), found.kinds
     ([('01001',), ('01003',)], [0, 1, 0], ('text',))
     """
+    if not columns:
+        raise InputError(f"{argument} is empty; name at least one key column.")
     check_columns(table, columns, argument)
     codes = np.zeros(table.num_rows, np.int64)
     values: list[list[str | int]] = []
@@ -136,6 +138,11 @@ def _encode(values: pa.ChunkedArray, name: str, argument: str) -> tuple[pa.Dicti
         )
     if pa.types.is_integer(values.type):
         kind: Kind = "integers"
+        most = pc.max(values).as_py()
+        if most is not None and most >= 2**63:
+            raise InputError(
+                f"{argument}: the key column {name!r} holds {most}, more than 64 bits with a sign hold; convert it to text."
+            )
         values = values.cast(pa.int64())
     elif any(test(values.type) for test in TEXT):
         kind = "text"

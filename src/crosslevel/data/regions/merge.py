@@ -85,6 +85,8 @@ def merge_regions(
     table = to_arrow(crosswalk, "crosswalk")
     if not table.num_rows:
         raise InputError("crosswalk has no rows; pass one row per overlap of a left and a right place.")
+    if not isinstance(collapse, Mapping | None):
+        raise InputError(f"collapse={collapse!r} is no mapping of labels to rules; write for example {{'AK': '02*'}}.")
     lefts, rights = column_names(left), column_names(right)
     found, others = read_keys(table, lefts, "left"), read_keys(table, rights, "right")
     rules = tuple(make_rule(str(k), rule, found.kinds, lefts) for k, rule in (collapse or {}).items())

@@ -28,6 +28,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 __all__ = ["Regions", "Side"]
 
 Unmatched = Literal["error", "report"]
+MOST = 9e18  # a little below 2**63, so that the rounding of a float cannot hide an overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +134,11 @@ class Regions:
         return self._regions_of(keys, self._right, unmatched)
 
     def _regions_of(self, keys: Sequence[object], side: Side, unmatched: Unmatched) -> list[str | None]:
+        refuse = _may_refuse(unmatched)
         wanted = [as_key(key) for key in keys]
         found = side.locate(wanted)
         missing = [key for key, region in zip(wanted, found, strict=True) if region < 0]
-        if missing and _may_refuse(unmatched):
+        if missing and refuse:
             raise _unmatched_error("keys", missing, len(wanted), {}, side)
         return [self.labels[region] if region >= 0 else None for region in found]
 
@@ -149,12 +151,13 @@ class Regions:
         return self._label(table, by, unmatched, self._right)
 
     def _label(self, frame: object, by: str | Sequence[str] | None, unmatched: Unmatched, side: Side) -> Any:
+        refuse = _may_refuse(unmatched)
         table = to_arrow(frame, "table")
         if "region" in table.column_names:
             raise InputError("table already has a column 'region'; rename or drop it first.")
         found, region = _locate_rows(table, by, side)
         missing = [key for key, r in zip(found.keys, region, strict=True) if r < 0]
-        if missing and _may_refuse(unmatched):
+        if missing and refuse:
             raise _unmatched_error(f"by={_by_said(by, side)}", missing, len(found.keys), {}, side)
         codes = region[found.codes]
         index = pa.array(np.where(codes < 0, 0, codes).astype(np.int32), mask=codes < 0)
@@ -177,7 +180,8 @@ class Regions:
         by : str or list of str, optional
             Its key columns; by default those of the crosswalk's left side.
         columns : list of str
-            What to sum. Integers are summed exactly, as int64; missing values are refused.
+            What to sum. Integers are summed exactly, as int64; missing values, and sums that int64 cannot hold, are
+            refused.
         unmatched : {"error", "report"}
             Whether rows that lie in no region are an error, or left out and told in the report.
 
@@ -202,16 +206,19 @@ class Regions:
     def _sum(
         self, frame: object, by: str | Sequence[str] | None, columns: Sequence[str], unmatched: Unmatched, side: Side
     ) -> tuple[Any, MergeReport]:
+        refuse = _may_refuse(unmatched)
         table = to_arrow(frame, "table")
         names = column_names(columns)
         if not names:
             raise InputError("columns is empty; name the columns of the table to sum, as in columns=['votes'].")
+        if "region" in names:
+            raise InputError("columns names 'region', which is what the answer calls its regions; rename that column.")
         check_columns(table, names, "columns")
         found, region = _locate_rows(table, by, side)
         values = {name: _addends(table[name], name) for name in names}
         rows = region[found.codes]
         report = self._report(found, region, {n: (v.sum(), v[rows < 0].sum()) for n, v in values.items()}, side)
-        if report.unmatched and _may_refuse(unmatched):
+        if report.unmatched and refuse:
             missing = [key for key, r in zip(found.keys, region, strict=True) if r < 0]
             raise _unmatched_error(f"by={_by_said(by, side)}", missing, len(found.keys), report.unmatched_totals, side)
         empty = np.bincount(region[region >= 0], minlength=self.n_regions) == 0
@@ -283,14 +290,19 @@ def _addends(values: pa.ChunkedArray, name: str) -> npt.NDArray[Any]:
     whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if not (whole or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise InputError(f"columns: {name!r} is a column of {kind}, not of numbers; convert it to numbers first.")
-    array = values.cast(pa.int64() if whole else pa.float64()).to_numpy() if not values.null_count else None
-    if array is None or not np.isfinite(array).all():
-        bad = ~np.isfinite(values.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64))
+    floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
+    bad = ~np.isfinite(floats)
+    if bad.any():
         raise InputError(
             f"columns: {name!r} is missing or infinite in {int(bad.sum()):,} row(s), first in row {int(np.argmax(bad)):,}; "
             "fill in or drop these rows, for a sum would hide them."
         )
-    return np.asarray(array)
+    if whole and np.abs(floats).sum() > MOST:
+        raise InputError(
+            f"columns: {name!r} adds up to about {np.abs(floats).sum():.2g}, more than integers of 64 bits hold; convert it to "
+            "floats first."
+        )
+    return np.asarray(values.cast(pa.int64()).to_numpy()) if whole else floats
 
 
 def _unmatched_error(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from crosslevel.errors import InputError
 from crosslevel.numerics.features.base import FloatArray, FourierMap
@@ -60,6 +59,8 @@ def draw_orthogonal(d: int, m: int, rng: np.random.Generator) -> FloatArray:
 
 def draw_sobol(d: int, m: int, rng: np.random.Generator) -> FloatArray:
     """Push scrambled Sobol points through the inverse normal distribution function (Avron et al., 2016)."""
+    from scipy.stats import qmc  # half a second to import, for one map
+
     if d > qmc.Sobol.MAXDIM:
         raise InputError(
             f"n_inputs={d:,} is more than the {qmc.Sobol.MAXDIM:,} dimensions of the Sobol sequence; "

@@ -134,3 +134,28 @@ def tile_weights(weights, rows, tile):
     """Copy the weights of a tile's rows; lanes without a row get 0."""
     for lane in range(LANES):
         tile[lane] = weights[rows[lane]] if lane < rows.size else np.float64(0.0)
+
+
+@njit(**JIT)
+def mark_bags(bags, present):
+    """Set ``present[bag]`` for every bag that has a row."""
+    for row in range(bags.shape[0]):
+        for k in range(bags.shape[1]):
+            if bags[row, k] >= 0:
+                present[bags[row, k]] = True
+
+
+@njit(**JIT)
+def tally(bags, weights, lookup, local, count, weight, weight_squared):
+    """Renumber the bags by ``lookup`` into ``local`` and add up, in row order, how many rows and weight each has."""
+    for row in range(bags.shape[0]):
+        w = weights[row]
+        for k in range(bags.shape[1]):
+            if bags[row, k] < 0:
+                local[row, k] = -1
+                continue
+            bag = lookup[bags[row, k]]
+            local[row, k] = bag
+            count[bag] += 1
+            weight[bag] += w
+            weight_squared[bag] += w * w

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.numerics.fused.accumulate import mark_bags, tally
 from crosslevel.numerics.fused.dense import embed_fourier, embed_gaussian, embed_linear
 from crosslevel.numerics.fused.plan import Plan, Scratch
 from crosslevel.numerics.fused.structured import embed_structured
@@ -57,6 +58,7 @@ def embed_piece(
     weights: FloatArray,
     bags: IntArray,
     scratch: Scratch | None = None,
+    out: FloatArray | None = None,
 ) -> PieceSums:
     """Sum the features of a piece of rows over the bags it touches.
 
@@ -75,6 +77,8 @@ def embed_piece(
         grouping first: rows are sorted by these columns from left to right.
     scratch : Scratch, optional
         The thread's working memory.
+    out : array (at least as many rows as bags touched, n_features) of float64, optional
+        Overwritten and returned (its first rows) as ``PieceSums.sums``: spares the allocation when bags are many.
 
     Returns
     -------
@@ -96,27 +100,30 @@ def embed_piece(
            [1. , 1. , 2.5],
            [0. , 1. , 2. ]])
     """
-    bags = np.asarray(bags)
-    if bags.ndim != 2:
-        raise InputError(f"bags has shape {bags.shape}; pass one row per person and one column per membership.")
+    bags = np.ascontiguousarray(bags, dtype=np.int32)
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    if bags.ndim != 2 or weights.shape != (len(bags),):
+        raise InputError(
+            f"bags has shape {bags.shape} and weights {weights.shape}; pass one row of bags and one weight per person."
+        )
     present = np.zeros(int(bags.max(initial=-1)) + 1, dtype=bool)
-    present[bags[bags >= 0]] = True
-    ids = np.flatnonzero(present)
-    # The extra entry at the end is what -1 looks up.
-    lookup = np.append(np.cumsum(present, dtype=np.int32) - 1, -1).astype(np.int32)
-    local = lookup[np.where(bags >= 0, bags, -1)]
-    sums = np.zeros((len(ids), plan.n_features))
-    embed_rows(plan, codes, reals, real_columns, weights, local, sums, scratch)
-    rows, _ = np.nonzero(local >= 0)
-    flat, w = local[local >= 0], np.asarray(weights, dtype=np.float64)[rows]
+    mark_bags(bags, present)
+    ids = np.flatnonzero(present).astype(np.int64)
     n = len(ids)
-    return PieceSums(
-        ids.astype(np.int64),
-        np.bincount(flat, minlength=n).astype(np.int64),
-        np.asarray(np.bincount(flat, weights=w, minlength=n), dtype=np.float64),
-        np.asarray(np.bincount(flat, weights=w * w, minlength=n), dtype=np.float64),
-        sums,
-    )
+    local = np.empty_like(bags)
+    count, weight, weight_squared = np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(n)
+    lookup = np.cumsum(present, dtype=np.int64) - 1
+    tally(bags, weights, lookup, local, count, weight, weight_squared)
+    sums = np.zeros((n, plan.n_features)) if out is None else _cleared(out, n, plan.n_features)
+    embed_rows(plan, codes, reals, real_columns, weights, local, sums, scratch)
+    return PieceSums(ids, count, weight, weight_squared, sums)
+
+
+def _cleared(out: FloatArray, n: int, n_features: int) -> FloatArray:
+    if out.ndim != 2 or len(out) < n or out.shape[1] != n_features:
+        raise InputError(f"out has shape {out.shape}; this piece touches {n:,} bags of {n_features:,} features.")
+    out[:n] = 0.0
+    return out[:n]
 
 
 def embed_rows(
@@ -161,8 +168,10 @@ def row_order(bags: IntArray) -> npt.NDArray[np.int64]:
     >>> row_order(np.array([[1, 0], [0, 2], [-1, -1], [0, 1]]))
     array([3, 1, 0])
     """
-    order = np.lexsort(bags.T[::-1]) if bags.shape[1] else np.zeros(0, dtype=np.int64)
-    return np.ascontiguousarray(order[(bags[order] >= 0).any(axis=1)], dtype=np.int64)
+    if not bags.shape[1]:
+        return np.zeros(0, dtype=np.int64)
+    member = np.flatnonzero(bags.max(axis=1) >= 0)
+    return member[np.lexsort(bags[member].T[::-1])].astype(np.int64)
 
 
 def _check(

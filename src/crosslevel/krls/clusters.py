@@ -1,0 +1,99 @@
+"""Robust errors when observations come in clusters: residuals of fits that have not seen the cluster (CR3).
+
+For the pairs (distinct row, cluster) of one cluster, of weights n and mean residuals r, the fit without the cluster has
+the residuals x with
+
+    [ I - n/m + penalty M^-1/2 P M^-1/2 n ] x = r,
+
+P restricted to the cluster's rows. The covariance is (G - 1)/G sum_g psi_g psi_g' with psi_g = sum_c W_c n_c x_c. Sandwiches
+of ordinary residuals do not suffice: the fit absorbs what the members of a cluster share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.krls.collapse import Cells, Clusters
+from crosslevel.krls.inference import ALONE, Residuals, Weights, check_identified
+from crosslevel.krls.spectrum import Spectrum
+
+__all__ = ["cluster_scores", "cr3"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+BLOCK = 2**21
+"""Entries of the eigenvectors gathered at once."""
+
+
+def cr3(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
+    """Give the covariance of all effects, (E, E), and how many clusters the linear part could not do without."""
+    psi, alone = cluster_scores(spectrum, cells, found, weights)
+    G = len(psi)
+    check_identified(alone, G, "clusters")
+    return (G - 1) / G * (psi.T @ psi), alone
+
+
+def cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
+    """Give psi_g for every cluster, (G, E): the change in the estimates when the cluster is left out, to first order."""
+    clusters = cells.clusters
+    assert clusters is not None
+    psi = np.empty((len(clusters), weights.W.shape[1]))
+    sizes = np.diff(clusters.start)
+    alone = 0
+    for size in np.unique(sizes):
+        members = np.flatnonzero(sizes == size)
+        step = max(1, BLOCK // (int(size) * spectrum.Q.shape[1]))
+        for start in range(0, len(members), step):
+            chosen = members[start : start + step]
+            pairs = clusters.start[chosen][:, None] + np.arange(size)
+            x, unfit = _left_out(spectrum, cells, clusters, found, pairs)
+            alone += unfit
+            u, n = clusters.cell[pairs], clusters.n[pairs]
+            psi[chosen] = np.einsum("bi,bie->be", n * x, weights.W[u])
+    return psi, alone
+
+
+def _left_out(
+    spectrum: Spectrum, cells: Cells, clusters: Clusters, found: Residuals, pairs: IntArray
+) -> tuple[FloatArray, int]:
+    """Solve for the residuals of fits without each of some clusters of one size, (b, size)."""
+    u, n = clusters.cell[pairs], clusters.n[pairs]
+    apart = clusters.mean[pairs] - cells.mean[u]
+    Gi = _inverse_block(spectrum, u, found.penalty)
+    S, r = _system(Gi, cells.m[u], n, found.penalty), found.plain_e[u] + apart
+    alone = 0
+    if found.linear is not None:
+        B = found.linear.GiH[u]
+        full = _system(Gi - (B @ found.linear.M) @ B.transpose(0, 2, 1), cells.m[u], n, found.penalty)
+        known = _least(full) > ALONE * _least(S)
+        S[known], r[known] = full[known], (found.e[u] + apart)[known]
+        alone = int((~known).sum())
+    x: FloatArray = np.linalg.solve(S, r[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+    return x, alone
+
+
+def _inverse_block(spectrum: Spectrum, u: IntArray, penalty: float) -> FloatArray:
+    """Give the blocks of (B + penalty I)^-1 at the rows u, (b, size, size)."""
+    Q = spectrum.Q[u]
+    found: FloatArray = (Q / (spectrum.w + penalty)) @ Q.transpose(0, 2, 1)
+    if not spectrum.complete:
+        found += (np.eye(u.shape[1]) - Q @ Q.transpose(0, 2, 1)) / penalty
+    return found
+
+
+def _system(P: FloatArray, m: FloatArray, n: FloatArray, penalty: float) -> FloatArray:
+    root = np.sqrt(m)
+    S = penalty * P / root[:, :, None] / root[:, None, :] * n[:, None, :]
+    i = np.arange(m.shape[1])
+    S[:, i, i] += 1.0 - n / m
+    return S
+
+
+def _least(S: FloatArray) -> FloatArray:
+    """Give the smallest singular value of each system, (b,)."""
+    if S.shape[1] == 1:
+        return np.abs(S[:, 0, 0])
+    least: FloatArray = np.linalg.svd(S, compute_uv=False)[:, -1].astype(np.float64, copy=False)
+    return least

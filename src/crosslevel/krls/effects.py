@@ -1,0 +1,208 @@
+"""What does a change in one covariate do to the fit? Derivatives, first differences and whole-factor contrasts.
+
+Every effect is a linear functional L of the fitted function, known by two things (and by L L' k where bands need it):
+
+* v_j = L k(., x_j): its value on the kernel functions, so that the plug-in effect is v'c;
+* ell = L h, its value on the linear functions h(x) = (1, z_1, .., z_P).
+
+For a derivative averaged with row weights rho, v = (-2/s) [K (rho o z_p) - z_p o (K rho)]. For a switch of the columns F
+from one point to another (a binary column, a dummy, a whole factor) the kernel factorises into the part F makes and the
+rest, and v_j = (E[high, level_j] - E[low, level_j]) (K_rest rho)_j, where E is the kernel between the points of F. The
+pointwise effects are the same sums with c in the place of rho. Nothing larger than blocks of K is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.krls.kernel import GaussianKernel
+
+__all__ = ["Effect", "Functionals", "Switch", "average_functionals", "linear_parts", "pointwise_effects"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+SMALLEST_RATIO = 1e-100
+"""Below this, dividing the kernel by the part of the switched columns meets underflow; the rest is then made afresh."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Columns that change together, and the points they can take.
+
+    Attributes
+    ----------
+    columns : (F,)
+    points : (L, F)
+        In standardised units.
+    """
+
+    columns: IntArray
+    points: FloatArray
+
+    def kernel(self, rows: FloatArray, s: float) -> FloatArray:
+        """Give the kernel that these columns alone make between rows, (n, F), and the points: (n, L)."""
+        return np.exp(-np.square(rows[:, None, :] - self.points).sum(axis=2) / s)
+
+    def levels(self, Z: FloatArray) -> IntArray:
+        """Tell at which point each row stands, (n,)."""
+        rows = Z[:, self.columns]
+        return np.square(rows[:, None, :] - self.points).sum(axis=2).argmin(axis=1)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One effect.
+
+    Attributes
+    ----------
+    term : str
+        Its name in the table.
+    kind : {"derivative", "first difference", "contrast"}
+    contrast : str
+        What is compared, in words.
+    column : int
+        The column of a derivative; the first switched column otherwise.
+    switch : Switch or None
+    high, low : int
+        The points of the switch that are compared.
+    unit : float
+        Change of the covariate, in its own units, that the effect is reported for; 1 leaves it as it is.
+    """
+
+    term: str
+    kind: str
+    contrast: str
+    column: int
+    switch: Switch | None = None
+    high: int = 1
+    low: int = 0
+    unit: float = 1.0
+
+
+@dataclass(frozen=True)
+class Functionals:
+    """Effects as functionals.
+
+    Attributes
+    ----------
+    V : (U, E)
+        Values on the kernel functions of the distinct rows.
+    ell : (P + 1, E)
+        Values on the constant and the linear functions.
+    """
+
+    V: FloatArray
+    ell: FloatArray
+
+
+def linear_parts(effects: Sequence[Effect], P: int) -> FloatArray:
+    """Give each effect of the functions 1, z_1, .., z_P: (P + 1, E)."""
+    ell = np.zeros((P + 1, len(effects)))
+    for e, effect in enumerate(effects):
+        if effect.switch is None:
+            ell[1 + effect.column, e] = 1.0
+        else:
+            points = effect.switch.points
+            ell[1 + effect.switch.columns, e] = points[effect.high] - points[effect.low]
+    return ell
+
+
+def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: FloatArray) -> Functionals:
+    """Make the functionals of effects averaged over the distinct rows with weights rho.
+
+    Parameters
+    ----------
+    kernel : GaussianKernel
+    effects : sequence of Effect
+    rho : (U,)
+        Adding up to one: m / N for the average over the data.
+    """
+    Kx, Kxz, rest = _sums(kernel, effects, rho, None)
+    V = np.empty((len(rho), len(effects)))
+    for e, effect in enumerate(effects):
+        if effect.switch is None:
+            p = effect.column
+            V[:, e] = (-2.0 / kernel.s) * (Kxz[p] - kernel.Z[:, p] * Kx)
+        else:
+            gap = _gap(effect, kernel.s)[effect.switch.levels(kernel.Z)]
+            V[:, e] = gap * rest[id(effect.switch)].sum(axis=1)
+    return Functionals(V, linear_parts(effects, kernel.Z.shape[1]))
+
+
+def pointwise_effects(
+    kernel: GaussianKernel, effects: Sequence[Effect], coef: FloatArray, at: FloatArray | None = None
+) -> FloatArray:
+    """Evaluate the effects at the distinct rows, or at the standardised rows ``at``: (n, E).
+
+    Parameters
+    ----------
+    kernel : GaussianKernel
+    effects : sequence of Effect
+    coef : (U,)
+        Sum of the coefficients c within each distinct row.
+    at : (n, P), optional
+
+    Examples
+    --------
+    >>> kernel = GaussianKernel(np.array([[0.0], [1.0], [2.0]]), s=2.0)
+    >>> slope = Effect("x", "derivative", "dy/dx", 0)
+    >>> f = lambda z: kernel.apply(np.ones((3, 1)), at=np.array([[z]]))[0, 0]
+    >>> found = pointwise_effects(kernel, [slope], np.ones(3), at=np.array([[0.3]]))[0, 0]
+    >>> round(found - (f(0.3 + 1e-6) - f(0.3 - 1e-6)) / 2e-6, 6) + 0.0
+    0.0
+    """
+    points = kernel.Z if at is None else at
+    Kx, Kxz, rest = _sums(kernel, effects, coef, at)
+    out = np.empty((len(points), len(effects)))
+    for e, effect in enumerate(effects):
+        if effect.switch is None:
+            p = effect.column
+            out[:, e] = (-2.0 / kernel.s) * (points[:, p] * Kx - Kxz[p])
+        else:
+            out[:, e] = rest[id(effect.switch)] @ _gap(effect, kernel.s)
+    return out
+
+
+def _gap(effect: Effect, s: float) -> FloatArray:
+    """Give E[high, l] - E[low, l] for every point l of the switch, (L,)."""
+    assert effect.switch is not None
+    points = effect.switch.points
+    E = effect.switch.kernel(points[[effect.high, effect.low]], s)
+    return E[0] - E[1]
+
+
+def _sums(
+    kernel: GaussianKernel, effects: Sequence[Effect], x: FloatArray, at: FloatArray | None
+) -> tuple[FloatArray, dict[int, FloatArray], dict[int, FloatArray]]:
+    """Give K x, K (x o z_p) by column, and K_rest (x where the level is l) by switch, in one pass over the kernel."""
+    points = kernel.Z if at is None else at
+    slopes = sorted({e.column for e in effects if e.switch is None})
+    switches = {id(e.switch): e.switch for e in effects if e.switch is not None}
+    right = [x[:, None], x[:, None] * kernel.Z[:, slopes]]
+    split = {i: _by_level(s, kernel.Z, x) for i, s in switches.items()}
+    ratios = {i: s.kernel(points[:, s.columns], kernel.s) for i, s in switches.items()}
+    near = [i for i in switches if ratios[i].min() > SMALLEST_RATIO]
+    right += [split[i] for i in near]
+    made = kernel.apply(np.concatenate(right, axis=1), at)
+    Kxz = {p: made[:, 1 + j] for j, p in enumerate(slopes)}
+    rest, start = {}, 1 + len(slopes)
+    for i in near:
+        stop = start + split[i].shape[1]
+        rest[i] = made[:, start:stop] / ratios[i]
+        start = stop
+    for i in switches.keys() - set(near):
+        columns = switches[i].columns
+        rest[i] = kernel.without(columns).apply(split[i], np.delete(points, columns, axis=1))
+    return made[:, 0], Kxz, rest
+
+
+def _by_level(switch: Switch, Z: FloatArray, x: FloatArray) -> FloatArray:
+    """Lay x out in one column per point of the switch, zero elsewhere: (U, L)."""
+    out = np.zeros((len(x), len(switch.points)))
+    out[np.arange(len(x)), switch.levels(Z)] = x
+    return out

@@ -1,0 +1,212 @@
+"""Read and check what `KRLS.fit` and `predict` are given: tables and arrays, outcomes, weights, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import validate_data
+
+from crosslevel.data import checks, frames, grouping
+from crosslevel.data.fingerprint import fingerprint
+from crosslevel.errors import InputError, listed
+from crosslevel.krls.columns import Encoding, learn_encoding, missing_rows
+
+__all__ = ["Inputs", "Options", "read_fit", "read_predict"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters of the estimator that say how data are read."""
+
+    weights: str
+    categorical: Sequence[str] | None
+    reference: Mapping[str, Any] | None
+    missing: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked inputs; the arrays hold the rows that are used.
+
+    Attributes
+    ----------
+    X : (n_used, P)
+    y : (n_used,)
+    weights : (n_used,) or None
+        Positive; survey weights have mean one.
+    cluster : (n_used,) or None
+    used : (n,) bool
+        Rows without missing values and with positive weight.
+    encoding : Encoding
+    frame : str
+        The caller's kind of dataframe.
+    data : dict
+        Fingerprints of the inputs.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray | None
+    cluster: npt.NDArray[np.intp] | None
+    used: BoolArray
+    encoding: Encoding
+    frame: frames.FrameKind
+    data: dict[str, str]
+
+
+def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, options: Options) -> Inputs:
+    """Check everything that a fit is given."""
+    kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
+    table = _as_table(estimator, X, y, reset=True)
+    target = _outcome(y, table.num_rows)
+    gaps = missing_rows(table) | np.isnan(target)
+    used = np.ones(len(target), dtype=bool)
+    if gaps.any():
+        if options.missing == "error":
+            raise _missing_error(table, target, gaps)
+        used &= ~gaps
+    weights = None
+    if sample_weight is not None:
+        weights = _weights(sample_weight, len(target), options.weights)
+        used &= weights > 0
+    if used.sum() < FEWEST_ROWS:
+        raise InputError(
+            f"X has {int(used.sum())} usable row(s) (n_samples = {int(used.sum())}); a fit needs at least {FEWEST_ROWS}."
+        )
+    encoding = learn_encoding(table, options.categorical, options.reference, used)
+    matrix = encoding.encode(table.filter(pa.array(used)))
+    _check_finite(matrix, encoding, np.flatnonzero(used))
+    _check_varies(matrix, target[used], encoding)
+    if weights is not None:
+        weights = weights[used]
+        if options.weights == "survey":
+            weights = weights / weights.mean()
+    return Inputs(
+        X=matrix,
+        y=target[used],
+        weights=weights,
+        cluster=None if cluster is None else _clusters(cluster, used),
+        used=used,
+        encoding=encoding,
+        frame=kind,
+        data={"X": fingerprint(table), "y": fingerprint(pa.table({"y": target}))},
+    )
+
+
+def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tuple[FloatArray, BoolArray]:
+    """Read new rows: the matrix of those without missing values, and which they are."""
+    table = _as_table(estimator, X, "no_validation", reset=False)
+    matrix = encoding.encode(table)
+    whole: BoolArray = ~np.asarray(np.isnan(matrix).any(axis=1))
+    if missing == "error" and not whole.all():
+        raise _missing_error(table, np.zeros(len(matrix)), ~whole)
+    _check_finite(matrix[whole], encoding, np.flatnonzero(whole))
+    return matrix[whole], whole
+
+
+def _as_table(estimator: Any, X: Any, y: Any, *, reset: bool) -> pa.Table:
+    """Read X as a table, keeping scikit-learn's checks of names and shapes."""
+    if frames.is_frame(X):
+        table = frames.to_arrow(X, "X")
+        if table.num_columns == 0:
+            raise InputError("X has no columns (0 feature(s)); pass at least one covariate.")
+        if isinstance(X, Mapping) or not hasattr(X, "shape"):
+            _check_names(estimator, table, reset)
+        else:
+            validate_data(estimator, X, y, reset=reset, skip_check_array=True)
+        if y is None:
+            raise InputError("KRLS requires y to be passed, but the target y is None.")
+        return table
+    given: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
+    if reset:
+        array, _ = validate_data(estimator, X, y, y_numeric=False, multi_output=True, **given)
+    else:
+        array = validate_data(estimator, X, **given)
+    names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
+    return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
+
+
+def _check_names(estimator: Any, table: pa.Table, reset: bool) -> None:
+    """Do for mappings and relations what scikit-learn does for frames it knows."""
+    if reset:
+        estimator.feature_names_in_ = np.array(table.column_names, dtype=object)
+        estimator.n_features_in_ = table.num_columns
+    else:
+        frames.check_columns(table, [str(n) for n in estimator.feature_names_in_], "X")
+
+
+def _outcome(y: Any, n: int) -> FloatArray:
+    values = pa.chunked_array(y) if isinstance(y, pa.ChunkedArray) else y
+    flat = column_or_1d(values.to_numpy() if isinstance(values, pa.ChunkedArray) else values, warn=True)
+    target = checks.as_numbers(flat, "y", 1)
+    if len(target) != n:
+        raise InputError(f"y has {len(target):,} values for {n:,} rows of X; pass one per row.")
+    if np.isinf(target).any():
+        row = int(np.argmax(np.isinf(target)))
+        raise InputError(f"y is infinite in row {row:,}; drop this row (y contains infinity).")
+    return target
+
+
+def _missing_error(table: pa.Table, target: FloatArray, gaps: BoolArray) -> InputError:
+    row = int(np.argmax(gaps))
+    where = [n for n in table.column_names if missing_rows(table.select([n]).slice(row, 1))[0]] or ["y"]
+    return InputError(
+        f"{int(gaps.sum()):,} row(s) have a missing value (NaN), the first is row {row:,} in {listed(where)}; fill them in, drop "
+        "them, or pass missing='drop' to leave them out and keep their place in the fitted values."
+    )
+
+
+def _check_finite(matrix: FloatArray, encoding: Encoding, rows: npt.NDArray[np.intp]) -> None:
+    bad = ~np.isfinite(matrix)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise InputError(
+            f"X has {int(bad.sum()):,} infinite value(s) (inf), the first in row {rows[row]:,} of {encoding.names[column]!r}; "
+            "drop these rows or cap the values."
+        )
+
+
+def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) -> None:
+    constant = [n for n, lo, hi in zip(encoding.names, matrix.min(axis=0), matrix.max(axis=0), strict=True) if lo == hi]
+    if constant:
+        raise InputError(
+            f"X: {len(constant)} column(s) have one value in all rows used ({listed(constant)}), so they explain nothing; leave "
+            "them out."
+        )
+    if target.min() == target.max():
+        raise InputError(f"y is {target[0]:g} in every row used; there is nothing to explain.")
+    if not np.isfinite(np.square(target - target.mean()).sum()):
+        raise InputError("y is too large for its squares to be held; divide it by a constant.")
+
+
+def _weights(sample_weight: Any, n: int, kind: str) -> FloatArray:
+    w = checks.check_weights(np.asarray(sample_weight), "sample_weight", n)
+    if kind == "counts" and (w != np.round(w)).any():
+        row = int(np.argmax(w != np.round(w)))
+        raise InputError(
+            f"sample_weight is {w[row]:g} in row {row:,}; counts are whole numbers (a row of weight 2 stands for two rows). For "
+            "survey weights pass weights='survey' to KRLS."
+        )
+    return w
+
+
+def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
+    labels = cluster.combine_chunks() if isinstance(cluster, pa.ChunkedArray) else cluster
+    table = frames.to_arrow({"cluster": labels}, "cluster")
+    if table.num_rows != len(used):
+        raise InputError(f"cluster has {table.num_rows:,} labels for {len(used):,} rows; pass one per row.")
+    groups = grouping.group_rows(table.filter(pa.array(used)), "cluster", "cluster")
+    if len(groups) < 2:
+        raise InputError("cluster has one label in all rows used; errors by cluster need at least two clusters.")
+    return groups.codes.astype(np.intp)

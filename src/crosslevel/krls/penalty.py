@@ -1,0 +1,212 @@
+"""How much should the fit be smoothed? Exact leave-one-out, minimised to convergence; or R's search, step for step.
+
+Deleting an observation of weight d from a distinct row of weight m changes its residual e = mean - f into
+e / (1 - d h), h the leverage of one unit of weight; with B = Q diag(w) Q' and g = 1 / (w + penalty)
+
+    M^1/2 e = penalty Q (g o Q' M^1/2 mean),    1 - d h = (1 - d/m) + (d/m) penalty [(B + penalty I)^-1]_uu,
+
+so the loss and its derivative by log penalty cost two products with Q and two with Q o Q, for any number of penalties at
+once. For m = d = 1 this is sum_i (c_i / [G^-1]_ii)^2, the loss of the R packages. Unlike theirs it stays the leave-one-out
+loss when eigenvectors are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from crosslevel.krls.collapse import Cells
+from crosslevel.krls.spectrum import Spectrum
+
+__all__ = ["RULES", "Choice", "Losses", "choose_penalty", "losses"]
+
+FloatArray = npt.NDArray[np.float64]
+
+RULES = ("loo", "gcv", "krls")
+LOWEST, HIGHEST = 1e-9, 1e2
+"""Limits of the search, times the largest eigenvalue: below, rounding rules the loss; above, the fit is constant."""
+N_GRID = 67  # six to a decade
+AT_ONCE = 12  # penalties evaluated together
+R_GOLDEN = 0.381966  # as R has it, not (3 - sqrt(5)) / 2
+R_EPSILON = 2.220446e-16  # likewise
+R_STEP = 0.05
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses at some penalties, on the scale of the standardised outcome.
+
+    Attributes
+    ----------
+    loo, gcv : (L,)
+        Leave-one-out sum of squares, and generalised cross-validation RSS / (1 - edf / N)^2.
+    loo_slope, gcv_slope : (L,)
+        Derivatives by log penalty.
+    """
+
+    loo: FloatArray
+    gcv: FloatArray
+    loo_slope: FloatArray
+    gcv_slope: FloatArray
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The penalty and the search that found it.
+
+    Attributes
+    ----------
+    penalty : float
+    curve : (L, 2)
+        Penalties tried in ascending order, and the loss at each (standardised outcome, sum of squares).
+    bound : {"lower", "upper"} or None
+        The limit of the search the penalty lies at, if it does.
+    """
+
+    penalty: float
+    curve: FloatArray
+    bound: str | None = None
+
+
+def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
+    """Evaluate both losses and their slopes at every penalty.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Of the U distinct rows.
+    cells : Cells
+        With the standardised outcome.
+    penalty : (L,)
+    """
+    parts = [_losses(spectrum, cells, penalty[i : i + AT_ONCE]) for i in range(0, len(penalty), AT_ONCE)]
+    return Losses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _losses(spectrum: Spectrum, cells: Cells, lam: FloatArray) -> tuple[FloatArray, ...]:
+    root = np.sqrt(cells.m)
+    target = root * cells.mean
+    a = spectrum.Q.T @ target
+    shrink = lam / (spectrum.w[:, None] + lam)  # penalty o g, (k, L)
+    turn = shrink * (1.0 - shrink)  # its derivative by log penalty
+    moved = spectrum.Q @ np.concatenate([shrink * a[:, None], turn * a[:, None]], axis=1)
+    kept = spectrum.squared(np.concatenate([shrink, turn], axis=1))
+    L = len(lam)
+    e, de, t, dt = moved[:, :L], moved[:, L:], kept[:, :L], kept[:, L:]
+    if not spectrum.complete:
+        e = e + (target - spectrum.Q @ a)[:, None]
+        t = t + 1.0 - spectrum.squared(np.ones((len(a), 1)))
+    u, share = cells.stratum, (cells.step / cells.m[cells.stratum])[:, None]
+    e = e[u] / root[u, None] + (cells.stratum_mean - cells.mean[u])[:, None]
+    de = de[u] / root[u, None]
+    D = (1.0 - share) + share * t[u]
+    squares = cells.ss[:, None] + cells.weight[:, None] * e * e
+    dsquares = 2.0 * cells.weight[:, None] * e * de
+    loo = (squares / D**2).sum(axis=0)
+    loo_slope = (dsquares / D**2 - 2.0 * squares * share * dt[u] / D**3).sum(axis=0)
+    left = 1.0 - (1.0 - shrink).sum(axis=0) / cells.N
+    gcv = squares.sum(axis=0) / left**2
+    gcv_slope = dsquares.sum(axis=0) / left**2 - 2.0 * gcv / left * turn.sum(axis=0) / cells.N
+    return loo, gcv, loo_slope, gcv_slope
+
+
+def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
+    """Choose the penalty by the rule "loo", "gcv" (both converged) or "krls" (R's search).
+
+    Examples
+    --------
+    >>> from crosslevel.krls.collapse import collapse
+    >>> from crosslevel.krls.kernel import GaussianKernel
+    >>> from crosslevel.krls.spectrum import decompose
+    >>> x = np.linspace(-1, 1, 40)[:, None]
+    >>> cells = collapse(x, np.sin(3 * x[:, 0]) + 0.3 * np.cos(40 * x[:, 0]))
+    >>> found = choose_penalty(decompose(GaussianKernel(x, 1.0), cells.m), cells, "loo")
+    >>> found.bound is None, bool(found.penalty < 1)
+    (True, True)
+    """
+    return _krls_search(spectrum, cells) if rule == "krls" else _converged(spectrum, cells, rule)
+
+
+def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
+    """Find the least loss on a log grid, then the root of its slope beside it."""
+    top = float(spectrum.w[-1])
+    grid = np.geomspace(LOWEST * top, HIGHEST * top, N_GRID)
+    found = losses(spectrum, cells, grid)
+    values, slopes = (found.loo, found.loo_slope) if rule == "loo" else (found.gcv, found.gcv_slope)
+    curve = np.column_stack([grid, values])
+    best = int(np.argmin(values))
+    at_least, at_most = slopes[best] >= 0, slopes[best] <= 0
+    if (best == 0 and at_least) or (best == N_GRID - 1 and at_most):
+        return Choice(float(grid[best]), curve, "lower" if best == 0 else "upper")
+    low, high = (best - 1, best) if at_least else (best, best + 1)
+
+    def slope(log_penalty: float) -> float:
+        one = losses(spectrum, cells, np.array([np.exp(log_penalty)]))
+        return float((one.loo_slope if rule == "loo" else one.gcv_slope)[0])
+
+    ends = np.log(grid[[low, high]])
+    if slopes[low] * slopes[high] > 0:  # a wiggle finer than the grid: its best point is as good as any
+        return Choice(float(grid[best]), curve)
+    penalty = float(np.exp(brentq(slope, *ends, xtol=1e-13, rtol=1e-13)))
+    last = losses(spectrum, cells, np.array([penalty]))
+    point = [penalty, float((last.loo if rule == "loo" else last.gcv)[0])]
+    return Choice(penalty, np.insert(curve, int(np.searchsorted(grid, penalty)), point, axis=0))
+
+
+def _krls_search(spectrum: Spectrum, cells: Cells) -> Choice:
+    """Repeat the search of KRLS and bigKRLS: their limits, their golden section, their early stop.
+
+    It stops when two losses differ by less than N/1000, which is loose: the penalty is often several times the minimiser.
+    """
+    low, high = _krls_limits(spectrum.w, cells.N)
+    tried: list[tuple[float, float]] = []
+
+    def loss(penalty: float) -> float:
+        tried.append((penalty, float(losses(spectrum, cells, np.array([penalty])).loo[0])))
+        return tried[-1][1]
+
+    x1, x2 = low + R_GOLDEN * (high - low), high - R_GOLDEN * (high - low)
+    s1, s2 = loss(x1), loss(x2)
+    while abs(s1 - s2) > cells.N / 1000.0:
+        if s1 < s2:
+            high, x2 = x2, x1
+            x1 = low + R_GOLDEN * (high - low)
+            s2, s1 = s1, loss(x1)
+        else:
+            low, x1 = x1, x2
+            x2 = high - R_GOLDEN * (high - low)
+            s1, s2 = s2, loss(x2)
+    return Choice(x1 if s1 < s2 else x2, np.array(sorted(tried)))
+
+
+def _krls_limits(w: FloatArray, N: float) -> tuple[float, float]:
+    """Find R's limits by bisection over the steps its loops would take.
+
+    The upper one descends from N by 1 until the effective degrees of freedom reach 1; the lower one ascends from zero by
+    0.05 until they fall to q, the rank of the eigenvalue nearest to a thousandth of the largest. Sums of many steps of
+    0.05 are rounded as R's loop rounds them.
+    """
+    descending = w[::-1]
+    q = int(np.argmin(np.abs(descending - descending[0] / 1000.0))) + 1
+
+    def edf(penalty: float) -> float:
+        return float(np.sum(w / (w + penalty)))
+
+    down = _first(lambda k: edf(N - k) >= 1.0, round(N))
+    high = N - down
+    up = _first(lambda k: edf(R_EPSILON + R_STEP * k) <= q, int(high / R_STEP) + 1)
+    low = float(np.cumsum(np.concatenate([[R_EPSILON], np.full(up, R_STEP)]))[-1])
+    return low, high
+
+
+def _first(holds: Callable[[int], bool], most: int) -> int:
+    """Find the first k in 0..most for which a condition holds that goes on holding."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import crosslevel as cl
+from crosslevel.cli import main
+from crosslevel.cli.embed import parse_subgroups
+from crosslevel.data.simulate import nation
+from crosslevel.errors import InputError
+
+
+@pytest.fixture
+def crosslevel(monkeypatch, capsys):
+    """Run the command line in this process, which spares its start."""
+
+    def run(*arguments, cwd, code=0):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["crosslevel", *arguments])
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        said = capsys.readouterr()
+        assert (leaving.value.code or 0) == code, said.err
+        return said
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("embed")
+    pq.write_table(nation(20, 60).people, where / "people.parquet", row_group_size=500)
+    return where
+
+
+ASKED = (
+    *("embed", "people.parquet", "--by", "region", "--weight", "weight", "--features", "32", "--categorical", "sex"),
+    *("--where", "age >= 18", "--subgroup", "women=sex == 2", "--subgroup", "old=age >= 65", "--seed", "3"),
+)
+
+
+def test_the_answer_is_that_of_the_library(crosslevel, folder):
+    done = crosslevel(*ASKED, "--out", "answer", cwd=folder)
+    people = pq.read_table(folder / "people.parquet")
+    emb = cl.MeanEmbedding(32, categorical=["sex"], random_state=3)
+    expected = emb.fit(folder / "people.parquet", by="region", weight="weight", where="age >= 18")
+    expected = expected.transform(
+        folder / "people.parquet", where="age >= 18", subgroups={"women": "sex == 2", "old": "age >= 65"}
+    )
+    found = cl.load(folder / "answer" / "embeddings.crosslevel")
+    assert found.values.tobytes() == expected.values.tobytes()
+    assert found.key_table.equals(expected.key_table)
+    bags = pacsv.read_csv(folder / "answer" / "bags.csv")
+    assert bags.column_names == ["region", "subgroup", "weight", "n_rows", "effective_size"]
+    np.testing.assert_array_equal(bags["effective_size"], expected.effective_size)
+    model = cl.load(folder / "answer" / "embedding.crosslevel")
+    again = model.transform(people, where="age >= 18")
+    np.testing.assert_allclose(again.values, expected.select("subgroup == 'all'").values, atol=1e-12)
+    assert sorted(p.name for p in (folder / "answer").iterdir()) == [
+        "bags.csv",
+        "embedding.crosslevel",
+        "embeddings.crosslevel",
+    ]
+    assert "Expected: " in done.err
+    assert "people into 60 bags" in done.err
+    assert "60 bags by region, subgroup" in done.out
+    assert "32 features (sorf, bandwidth" in done.out
+    assert "rows/s" not in done.out
+
+
+def test_json_tells_the_same(crosslevel, folder):
+    told = json.loads(
+        crosslevel(*ASKED, "--out", "asked", "--json", "--map", "rff", "--bandwidth", "2.5", cwd=folder).out
+    )
+    assert (told["bags"], told["features"], told["map"], told["bandwidth"]) == (60, 32, "rff", 2.5)
+    assert told["keys"] == ["region", "subgroup"]
+    found = cl.load(folder / told["files"]["embeddings"])
+    assert found.shape == (60, 32)
+    linear = json.loads(crosslevel(*ASKED, "--out", "asked", "--json", "--map", "linear", cwd=folder).out)
+    assert linear["bandwidth"] is None
+    assert linear["features"] == linear["encoded_columns"]
+
+
+def test_notes_are_said_and_carried(crosslevel, folder, tmp_path):
+    people = pq.read_table(folder / "people.parquet")
+    pacsv.write_csv(people.append_column("one", pa.array([1] * people.num_rows)), tmp_path / "people.csv")
+    done = crosslevel(
+        "embed", "people.csv", "--by", "region", "--weight", "weight", "--features", "8", "--json", cwd=tmp_path
+    )
+    assert "Note: " in done.err
+    assert "UserWarning" not in done.err
+    assert any("'one'" in note for note in json.loads(done.out)["warnings"])
+    assert (tmp_path / "embeddings" / "bags.csv").exists()
+
+
+def test_messages_and_exit_codes(crosslevel, folder, tmp_path):
+    for arguments, said in (
+        (["people.parquet", "--by", "regio"], "Did you mean 'region'"),
+        (["peple.parquet", "--by", "region"], "Did you mean 'people.parquet'"),
+        (["people.parquet", "--by", "region", "--weight", "wieght"], "Did you mean 'weight'"),
+        (["people.parquet", "--by", "region", "--subgroup", "women"], "is not name=query"),
+        (["people.parquet", "--by", "region", "--where", "age >"], "query cannot be read"),
+        (["people.parquet", "--by", "region", "--features", "7"], "n_features=7 is odd"),
+        (["people.parquet", "--by", "region", "--bandwidth", "wide"], "neither 'median' nor a number"),
+        (["people.parquet", "--by", "region", "--engine", "gpu"], "engine='gpu'"),
+        (["people.parquet"], "by"),
+    ):
+        message = crosslevel("embed", *arguments, "--out", str(tmp_path / "o"), cwd=folder, code=2).err
+        assert said in message
+        assert "Traceback" not in message
+    (tmp_path / "taken").write_text("")
+    message = crosslevel(
+        "embed", "people.parquet", "--by", "region", "--out", str(tmp_path / "taken"), cwd=folder, code=2
+    )
+    assert "is a file; name a folder" in message.err
+
+
+def test_a_stopped_command_goes_on_when_run_again(crosslevel, tmp_path):
+    """Stop it while it embeds, for which it must take a while: many features, few threads."""
+    rng = np.random.default_rng(0)
+    people = pa.table(
+        {f"c{j}": rng.integers(0, 9, 120_000).astype(np.int8) for j in range(30)} | {"k": rng.integers(0, 9, 120_000)}
+    )
+    pq.write_table(people, tmp_path / "people.parquet", row_group_size=20_000)
+    codes = [part for j in range(30) for part in ("--categorical", f"c{j}")]
+    asked = ["embed", "people.parquet", "--by", "k", "--features", "4096", "--jobs", "1", *codes]
+    whole = crosslevel(*asked, "--out", "whole", "--json", cwd=tmp_path)
+    assert json.loads(whole.out)["bags"] == 9
+    # a shell that starts tests in the background has them ignore Ctrl-C
+    script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from crosslevel.cli import main; main()"
+    command = [sys.executable, "-c", script, *asked, "--out", "parts"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "Expected" in line:
+                break
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Run the same command again to go on" in rest
+    assert (tmp_path / "parts" / "checkpoint.state").exists()
+    done = crosslevel(*asked, "--out", "parts", cwd=tmp_path)
+    assert "Going on from" in done.err
+    one, two = (cl.load(tmp_path / name / "embeddings.crosslevel") for name in ("whole", "parts"))
+    assert one.values.tobytes() == two.values.tobytes()
+    assert not (tmp_path / "parts" / "checkpoint.state").exists()
+
+
+def test_another_job_in_the_same_folder_is_told(crosslevel, folder, tmp_path):
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "checkpoint.state").write_bytes(b"something else")
+    message = crosslevel(*ASKED, "--out", str(tmp_path / "o"), cwd=folder, code=2).err
+    assert "is not a whole checkpoint" in message
+    assert crosslevel(*ASKED, "--out", str(tmp_path / "o"), "--no-resume", cwd=folder).out
+
+
+def test_subgroups_are_read():
+    assert parse_subgroups(["a = x == 1", "b=y >= 2"]) == {"a": "x == 1", "b": "y >= 2"}
+    for bad in ("women", "=x == 1", "a=", "sex == 2"):
+        with pytest.raises(InputError, match="is not name=query"):
+            parse_subgroups([bad])
+    with pytest.raises(InputError, match="names 'a' twice"):
+        parse_subgroups(["a=x == 1", "a=x == 2"])

@@ -1,0 +1,262 @@
+"""What people may be made of, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crosslevel.data.batches import open_batches
+from crosslevel.embedding import MeanEmbedding
+from crosslevel.errors import CrosslevelWarning, InputError
+
+N = 60
+RNG = np.random.default_rng(0)
+BASE = {"k": [f"k{i % 4}" for i in range(N)], "x": RNG.normal(size=N), "w": RNG.random(N) + 0.1}
+
+
+def table(**columns):
+    return pa.table({**BASE, **columns})
+
+
+def linear(people, fit=None, **options):
+    """Embed with the linear map: name of each encoded column -> its means."""
+    fitted = MeanEmbedding(map="linear", **options).fit(people if fit is None else fit, by="k", weight="w")
+    return dict(zip(fitted.get_feature_names_out(), fitted.transform(people).values.T, strict=True))
+
+
+def shares(values):
+    w, k = np.asarray(BASE["w"]), np.asarray(BASE["k"])
+    return [
+        np.average(np.asarray(values, dtype=float)[k == key], weights=w[k == key]) for key in sorted(set(BASE["k"]))
+    ]
+
+
+SOME = [["a", "b", None][i] for i in RNG.integers(0, 3, N)]
+CODES = RNG.integers(1, 4, N)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(SOME, pa.string()),
+        pa.array(SOME, pa.large_string()),
+        pa.array(SOME).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(
+            pa.array([{"a": 3, "b": 0, None: 1}[v] for v in SOME], pa.int8()), pa.array(["b", None, "unused", "a"])
+        ),
+    ],
+)
+def test_missing_is_a_level(values):
+    found = linear(table(c=values))
+    assert [n for n in found if n.startswith("c")] == ["c=a", "c=b", "c=missing"]
+    for level, name in (("a", "c=a"), ("b", "c=b"), (None, "c=missing")):
+        np.testing.assert_allclose(found[name], shares([v == level for v in SOME]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "float32", "double"])
+def test_codes_of_any_width(kind):
+    found = linear(table(c=pa.array(CODES, kind)), categorical=["c"])
+    for code in (1, 2, 3):
+        name = next(n for n in found if n.startswith(f"c={code}"))
+        np.testing.assert_allclose(found[name], shares([c == code for c in CODES]), rtol=1e-6)
+    assert sum(n.startswith("c=") for n in found) == 3
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "float32", "double", pa.decimal128(20, 1)])
+def test_numbers_of_any_width(kind):
+    found = linear(table(c=pa.array(CODES).cast(kind) if not isinstance(kind, str) else pa.array(CODES, kind)))
+    w = np.asarray(BASE["w"])
+    mean = np.average(CODES, weights=w)
+    scale = np.sqrt(np.average((CODES - mean) ** 2, weights=w))
+    np.testing.assert_allclose(found["c"], (np.array(shares(CODES)) - mean) / scale, rtol=1e-5, atol=1e-6)
+
+
+def test_booleans_and_decimal_codes():
+    found = linear(table(c=CODES == 1, d=[Decimal(int(c)) / 2 for c in CODES]), categorical=["d"])
+    np.testing.assert_allclose(found["c=True"], shares(CODES == 1), rtol=1e-6)
+    np.testing.assert_allclose(found["d=1.5"], shares(CODES == 3), rtol=1e-6)
+
+
+def test_dictionaries_may_differ_between_batches():
+    halves = [pa.array(SOME[:25]).dictionary_encode(), pa.array(SOME[25:][::-1]).dictionary_encode()]
+    cuts = [table().slice(0, 25), table().slice(25)]
+    pieces = [t.append_column("c", pa.chunked_array([h])) for t, h in zip(cuts, halves, strict=True)]
+    plain = table(c=SOME[:25] + SOME[25:][::-1])
+    expected = linear(plain)
+    for people in (pieces, lambda: (b for t in pieces for b in t.to_batches(10)), pa.concat_tables(pieces)):
+        found = linear(people)
+        for name in expected:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+
+
+def test_an_unseen_level_names_column_value_and_row(tmp_path):
+    later = table(c=["a"] * 50 + ["b"] * 9 + ["new"])
+    fitted = MeanEmbedding(8).fit(table(c=["a", "a", "b"] * 20), by="k", weight="w")
+    pq.write_table(later, tmp_path / "p.parquet", row_group_size=25)
+    for people in (later, tmp_path / "p.parquet", lambda: later.to_batches(7)):
+        with pytest.raises(InputError, match="column 'c' has the value 'new' in row 59, which was not there"):
+            fitted.transform(people)
+    found = linear(later, fit=table(c=["a", "a", "b"] * 20), unknown="ignore")
+    np.testing.assert_allclose(found["c=b"], shares([50 <= i < 59 for i in range(N)]), rtol=1e-6)
+    nulls = table(c=["a"] * 59 + [None])
+    with pytest.raises(InputError, match="column 'c' has a missing value in row 59"):
+        fitted.transform(nulls)
+
+
+def test_a_number_that_was_never_missing():
+    late = table(x=[None, *np.asarray(BASE["x"])[1:]])
+    fitted = MeanEmbedding(8).fit(table(), by="k", weight="w")
+    with pytest.raises(InputError, match="column 'x' is missing in row 0, but was never missing.*unknown='ignore'"):
+        fitted.transform(late)
+    assert np.isfinite(linear(late, fit=table(), unknown="ignore")["x"]).all()
+    with pytest.raises(InputError, match="column 'x' is infinite in row 3"):
+        fitted.transform(table(x=[0.0] * 3 + [np.inf] + [0.0] * 56))
+
+
+def test_constant_columns_are_left_out_and_said():
+    people = table(one=["a"] * N, none=pa.nulls(N), empty=pa.nulls(N, pa.float64()))
+    with pytest.warns(
+        CrosslevelWarning, match="3 column.s. have only one value and were left out: 'one', 'none', 'empty'"
+    ):
+        fitted = MeanEmbedding(8).fit(people, by="k", weight="w")
+    assert fitted.columns_ == ("x",)
+    assert "'one'" in fitted.warnings_[0]
+
+
+def test_columns_that_tell_the_place_are_left_out_or_kept_on_request():
+    people = table(state=[f"s{i % 2}" for i in range(N)])
+    with pytest.warns(CrosslevelWarning, match="one value within every bag and were left out.*'state'"):
+        fitted = MeanEmbedding(8).fit(people, by="k", weight="w")
+    assert fitted.columns_ == ("x",)
+    with pytest.warns(CrosslevelWarning, match="one value within every bag: 'state'. They tell where"):
+        kept = MeanEmbedding(8).fit(people, by="k", weight="w", columns=["x", "state"])
+    assert kept.columns_ == ("x", "state")
+    with pytest.warns(CrosslevelWarning), pytest.raises(InputError, match="no column is left to embed"):
+        MeanEmbedding(8).fit(people.drop_columns("x"), by="k", weight="w")
+
+
+def test_names_that_are_not_there():
+    emb = MeanEmbedding(8)
+    for options, said in (
+        ({"by": "kk"}, "by='kk' is not a column.*Did you mean 'k'"),
+        ({"by": "k", "weight": "ww"}, "weight='ww' is not a column.*Did you mean 'w'"),
+        ({"by": "k", "columns": ["x", "xx"]}, "columns='xx' is not a column.*Did you mean 'x'"),
+        ({"by": "k", "columns": "x"}, r"columns='x' is one name; pass a list"),
+        ({"by": "k", "columns": ["k", "x"]}, "columns names 'k', which is the bag key.*Leave it out"),
+        ({"by": "k", "columns": ["w", "x"], "weight": "w"}, "columns names 'w', which is the weight"),
+        ({"by": "k", "where": "agee > 3"}, "agee"),
+    ):
+        with pytest.raises(InputError, match=said):
+            emb.fit(table(), **options)
+    with pytest.raises(InputError, match="categorical='sx' is not a column"):
+        MeanEmbedding(8, categorical=["sx"]).fit(table(), by="k")
+    fitted = emb.fit(table(c=SOME), by="k", weight="w")
+    for options, said in (
+        ({"by": "kk"}, "by='kk' is not a column"),
+        ({"weight": "ww"}, "weight='ww' is not a column"),
+        ({"subgroups": {"s": "xx > 0"}}, "xx"),
+        ({"subgroups": {"all": "x > 0"}}, "subgroups names 'all', which is everybody"),
+        ({"by": []}, "by is empty"),
+    ):
+        with pytest.raises(InputError, match=said):
+            fitted.transform(table(c=SOME), **options)
+    with pytest.raises(InputError, match="columns='c' is not a column"):
+        fitted.transform(table())
+    twice = table(c=SOME).append_column("subgroup", pa.array(BASE["k"]))
+    with pytest.raises(InputError, match="by names 'subgroup', which is the key that subgroups add"):
+        fitted.transform(twice, by="subgroup", subgroups={"s": "x > 0"})
+    with pytest.raises(InputError, match="by is missing; name the column"):
+        MeanEmbedding(8).fit(table(), columns=["x"]).transform(table())
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0] * 59 + [None], r"weight='w' is missing or infinite in row 59 \(nan\)"),
+        ([1.0] * 59 + [np.nan], "weight='w' is missing or infinite in row 59"),
+        ([1.0] * 59 + [-1.0], r"weight='w' is negative in row 59 \(-1.0\)"),
+        ([0.0] * 60, "weight='w' is zero for everybody|every bag has a total weight of zero"),
+        (["1"] * 60, "weight='w' is a column of string"),
+    ],
+)
+def test_bad_weights(weights, said):
+    people = table().set_column(2, "w", pa.array(weights))
+    with pytest.raises(InputError, match=said):
+        MeanEmbedding(8).fit(people, by="k", weight="w")
+    with pytest.raises(InputError, match=said):
+        MeanEmbedding(8).fit(table(), by="k", weight="w").transform(people)
+
+
+def test_nobody():
+    with pytest.raises(InputError, match="people has no rows"):
+        MeanEmbedding(8).fit(table().slice(0, 0), by="k", weight="w")
+    with pytest.raises(InputError, match="people has no rows.*where filter"):
+        MeanEmbedding(8).fit(table(), by="k", where="x > 1e9")
+    fitted = MeanEmbedding(8).fit(table(), by="k", weight="w")
+    for people, where in ((table().slice(0, 0), None), (table(), "x > 1e9")):
+        with pytest.raises(InputError, match="people has no rows left to embed"):
+            fitted.transform(people, where=where)
+
+
+def test_keys_that_are_missing_or_of_odd_kinds():
+    fitted = MeanEmbedding(8).fit(table(), by="k", weight="w")
+    holes = table().set_column(0, "k", pa.array([*BASE["k"][:-1], None]))
+    with pytest.raises(InputError, match="by='k' has 1 missing value.*row 59"):
+        fitted.transform(holes)
+    days = [datetime.date(2020, 1, 1 + i % 3) for i in range(N)]
+    people = table(day=days, flag=CODES == 1, code=pa.array(SOME).fill_null("z").dictionary_encode())
+    for by, n in (("day", 3), ("flag", 2), ("code", 3), (["day", "flag"], 6), (["code", "k"], 12)):
+        found = fitted.transform(people, by=by)
+        assert len(found) == n
+        assert found.n_rows.sum() == N
+
+
+def test_bad_settings_are_refused_before_the_people_are_read():
+    def never():
+        raise AssertionError("the people were read")
+        yield
+
+    for options, said in (
+        ({"n_features": 7}, "n_features=7 is odd; the sorf map.*Pass 8"),
+        ({"n_features": 0}, "n_features=0 is not a whole number of at least 1"),
+        ({"n_features": 8.0}, "n_features=8.0 is not a whole number"),
+        ({"map": "fastfod"}, "map='fastfod' is not a feature map.*Did you mean 'fastfood'"),
+        ({"bandwidth": "mean"}, "bandwidth='mean' is neither 'median' nor a positive number"),
+        ({"bandwidth": -1.0}, "bandwidth=-1.0 is neither"),
+        ({"bandwidth": np.nan}, "bandwidth=nan is neither"),
+        ({"unknown": "skip"}, "unknown='skip' is not a choice"),
+        ({"random_state": None}, "random_state=None is not a whole number"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number of at least 0"),
+    ):
+        with pytest.raises(InputError, match=said):
+            MeanEmbedding(**options).fit(never, by="k")
+    with pytest.raises(InputError, match="n_jobs=0 is not a number of threads"):
+        MeanEmbedding(8, n_jobs=0).fit(table(), by="k")
+    with pytest.raises(InputError, match="engine='gpu' is not a"):
+        MeanEmbedding(8, engine="gpu").fit(table(), by="k").transform(table())
+    with pytest.raises(InputError, match="n_features=100 landmarks were asked for.*only 60 distinct"):
+        MeanEmbedding(100, "nystrom").fit(table(), by="k")
+    assert MeanEmbedding(7, "landmarks").fit(table(), by="k").transform(table()).shape == (4, 7)
+
+
+def test_a_date_among_the_features_is_refused_by_name():
+    people = table(day=[datetime.date(2020, 1, 1 + i % 3) for i in range(N)])
+    with pytest.raises(
+        InputError, match=r"column 'day' is of type date32\[day\], which is neither a category nor a number"
+    ):
+        MeanEmbedding(8).fit(people, by="k")
+    assert "day=2020-01-03" in linear(people, categorical=["day"])
+
+
+def test_a_reader_can_be_embedded_after_a_fit_elsewhere():
+    fitted = MeanEmbedding(8).fit(table(), by="k", weight="w")
+    found = fitted.transform(table().to_reader(max_chunksize=7))
+    np.testing.assert_array_equal(found.values, fitted.transform(table()).values)
+    with pytest.raises(InputError, match="read already"):
+        once = open_batches(table().to_reader())
+        MeanEmbedding(8).fit(once, by="k", weight="w").transform(once)

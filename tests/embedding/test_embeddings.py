@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import crosslevel as cl
+from crosslevel.embedding import Embeddings, MeanEmbedding
+from crosslevel.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def found(fitted, people):
+    return fitted.transform(people, by=["region", "sex"])
+
+
+def test_keys_shapes_and_arrays(found):
+    assert found.shape == (10, 64) == np.asarray(found).shape
+    assert len(found) == 10 == len(list(found))
+    assert found.keys[:3].tolist() == [("r1", 1), ("r1", 2), ("r2", 1)]
+    assert np.asarray(found, dtype=np.float32).dtype == np.float32
+    assert repr(found) == "<Embeddings: 10 bags by region, sex, 64 features; see .values, .keys>"
+
+
+def test_one_key_gives_plain_values(fitted, people):
+    assert fitted.transform(people).keys.tolist() == ["r1", "r2", "r3", "r4", "r5"]
+
+
+def test_selecting_bags(found):
+    women = found.select("sex == 2")
+    assert women.key_table["sex"].to_pylist() == [2] * 5
+    np.testing.assert_array_equal(women.values, found.values[1::2])
+    np.testing.assert_array_equal(women.n_rows, found.n_rows[1::2])
+    np.testing.assert_array_equal(women.weight, found.weight[1::2])
+    np.testing.assert_array_equal(women.effective_size, found.effective_size[1::2])
+    with pytest.raises(InputError, match="matches none of the 10 bags"):
+        found.select("sex == 3")
+    with pytest.raises(InputError, match="sexx.*Did you mean 'sex'"):
+        found.select("sexx == 3")
+
+
+def test_frames_of_the_callers_kind(fitted, people, found):
+    assert found.to_frame().column_names[:6] == ["region", "sex", "weight", "n_rows", "effective_size", "phi0"]
+    for frame, kind in ((people.to_pandas(), pd.DataFrame), (pl.from_arrow(people), pl.DataFrame)):
+        back = fitted.transform(frame).to_frame()
+        assert isinstance(back, kind)
+        np.testing.assert_array_equal(back["phi63"], fitted.transform(frame).values[:, 63])
+    assert isinstance(found.to_frame("polars"), pl.DataFrame)
+
+
+@pytest.mark.parametrize("by", ["region", "sex", "veteran", ["region", "sex"], "income"])
+def test_saving_is_exact(fitted, people, tmp_path, by):
+    fitted = fitted if by != "income" else MeanEmbedding(16).fit(people, columns=["age"])
+    some = fitted.transform(people.slice(0, 500), by=by, subgroups={"old": "age >= 65"} if by == "sex" else None)
+    cl.save(some, tmp_path / "a.crosslevel")
+    back = cl.load(tmp_path / "a.crosslevel")
+    assert isinstance(back, Embeddings)
+    assert back.key_table.equals(some.key_table)
+    for name in ("values", "weight", "n_rows", "effective_size"):
+        assert getattr(back, name).tobytes() == getattr(some, name).tobytes()
+        assert getattr(back, name).dtype == getattr(some, name).dtype
+    assert (back.warnings, back.frame) == (some.warnings, some.frame)
+
+
+def test_keys_a_file_cannot_hold_are_said(tmp_path):
+    people = pa.table({"day": [datetime.date(2020, 1, d) for d in (1, 1, 2, 2)], "x": [1.0, 2.0, 3.0, 5.0]})
+    found = MeanEmbedding(4).fit(people, by="day").transform(people)
+    assert found.keys.tolist() == [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
+    with pytest.raises(
+        InputError, match=r"the key 'day' is of type date32\[day\], which a file cannot hold; make it text"
+    ):
+        cl.save(found, tmp_path / "a.crosslevel")
+
+
+def test_warnings_travel_with_the_answer(tmp_path):
+    people = pa.table({"k": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 5.0], "w": [1.0, 1.0, 0.0, 0.0]})
+    fitted = MeanEmbedding(4).fit(people, by="k", weight="w")
+    with pytest.warns(cl.errors.CrosslevelWarning, match="1 bag.s. have a total weight of zero.*'b'"):
+        found = fitted.transform(people)
+    assert found.keys.tolist() == ["a"]
+    cl.save(found, tmp_path / "a.crosslevel")
+    assert cl.load(tmp_path / "a.crosslevel").warnings == found.warnings != ()

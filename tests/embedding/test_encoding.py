@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel.embedding.encoding import Category, Encoder, Number, as_floats, canonical, is_categorical
+from crosslevel.errors import InputError
+
+
+def category(values, has_null=False, name="c"):
+    return Category(name, canonical(pa.array(values)), has_null)
+
+
+def codes(column, values, unknown="error", row=0):
+    encoder = Encoder((Number("x", 0.0, 1.0, False), column), unknown)
+    batch = pa.table({"c": values, "x": np.zeros(len(values))})
+    return encoder.encode(batch, row).codes[:, 0].tolist()
+
+
+def test_offsets_widths_and_names():
+    encoder = Encoder(
+        (
+            category(["a", "b"], True),
+            Number("x", 0.0, 1.0, True),
+            Number("y", 0.0, 1.0, False),
+            category([1, 5], name="d"),
+        )
+    )
+    assert encoder.offsets.tolist() == [0, 3, 5, 6, 8]
+    assert encoder.n_inputs == 8
+    assert encoder.input_names() == ["c=a", "c=b", "c=missing", "x", "x=missing", "y", "d=1", "d=5"]
+    batch = pa.table({"d": [5, 1], "y": [3.0, 4.0], "x": [None, 2.0], "c": [None, "b"]})
+    expected = [[0, 0, 1, 0, 1, 3, 0, 1], [0, 1, 0, 2, 0, 4, 1, 0]]
+    assert encoder.encode(batch).dense(8).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
+)
+@pytest.mark.parametrize("levels", [[3, 5, 7], [3.0, 5.0, 7.0]])
+def test_whole_numbers_of_any_width_are_the_same_levels(kind, levels):
+    values = pa.array([7, 3, None, 5], type=kind)
+    assert codes(category(levels, True), values) == [3, 1, 4, 2]
+
+
+WHOLE = [None if v == 2 else v for v in np.random.default_rng(0).integers(0, 3, 50).tolist()]
+TEXT = [None if v is None else "ab"[v] for v in WHOLE]
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (pa.array(WHOLE, pa.int8()), [0, 1]),
+        (pa.array(WHOLE, pa.int64()), [0, 1]),
+        (pa.array(WHOLE, pa.int64()).dictionary_encode(), [0, 1]),
+        (pa.array(WHOLE, pa.float32()), [0, 1]),
+        (pa.array(WHOLE).cast(pa.bool_()), [False, True]),
+        (pa.array(TEXT), ["a", "b"]),
+        (pa.array(TEXT).dictionary_encode(), ["a", "b"]),
+    ],
+)
+def test_a_slice_of_a_batch_is_read_from_where_it_begins(values, levels):
+    expected = [3 if v is None else v + 1 for v in WHOLE]
+    for start in (0, 1, 7, 8, 13, 49):
+        assert codes(category(levels, True), values.slice(start, 9)) == expected[start : start + 9]
+
+
+def test_levels_far_apart_and_below_zero():
+    assert codes(category([-(2**40), -3, 2**40]), pa.array([2**40, -3, -(2**40)])) == [3, 2, 1]
+    assert codes(category([-3, 2]), pa.array([2, -3, -4, 3, -1, 10**15], pa.int64()), "ignore") == [
+        2,
+        1,
+        -1,
+        -1,
+        -1,
+        -1,
+    ]
+    assert codes(category([-3, 2]), pa.array([-128, 127, 2], pa.int8()), "ignore") == [-1, -1, 2]
+    assert codes(category([250, 255]), pa.array([0, 255], pa.uint8()), "ignore") == [-1, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_text_of_any_kind_is_the_same_level(kind):
+    assert codes(category(["a", "b"], True), pa.array(["b", None, "a"]).cast(kind)) == [2, 3, 1]
+
+
+def test_dictionaries_may_have_unused_and_missing_values_in_any_order():
+    values = pa.DictionaryArray.from_arrays(pa.array([3, 0, 2, None], pa.int8()), pa.array(["b", "zebra", None, "a"]))
+    assert codes(category(["a", "b"], True), values) == [1, 2, 3, 3]
+    whole = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array([9, 4]))
+    assert codes(category([4, 9]), whole) == [2, 1, 2]
+
+
+def test_booleans_decimals_dates_and_minus_zero():
+    assert codes(category([False, True], True), pa.array([True, None, False])) == [2, 3, 1]
+    prices = pa.array([Decimal("1.50"), Decimal("2.25")])
+    assert codes(category([1.5, 2.25]), prices) == [1, 2]
+    days = pa.array([datetime.date(2020, 2, 29), datetime.date(1999, 1, 1)])
+    assert codes(category(["1999-01-01", "2020-02-29"]), days) == [2, 1]
+    assert codes(category([0.0, 0.5]), pa.array([-0.0, 0.5])) == [1, 2]
+
+
+def test_a_batch_of_nulls_only_is_missing():
+    for levels in (["a"], [1], [True], [0.5]):
+        assert codes(category(levels, True), pa.nulls(2)) == [2, 2]
+        with pytest.raises(InputError, match="'c' has a missing value in row 0"):
+            codes(category(levels), pa.nulls(2))
+
+
+@pytest.mark.parametrize(
+    ("levels", "values", "said"),
+    [
+        (["a", "b"], ["a", "c"], "the value 'c'"),
+        ([1, 2], [1, 9], "the value 9"),
+        ([1, 2], pa.array([1, 9]).dictionary_encode(), "the value 9"),
+        ([True], [True, False], "the value False"),
+        ([0.5, 1.5], [0.5, 2.5], "the value 2.5"),
+        (["a", "b"], ["a", None], "a missing value"),
+        ([1, 2], [1, None], "a missing value"),
+        ([1, 2], pa.array([1, None]).dictionary_encode(), "a missing value"),
+    ],
+)
+def test_an_unseen_level_is_named_with_column_and_row(levels, values, said):
+    with pytest.raises(
+        InputError, match=rf"column 'c' has {said} in row 12,346, which was not there.*unknown='ignore'"
+    ):
+        codes(category(levels), pa.array(values) if isinstance(values, list) else values, row=12_345)
+    ignored = codes(category(levels), pa.array(values) if isinstance(values, list) else values, "ignore")
+    assert ignored == [1, -1]
+
+
+def test_a_type_that_does_not_fit_is_refused():
+    with pytest.raises(InputError, match=r"'c' holds large_string here and held int64 when"):
+        codes(category([1, 2]), pa.array(["one", "two"]))
+    with pytest.raises(InputError, match=r"type list<item: int64> cannot be categories"):
+        canonical(pa.array([[1]]))
+    with pytest.raises(InputError, match="uint64 cannot be categories"):
+        canonical(pa.array([2**64 - 1], pa.uint64()))
+
+
+def test_numbers_are_centred_scaled_and_marked():
+    encoder = Encoder((Number("x", 10.0, 4.0, True),))
+    for kind in (pa.float64(), pa.float32(), pa.int64(), pa.decimal128(25, 2)):
+        found = encoder.encode(pa.table({"x": pa.array([12, None, 2]).cast(kind)}))
+        assert found.reals.ravel().tolist() == [0.5, 0.0, -2.0]
+        assert found.codes.ravel().tolist() == [-1, 1, -1]
+    nan = encoder.encode(pa.table({"x": [float("nan"), 14.0]}))
+    assert nan.dense(2).tolist() == [[0, 1], [1, 0]]
+
+
+def test_numbers_that_were_never_missing():
+    batch = pa.table({"x": [1.0, None]})
+    with pytest.raises(InputError, match=r"'x' is missing in row 8, but was never"):
+        Encoder((Number("x", 0.0, 1.0, False),)).encode(batch, 7)
+    assert Encoder((Number("x", 0.0, 1.0, False),), "ignore").encode(batch).dense(1).tolist() == [[1.0], [0.0]]
+
+
+def test_infinite_numbers_text_and_absent_columns_are_refused():
+    encoder = Encoder((Number("income", 0.0, 1.0, False),))
+    with pytest.raises(InputError, match="column 'income' is infinite in row 101"):
+        encoder.encode(pa.table({"income": [1.0, float("-inf")]}), 100)
+    with pytest.raises(InputError, match="'income' holds string where numbers were fitted"):
+        encoder.encode(pa.table({"income": ["a"]}))
+    with pytest.raises(InputError, match="Did you mean 'incme'"):
+        encoder.encode(pa.table({"incme": [1.0]}))
+
+
+def test_types_tell_categories_from_numbers():
+    categories = [pa.string(), pa.large_string(), pa.bool_(), pa.null(), pa.dictionary(pa.int8(), pa.string())]
+    numbers = [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 2), pa.dictionary(pa.int8(), pa.int64())]
+    assert all(is_categorical(kind, "c") for kind in categories)
+    assert not any(is_categorical(kind, "c") for kind in numbers)
+    with pytest.raises(InputError, match="column 'day' is of type date32.*neither a category nor a number"):
+        is_categorical(pa.date32(), "day")
+
+
+def test_as_floats_reads_every_number():
+    values = pa.array([1, None]).dictionary_encode()
+    np.testing.assert_array_equal(as_floats(values, "x"), [1.0, np.nan])
+    np.testing.assert_array_equal(as_floats(pa.nulls(1), "x"), [np.nan])
+    np.testing.assert_array_equal(as_floats(pa.array([True, False]), "x"), [1.0, 0.0])

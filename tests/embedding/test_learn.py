@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel.data.batches import open_batches
+from crosslevel.embedding.learn import check_weights, learn, row_noise
+from crosslevel.errors import InputError
+
+
+def study(table, columns=None, batches=None, **options):
+    names = list(columns or [c for c in table.column_names if c not in ("region", "w")])
+    stream = open_batches(table if batches is None else [table.slice(*cut) for cut in batches])
+    return learn(stream, names, **options)
+
+
+def cuts(n, size):
+    return [(i, size) for i in range(0, n, size)]
+
+
+def test_levels_scales_and_sample_do_not_depend_on_the_cut(people):
+    whole = study(people, by=["region"], weight="w", categorical=["sex"], n_sample=50, seed=3)
+    for size in (97, 700, 2999):
+        parts = study(
+            people,
+            batches=cuts(people.num_rows, size),
+            by=["region"],
+            weight="w",
+            categorical=["sex"],
+            n_sample=50,
+            seed=3,
+        )
+        assert parts.sample.equals(whole.sample)
+        assert [c.facts() for c in parts.encoder.columns] == [c.facts() for c in whole.encoder.columns]
+        assert (parts.n_rows, parts.constant, parts.leaking) == (people.num_rows, (), ())
+
+
+def test_moments_are_weighted_and_in_single_precision(people):
+    age = study(people, ["age"], weight="w").encoder.columns[0]
+    x, w = people["age"].to_numpy(), people["w"].to_numpy()
+    there = ~np.isnan(x)
+    mean = np.average(x[there], weights=w[there])
+    assert age.mean == float(np.float32(mean))
+    assert age.scale == float(np.float32(np.sqrt(np.average((x[there] - mean) ** 2, weights=w[there]))))
+    assert age.has_null
+    plain = study(people, ["hours"]).encoder.columns[0]
+    assert plain.scale == float(np.float32(people["hours"].to_numpy().std()))
+    assert not plain.has_null
+
+
+def test_large_means_do_not_swallow_small_spreads():
+    x = 1e9 + np.random.default_rng(0).normal(size=5000)
+    found = study(pa.table({"x": x}), batches=cuts(5000, 300)).encoder.columns[0]
+    assert found.scale == pytest.approx(x.std(), rel=1e-6)
+
+
+def test_levels_are_sorted_and_nulls_are_one_more(people):
+    race, veteran, sex = study(people, ["race", "veteran", "sex"], categorical=["sex"]).encoder.columns
+    assert (race.levels.to_pylist(), race.has_null) == (["asian", "black", "white"], True)
+    assert (veteran.levels.to_pylist(), veteran.has_null) == ([False, True], False)
+    assert (sex.levels.to_pylist(), sex.width) == ([1, 2], 2)
+
+
+def test_unused_dictionary_values_are_no_levels_and_dictionaries_may_differ():
+    first = pa.DictionaryArray.from_arrays(pa.array([0, 2], pa.int8()), pa.array(["b", "unused", "a"]))
+    second = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.int8()), pa.array([None, "c"]))
+    batches = [pa.record_batch({"c": first, "k": first}), pa.record_batch({"c": second, "k": second.fill_null("c")})]
+    found = learn(open_batches(lambda: batches), ["c"], by=["k"], n_sample=10)
+    column = found.encoder.columns[0]
+    assert (column.levels.to_pylist(), column.has_null) == (["a", "b", "c"], True)
+    assert found.sample["c"].to_pylist() == ["b", "a", "c", None, None]
+    pieces = learn(open_batches([pa.table({"c": b["c"], "k": b["k"]}) for b in batches]), ["c"], by=["k"], n_sample=10)
+    assert pieces.encoder.columns[0].levels.to_pylist() == ["a", "b", "c"]
+
+
+def test_constant_columns_are_found():
+    n = 40
+    missing = [None, *[3.0] * (n - 1)]
+    table = pa.table(
+        {
+            "nothing": pa.nulls(n),
+            "no number": pa.nulls(n, pa.float64()),
+            "one word": ["a"] * n,
+            "one number": [0.1] * n,
+            "word or nothing": ["a", *[None] * (n - 1)],
+            "number or nothing": missing,
+            "varies": range(n),
+        }
+    )
+    found = study(table)
+    assert found.constant == ("nothing", "no number", "one word", "one number")
+    kept = {c.name: c for c in found.encoder.columns}["number or nothing"]
+    encoded = found.encoder.encode(table).dense(found.encoder.n_inputs)
+    assert np.isfinite(encoded).all()
+    at = found.encoder.input_names().index("number or nothing=missing")
+    assert encoded[:, at].tolist() == [1.0, *[0.0] * (n - 1)]
+    assert kept.scale == 1.0
+
+
+def test_a_column_that_varies_only_where_weights_are_zero_is_constant():
+    table = pa.table({"x": [1.0, 1.0, 5.0], "y": [1.0, 2.0, 3.0], "w": [1.0, 2.0, 0.0]})
+    assert study(table, weight="w").constant == ("x",)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_columns_that_tell_the_bag_are_found_however_the_stream_is_cut(size):
+    table = pa.table(
+        {
+            "region": pa.array(["a", "a", "b", "b", "c", "c"]),
+            "state": pa.array(["x", "x", "y", "y", "x", "x"]).dictionary_encode(),
+            "density": [1.5, 1.5, None, None, 2.5, 2.5],
+            "age": [1, 1, 2, 2, 3, 4],
+        }
+    )
+    found = study(table, batches=cuts(6, size), by=["region"])
+    assert found.leaking == ("state", "density")
+    assert study(table, ["state", "density"], by=["region", "age"]).leaking == ("state", "density")
+    assert study(table).leaking == ()
+
+
+def test_bags_of_one_tell_nothing():
+    table = pa.table({"region": ["a", "b", "c"], "x": [1, 2, 3]})
+    assert study(table, by=["region"]).leaking == ()
+
+
+def test_the_sample_follows_the_weights():
+    n = 400
+    table = pa.table({"heavy": np.repeat([0, 1], n // 2), "w": np.repeat([1.0, 9.0], n // 2)})
+    shares = [
+        np.mean(study(table, ["heavy"], weight="w", n_sample=20, seed=s).sample["heavy"].to_numpy()) for s in range(60)
+    ]
+    assert np.mean(shares) == pytest.approx(0.894, abs=0.02)  # a little below 0.9: without replacement
+    some = study(table, ["heavy"], weight="w", n_sample=10_000).sample
+    assert some.num_rows == n
+    zero = table.set_column(1, "w", pa.array(np.repeat([0.0, 1.0], n // 2)))
+    assert set(study(zero, ["heavy"], weight="w", n_sample=30).sample["heavy"].to_pylist()) == {1}
+
+
+def test_noise_depends_on_seed_and_row_alone():
+    whole = row_noise(5, 0, 1000)
+    assert (row_noise(5, 300, 50) == whole[300:350]).all()
+    assert not np.isin(row_noise(6, 0, 1000), whole).any()
+    assert ((whole > 0) & (whole < 1)).all()
+    many = row_noise(0, 10**12, 20_000)
+    assert abs(many.mean() - 0.5) < 0.01
+    assert abs(np.corrcoef(many[:-1], many[1:])[0, 1]) < 0.03
+
+
+def test_too_many_levels_are_names_of_people(monkeypatch):
+    table = pa.table({"id": pa.array([f"p{i}" for i in range(100_001)])})
+    with pytest.raises(InputError, match="column 'id' has more than 100,000 levels.*leave it out of columns"):
+        study(table)
+
+
+def test_what_cannot_be_learnt_is_refused():
+    with pytest.raises(InputError, match="column 'x' is infinite in row 4;"):
+        study(pa.table({"x": [1.0, None, 2.0, 3.0, float("inf")]}))
+    with pytest.raises(InputError, match="people has no rows"):
+        learn(open_batches({"x": [1.0]}, where="x > 5"), ["x"])
+    with pytest.raises(InputError, match="'w' is zero for everybody"):
+        study(pa.table({"x": [1.0, 2.0], "w": [0, 0]}), weight="w")
+    with pytest.raises(InputError, match="'day' is of type timestamp"):
+        study(pa.table({"day": pa.array([0, 1], pa.timestamp("s"))}))
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0, None], "missing or infinite in row 1,001 "),
+        ([1.0, float("nan")], "missing or infinite in row 1,001 "),
+        ([float("inf"), 1.0], "missing or infinite in row 1,000 "),
+        ([1.0, -0.5], r"negative in row 1,001 \(-0.5\)"),
+        (["1", "2"], "is a column of string, not of numbers"),
+    ],
+)
+def test_bad_weights_are_refused(weights, said):
+    batch = pa.record_batch({"w": weights})
+    with pytest.raises(InputError, match=f"weight='w' (is )?{said}"):
+        check_weights(batch, "w", 1000)
+
+
+def test_whole_number_and_absent_weights():
+    batch = pa.record_batch({"w": pa.array([1, 3], pa.uint8())})
+    assert check_weights(batch, "w", 0).tolist() == [1.0, 3.0]
+    assert check_weights(batch, None, 0).tolist() == [1.0, 1.0]

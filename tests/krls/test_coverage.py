@@ -1,0 +1,82 @@
+"""Do 95 % intervals hold the truth 95 times in a hundred? Truth: the average derivative of the true function at the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.krls import KRLS
+
+pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+
+
+def interactions(rng, n):
+    """A smooth function with an interaction, one column binary."""
+    x, b = rng.normal(size=(n, 2)), rng.integers(0, 2, n)
+    f = np.sin(x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.8 * b * x[:, 0]
+    truth = [np.mean(np.cos(x[:, 0]) + 0.8 * b), np.mean(x[:, 1]), np.mean(0.8 * x[:, 0])]
+    return np.column_stack([x, b]), f, np.array(truth), 0.7, None
+
+
+def straight_lines(rng, n):
+    """A linear truth, which shrinkage hurts most."""
+    x = rng.normal(size=(n, 3))
+    return x, x @ [1.0, 0.5, 0.0], np.array([1.0, 0.5, 0.0]), 1.0, None
+
+
+def by_village(rng, n):
+    """Treatment by cluster, and errors the members of a cluster share."""
+    village = np.arange(n) % 30
+    treated = (village % 2).astype(float)
+    x = rng.normal(size=n)
+    f = 0.5 * treated + np.tanh(x)
+    return np.column_stack([treated, x]), f, np.array([0.5, np.mean(1 - np.tanh(x) ** 2)]), 0.8, village
+
+
+def cover(design, replicates, n, **params):
+    hits, widths = [], []
+    for seed in range(replicates):
+        rng = np.random.default_rng(seed)
+        X, f, truth, noise, cluster = design(rng, n)
+        shared = 0.0 if cluster is None else 0.4 * rng.normal(size=cluster.max() + 1)[cluster]
+        model = KRLS(**params).fit(X, f + shared + noise * rng.normal(size=n), cluster=cluster)
+        found = model.effects()
+        hits.append((found["conf_low"] <= truth) & (truth <= found["conf_high"]))
+        widths.append(found["conf_high"] - found["conf_low"])
+    return np.mean(hits, axis=0), np.mean(widths, axis=0)
+
+
+@pytest.mark.parametrize("design", [interactions, straight_lines])
+def test_debiased_intervals_cover_and_those_of_r_do_not(design):
+    ours, _ = cover(design, 120, 120)
+    theirs, _ = cover(design, 60, 120, rule="krls", inference="krls")
+    assert ours.mean() > 0.92  # 360 intervals: three standard errors below .95
+    assert ours.min() > 0.88
+    assert theirs.mean() < ours.mean() - 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", [interactions, straight_lines, by_village])
+def test_coverage_at_length(design):
+    ours, _ = cover(design, 400, 150)
+    assert 0.93 < ours.mean() < 0.985
+    assert ours.min() > 0.91
+
+
+def test_clustered_intervals_cover():
+    ours, widths = cover(by_village, 60, 120)
+    assert ours.mean() > 0.90
+    narrow = cover(lambda rng, n: (*by_village(rng, n)[:4], None), 20, 120)[1]
+    assert widths[0] > 1.2 * narrow[0]  # treatment is by cluster, so its interval must know
+
+
+@pytest.mark.slow
+def test_pointwise_bands_cover_on_average_over_the_curve():
+    hits = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X, f, _, noise, _ = interactions(rng, 150)
+        found = KRLS().fit(X, f + noise * rng.normal(size=150)).pointwise_bands("x0")
+        truth = np.cos(X[:, 0]) + 0.8 * X[:, 2]
+        hits.append(np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])))
+    assert 0.92 < np.mean(hits) <= 1.0

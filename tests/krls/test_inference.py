@@ -1,0 +1,220 @@
+"""Closed forms equal dense matrices; jackknives equal refits; equal rows may be collapsed; weights may be counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.errors import InputError
+from crosslevel.krls.clusters import cluster_scores, cr3
+from crosslevel.krls.collapse import collapse
+from crosslevel.krls.columns import Column, Encoding, build_effects
+from crosslevel.krls.effects import average_functionals, pointwise_effects
+from crosslevel.krls.inference import debiased_weights, hc3, homoskedastic, plug_in_weights, residuals
+from crosslevel.krls.kernel import GaussianKernel, standardise
+from crosslevel.krls.model import fit
+from crosslevel.krls.spectrum import Spectrum, decompose
+from crosslevel.krls.variants import infer, spread_of_effects
+
+PENALTY, MU, S = 0.4, 0.04, 3.0
+
+
+class Dense:
+    """Everything by explicit matrices over all rows, with given standardised covariates."""
+
+    def __init__(self, Z, y, V, ell, w=None):
+        self.y, self.V, self.ell = y, V, ell
+        self.w = np.ones(len(y)) if w is None else w
+        self.K = GaussianKernel(Z, S).matrix()
+        self.H = np.column_stack([np.ones(len(y)), Z])
+
+    def inverse(self, penalty):
+        return np.linalg.inv(self.K + penalty * np.diag(1 / self.w))
+
+    def P(self, penalty, linear=True):
+        Gi = self.inverse(penalty)
+        if not linear:
+            return Gi
+        return Gi - Gi @ self.H @ np.linalg.inv(self.H.T @ Gi @ self.H) @ self.H.T @ Gi
+
+    def weights(self, penalty):
+        """Weights on outcomes that minimise the error over the kernel's functions, exact on linear ones."""
+        Gi = self.inverse(penalty)
+        r = self.ell - self.H.T @ Gi @ self.V
+        return Gi @ self.V + Gi @ self.H @ np.linalg.inv(self.H.T @ Gi @ self.H) @ r
+
+    def debiased(self, penalty):
+        return self.weights(penalty).T @ self.y
+
+
+def prepare(X, y, weights=None, cluster=None, **options):
+    cells = collapse(X, y, weights, cluster, **options)
+    scaling = standardise(cells.X, cells.m)
+    encoding = Encoding(tuple(Column(f"x{j}") for j in range(X.shape[1])))
+    effects = build_effects(encoding, cells.X, scaling)
+    kernel = GaussianKernel(scaling.apply(cells.X), S)
+    functionals = average_functionals(kernel, effects, cells.m / cells.N)
+    spectrum = decompose(kernel, cells.m)
+    w = np.ones(len(y)) if weights is None else weights
+    dense = Dense(kernel.Z[cells.row], y, functionals.V[cells.row], functionals.ell, w)
+    return cells, kernel, functionals, spectrum, dense, effects
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_debiased_weights_equal_dense_evaluation(mixed, rng, weighted):
+    X, y = mixed(50)
+    w = rng.uniform(0.4, 2.0, 50) if weighted else None
+    cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, survey=weighted)
+    found = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    np.testing.assert_allclose(found.estimate, dense.debiased(MU), rtol=1e-10)
+    total = found.W[cells.row] * dense.w[:, None]
+    np.testing.assert_allclose(total, dense.weights(MU), atol=1e-10)
+    np.testing.assert_allclose(dense.H.T @ total, functionals.ell, atol=1e-10)  # exact on linear functions
+
+
+def test_plug_in_weights_are_the_effects_of_the_fit(mixed):
+    X, y = mixed(50)
+    cells, kernel, functionals, spectrum, dense, effects = prepare(X, y)
+    found = plug_in_weights(spectrum, cells, functionals, PENALTY)
+    coef = np.bincount(cells.row, dense.inverse(PENALTY) @ y)
+    average = cells.m / cells.N @ pointwise_effects(kernel, effects, coef)
+    np.testing.assert_allclose(found.estimate, average, rtol=1e-10)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("weighted", ["no", "counts", "survey"])
+def test_hc3_equals_dense_leave_one_out(mixed, rng, linear, weighted):
+    X, y = mixed(40)
+    w = {"no": None, "counts": rng.integers(1, 4, 40) * 1.0, "survey": rng.uniform(0.4, 2.0, 40)}[weighted]
+    if weighted == "counts":  # the same as the rows written out
+        w, X, y = None, np.repeat(X, w.astype(int), axis=0), np.repeat(y, w.astype(int))
+    cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, survey=weighted == "survey")
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found, alone = hc3(cells, residuals(spectrum, cells, PENALTY, kernel.Z if linear else None), weights)
+    P = dense.P(PENALTY, linear)
+    R = dense.weights(MU) * (P @ y / np.diag(P))[:, None]
+    np.testing.assert_allclose(found, R.T @ R, rtol=1e-10)
+    assert alone == 0
+
+
+def test_hc3_at_the_weights_penalty_is_the_jackknife(mixed):
+    X, y = mixed(35)
+    cells, kernel, functionals, spectrum, dense, _ = prepare(X, y)
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found, _ = hc3(cells, residuals(spectrum, cells, MU, kernel.Z), weights)
+    changes = []
+    for i in range(35):
+        keep = np.arange(35) != i
+        less = Dense(kernel.Z[cells.row][keep], y[keep], dense.V[keep], dense.ell)  # the same functional, one row fewer
+        changes.append(less.debiased(MU) - weights.estimate)
+    changes = np.array(changes)
+    np.testing.assert_allclose(found, changes.T @ changes, rtol=1e-9)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("case", ["rows", "duplicates", "survey"])
+def test_cr3_equals_leaving_clusters_out(mixed, smooth, rng, linear, case):
+    X, y = smooth(36) if case == "rows" else mixed(36)
+    cluster = rng.integers(0, 9, 36)
+    cluster[:9] = np.arange(9)
+    w = rng.uniform(0.4, 2.0, 36) if case == "survey" else None
+    cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, cluster, survey=case == "survey")
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found = residuals(spectrum, cells, PENALTY, kernel.Z if linear else None)
+    covariance, alone = cr3(spectrum, cells, found, weights)
+    Z, W = kernel.Z[cells.row], dense.weights(MU)
+    psi = np.zeros((9, W.shape[1]))
+    for g in range(9):
+        out = cluster == g
+        rest = Dense(Z[~out], y[~out], dense.V[~out], dense.ell, dense.w[~out])
+        c = rest.P(PENALTY, linear) @ y[~out]
+        beta = np.zeros(rest.H.shape[1])
+        if linear:
+            Gi = rest.inverse(PENALTY)
+            beta = np.linalg.solve(rest.H.T @ Gi @ rest.H, rest.H.T @ Gi @ y[~out])
+        unseen = GaussianKernel(Z[~out], S).apply(c[:, None], Z[out])[:, 0] + dense.H[out] @ beta
+        psi[g] = W[out].T @ (y[out] - unseen)
+    np.testing.assert_allclose(covariance, 8 / 9 * psi.T @ psi, rtol=1e-9)
+    assert alone == 0
+
+
+def test_clusters_of_one_are_hc3_but_for_the_factor(smooth):
+    X, y = smooth(30)
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(30))
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found = residuals(spectrum, cells, PENALTY, kernel.Z)
+    np.testing.assert_allclose(
+        cr3(spectrum, cells, found, weights)[0], 29 / 30 * hc3(cells, found, weights)[0], rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("inference", ["debiased", "hc3", "classical", "krls", "bigkrls"])
+def test_collapsed_equals_row_by_row(mixed, rng, inference):
+    X, y = mixed(80)
+    robust = inference in ("debiased", "hc3")
+    cluster = rng.integers(0, 12, 80) if robust else None
+    answers = []
+    for method in ("collapse", "exact"):
+        model = fit(X, y, None, cluster, penalty=PENALTY, method=method)
+        encoding = Encoding(tuple(Column(f"x{j}") for j in range(3)))
+        effects = build_effects(encoding, model.cells.X, model.scaling)
+        answers.append(infer(model, effects, inference, pointwise_effects(model.kernel, effects, model.solution.coef)))
+    one, two = answers
+    np.testing.assert_allclose(one.estimate, two.estimate, rtol=1e-10)
+    np.testing.assert_allclose(one.plug_in, two.plug_in, rtol=1e-10)
+    np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-9)
+    np.testing.assert_allclose(one.spread, two.spread, rtol=1e-9)
+
+
+def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(mixed):
+    X, y = mixed(60)
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(60) % 7, merge=False)
+    kept = spectrum.w > 1e-12
+    assert not kept.all()
+    partial = Spectrum(spectrum.Q[:, kept], spectrum.w[kept], complete=False)
+    answers = []
+    for one in (spectrum, partial):
+        weights = debiased_weights(one, cells, kernel.Z, functionals, MU)
+        found = residuals(one, cells, PENALTY, kernel.Z)
+        answers.append((weights.estimate, hc3(cells, found, weights)[0], cluster_scores(one, cells, found, weights)[0]))
+    for a, b in zip(*answers, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+
+
+def test_one_error_variance(smooth):
+    X, y = smooth(30)
+    cells, _, functionals, spectrum, dense, _ = prepare(X, y)
+    weights = plug_in_weights(spectrum, cells, functionals, PENALTY)
+    W = dense.inverse(PENALTY) @ dense.V
+    np.testing.assert_allclose(homoskedastic(cells, weights, 2.0), 2.0 * W.T @ W, rtol=1e-10)
+
+
+def test_spread_of_effects(mixed, rng):
+    X, y = mixed(40)
+    cells = collapse(X, y, None, np.arange(40) // 4)
+    by_row = rng.normal(size=(len(cells.m), 2))
+    delta = by_row[cells.row]
+    sums = (delta - delta.mean(axis=0)).reshape(10, 4, 2).sum(axis=1)
+    np.testing.assert_allclose(spread_of_effects(cells, by_row), sums.T @ sums / 40**2 * 10 / 9, rtol=1e-10)
+    plain = collapse(X, y)
+    np.testing.assert_allclose(spread_of_effects(plain, by_row), np.cov(delta.T) / 40, rtol=1e-10)
+
+
+def test_a_row_that_alone_determines_a_coefficient(smooth):
+    X, y = smooth(40)
+    X[:, 2] = 0.0
+    X[5, 2] = 1.0
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
+    found = residuals(spectrum, cells, PENALTY, kernel.Z)
+    assert np.flatnonzero(found.alone).tolist() == [5]
+    covariance, alone = hc3(cells, found, debiased_weights(spectrum, cells, kernel.Z, functionals, MU))
+    assert alone == 1
+    assert np.isfinite(covariance).all()
+
+
+def test_too_many_columns_for_debiased_intervals(rng):
+    X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
+    weights = plug_in_weights(spectrum, cells, functionals, PENALTY)
+    with pytest.raises(InputError, match=r"8 of 8 distinct rows.*fewer columns, or inference='hc3'"):
+        hc3(cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)

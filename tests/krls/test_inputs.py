@@ -1,0 +1,153 @@
+"""Bad input gets a sentence that names it and its repair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslevel.errors import InputError
+from crosslevel.krls import KRLS
+
+pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+
+
+@pytest.fixture
+def frame(rng):
+    return pd.DataFrame({"age": rng.normal(size=30), "arm": rng.choice(["a", "b", "c"], 30)})
+
+
+@pytest.fixture
+def y(frame, rng):
+    return frame["age"] + rng.normal(size=30)
+
+
+def refuse(match, X, y, *, weight=None, cluster=None, **params):
+    with pytest.raises(InputError, match=match):
+        KRLS(**params).fit(X, y, sample_weight=weight, cluster=cluster)
+
+
+def test_missing_values(frame, y):
+    frame.loc[4, "age"] = np.nan
+    refuse(r"1 row\(s\) have a missing value \(NaN\), the first is row 4 in 'age';.*missing='drop'", frame, y)
+    frame.loc[2, "arm"] = None
+    refuse(r"2 row\(s\).*row 2 in 'arm'", frame, y)
+    refuse(r"row 1 in 'y'", frame.fillna({"age": 0.0, "arm": "a"}), y.where(y.index != 1))
+
+
+def test_missing_values_in_new_rows(frame, y):
+    model = KRLS().fit(frame, y)
+    with pytest.raises(InputError, match=r"row 0 in 'age'"):
+        model.predict(pd.DataFrame({"age": [np.nan], "arm": ["a"]}))
+
+
+def test_infinite_values(frame, y):
+    frame.loc[7, "age"] = np.inf
+    refuse(r"X has 1 infinite value\(s\) \(inf\), the first in row 7 of 'age'", frame, y)
+    refuse(r"y is infinite in row 0", frame, np.where(np.arange(30) == 0, np.inf, y))
+
+
+def test_constant_columns_and_outcomes(frame, y):
+    refuse(r"1 column\(s\) have one value in all rows used \('same'\)", frame.assign(same=3.0), y)
+    refuse(r"y is 2 in every row used", frame, np.full(30, 2.0))
+    refuse(r"the factor 'arm' has 1 level\(s\) \('a'\)", frame.assign(arm="a"), y)
+
+
+def test_a_factor_whose_second_level_is_never_used(frame, y):
+    refuse(r"the factor 'arm' has 1 level", frame, y, weight=(frame["arm"] == "a").astype(int))
+
+
+def test_duplicated_columns_fit_and_are_told(frame, y):
+    found = KRLS().fit(frame.assign(again=frame["age"]), y).effects()
+    assert np.isfinite(found["std_error"]).all()
+    assert any("'age', 'again' determine one another" in w for w in found.warnings)
+    assert found["estimate"][0] == pytest.approx(found["estimate"][-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_rows(n):
+    refuse(rf"X has {n} usable row\(s\) \(n_samples = {n}\); a fit needs at least 3", np.eye(3)[:n], np.arange(n) * 1.0)
+
+
+def test_more_columns_than_rows(rng):
+    X, y = rng.normal(size=(12, 20)), rng.normal(size=12)
+    model = KRLS(penalty=0.5).fit(X, y)
+    assert np.isfinite(model.fitted_).all()
+    with pytest.raises(InputError, match="12 of 12 distinct rows.*use fewer columns"):
+        model.effects()
+    assert np.isfinite(KRLS(penalty=0.5, inference="hc3").fit(X, y).effects()["std_error"]).all()
+
+
+def test_weights(frame, y):
+    w = np.ones(30)
+    refuse("sample_weight is zero in every row", frame, y, weight=np.zeros(30))
+    refuse(
+        r"sample_weight has 1 negative value\(s\) \(first in row 3",
+        frame,
+        y,
+        weight=np.where(np.arange(30) == 3, -1, w),
+    )
+    refuse(
+        r"sample_weight is 0.5 in row 2; counts are whole.*weights='survey'",
+        frame,
+        y,
+        weight=np.where(np.arange(30) == 2, 0.5, w),
+    )
+    refuse("sample_weight has 5 values for 30 rows", frame, y, weight=np.ones(5))
+    refuse(r"X has 2 usable row\(s\)", frame, y, weight=np.where(np.arange(30) < 2, 1, 0))
+
+
+def test_clusters(frame, y):
+    refuse("cluster has 5 labels for 30 rows", frame, y, cluster=np.arange(5))
+    refuse("cluster has one label in all rows", frame, y, cluster=["a"] * 30)
+    refuse(r"missing value\(s\), the first in row 1", frame, y, cluster=["a", None] * 15)
+    with pytest.raises(InputError, match="inference='krls' knows no clusters"):
+        KRLS(inference="krls").fit(frame, y, cluster=np.arange(30) % 5).effects()
+
+
+def test_names(frame, y):
+    refuse(r"categorical='agee' is not a column.*Did you mean 'age'", frame, y, categorical=["agee"])
+    refuse(r"categorical='arm' is one name; pass a list", frame, y, categorical="arm")
+    refuse(r"reference\['arm'\]='z' is not a level; the levels are 'a', 'b', 'c'", frame, y, reference={"arm": "z"})
+    refuse(r"reference names 'age', a column of numbers", frame, y, reference={"age": 1})
+    model = KRLS().fit({"age": frame["age"], "arm": frame["arm"]}, y)
+    with pytest.raises(InputError, match=r"'arm' is not a column.*Did you mean 'army'"):
+        model.predict({"age": [1.0], "army": ["a"]})
+    with pytest.raises(InputError, match=r"X\['arm'\] has the level\(s\) 'z', which fit has not seen"):
+        model.predict({"age": [1.0], "arm": ["z"]})
+    with pytest.raises(InputError, match="columns='ages' is not a term.*Did you mean 'age'"):
+        model.pointwise_bands("ages")
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"rule": "lo"}, "rule='lo' is not a choice.*Did you mean 'loo'"),
+        ({"inference": "debias"}, "Did you mean 'debiased'"),
+        ({"method": "nystrom"}, "method='nystrom' is not a choice"),
+        ({"weights": "count"}, "Did you mean 'counts'"),
+        ({"bandwidth": "p"}, "bandwidth='p' is not a choice.*Did you mean 'P'"),
+        ({"bandwidth": 0.0}, "bandwidth=0.0 is not a positive number"),
+        ({"penalty": -1.0}, "penalty=-1.0 is not a positive number"),
+        ({"missing": "skip"}, "missing='skip' is not a choice"),
+    ],
+)
+def test_parameters(frame, y, params, match):
+    refuse(match, frame, y, **params)
+
+
+def test_arguments_of_effects(frame, y):
+    model = KRLS().fit(frame, y)
+    with pytest.raises(InputError, match="level=95 is not between 0 and 1.*Did you mean 0.95"):
+        model.effects(level=95)
+    with pytest.raises(InputError, match="target='world' is not a choice"):
+        model.effects(target="world")
+    with pytest.raises(InputError, match="X has 4,001 rows; a simultaneous band is simulated for at most 4,000"):
+        model.pointwise_bands("age", {"age": np.zeros(4001), "arm": ["a"] * 4001}, simultaneous=True)
+
+
+def test_y_of_another_length_or_kind(frame, y):
+    with pytest.raises(ValueError, match="inconsistent|29 values for 30 rows"):
+        KRLS().fit(frame, y[:29])
+    refuse("y holds something that is not a number", frame, ["a"] * 30)
+    refuse("X has no columns", frame[[]], y)

@@ -1,0 +1,135 @@
+"""Errors of predictions and bands of effects equal dense posteriors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.krls import KRLS
+from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.krls.prediction import effect_band
+
+pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+
+
+def dense(model, new):
+    """Kernel matrices between all rows, and between new rows and all."""
+    m = model._model
+    Z = m.kernel.Z[m.cells.row]
+    K = GaussianKernel(Z, m.kernel.s).matrix()
+    k = np.concatenate([b for _, b in GaussianKernel(Z, m.kernel.s).blocks(m.scaling.apply(new))])
+    return Z, K, k, np.linalg.inv(K + model.penalty_ * np.eye(len(Z)))
+
+
+@pytest.fixture
+def fitted(mixed):
+    def make(inference="debiased", cluster=None):
+        X, y = mixed(50)
+        return X, y, KRLS(penalty=0.5, inference=inference).fit(X, y, cluster=cluster)
+
+    return make
+
+
+NEW = np.array([[0.2, 1.0, 0.0], [3.0, 0.0, 1.0], [9.0, 0.0, -4.0]])
+
+
+def test_posterior_of_predictions(fitted):
+    _, y, model = fitted()
+    _, K, k, Gi = dense(model, NEW)
+    H = K @ Gi
+    u = (y - y.mean()) / y.std(ddof=1)
+    sigma2 = np.sum((u - H @ u) ** 2) / (50 - np.trace(H) - 1)
+    variance = sigma2 / 0.5 * (1 - np.einsum("ij,jk,ik->i", k, Gi, k))
+    mean, error = model.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, y.mean() + y.std(ddof=1) * k @ Gi @ u, rtol=1e-10)
+    np.testing.assert_allclose(error, y.std(ddof=1) * np.sqrt(variance), rtol=1e-9)
+    assert error[2] > error[0]
+
+
+def test_hc3_and_classical_errors_of_predictions(fitted, rng):
+    _, y, model = fitted("hc3")
+    _, K, k, Gi = dense(model, NEW)
+    W = Gi @ k.T
+    e = (Gi @ (y - y.mean())) / np.diag(Gi)
+    np.testing.assert_allclose(
+        model.predict(NEW, return_std=True)[1], np.sqrt(np.sum((W * e[:, None]) ** 2, axis=0)), rtol=1e-9
+    )
+    cluster = np.arange(50) % 10
+    X = model._model.cells.X[model._model.cells.row]
+    clustered = KRLS(penalty=0.5, inference="hc3").fit(X, y, cluster=cluster)
+    psi = []
+    for g in range(10):
+        out = cluster == g
+        x = np.linalg.solve(Gi[np.ix_(out, out)], (Gi @ (y - y.mean()))[out])
+        psi.append(W[out].T @ x)
+    expected = np.sqrt(0.9 * np.sum(np.square(psi), axis=0))
+    np.testing.assert_allclose(clustered.predict(NEW, return_std=True)[1], expected, rtol=1e-9)
+    classical = KRLS(penalty=0.5, inference="classical").fit(X, y)
+    H = K @ Gi
+    sigma2 = np.sum(((y - y.mean()) - H @ (y - y.mean())) ** 2) / (50 - np.trace(H))
+    np.testing.assert_allclose(
+        classical.predict(NEW, return_std=True)[1], np.sqrt(sigma2 * np.sum(W**2, axis=0)), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("term", [0, 1])
+def test_bands_equal_a_process_with_a_vague_linear_part(fitted, term):
+    """The posterior with unpenalised linear part is the limit of a very wide prior on it."""
+    _, y, model = fitted()
+    fit, effect = model._model, model._effects[term]
+    Z, K, _, _ = dense(model, NEW)
+    z = fit.scaling.apply(NEW)
+    s, vague = fit.kernel.s, 1e6
+    H = np.column_stack([np.ones(50), Z])
+    big = K + vague * H @ H.T + 0.5 * np.eye(50)
+    if term == 0:
+        step = np.array([1e-4, 0, 0])
+        k = [np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(z + d)]) for d in (step, -step)]
+        v, ell, kappa = (k[0] - k[1]) / 2e-4, np.array([0, 1.0, 0, 0]), 2 / s
+    else:
+        sides = []
+        for point in effect.switch.points[:, 0]:
+            at = z.copy()
+            at[:, 1] = point
+            sides.append(np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(at)]))
+        gap = np.ptp(effect.switch.points)
+        v, ell, kappa = sides[1] - sides[0], np.array([0, 0, gap, 0]), 2 * (1 - np.exp(-(gap**2) / s))
+    full = v + vague * (H @ ell)
+    u = (y - y.mean()) / y.std(ddof=1)
+    mean = full @ np.linalg.solve(big, u)
+    left = kappa + vague * ell @ ell - np.einsum("ij,ij->i", full, np.linalg.solve(big, full.T).T)
+    Hat = K @ np.linalg.inv(K + 0.5 * np.eye(50))
+    tau2 = np.sum((u - Hat @ u) ** 2) / (50 - np.trace(Hat) - 1) / 0.5
+    found = effect_band(fit, effect, z)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.sd, np.sqrt(tau2 * left), rtol=1e-3)
+
+
+@pytest.mark.parametrize("term", [0, 1])
+def test_joint_posterior_has_the_same_diagonal(fitted, term):
+    from crosslevel.krls.prediction import _joint_kappa, _kappa
+
+    _, _, model = fitted()
+    fit, effect = model._model, model._effects[term]
+    joint = _joint_kappa(fit.kernel, effect, fit.kernel.Z)
+    np.testing.assert_allclose(np.diag(joint), _kappa(effect, fit.kernel.s), rtol=1e-12)
+    assert np.linalg.eigvalsh(joint).min() > -1e-10  # a covariance
+
+
+def test_simultaneous_bands_are_wider_and_seeded(fitted):
+    _, _, model = fitted()
+    plain = model.pointwise_bands("x0")
+    wide, again = (model.pointwise_bands("x0", simultaneous=True, random_state=3) for _ in range(2))
+    np.testing.assert_allclose(plain["estimate"], wide["estimate"])
+    ratio = (wide["conf_high"] - wide["estimate"]) / (plain["conf_high"] - plain["estimate"])
+    assert 1.0 < ratio.min() <= ratio.max() < 2.5
+    assert wide.equals(again)
+    assert "simultaneous" in wide.interval
+
+
+def test_bands_are_independent_of_the_block_size(fitted, monkeypatch):
+    _, _, model = fitted()
+    whole = model.pointwise_bands()
+    monkeypatch.setattr("crosslevel.krls.prediction.POINTS_AT_ONCE", 3)
+    np.testing.assert_allclose(model.pointwise_bands()["conf_low"], whole["conf_low"], rtol=1e-10)
+    assert set(whole["term"]) == {"x0", "x1", "x2"}

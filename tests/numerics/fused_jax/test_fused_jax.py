@@ -1,0 +1,206 @@
+"""Sums on a device against plain float64 sums of ``transform``, for every way of computing them."""
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard as hadamard_matrix
+
+from crosslevel.errors import InputError
+from crosslevel.numerics.features import MAPS, make_map
+from crosslevel.numerics.fused_jax import DeviceMap, Variant, bag_totals, default_variant, pack, sum_packs
+from crosslevel.numerics.fused_jax.kernels import cut, hadamard
+
+WIDTHS = (5, 2, 9, 31, 3)
+N_REALS = 3
+D = sum(WIDTHS) + N_REALS
+N = 700
+
+
+def rows(n: int = N, seed: int = 0):
+    """Codes of a few categorical columns, some missing; reals between them; overlapping bags, some rows in none."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(WIDTHS)[:-1]])
+    offsets[2:] += N_REALS  # the reals come after the second column
+    codes = np.stack([o + rng.integers(0, w, n) for o, w in zip(offsets, WIDTHS, strict=True)], axis=1)
+    codes[rng.random(codes.shape) < 0.1] = -1
+    real_columns = offsets[1] + WIDTHS[1] + np.arange(N_REALS)
+    owners = np.full(D, -1)
+    for j, (o, w) in enumerate(zip(offsets, WIDTHS, strict=True)):
+        owners[o : o + w] = j
+    places = rng.integers(0, 6, n)
+    bags = np.stack([places * 3, np.where(rng.random(n) < 0.4, places * 3 + 1, -1)], axis=1)
+    bags[rng.random(n) < 0.05] = -1
+    return codes, rng.standard_normal((n, N_REALS)) * 1.5, real_columns, owners, rng.lognormal(0, 1, n), bags
+
+
+def reference(feature_map, codes, reals, real_columns, weights, bags):
+    X = np.zeros((len(codes), D))
+    r, c = np.nonzero(codes >= 0)
+    X[r, codes[r, c]] = 1.0
+    X[:, real_columns] = reals.astype(np.float32)
+    phi = feature_map.transform(X)
+    ids = np.unique(bags[bags >= 0])
+    return ids, np.stack([((bags == b).sum(axis=1) * weights) @ phi for b in ids])
+
+
+def drawn(name: str, n_features: int = 170):
+    landmarks = np.random.default_rng(5).standard_normal((30, D)) if name in ("nystrom", "landmarks") else None
+    given = None if name in ("nystrom", "landmarks", "linear") else n_features
+    return make_map(name, D, given, None if name == "linear" else 3.0, 1, landmarks)
+
+
+def relative_error(name: str, variant: Variant, n_features: int = 170, n: int = N) -> float:
+    codes, reals, real_columns, owners, weights, bags = rows(n)
+    feature_map = drawn(name, n_features)
+    on_device = DeviceMap(feature_map, owners, real_columns, variant)
+    packed = pack(codes, reals, weights, bags, variant.tile, D)
+    found = feature_map.finish(on_device.collect(packed, on_device.start(packed)))
+    ids, expected = reference(feature_map, codes, reals, real_columns, weights, bags)
+    np.testing.assert_array_equal(packed.totals.bags, ids)
+    return float((np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)).max())
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_sums_are_those_of_the_map(name: str) -> None:
+    error = relative_error(name, Variant(tile=256))
+    assert error < (1e-9 if name in ("nystrom", "landmarks") else 2e-6)
+
+
+@pytest.mark.parametrize(
+    ("variant", "tolerance"),
+    [
+        (Variant("hadamard", "bfloat16x3", tile=128), 2e-6),
+        (Variant("hadamard", "bfloat16x2", tile=128), 2e-5),
+        (Variant("hadamard", "highest", "float16", tile=128), 2e-6),
+        (Variant("hadamard", "highest", sums="bfloat16x3", tile=128), 2e-6),
+        (Variant("hadamard", "highest", sums="bfloat16x2", tile=128), 1e-5),
+        (Variant("explicit", "float32", tile=128), 2e-6),
+        (Variant("explicit", "float16x2", tile=128), 2e-6),
+        (Variant("explicit", "bfloat16x3", tile=128), 2e-6),
+        (Variant("explicit", "bfloat16x2", tile=128), 2e-5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["fastfood", "sorf"])
+def test_every_variant_sums_the_same(name: str, variant: Variant, tolerance: float) -> None:
+    assert relative_error(name, variant) < tolerance
+
+
+@pytest.mark.parametrize("n_features", [2, 20, 64, 128, 130])
+def test_any_number_of_features(n_features: int) -> None:
+    for name in ("fastfood", "sorf"):
+        assert relative_error(name, Variant(tile=256), n_features) < 2e-6
+
+
+@pytest.mark.parametrize("width", [1, 2, 8, 64, 128])
+def test_two_products_are_the_hadamard_matrix(width: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, width, 5)).astype(np.float32)
+    H = hadamard_matrix(width).astype(float)
+    np.testing.assert_allclose(hadamard(x), H @ x, atol=1e-5 * np.sqrt(width))
+    some = -(-width // 3)
+    np.testing.assert_allclose(hadamard(x, outputs=some)[:, :some], (H @ x)[:, :some], atol=1e-5 * np.sqrt(width))
+
+
+def test_the_parts_of_a_number_add_up_to_it() -> None:
+    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    for count, bits in ((1, 8), (2, 16), (3, 24)):
+        total = sum(np.asarray(p, dtype=np.float64) for p in cut(x, count))
+        error = np.abs(total - x).max() / np.abs(x).max()
+        assert error <= 2.0**-bits
+        assert count == 3 or error > 2.0 ** -(bits + 4), "fewer parts must be worse, or nothing was cut"
+
+
+@pytest.mark.parametrize("name", ["sorf", "linear", "landmarks"])
+@pytest.mark.parametrize("keep", ["codes", "reals"])
+def test_rows_of_only_one_kind(name: str, keep: str) -> None:
+    codes, reals, real_columns, owners, weights, bags = rows()
+    codes, owners = (codes, owners) if keep == "codes" else (codes[:, :0], np.full(D, -1))
+    reals, real_columns = (reals, real_columns) if keep == "reals" else (reals[:, :0], real_columns[:0])
+    feature_map = drawn(name)
+    for variant in (Variant(tile=256), Variant(first="float16", tile=256), Variant("explicit", "float16x2", tile=256)):
+        on_device = DeviceMap(feature_map, owners, real_columns, variant)
+        packed = pack(codes, reals, weights, bags, 256, D)
+        found = feature_map.finish(on_device.collect(packed, on_device.start(packed)))
+        _, expected = reference(feature_map, codes, reals, real_columns, weights, bags)
+        assert (np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)).max() < 2e-6
+
+
+def test_weight_two_is_two_rows_and_pieces_add_up() -> None:
+    codes, reals, real_columns, owners, weights, bags = rows()
+    on_device = DeviceMap(drawn("sorf"), owners, real_columns, Variant(tile=256))
+    twice = [np.concatenate([a, a]) for a in (codes, reals, weights, bags)]
+    packs = [
+        pack(codes, reals, 2 * weights, bags, 256, D),
+        pack(*twice, 256, D),
+        pack(codes[:300], reals[:300], weights[:300], bags[:300], 256, D),
+        pack(codes[300:], reals[300:], weights[300:], bags[300:], 256, D),
+    ]
+    heavy, double, first, second = (sums for _, sums in sum_packs(on_device, packs))
+    largest = np.abs(heavy).max()
+    np.testing.assert_allclose(double, heavy, atol=1e-6 * largest)
+    np.testing.assert_allclose(2 * (first + second), heavy, atol=1e-6 * largest)
+
+
+def test_many_bags_and_tiny_weights() -> None:
+    codes, reals, real_columns, owners, weights, _ = rows()
+    bags = np.random.default_rng(2).permutation(N)[:, None] * 3
+    weights = weights * 10.0 ** -(np.arange(N) % 9)
+    feature_map = drawn("sorf")
+    for sums in ("float32", "bfloat16x3"):
+        on_device = DeviceMap(feature_map, owners, real_columns, Variant(sums=sums, tile=64))
+        packed = pack(codes, reals, weights, bags, 64, D)
+        found = feature_map.finish(on_device.collect(packed, on_device.start(packed)))
+        _, expected = reference(feature_map, codes, reals, real_columns, weights, bags)
+        assert (np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)).max() < 3e-6
+
+
+def test_a_piece_without_rows_adds_nothing() -> None:
+    codes, reals, real_columns, owners, weights, bags = (a[:0] if len(a) == N else a for a in rows())
+    on_device = DeviceMap(drawn("sorf"), owners, real_columns, Variant(tile=64))
+    packed = pack(codes, reals, weights, bags, 64, D)
+    assert on_device.collect(packed, on_device.start(packed)).shape == (0, 170)
+
+
+def test_totals_are_exact_counts() -> None:
+    *_, weights, bags = rows()
+    totals, local = bag_totals(bags, weights)
+    for j, bag in enumerate(totals.bags):
+        inside = bags == bag
+        assert totals.count[j] == inside.sum()
+        assert totals.weight[j] == pytest.approx((inside * weights[:, None]).sum(), rel=1e-13)
+        assert totals.weight_squared[j] == pytest.approx((inside * weights[:, None] ** 2).sum(), rel=1e-13)
+        np.testing.assert_array_equal(local == j, inside)
+
+
+def test_shapes_do_not_follow_the_number_of_rows_closely() -> None:
+    shapes = set()
+    for n in range(130, 250, 7):
+        codes, reals, _, _, weights, bags = rows(n)
+        packed = pack(codes, reals, weights, bags, 64, D)
+        shapes.add((packed.codes.shape, packed.slots.shape, packed.n_bags))
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("codes", np.full((N, 5), D), "codes runs from"),
+        ("codes", np.full((N, 5), -2), "codes runs from -2"),
+        ("reals", np.full((N, 3), np.nan), "reals has a missing or infinite value, first in row 0"),
+        ("weights", np.full(N, np.inf), "weights has a missing or infinite value"),
+        ("bags", np.zeros(N, dtype=int), r"bags has shape \(700,\)"),
+    ],
+)
+def test_what_would_poison_a_sum_is_refused(argument: str, value: np.ndarray, message: str) -> None:
+    codes, reals, _, _, weights, bags = rows()
+    given = {"codes": codes, "reals": reals, "weights": weights, "bags": bags, argument: value}
+    with pytest.raises(InputError, match=message):
+        pack(**given, tile=64, n_inputs=D)
+
+
+def test_variants_are_checked() -> None:
+    with pytest.raises(InputError, match="tile=100 is not a power of two"):
+        Variant(tile=100)
+    with pytest.raises(InputError, match="sums='float8' is not known"):
+        Variant(sums="float8")
+    assert default_variant("cpu", 100).product == "highest"
+    assert default_variant("gpu", 100_000).projection == "hadamard"
