@@ -72,9 +72,10 @@ def default_variant(platform: str, n_inputs: int) -> Variant:
     if platform == "cpu":
         return Variant(tile=2048)
     if platform == "gpu" and n_inputs <= EXPLICIT_INPUTS:
-        return Variant(projection="explicit", product="float16x2", sums="bfloat16x3")
+        # an H200, 3,251 columns to 4,096 features: 6.6 ms for 65,536 rows against 8.5 (fastfood) and 11 (sorf) by Hadamard
+        return Variant(projection="explicit", product="float16x2", sums="bfloat16x3", tile=16384)
     if platform == "gpu":
-        return Variant(first="float16", product="bfloat16x3", sums="bfloat16x3")
+        return Variant(first="float16", product="highest", sums="bfloat16x3")
     return Variant()
 
 
