@@ -143,6 +143,15 @@ def test_missing_rows_keep_their_place(people):
     assert mean.shape == error.shape == (90,)
 
 
+def test_missing_rows_of_arrays(smooth):
+    X, y = smooth(40)
+    X[3, 0] = y[7] = np.nan
+    model = KRLS(missing="drop", penalty=0.5).fit(X, y)
+    assert np.flatnonzero(np.isnan(model.fitted_)).tolist() == [3, 7]
+    rest = np.setdiff1d(np.arange(40), [3, 7])
+    same(model.effects(), KRLS(penalty=0.5).fit(X[rest], y[rest]).effects())
+
+
 def test_effects_at_new_rows(people):
     frame, y = people
     model = KRLS(penalty=0.5).fit(frame, y)

@@ -138,6 +138,29 @@ def test_cr3_equals_leaving_clusters_out(mixed, smooth, rng, linear, case):
     assert alone == 0
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_the_whole_inverse_and_its_blocks_give_the_same(mixed, rng, monkeypatch, complete):
+    X, y = mixed(60)
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, rng.integers(0, 8, 60))
+    if not complete:
+        spectrum = Spectrum(spectrum.Q[:, -9:], spectrum.w[-9:], complete=False)
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found = residuals(spectrum, cells, PENALTY, kernel.Z)
+    whole = cluster_scores(spectrum, cells, found, weights)[0]
+    monkeypatch.setattr("crosslevel.krls.clusters.GATHER", -1e9)
+    np.testing.assert_allclose(cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
+
+
+def test_the_kernel_of_the_debiased_weights_has_a_tenth_of_the_penalty(smooth):
+    X, y = smooth(40)
+    model = fit(X, y, penalty=PENALTY, bandwidth=S)
+    effects = build_effects(Encoding((Column("a"), Column("b"), Column("c"))), model.cells.X, model.scaling)
+    found = infer(model, effects, "debiased", np.zeros((40, 3)))
+    dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
+    scale = y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
+    np.testing.assert_allclose(found.estimate, scale * dense.debiased(PENALTY / 10), rtol=1e-9)
+
+
 def test_clusters_of_one_are_hc3_but_for_the_factor(smooth):
     X, y = smooth(30)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(30))

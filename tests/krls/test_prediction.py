@@ -114,6 +114,14 @@ def test_joint_posterior_has_the_same_diagonal(fitted, term):
     joint = _joint_kappa(fit.kernel, effect, fit.kernel.Z)
     np.testing.assert_allclose(np.diag(joint), _kappa(effect, fit.kernel.s), rtol=1e-12)
     assert np.linalg.eigvalsh(joint).min() > -1e-10  # a covariance
+    if term == 0:
+        a, b, step = fit.kernel.Z[:1], fit.kernel.Z[5:6], np.array([[1e-4, 0, 0]])
+
+        def k(one, two):
+            return GaussianKernel(one, fit.kernel.s).apply(np.ones((1, 1)), two)[0, 0]
+
+        mixed_derivative = sum(i * j * k(a + i * step, b + j * step) for i in (1, -1) for j in (1, -1)) / 4e-8
+        assert joint[0, 5] == pytest.approx(mixed_derivative, rel=1e-5)
 
 
 def test_simultaneous_bands_are_wider_and_seeded(fitted):

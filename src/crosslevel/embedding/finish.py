@@ -15,6 +15,9 @@ from crosslevel.numerics.features import FeatureMap
 
 __all__ = ["finish"]
 
+BLOCK = 256
+"""Bags finished at a time."""
+
 
 def finish(state: BagSums, feature_map: FeatureMap, frame: FrameKind = "pyarrow") -> Embeddings:
     """Divide the sums by the weights and sort the bags by their keys.
@@ -40,10 +43,12 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: FrameKind = "pyarrow"
         raise InputError("every bag has a total weight of zero; check the weight column.")
     weight = state.weight[order]
     values = np.empty((len(order), state.n_features))
-    for j, i in enumerate(order):
-        np.divide(state.row(int(i)), weight[j], out=values[j])
+    for first in range(0, len(order), BLOCK):  # by blocks: the answer may be most of the memory
+        part = slice(first, first + BLOCK)
+        means = np.stack([state.row(int(i)) for i in order[part]]) / weight[part, None]
+        values[part] = feature_map.finish(means)
     return Embeddings(
-        values=feature_map.finish(values),
+        values=values,
         key_table=keys.take(pa.array(order)),
         weight=weight,
         n_rows=state.count[order],

@@ -25,6 +25,8 @@ IntArray = npt.NDArray[np.intp]
 
 BLOCK = 2**21
 """Entries of the eigenvectors gathered at once."""
+GATHER = 80
+"""Multiplications in the time it takes to fetch one entry of a scattered row; decides whether G^-1 is made whole."""
 
 
 def cr3(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
@@ -42,26 +44,29 @@ def cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: 
     psi = np.empty((len(clusters), weights.W.shape[1]))
     sizes = np.diff(clusters.start)
     alone = 0
+    whole = None
+    if np.sum(sizes**2) + GATHER * np.sum(sizes) > len(spectrum) ** 2:
+        whole = spectrum.inverse(found.penalty)
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
         step = max(1, BLOCK // (int(size) * spectrum.Q.shape[1]))
         for start in range(0, len(members), step):
             chosen = members[start : start + step]
             pairs = clusters.start[chosen][:, None] + np.arange(size)
-            x, unfit = _left_out(spectrum, cells, clusters, found, pairs)
-            alone += unfit
             u, n = clusters.cell[pairs], clusters.n[pairs]
+            Gi = spectrum.inverse_blocks(u, found.penalty) if whole is None else whole[u[:, :, None], u[:, None, :]]
+            x, unfit = _left_out(Gi, cells, clusters, found, pairs)
+            alone += unfit
             psi[chosen] = np.einsum("bi,bie->be", n * x, weights.W[u])
     return psi, alone
 
 
 def _left_out(
-    spectrum: Spectrum, cells: Cells, clusters: Clusters, found: Residuals, pairs: IntArray
+    Gi: FloatArray, cells: Cells, clusters: Clusters, found: Residuals, pairs: IntArray
 ) -> tuple[FloatArray, int]:
-    """Solve for the residuals of fits without each of some clusters of one size, (b, size)."""
+    """Solve for the residuals of fits without each of some clusters of one size, (b, size), given G^-1 there."""
     u, n = clusters.cell[pairs], clusters.n[pairs]
     apart = clusters.mean[pairs] - cells.mean[u]
-    Gi = _inverse_block(spectrum, u, found.penalty)
     S, r = _system(Gi, cells.m[u], n, found.penalty), found.plain_e[u] + apart
     alone = 0
     if found.linear is not None:
@@ -72,15 +77,6 @@ def _left_out(
         alone = int((~known).sum())
     x: FloatArray = np.linalg.solve(S, r[:, :, None])[:, :, 0].astype(np.float64, copy=False)
     return x, alone
-
-
-def _inverse_block(spectrum: Spectrum, u: IntArray, penalty: float) -> FloatArray:
-    """Give the blocks of (B + penalty I)^-1 at the rows u, (b, size, size)."""
-    Q = spectrum.Q[u]
-    found: FloatArray = (Q / (spectrum.w + penalty)) @ Q.transpose(0, 2, 1)
-    if not spectrum.complete:
-        found += (np.eye(u.shape[1]) - Q @ Q.transpose(0, 2, 1)) / penalty
-    return found
 
 
 def _system(P: FloatArray, m: FloatArray, n: FloatArray, penalty: float) -> FloatArray:

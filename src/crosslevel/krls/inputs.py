@@ -68,7 +68,9 @@ class Inputs:
 def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, options: Options) -> Inputs:
     """Check everything that a fit is given."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
-    table = _as_table(estimator, X, y, reset=True)
+    if y is None:
+        raise InputError("KRLS requires y to be passed, but the target y is None.")
+    table = _as_table(estimator, X, reset=True)
     target = _outcome(y, table.num_rows)
     gaps = missing_rows(table) | np.isnan(target)
     used = np.ones(len(target), dtype=bool)
@@ -106,7 +108,7 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, o
 
 def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tuple[FloatArray, BoolArray]:
     """Read new rows: the matrix of those without missing values, and which they are."""
-    table = _as_table(estimator, X, "no_validation", reset=False)
+    table = _as_table(estimator, X, reset=False)
     matrix = encoding.encode(table)
     whole: BoolArray = ~np.asarray(np.isnan(matrix).any(axis=1))
     if missing == "error" and not whole.all():
@@ -115,7 +117,7 @@ def read_predict(estimator: Any, X: Any, encoding: Encoding, missing: str) -> tu
     return matrix[whole], whole
 
 
-def _as_table(estimator: Any, X: Any, y: Any, *, reset: bool) -> pa.Table:
+def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
     """Read X as a table, keeping scikit-learn's checks of names and shapes."""
     if frames.is_frame(X):
         table = frames.to_arrow(X, "X")
@@ -124,15 +126,9 @@ def _as_table(estimator: Any, X: Any, y: Any, *, reset: bool) -> pa.Table:
         if isinstance(X, Mapping) or not hasattr(X, "shape"):
             _check_names(estimator, table, reset)
         else:
-            validate_data(estimator, X, y, reset=reset, skip_check_array=True)
-        if y is None:
-            raise InputError("KRLS requires y to be passed, but the target y is None.")
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
         return table
-    given: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
-    if reset:
-        array, _ = validate_data(estimator, X, y, y_numeric=False, multi_output=True, **given)
-    else:
-        array = validate_data(estimator, X, **given)
+    array = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=reset)
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
 
@@ -154,7 +150,10 @@ def _outcome(y: Any, n: int) -> FloatArray:
         raise InputError(f"y has {len(target):,} values for {n:,} rows of X; pass one per row.")
     if np.isinf(target).any():
         row = int(np.argmax(np.isinf(target)))
-        raise InputError(f"y is infinite in row {row:,}; drop this row (y contains infinity).")
+        raise InputError(
+            f"Input y contains infinity or a value too large for dtype('float64'). It is {target[row]} in row {row:,}; drop "
+            "such rows."
+        )
     return target
 
 

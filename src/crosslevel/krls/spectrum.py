@@ -21,6 +21,7 @@ from crosslevel.krls.kernel import GaussianKernel
 __all__ = ["Spectrum", "available_memory", "decompose", "memory_needed"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 BLOCK = 2**21
 """Entries squared at once when row sums of squared eigenvectors are taken."""
@@ -69,6 +70,23 @@ class Spectrum:
         found = self.squared(1.0 / (self.w[:, None] + penalty))
         if not self.complete:
             found += (1.0 - self.squared(np.ones((len(self.w), 1)))) / penalty
+        return found
+
+    def inverse(self, penalty: float) -> FloatArray:
+        """Give (B + penalty I)^-1 whole, (U, U)."""
+        R = self.Q / np.sqrt(self.w + penalty)
+        found: FloatArray = R @ R.T
+        if not self.complete:
+            found -= (self.Q / penalty) @ self.Q.T
+            found[np.diag_indices(len(found))] += 1.0 / penalty
+        return found
+
+    def inverse_blocks(self, rows: IntArray, penalty: float) -> FloatArray:
+        """Give the blocks of (B + penalty I)^-1 at some sets of rows, (b, size) to (b, size, size)."""
+        Q = self.Q[rows]
+        found: FloatArray = (Q / (self.w + penalty)) @ Q.transpose(0, 2, 1)
+        if not self.complete:
+            found += (np.eye(rows.shape[1]) - Q @ Q.transpose(0, 2, 1)) / penalty
         return found
 
     def squared(self, X: FloatArray) -> FloatArray:

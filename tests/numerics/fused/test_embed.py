@@ -205,8 +205,17 @@ def test_a_given_array_takes_the_sums() -> None:
 
 
 def test_row_order_is_stable_and_goes_from_left_to_right() -> None:
-    bags = np.array([[1, 5], [0, 9], [1, 5], [-1, -1], [0, 8], [-1, 2]])
+    bags = np.array([[1, 5], [0, 9], [1, 5], [-1, -1], [0, -1], [-1, 2]])
     np.testing.assert_array_equal(row_order(bags), [5, 4, 1, 0, 2])
+
+
+@pytest.mark.parametrize("n_subgroups", [0, 1, 17, 31, 40])
+def test_row_order_of_subgroups_is_lexicographic(n_subgroups: int) -> None:
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 9, 500) * (n_subgroups + 1)
+    inside = rng.random((500, n_subgroups)) < 0.3
+    bags = np.column_stack([place, np.where(inside, place[:, None] + np.arange(1, n_subgroups + 1), -1)])
+    np.testing.assert_array_equal(row_order(bags), np.lexsort(bags.T[::-1]))
 
 
 @pytest.mark.parametrize(
