@@ -33,6 +33,8 @@ from crosslevel.numerics.fused_jax import kernels as k
 N_CATEGORICAL, N_REALS, N_INPUTS = 200, 23, 3251
 PEOPLE = 10_787_907
 """The people of KDD-2015's census."""
+SMALL = ["--rows", "2048", "--chunks", "2", "--tile", "1024", "--maps", "sorf", "--only", "highest", "--seconds", "60"]
+"""Options of a try on a processor."""
 DISTINCT = 4
 """Chunks of different people; cycled, so that none is still in a cache when its turn comes."""
 
@@ -314,9 +316,8 @@ def print_pipeline(name: str, options: argparse.Namespace, census: Census, varia
                 done = sum(1 for _ in sum_packs(on_device, ahead))
             best = min(best, time.perf_counter() - start)
         rate = done * options.rows / best
-        print(
-            f"{name}: packed by {threads} host thread(s) while the device works: {rate / 1e6:.2f} M rows/s, {PEOPLE / rate:.2f} s for 10.8 M"
-        )
+        said = f"{rate / 1e6:.2f} M rows/s, {PEOPLE / rate:.2f} s for 10.8 M"
+        print(f"{name}: packed by {threads} host thread(s) while the device works: {said}")
 
 
 def main() -> None:
@@ -334,9 +335,7 @@ def main() -> None:
     device = jax.devices()[0]
     if device.platform == "cpu" and len(sys.argv) == 1:
         print("No accelerator here: a small try on the processor, to see that it runs.")
-        options = parser.parse_args(
-            "--rows 2048 --chunks 2 --tile 1024 --maps sorf --only highest --seconds 60".split()
-        )
+        options = parser.parse_args(SMALL)
     print(
         f"{device.device_kind} ({device.platform}), jax {jax.__version__}, {options.chunks} chunks of {options.rows:,} rows"
     )

@@ -190,6 +190,13 @@ class KRLS(RegressorMixin, BaseEstimator):
         return_std : bool
             Also give standard errors: for "debiased" the posterior standard deviation of the fitted function, otherwise
             those of ``inference``. Neither includes the noise of a new observation.
+
+        Examples
+        --------
+        >>> x = np.linspace(-2, 2, 60)[:, None]
+        >>> model = KRLS(penalty=0.1).fit(x, np.sin(x[:, 0]))
+        >>> model.predict([[0.5]]).round(2).tolist()
+        [0.48]
         """
         check_is_fitted(self, "penalty_")
         rows, whole = read_predict(self, X, self.encoding_, self.missing)
@@ -213,6 +220,14 @@ class KRLS(RegressorMixin, BaseEstimator):
             Key ``term``; ``estimate`` (debiased), ``plug_in`` (the average of the fit's own effects), ``correction`` (their
             difference in standard errors) and ``flagged`` (more than one), ``statistic``, ``p_value``, ``kind``,
             ``contrast``.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> x = rng.normal(size=(80, 2))
+        >>> model = KRLS().fit(x, x[:, 0] + 0.5 * rng.normal(size=80))
+        >>> model.effects()
+        <Estimates: 2 rows by term, kernel regularised least squares, 95 % interval (debiased, HC3); see ...>
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
@@ -276,6 +291,15 @@ class KRLS(RegressorMixin, BaseEstimator):
         -------
         Estimates
             Keys ``term`` and ``row``; ``value`` is the covariate at the row.
+
+        Examples
+        --------
+        >>> x = np.linspace(-2, 2, 60)[:, None]
+        >>> rng = np.random.default_rng(1)
+        >>> model = KRLS().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=60))
+        >>> band = model.pointwise_bands("x0", X=[[0.0]])
+        >>> bool(band["conf_low"][0] < 1.0 < band["conf_high"][0])  # the derivative of the sine at 0
+        True
         """
         check_is_fitted(self, "penalty_")
         rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]

@@ -149,7 +149,7 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
         return float((one.loo_slope if rule == "loo" else one.gcv_slope)[0])
 
     ends = np.log(grid[[low, high]])
-    if slopes[low] * slopes[high] > 0:  # a wiggle finer than the grid: its best point is as good as any
+    if slope(ends[0]) * slope(ends[1]) >= 0:  # flat, or a wiggle finer than the grid: its best point is as good as any
         return Choice(float(grid[best]), curve)
     penalty = float(np.exp(brentq(slope, *ends, xtol=1e-13, rtol=1e-13)))
     last = losses(spectrum, cells, np.array([penalty]))

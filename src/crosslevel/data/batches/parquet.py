@@ -33,6 +33,7 @@ class ParquetSource(Source):
         try:
             with pq.ParquetFile(path) as file:
                 self.schema = file.schema_arrow
+                self._footer = file.metadata  # kept: parsing it anew for each row group costs as much as a small one
                 self._rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         except (pa.ArrowException, OSError) as error:
             raise damaged(path, "parquet", error) from error
@@ -52,7 +53,7 @@ class ParquetSource(Source):
 
     def _read(self, row_group: int, request: Request) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(self.name, buffer_size=READ_BUFFER) as file:
+            with pq.ParquetFile(self.name, metadata=self._footer, buffer_size=READ_BUFFER) as file:
                 yield from file.iter_batches(
                     batch_size=request.batch_size, row_groups=[row_group], columns=request.schema.names
                 )
