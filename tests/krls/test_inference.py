@@ -235,6 +235,17 @@ def test_a_row_that_alone_determines_a_coefficient(smooth):
     assert np.isfinite(covariance).all()
 
 
+def test_a_cluster_that_alone_determines_a_coefficient(smooth):
+    X, y = smooth(60)
+    cluster = np.arange(60) // 4
+    X[:, 2] = cluster == 3
+    cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, cluster)
+    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    covariance, alone = cr3(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)
+    assert alone == 1
+    assert np.sqrt(np.diag(covariance)).max() < 10  # dividing by nothing would give 1e8 and more
+
+
 def test_too_many_columns_for_debiased_intervals(rng):
     X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y)

@@ -227,7 +227,7 @@ class KRLS(RegressorMixin, BaseEstimator):
         >>> x = rng.normal(size=(80, 2))
         >>> model = KRLS().fit(x, x[:, 0] + 0.5 * rng.normal(size=80))
         >>> model.effects()
-        <Estimates: 2 rows by term, kernel regularised least squares, 95 % interval (debiased, HC3); see ...>
+        <Estimates: 2 rows by term, kernel regularised least squares, 95 % interval (debiased, HC3), 1 warning; see ...>
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
