@@ -15,6 +15,7 @@ _HOME = {
     "Bags": "crosslevel.data.bags",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
+    "KRLS": "crosslevel.krls.estimator",
     "MeanEmbedding": "crosslevel.embedding.embedder",
     "load": "crosslevel.results.files",
     "report": "crosslevel.explorer.report",
@@ -22,13 +23,14 @@ _HOME = {
 }
 """Public name -> the module that defines it."""
 
-_ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "plots", "results")
+_ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "krls", "plots", "results")
 """Subpackages reachable as attributes without an import of their own."""
 
 __all__ = [
     "Bags",
     "Embeddings",
     "Estimates",
+    "KRLS",
     "MeanEmbedding",
     "__version__",
     "data",
@@ -36,6 +38,7 @@ __all__ = [
     "ecological",
     "embedding",
     "errors",
+    "krls",
     "load",
     "plots",
     "report",
@@ -44,11 +47,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from crosslevel import data, diagnostics, ecological, embedding, errors, plots, results
+    from crosslevel import data, diagnostics, ecological, embedding, errors, krls, plots, results
     from crosslevel.data.bags import Bags
     from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.explorer.report import report
+    from crosslevel.krls.estimator import KRLS
     from crosslevel.results.estimates import Estimates
     from crosslevel.results.files import load, save
 

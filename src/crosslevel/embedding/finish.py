@@ -16,7 +16,7 @@ from crosslevel.numerics.features import FeatureMap
 __all__ = ["finish"]
 
 BLOCK = 256
-"""Bags finished at a time."""
+"""Bags finished at a time: by blocks and in place, since the answer may be most of the memory."""
 
 
 def finish(state: BagSums, feature_map: FeatureMap, frame: FrameKind = "pyarrow") -> Embeddings:
@@ -43,10 +43,11 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: FrameKind = "pyarrow"
         raise InputError("every bag has a total weight of zero; check the weight column.")
     weight = state.weight[order]
     values = np.empty((len(order), state.n_features))
-    for first in range(0, len(order), BLOCK):  # by blocks: the answer may be most of the memory
+    for first in range(0, len(order), BLOCK):
         part = slice(first, first + BLOCK)
-        means = np.stack([state.row(int(i)) for i in order[part]]) / weight[part, None]
-        values[part] = feature_map.finish(means)
+        for j, i in enumerate(order[part]):
+            np.divide(state.row(int(i)), weight[first + j], out=values[first + j])
+        feature_map.finish(values[part], out=values[part])
     return Embeddings(
         values=values,
         key_table=keys.take(pa.array(order)),

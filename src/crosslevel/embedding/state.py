@@ -6,7 +6,9 @@ all of them; that is all an engine has to know.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +21,27 @@ from crosslevel.errors import InputError, listed
 __all__ = ["BagSums", "ChunkSums"]
 
 FloatArray = npt.NDArray[np.float64]
-BLOCK = 64
-"""Bags per block of sums: the state grows by blocks and never copies what it holds."""
+BLOCK = 1024
+"""Bags per block of sums, at most: the state grows by blocks and never copies what it holds."""
+BLOCK_BYTES = 1 << 25
+"""Size of a block of wide sums; only what is touched of it takes memory."""
+
+
+_PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+"""How to ask for private pages; shared ones, the default, would not be huge. Windows has neither."""
+
+
+def _lazy_zeros(rows: int, columns: int) -> FloatArray:
+    """Give zeros that take memory when first touched, in huge pages where the system has them.
+
+    Sums over thousands of bags are touched once or twice each: with ordinary pages the faults would cost more than the
+    additions.
+    """
+    pages = mmap.mmap(-1, rows * columns * 8, **_PRIVATE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype=np.float64).reshape(rows, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +90,7 @@ class BagSums:
         self.names = tuple(names)
         self.subgroups = tuple(subgroups)
         self._index: dict[tuple[Any, ...], int] = {}
+        self._block_rows = min(BLOCK, max(1, BLOCK_BYTES // (8 * n_features)))
         self._blocks: list[FloatArray] = []
         self._small = np.zeros((3, 0))
 
@@ -128,19 +150,20 @@ class BagSums:
 
     def row(self, i: int) -> FloatArray:
         """Give the sums of bag ``i``, to be changed in place."""
-        return self._blocks[i // BLOCK][i % BLOCK]
+        return self._blocks[i // self._block_rows][i % self._block_rows]
 
     def sums(self) -> FloatArray:
         """Gather the sums, (n_bags, n_features)."""
         if not self._blocks:
             return np.zeros((0, self.n_features))
-        return np.concatenate(self._blocks)[: len(self)]
+        last = len(self) - (len(self._blocks) - 1) * self._block_rows
+        return np.concatenate([*self._blocks[:-1], self._blocks[-1][:last]])
 
     def _place(self, key: tuple[Any, ...]) -> int:
         i = self._index.setdefault(key, len(self._index))
-        if i == len(self._blocks) * BLOCK:
-            self._blocks.append(np.zeros((BLOCK, self.n_features)))
-            self._small = np.concatenate([self._small, np.zeros((3, BLOCK))], axis=1)
+        if i == len(self._blocks) * self._block_rows:
+            self._blocks.append(_lazy_zeros(self._block_rows, self.n_features))
+            self._small = np.concatenate([self._small, np.zeros((3, self._block_rows))], axis=1)
         return i
 
     def key_table(self) -> pa.Table:

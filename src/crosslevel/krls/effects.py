@@ -120,7 +120,7 @@ def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: 
     kernel : GaussianKernel
     effects : sequence of Effect
     rho : (U,)
-        Adding up to one: m / N for the average over the data.
+        Adding up to one for an average (m / N for that over the data), to zero for a slope.
     """
     Kx, Kxz, rest = _sums(kernel, effects, rho, None)
     V = np.empty((len(rho), len(effects)))
@@ -131,7 +131,7 @@ def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: 
         else:
             gap = _gap(effect, kernel.s)[effect.switch.levels(kernel.Z)]
             V[:, e] = gap * rest[id(effect.switch)].sum(axis=1)
-    return Functionals(V, linear_parts(effects, kernel.Z.shape[1]))
+    return Functionals(V, rho.sum() * linear_parts(effects, kernel.Z.shape[1]))
 
 
 def pointwise_effects(

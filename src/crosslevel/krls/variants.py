@@ -11,7 +11,8 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.krls.clusters import cr3
 from crosslevel.krls.collapse import Cells
-from crosslevel.krls.effects import Effect, average_functionals
+from crosslevel.krls.effects import Effect, Functionals, average_functionals
+from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.inference import (
     SHARE_OF_PENALTY,
     Weights,
@@ -87,7 +88,13 @@ def sigma_squared(fit: Fit, inference: str) -> float:
     return solution.rss / (N if inference in ("krls", "bigkrls") else max(N - solution.edf, 1e-8))
 
 
-def infer(fit: Fit, effects: Sequence[Effect], inference: str, pointwise: FloatArray) -> Inference:
+def infer(
+    fit: Fit,
+    effects: Sequence[Effect],
+    inference: str,
+    pointwise: FloatArray | None = None,
+    rho: FloatArray | None = None,
+) -> Inference:
     """Estimate the average effects and their joint covariance.
 
     Parameters
@@ -95,11 +102,16 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, pointwise: FloatA
     fit : Fit
     effects : sequence of Effect
     inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}
-    pointwise : (U, E)
-        Effects at the distinct rows, in the units of the data.
+    pointwise : (U, E), optional
+        Effects at the distinct rows, in the units of the data; ``spread`` is zero without.
+    rho : (U, G), optional
+        Weights of the distinct rows in G averages (adding up to one) or slopes (adding up to zero); the average over all
+        rows when not given. The answer then has E G entries, the G of the first effect first.
     """
     spectrum, cells = spectrum_of(fit), fit.cells
-    functionals = average_functionals(fit.kernel, effects, cells.m / cells.N)
+    rho = (cells.m / cells.N)[:, None] if rho is None else rho
+    functionals = _stacked(fit.kernel, effects, rho)
+    effects = [e for e in effects for _ in range(rho.shape[1])]
     plain = plug_in_weights(spectrum, cells, functionals, fit.penalty)
     weights = plain
     if inference == "debiased":
@@ -113,11 +125,19 @@ def infer(fit: Fit, effects: Sequence[Effect], inference: str, pointwise: FloatA
         estimate=scale * weights.estimate,
         plug_in=scale * plain.estimate,
         covariance=scale[:, None] * covariance * scale,
-        spread=spread_of_effects(cells, pointwise),
+        spread=np.zeros_like(covariance) if pointwise is None else spread_of_effects(cells, pointwise),
         dof=dof,
         words=words,
         notes=notes,
     )
+
+
+def _stacked(kernel: GaussianKernel, effects: Sequence[Effect], rho: FloatArray) -> Functionals:
+    """Lay the functionals of several averages side by side, those of the first effect first."""
+    made = [average_functionals(kernel, effects, r) for r in rho.T]
+    V = np.stack([f.V for f in made], axis=2)
+    ell = np.stack([f.ell for f in made], axis=2)
+    return Functionals(V.reshape(len(V), -1), ell.reshape(len(ell), -1))
 
 
 Found = tuple[FloatArray, float, str, tuple[str, ...]]

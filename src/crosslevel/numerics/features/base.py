@@ -63,13 +63,16 @@ class FeatureMap(ABC):
         """Compute the kernel that ``phi(x) @ phi(y)`` approximates, ``(len(X), len(Y))``."""
         return gaussian_kernel(self._rows(X, "X"), self._rows(Y, "Y"), self.bandwidth)
 
-    def finish(self, raw: FloatArray) -> FloatArray:
-        """Apply the constant linear part of the map to means of raw features, (n, n_features).
+    def finish(self, raw: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Apply the constant linear part of the map to means of raw features, (n, n_features); ``out`` may be ``raw``.
 
         Kernels sum raw features (cosines and sines, kernel values); whitening and scaling commute with sums, so
         they are done once, after all sums are merged.
         """
-        return raw
+        if out is None:
+            return raw.copy()
+        out[...] = raw
+        return out
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Give everything the map is made of, as arrays ``numpy.savez`` stores without pickling."""
@@ -96,9 +99,9 @@ class FourierMap(FeatureMap):
         """Number of frequencies m; each gives a cosine and a sine."""
         return self.n_features // 2
 
-    def finish(self, raw: FloatArray) -> FloatArray:
+    def finish(self, raw: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Divide cosines and sines by the root of the number of frequencies."""
-        return raw / np.sqrt(self.n_frequencies)
+        return np.divide(raw, np.sqrt(self.n_frequencies), out=out)
 
     @abstractmethod
     def project(self, X: FloatArray) -> FloatArray:

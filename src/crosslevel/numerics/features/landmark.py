@@ -70,9 +70,9 @@ class Nystrom(FeatureMap):
     def _features(self, X: FloatArray) -> FloatArray:
         return gaussian_kernel(X, self.U, self.bandwidth) @ self.whiten
 
-    def finish(self, raw: FloatArray) -> FloatArray:
+    def finish(self, raw: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Whiten means of kernel values."""
-        return raw @ self.whiten
+        return np.matmul(raw, self.whiten, out=out)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
