@@ -1,0 +1,268 @@
+"""Which rows belong to which subgroup, and how do effects differ between subgroups?
+
+An average within a subgroup is the same functional as the average over all rows, with other row weights; so is a
+difference between two subgroups, and their errors come from one joint covariance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import stats
+
+from crosslevel.data import frames, grouping, queries
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.krls.collapse import Cells
+from crosslevel.krls.columns import Encoding
+from crosslevel.krls.variants import Inference
+
+__all__ = ["RowFacts", "Subgroups", "covariate_table", "differences", "p_equal", "read_groups", "row_weights", "spread"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
+
+MOST_GROUPS = 200
+"""Each group takes a pass over the kernel."""
+UNITS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What is known of the used rows one by one.
+
+    Attributes
+    ----------
+    weights : (n_used,) or None
+    cluster : (n_used,) or None
+    survey : bool
+        Whether a weight belongs to one observation, rather than being a number of observations.
+    """
+
+    weights: FloatArray | None
+    cluster: IntArray | None
+    survey: bool
+
+
+@dataclass(frozen=True)
+class Subgroups:
+    """Subgroups of the used rows; they may overlap.
+
+    Attributes
+    ----------
+    keys : pyarrow.Table
+        A row per subgroup.
+    row, group : (K,)
+        The pairs of used row and subgroup, sorted by row.
+    columns : frozenset of str
+        Covariates that define the subgroups.
+    """
+
+    keys: pa.Table
+    row: IntArray
+    group: IntArray
+    columns: frozenset[str]
+
+    def __len__(self) -> int:
+        return int(self.keys.num_rows)
+
+    @property
+    def labels(self) -> list[str]:
+        """One word per subgroup."""
+        return [" · ".join(str(v) for v in row.values()) for row in self.keys.to_pylist()]
+
+
+def covariate_table(encoding: Encoding, X: FloatArray) -> pa.Table:
+    """Turn rows of the matrix back into the columns of the caller's table; whole numbers become integers."""
+    made: dict[str, pa.Array] = {}
+    start = 0
+    for column in encoding.columns:
+        own = X[:, start : start + column.width]
+        start += column.width
+        if column.levels is not None:
+            place = np.where(own.any(axis=1), own.argmax(axis=1) + 1, 0)
+            made[column.name] = pa.array(list(column.levels)).take(pa.array(place))
+        else:
+            values = own[:, 0]
+            whole = bool((values == np.round(values)).all() and np.abs(values).max(initial=0.0) < 2**53)
+            made[column.name] = pa.array(values.astype(np.int64) if whole else values)
+    return pa.table(made)
+
+
+def read_groups(by: Any, encoding: Encoding, cells: Cells, used: BoolArray, reserved: Sequence[str]) -> Subgroups:
+    """Read what defines the subgroups.
+
+    Parameters
+    ----------
+    by : str, sequence of str, mapping of name to query, frame or array
+        Columns of X; queries over them; labels, one per row that fit was given.
+    encoding : Encoding
+    cells : Cells
+    used : (n,) bool
+    reserved : sequence of str
+        Names that the table of the answer needs for itself.
+    """
+    covariates = covariate_table(encoding, cells.X)
+    names = covariates.column_names
+    if isinstance(by, Mapping) and by and all(isinstance(q, str | queries.Query) for q in by.values()):
+        return _by_query(by, covariates, cells)
+    listed_names = isinstance(by, list | tuple) and len(by) > 0 and all(isinstance(n, str) for n in by)
+    if isinstance(by, str) or (listed_names and (len(by) != len(used) or set(by) <= set(names))):
+        found = _by_column(by, covariates, cells)
+    else:
+        found = _by_label(by, used)
+    if len(found) > MOST_GROUPS:
+        raise InputError(
+            f"by makes {len(found):,} groups, and at most {MOST_GROUPS} are compared; gather them, for example by "
+            "by={'young': 'age < 40', 'old': 'age >= 40'}."
+        )
+    clash = [n for n in found.keys.column_names if n in reserved]
+    if clash:
+        raise InputError(f"by has the column {clash[0]!r}, a name that the table of effects uses itself; rename it.")
+    return found
+
+
+def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> Subgroups:
+    wanted = grouping.as_names(by, "by")
+    for name in wanted:
+        if name not in covariates.column_names:
+            error = unknown_name("by", name, covariates.column_names, "column")
+            raise InputError(
+                f"{error} For a query pass a mapping, by={{'name': 'age >= 65'}}; for other columns their values, one per row."
+            )
+    groups = grouping.group_rows(covariates, wanted, "by")
+    code = groups.codes.astype(np.intp)[cells.row]
+    return Subgroups(groups.keys, np.arange(len(code)), code, frozenset(wanted))
+
+
+def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
+    rows, groups, columns = [], [], set()
+    for g, (name, text) in enumerate(by.items()):
+        query = queries.parse(text)
+        members = np.flatnonzero(query.mask(covariates)[cells.row])
+        if not len(members):
+            raise InputError(f"by[{name!r}]: no row fulfils {query.text!r}; correct the query or leave it out.")
+        rows.append(members)
+        groups.append(np.full(len(members), g))
+        columns |= set(query.columns)
+    row, group = np.concatenate(rows), np.concatenate(groups)
+    order = np.argsort(row, kind="stable")
+    keys = pa.table({"subgroup": pa.array([str(n) for n in by])})
+    return Subgroups(keys, row[order], group[order], frozenset(columns))
+
+
+def _by_label(by: Any, used: BoolArray) -> Subgroups:
+    if frames.is_frame(by):
+        table = frames.to_arrow(by, "by")
+    else:
+        name = getattr(by, "name", None)
+        values = by.combine_chunks() if isinstance(by, pa.ChunkedArray) else by
+        if not hasattr(values, "__len__"):
+            raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row.")
+        table = frames.to_arrow({name if isinstance(name, str) and name else "group": values}, "by")
+    if table.num_rows != len(used):
+        raise InputError(f"by has {table.num_rows:,} labels for {len(used):,} rows that fit was given; pass one per row.")
+    groups = grouping.group_rows(table.filter(pa.array(used)), table.column_names, "by")
+    return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
+
+
+def row_weights(groups: Subgroups, cells: Cells, facts: RowFacts) -> tuple[FloatArray, FloatArray]:
+    """Give the weight of every distinct row in every average, (U, G), and the total weight of every group, (G,)."""
+    w = np.ones(len(groups.row)) if facts.weights is None else facts.weights[groups.row]
+    U, G = len(cells.m), len(groups)
+    rho = np.bincount(cells.row[groups.row] * G + groups.group, w, U * G).reshape(U, G)
+    total = rho.sum(axis=0)
+    return rho / total, total
+
+
+def spread(groups: Subgroups, cells: Cells, facts: RowFacts, pointwise: FloatArray) -> FloatArray:
+    """Give the sampling covariance of averages of effects that differ between people, (E G, E G).
+
+    Parameters
+    ----------
+    groups : Subgroups
+    cells : Cells
+    facts : RowFacts
+    pointwise : (U, E)
+        Effects at the distinct rows.
+    """
+    rho, total = row_weights(groups, cells, facts)
+    G, E = len(groups), pointwise.shape[1]
+    w = np.ones(len(groups.row)) if facts.weights is None else facts.weights[groups.row]
+    mean = rho.T @ pointwise
+    psi = (w / total[groups.group])[:, None] * (pointwise[cells.row[groups.row]] - mean[groups.group])
+    if facts.cluster is None:
+        size = np.bincount(groups.group, minlength=G).astype(np.float64) if facts.survey else total
+        psi *= np.sqrt(size / np.maximum(size - 1.0, 1.0))[groups.group, None]
+        if not facts.survey:  # a row of weight w stands for w people with a share of 1/w each
+            psi /= np.sqrt(w)[:, None]
+        unit, factor = groups.row, 1.0
+    else:
+        unit = facts.cluster[groups.row]
+        n_units = int(facts.cluster.max()) + 1
+        factor = n_units / (n_units - 1.0)
+    order = np.argsort(unit, kind="stable")
+    unit, group, psi = unit[order], groups.group[order], psi[order]
+    out = np.zeros((E * G, E * G))
+    starts = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
+    place = np.cumsum(np.r_[True, unit[1:] != unit[:-1]]) - 1
+    for first in range(0, len(starts), UNITS_AT_ONCE):
+        last = min(first + UNITS_AT_ONCE, len(starts))
+        pairs = slice(starts[first], starts[last] if last < len(starts) else len(unit))
+        block = np.zeros((last - first, E, G))
+        np.add.at(block, (place[pairs] - first, slice(None), group[pairs]), psi[pairs])
+        flat = block.reshape(last - first, -1)
+        out += flat.T @ flat
+    return factor * out
+
+
+def differences(found: Inference, E: int, G: int) -> tuple[Inference, list[tuple[int, int]]]:
+    """Give all differences between groups, later less earlier, and the pairs (later, earlier) of each effect."""
+    pairs = [(h, g) for g, h in combinations(range(G), 2)]
+    D = np.zeros((len(pairs), G))
+    for i, (h, g) in enumerate(pairs):
+        D[i, h], D[i, g] = 1.0, -1.0
+    D = np.kron(np.eye(E), D)
+    return (
+        replace(
+            found,
+            estimate=D @ found.estimate,
+            plug_in=D @ found.plug_in,
+            covariance=D @ found.covariance @ D.T,
+            spread=D @ found.spread @ D.T,
+        ),
+        pairs,
+    )
+
+
+def p_equal(found: Inference, covariance: FloatArray, E: int, G: int) -> FloatArray:
+    """Test for every effect whether it is the same in all groups, (E,): Wald, with F when there are clusters."""
+    D = np.column_stack([-np.ones(G - 1), np.eye(G - 1)])
+    out = np.full(E, np.nan)
+    for e in range(E if G > 1 else 0):
+        own = slice(e * G, (e + 1) * G)
+        d, C = D @ found.estimate[own], D @ covariance[own, own] @ D.T
+        rank = int(np.linalg.matrix_rank(C, hermitian=True))
+        if rank == 0:
+            continue
+        wald = float(d @ np.linalg.pinv(C, hermitian=True) @ d)
+        out[e] = stats.chi2.sf(wald, rank) if np.isinf(found.dof) else stats.f.sf(wald / rank, rank, found.dof)
+    return out
+
+
+def cut_on(groups: Subgroups, cells: Cells, x: FloatArray) -> bool:
+    """Tell whether groups are slices of a covariate (given at the distinct rows): ranges that do not overlap."""
+    if len(groups) < 2:
+        return False
+    values = x[cells.row[groups.row]]
+    low, high = np.full(len(groups), np.inf), np.full(len(groups), -np.inf)
+    np.minimum.at(low, groups.group, values)
+    np.maximum.at(high, groups.group, values)
+    order = np.argsort(low, kind="stable")
+    return bool((high[order][:-1] < low[order][1:]).all())
