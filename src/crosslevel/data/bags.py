@@ -135,10 +135,10 @@ class Bags:
 
         Examples
         --------
-        >>> people = {"region": ["b", "a", "b"], "age": [30, 41, 50], "w": [1.0, 2.0, 3.0]}
+        >>> people = {"region": ["b", "a", "b"], "age": [30, 41, 50], "w": [2.0, 1.0, 2.0]}
         >>> bags = Bags.from_frame(people, by="region", weight="w")
         >>> bags.keys.tolist(), bags.columns, bags.effective_sizes.tolist()
-        (['a', 'b'], ('age',), [1.0, 1.6])
+        (['a', 'b'], ('age',), [1.0, 2.0])
         """
         table = frames.to_arrow(people, "people")
         if table.num_rows == 0:
