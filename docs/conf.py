@@ -18,6 +18,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "gallery"]
+templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "crosslevel"
 html_theme_options = {"navigation_with_keys": False, "show_nav_level": 2}

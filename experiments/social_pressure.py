@@ -179,10 +179,10 @@ def all_letters(voters: Voters, cluster: str) -> str:
     X = {"letter": voters.column("treatment"), **{name: voters.column(name) for name in COVARIATES}}
     model = KRLS(reference={"letter": NOBODY})
     groups = voters.household if cluster == "household" else voters.block
-    start = time.perf_counter()
+    start, work = time.perf_counter(), time.process_time()
     fitted = timed(lambda: model.fit(X, voters.voted, cluster=groups))
     inferred = timed(model.effects)
-    seconds, peak = time.perf_counter() - start, peak_memory()
+    seconds, work, peak = time.perf_counter() - start, time.process_time() - work, peak_memory()
     table = inferred.value
     terms = table["term"].tolist()
     alone = dict(zip(terms, dummy_differences(model), strict=True))
@@ -207,7 +207,8 @@ def all_letters(voters: Voters, cluster: str) -> str:
             "",
             f"{len(voters.voted):,} voters, {groups.max() + 1:,} {cluster}s ({model.path_}); penalty {model.penalty_:.3g}, "
             f"{model.edf_:,.0f} effective degrees of freedom, R² {model.r2_:.4f}. Fit {fitted.seconds:.0f} s, intervals "
-            f"{inferred.seconds:.0f} s, together {seconds:.0f} s; peak memory {peak / 1024:.2f} GB.",
+            f"{inferred.seconds:.0f} s, together {seconds:.0f} s ({work:.0f} s of processor time, other programs "
+            f"running); peak memory {peak / 1024:.2f} GB.",
             "",
             lay(letter, rows),
             "",
@@ -289,13 +290,15 @@ def page(sections: list[str]) -> str:
     body = "\n\n".join(sections)
     return f"""# Social pressure and turnout
 
-Before the Michigan primary of August 2006, households were drawn to get one of four letters: a call to civic duty (*Civic Duty*), the
-same and a word that they are being studied (*Hawthorne*), the turnout of their own members (*Self*), or that of their neighbours too
-(*Neighbors*). Letters were drawn by lot, so the differences in means are the truth up to chance, and a regression with covariates must come near them.
+Before the Michigan primary of August 2006, households were drawn to get one of four letters: a call to civic duty (*Civic Duty*),
+the same and a word that they are being studied (*Hawthorne*), the turnout of their own members (*Self*), or that of their
+neighbours too (*Neighbors*). Letters were drawn by lot, so the differences in means are the truth up to chance, and a regression
+with covariates must come near them.
 
 {body}
 
-Made by `python experiments/social_pressure.py`. Data: Gerber, Green and Larimer, *Social pressure and voter turnout* (American Political
+Letters went to households, so errors are by household (CR3); the members of one are listed together in the data. Made by
+`python experiments/social_pressure.py`. Data: Gerber, Green and Larimer, *Social pressure and voter turnout* (American Political
 Science Review 2008).
 """
 

@@ -27,10 +27,10 @@ _ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "krls", "p
 """Subpackages reachable as attributes without an import of their own."""
 
 __all__ = [
+    "KRLS",
     "Bags",
     "Embeddings",
     "Estimates",
-    "KRLS",
     "MeanEmbedding",
     "__version__",
     "data",

@@ -55,7 +55,7 @@ def test_info_tells_the_versions():
 def test_demo_prints_the_table_and_writes_the_report(tmp_path):
     out = crosslevel("demo", "--regions", "40", "--people", "10000", cwd=tmp_path).stdout
     assert "95 % interval" in out
-    for word in ("women", "truth", "neighbourhood", "lower", "Goodman"):
+    for word in ("women", "truth", "neighbourhood", "lower", "goodman", "contextual"):
         assert word in out
     path = tmp_path / "demo" / "report.html"
     assert f"Report: {path.resolve()}" in out
@@ -78,8 +78,10 @@ def test_the_demo_shows_the_bias_it_warns_of_and_the_bounds_hold():
     truth = found["truth"]
     assert (found["lower"] <= truth + 0.02).all()  # the composition is a survey's, so the bounds carry its noise
     assert (found["upper"] >= truth - 0.02).all()
-    assert found.diagnostics["coverage"] < 0.9
-    assert abs(found["estimate"] - truth).max() > 0.05
+    assert abs(found["goodman"] - truth).max() > 0.05
+    assert (found["estimate"] >= found["lower"]).all()
+    assert (found["estimate"] <= found["upper"]).all()
+    assert abs(found["estimate"] - truth).mean() < abs(found["goodman"] - truth).mean()
     assert f"{100 * found.diagnostics['coverage']:.0f} % of the 95 % intervals" in found.warnings[0]
 
 

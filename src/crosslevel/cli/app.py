@@ -121,3 +121,71 @@ def embed(
         ),
         as_json,
     )
+
+
+@app.command()
+def krls(
+    data: Annotated[Path, typer.Argument(help="Parquet, CSV or Arrow file, a folder or a quoted glob of files.")],
+    y: Annotated[str, typer.Option("--y", help="The outcome, a column of numbers.")],
+    x: Annotated[list[str], typer.Option("--x", help="A covariate; repeat. Text columns are factors.")],
+    cluster: Annotated[str | None, typer.Option(help="Column whose members' errors go together.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
+    weights: Annotated[str, typer.Option(help="'counts' or 'survey': what a weight means.")] = "counts",
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A covariate of numbers that are codes; repeat.")
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="'column=level' to compare a factor with; repeat.")
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="Keep these rows only, for example 'age >= 18'.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help="Column of subgroups; repeat to cross them.")] = None,
+    subgroup: Annotated[
+        list[str] | None, typer.Option(help="'name=query' over covariates, for example 'old=age >= 65'; repeat.")
+    ] = None,
+    differences: Annotated[bool, typer.Option(help="Compare the subgroups pair by pair.")] = False,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    target: Annotated[str, typer.Option(help="'sample' or 'population'.")] = "sample",
+    rule: Annotated[str, typer.Option(help="'loo', 'gcv' or 'krls': how the penalty is chosen.")] = "loo",
+    inference: Annotated[
+        str, typer.Option(help="'debiased', 'hc3', 'classical', 'krls' or 'bigkrls'; only the first covers.")
+    ] = "debiased",
+    method: Annotated[str, typer.Option(help="The way to the numbers; 'auto' chooses and says.")] = "auto",
+    penalty: Annotated[float | None, typer.Option(help="A penalty instead of a rule.")] = None,
+    bandwidth: Annotated[str, typer.Option(help="'P', 'maxvar' or a number.")] = "P",
+    contrast: Annotated[str, typer.Option(help="'factor' or 'dummy': what the effect of a level sets.")] = "factor",
+    missing: Annotated[str, typer.Option(help="'error' or 'drop': rows with missing values.")] = "error",
+    loss: Annotated[str, typer.Option(help="'squared', or 'logistic' for outcomes of 0 and 1.")] = "squared",
+    out: Annotated[Path | None, typer.Option(help="Folder for the effects, the model and a report.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate how y responds to each x with no functional form assumed, with intervals that cover."""
+    from crosslevel.cli.krls import Settings, run
+
+    run(
+        Settings(
+            data=data,
+            y=y,
+            x=x,
+            cluster=cluster,
+            weight=weight,
+            weights=weights,
+            categorical=categorical or [],
+            references=reference or [],
+            where=where,
+            by=by or [],
+            subgroups=subgroup or [],
+            differences=differences,
+            level=level,
+            target=target,
+            rule=rule,
+            inference=inference,
+            method=method,
+            penalty=penalty,
+            bandwidth=bandwidth,
+            contrast=contrast,
+            missing=missing,
+            loss=loss,
+            out=out,
+        ),
+        as_json,
+    )

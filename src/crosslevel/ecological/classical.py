@@ -8,18 +8,18 @@ for every unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.data import checks
-from crosslevel.ecological.duncan_davis import CellBounds, cell_bounds
-from crosslevel.ecological.least_squares import goodman_fit
+from crosslevel.ecological.duncan_davis import cell_bounds
+from crosslevel.ecological.layout import cell_estimates
+from crosslevel.ecological.least_squares import bounded_fit, goodman_fit
 from crosslevel.ecological.tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.results import Estimates, Provenance
+from crosslevel.results import Estimates
 
 __all__ = ["bounds", "goodman", "neighbourhood"]
 
@@ -62,7 +62,9 @@ def bounds(groups: object, outcomes: object, *, units: Sequence[object] | None =
     tables = unit_tables(groups, outcomes, units)
     limits = cell_bounds(tables.X, tables.T)
     midpoint = (limits.low + limits.high) / 2
-    return _answer(tables, midpoint, limits, method="bounds (Duncan-Davis), midpoint", call="bounds(groups, outcomes)")
+    return cell_estimates(
+        tables, midpoint, limits, method="bounds (Duncan-Davis), midpoint", call="bounds(groups, outcomes)"
+    )
 
 
 def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
@@ -96,7 +98,7 @@ def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] |
     """
     tables = unit_tables(groups, outcomes, units)
     cells = tables.X[:, :, None] * tables.T[:, None, :] / tables.N[:, None, None]
-    return _answer(
+    return cell_estimates(
         tables,
         cells,
         cell_bounds(tables.X, tables.T),
@@ -112,6 +114,7 @@ def goodman(
     units: Sequence[object] | None = None,
     weights: str | npt.ArrayLike = "population",
     level: float = 0.95,
+    bounded: bool = False,
 ) -> Estimates:
     """Regress outcome shares on group shares (Goodman 1953), with robust standard errors.
 
@@ -129,6 +132,9 @@ def goodman(
         Weight of each unit in the regression. The choice can matter more than the interval is wide: report it.
     level : float, default 0.95
         Level of the intervals (Student t with n_units - n_groups degrees of freedom).
+    bounded : bool, default False
+        Constrain every share to [0, 1] and every group's shares to add up to one (constrained least squares). There is
+        then no interval: at an edge its errors are not normal.
 
     Returns
     -------
@@ -152,23 +158,24 @@ def goodman(
     level = checks.check_level(level)
     w, said = _unit_weights(tables, weights, units_given=len(tables.units) + len(tables.dropped))
     used, N = w > 0, tables.N[:, None]
-    fit = goodman_fit((tables.X / N)[used], (tables.T / N)[used], w[used], tables.groups)
+    x, t = (tables.X / N)[used], (tables.T / N)[used]
+    fit = goodman_fit(x, t, w[used], tables.groups)
+    B = bounded_fit(x, t, w[used]) if bounded else fit.B
     dof = int(used.sum()) - len(tables.groups)
     half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
+    errors = {"std_error": fit.std_error, "conf_low": B - half, "conf_high": B + half}
     limits = cell_bounds(tables.X, tables.T)
     total = tables.X.sum(axis=0)[:, None]
-    outside = (fit.B * total < limits.low.sum(axis=0) - 1e-9 * total) | (
-        fit.B * total > limits.high.sum(axis=0) + 1e-9 * total
-    )
-    return _answer(
+    outside = (B * total < limits.low.sum(axis=0) - 1e-9 * total) | (B * total > limits.high.sum(axis=0) + 1e-9 * total)
+    return cell_estimates(
         tables,
-        fit.B * tables.X[:, :, None],
+        B * tables.X[:, :, None],
         limits,
-        method=f"Goodman regression, {said} weights",
-        call=f"goodman(groups, outcomes, weights={said!r}, level={level!r})",
-        level=level,
-        interval=f"t({dof}), HC1 robust errors",
-        columns={"std_error": fit.std_error, "conf_low": fit.B - half, "conf_high": fit.B + half, "outside": outside},
+        method=f"Goodman regression, {said} weights{', constrained to [0, 1]' if bounded else ''}",
+        call=f"goodman(groups, outcomes, weights={said!r}, level={level!r}, bounded={bounded!r})",
+        level=None if bounded else level,
+        interval="none" if bounded else f"t({dof}), HC1 robust errors",
+        columns={**({} if bounded else errors), "outside": outside},
         diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
         warnings=(
             *_outside_warning(tables, outside),
@@ -204,77 +211,4 @@ def _outside_warning(tables: UnitTables, outside: npt.NDArray[np.bool_]) -> tupl
     return (
         f"{len(cells)} cell(s) lie outside the deterministic bounds ({listed(cells)}): the assumption of constant shares "
         "fails on these data, and the intervals do not cover.",
-    )
-
-
-def _answer(
-    tables: UnitTables,
-    cells: FloatArray,
-    limits: CellBounds,
-    *,
-    method: str,
-    call: str,
-    level: float | None = None,
-    interval: str = "none",
-    columns: dict[str, npt.NDArray[Any]] | None = None,
-    diagnostics: dict[str, Any] | None = None,
-    warnings: tuple[str, ...] = (),
-) -> Estimates:
-    """Lay cells in counts, (n_units, n_groups, n_outcomes), out as the one table, for the district and by unit."""
-    provenance = Provenance.of(call=f"crosslevel.ecological.{call}", data=tables.fingerprints)
-    R, C = len(tables.groups), len(tables.outcomes)
-    if tables.dropped:
-        warnings = (
-            *warnings,
-            f"{len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}).",
-        )
-
-    def shares(counts: FloatArray, people: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(people > 0, counts / people, np.nan).ravel()
-
-    n = len(tables.units)
-    x = np.broadcast_to(tables.X[:, :, None], (n, R, C))
-    by_unit = Estimates.build(
-        {
-            "unit": np.repeat(np.array(tables.units), R * C),
-            "group": np.tile(np.repeat(tables.groups, C), n),
-            "outcome": np.tile(tables.outcomes, n * R),
-            "estimate": shares(cells, x),
-            "lower": shares(limits.low, x),
-            "upper": shares(limits.high, x),
-            "count": cells.ravel(),
-        },
-        keys=("unit", "group", "outcome"),
-        method=method,
-        level=None,
-        interval="none",
-        provenance=provenance,
-        frame=tables.frame,
-        title="Share of each group with each outcome, by unit",
-    )
-    total = x.sum(axis=0)
-    extra = {name: np.asarray(values).ravel() for name, values in (columns or {}).items()}
-    main: dict[str, Any] = {name: extra.pop(name) for name in ("std_error", "conf_low", "conf_high") if name in extra}
-    return Estimates.build(
-        {
-            "group": np.repeat(tables.groups, C),
-            "outcome": np.tile(tables.outcomes, R),
-            "estimate": shares(cells.sum(axis=0), total),
-            **main,
-            "lower": shares(limits.low.sum(axis=0), total),
-            "upper": shares(limits.high.sum(axis=0), total),
-            "count": cells.sum(axis=0).ravel(),
-            **extra,
-        },
-        keys=("group", "outcome"),
-        method=method,
-        level=level,
-        interval=interval,
-        provenance=provenance,
-        diagnostics={"units": n, **(diagnostics or {})},
-        warnings=warnings,
-        units=by_unit,
-        frame=tables.frame,
-        title="Share of each group with each outcome",
     )

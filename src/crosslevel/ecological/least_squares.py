@@ -13,15 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+import scipy.optimize
 
 from crosslevel.errors import InputError, listed
 
-__all__ = ["GoodmanFit", "goodman_fit"]
+__all__ = ["GoodmanFit", "bounded_fit", "goodman_fit"]
 
 FloatArray = npt.NDArray[np.float64]
 
 MAX_CONDITION = 1e10
 """Beyond this condition number of the group shares the coefficients have fewer than six correct digits."""
+
+SUMS_WEIGHT = 1e4
+"""Weight of the rows' sums in the bounded regression: they then hold to about eight digits before rows are rescaled."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +81,18 @@ def goodman_fit(x: FloatArray, t: FloatArray, weights: FloatArray, groups: tuple
     residual = root * (t - x @ B)
     variance = np.square(bread) @ np.square(residual) * (n / (n - R))
     return GoodmanFit(B=B, std_error=np.sqrt(variance), condition=condition)
+
+
+def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray:
+    """Fit the same regression with every coefficient at least zero and every row adding up to one, (n_groups, n_outcomes).
+
+    Non-negative least squares on the triangular factor, with the sums as equations that weigh far more than the data.
+    """
+    R, C = x.shape[1], t.shape[1]
+    root = np.sqrt(weights / weights.sum())[:, None]
+    Q, upper = scipy.linalg.qr(root * x, mode="economic")
+    design = np.kron(upper, np.eye(C))
+    sums = SUMS_WEIGHT * np.kron(np.eye(R), np.ones((1, C)))
+    wanted = np.concatenate([(Q.T @ (root * t)).ravel(), np.full(R, SUMS_WEIGHT)])
+    B = scipy.optimize.nnls(np.vstack([design, sums]), wanted, maxiter=100 * R * C)[0].reshape(R, C)
+    return B / B.sum(axis=1, keepdims=True)

@@ -91,7 +91,7 @@ def unit_tables(groups: object, outcomes: object, units: Sequence[object] | None
         raise InputError(f"groups has {n:,} units and outcomes {T_table.num_rows:,}; pass both for the same units.")
     if n == 0:
         raise InputError("groups has no rows; pass at least one unit.")
-    names = _unit_names(units, n)
+    names = unit_names(units, n)
     X, T = (_counts(t, a, names) for t, a in ((X_table, "groups"), (T_table, "outcomes")))
     _check_margins(X, T, names)
     keep = X.sum(axis=1) > 0
@@ -220,7 +220,8 @@ def _check_margins(X: FloatArray, T: FloatArray, units: Sequence[object]) -> Non
         )
 
 
-def _unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+def unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+    """Name every row, by ``units`` or by number; names are unique."""
     if units is None:
         return tuple(range(n))
     if isinstance(units, str) or not isinstance(units, Iterable):

@@ -52,7 +52,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     """Turn weighted people into one vector per bag: the mean of their random features.
 
     mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij, where phi(x) . phi(y) approximates the Gaussian kernel
-    exp(-|x - y|^2 / (2 b^2)). People are read as a stream, once to learn the encoding and once to embed, at flat memory.
+    ``exp(-|x - y|^2 / (2 b^2))``. People are read as a stream, once to learn the encoding and once to embed, at flat memory.
 
     Parameters
     ----------

@@ -1,5 +1,29 @@
-"""How does y respond to each x, with no functional form assumed?"""
+"""How does y respond to each x, with no functional form assumed?
 
-from crosslevel.krls.estimator import KRLS
+The names are loaded on first use (PEP 562), so that the modules on arrays can be imported without any dataframe library.
+"""
 
-__all__ = ["KRLS"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "KRLS": "crosslevel.krls.estimator",
+    "Cost": "crosslevel.krls.costs",
+    "cost": "crosslevel.krls.costs",
+}
+
+__all__ = ["KRLS", "Cost", "cost"]
+
+if TYPE_CHECKING:
+    from crosslevel.krls.costs import Cost, cost
+    from crosslevel.krls.estimator import KRLS
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'crosslevel.krls' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -7,6 +7,9 @@ the residuals x with
 
 P restricted to the cluster's rows. The covariance is (G - 1)/G sum_g psi_g psi_g' with psi_g = sum_c W_c n_c x_c. Sandwiches
 of ordinary residuals do not suffice: the fit absorbs what the members of a cluster share.
+
+With k eigenvectors and a cluster of more pairs than that, the system is the identity less a product of rank k + P + 1,
+I - A C A' n with A = M^-1/2 [Q, G^-1 H] and C = diag(w / (w + penalty), penalty M_H), and x = r + A (I - C A'n A)^-1 C A'n r.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ BLOCK = 2**21
 GATHER = 80
 """Multiplications in the time it takes to fetch one entry of a scattered row; decides whether G^-1 is made whole."""
 
+WIDER = 1.5
+"""A cluster with more pairs than this many times the eigenvectors is solved among the eigenvectors."""
+
 
 def cr3(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
     """Give the covariance of all effects, (E, E), and how many clusters the linear part could not do without."""
@@ -45,11 +51,20 @@ def cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: 
     sizes = np.diff(clusters.start)
     alone = 0
     whole = None
+    k = len(spectrum.w)
+    wide = np.flatnonzero(sizes > WIDER * k) if not spectrum.complete else np.empty(0, dtype=np.intp)
+    for g in wide:
+        pairs = np.arange(clusters.start[g], clusters.start[g + 1])
+        x, unfit = _left_out_wide(spectrum, cells, clusters, found, pairs)
+        alone += unfit
+        psi[g] = (clusters.n[pairs] * x) @ weights.W[clusters.cell[pairs]]
+    sizes = sizes.copy()
+    sizes[wide] = 0
     if np.sum(sizes**2) + GATHER * np.sum(sizes) > len(spectrum) ** 2:
         whole = spectrum.inverse(found.penalty)
-    for size in np.unique(sizes):
+    for size in np.unique(sizes[sizes > 0]):
         members = np.flatnonzero(sizes == size)
-        step = max(1, BLOCK // (int(size) * spectrum.Q.shape[1]))
+        step = max(1, BLOCK // (int(size) * k))
         for start in range(0, len(members), step):
             chosen = members[start : start + step]
             pairs = clusters.start[chosen][:, None] + np.arange(size)
@@ -59,6 +74,31 @@ def cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: 
             alone += unfit
             psi[chosen] = np.einsum("bi,bie->be", n * x, weights.W[u])
     return psi, alone
+
+
+def _left_out_wide(
+    spectrum: Spectrum, cells: Cells, clusters: Clusters, found: Residuals, pairs: IntArray
+) -> tuple[FloatArray, int]:
+    """Solve for the residuals of the fit without one cluster that has more pairs than there are eigenvectors, (size,)."""
+    u, n = clusters.cell[pairs], clusters.n[pairs]
+    root = np.sqrt(cells.m[u])[:, None]
+    apart = clusters.mean[pairs] - cells.mean[u]
+    shrink = spectrum.w / (spectrum.w + found.penalty)
+    A = spectrum.rows(u) * np.sqrt(shrink) / root
+    plain = np.eye(A.shape[1]) - A.T @ (n[:, None] * A)
+    values = np.linalg.eigvalsh(plain)
+    r, S = found.plain_e[u] + apart, plain
+    alone = 0
+    if found.linear is not None:
+        values_H, vectors = np.linalg.eigh(found.penalty * found.linear.M)
+        H = found.linear.GiH[u] @ (vectors * np.sqrt(np.maximum(values_H, 0.0))) / root
+        both = np.concatenate([A, H], axis=1)
+        full = np.eye(both.shape[1]) - both.T @ (n[:, None] * both)
+        if np.linalg.eigvalsh(full)[0] > ALONE * min(values[0], 1.0):
+            A, S, r = both, full, found.e[u] + apart
+        else:
+            alone = 1
+    return r + A @ np.linalg.solve(S, A.T @ (n * r)), alone
 
 
 def _left_out(

@@ -122,16 +122,18 @@ def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: 
     rho : (U,)
         Adding up to one for an average (m / N for that over the data), to zero for a slope.
     """
-    Kx, Kxz, rest = _sums(kernel, effects, rho, None)
-    V = np.empty((len(rho), len(effects)))
+    centres = kernel.centres.Z
+    rows = kernel if centres is kernel.Z else GaussianKernel(kernel.Z, kernel.s)
+    Kx, Kxz, rest = _sums(rows, effects, rho, centres)
+    V = np.empty((len(centres), len(effects)))
     for e, effect in enumerate(effects):
         if effect.switch is None:
             p = effect.column
-            V[:, e] = (-2.0 / kernel.s) * (Kxz[p] - kernel.Z[:, p] * Kx)
+            V[:, e] = (-2.0 / kernel.s) * (Kxz[p] - centres[:, p] * Kx)
         else:
-            gap = _gap(effect, kernel.s)[effect.switch.levels(kernel.Z)]
+            gap = _gap(effect, kernel.s)[effect.switch.levels(centres)]
             V[:, e] = gap * rest[id(effect.switch)].sum(axis=1)
-    return Functionals(V, rho.sum() * linear_parts(effects, kernel.Z.shape[1]))
+    return Functionals(kernel.lift(V), rho.sum() * linear_parts(effects, kernel.Z.shape[1]))
 
 
 def pointwise_effects(
@@ -157,7 +159,7 @@ def pointwise_effects(
     True
     """
     points = kernel.Z if at is None else at
-    Kx, Kxz, rest = _sums(kernel, effects, coef, at)
+    Kx, Kxz, rest = _sums(kernel.centres, effects, kernel.centre_coef(coef), points)
     out = np.empty((len(points), len(effects)))
     for e, effect in enumerate(effects):
         if effect.switch is None:

@@ -8,22 +8,25 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.data import checks
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.krls import saved
+from crosslevel.krls.answers import EffectAnswers
 from crosslevel.krls.columns import CONTRASTS, build_effects
-from crosslevel.krls.effects import pointwise_effects
+from crosslevel.krls.costs import Cost
+from crosslevel.krls.foretell import cost_of_rows
 from crosslevel.krls.inputs import Inputs, Options, read_fit, read_predict
+from crosslevel.krls.logistic import check_options, effects_of, fit_logistic, refuse
 from crosslevel.krls.measures import average, fit_measures, spread_rows
-from crosslevel.krls.model import METHODS, Fit, fit
+from crosslevel.krls.model import Fit, fit
+from crosslevel.krls.paths import BACKENDS, METHODS
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
-from crosslevel.krls.table import band_table, effects_table, reader_notes
-from crosslevel.krls.variants import INFERENCE, Inference, infer, scales
-from crosslevel.results import Estimates, Provenance
+from crosslevel.krls.subgroups import RowFacts
+from crosslevel.krls.variants import INFERENCE, Inference
+from crosslevel.results import Provenance
 
 __all__ = ["KRLS"]
 
@@ -36,14 +39,15 @@ _CHOICES = {
     "weights": ("counts", "survey"),
     "contrast": CONTRASTS,
     "missing": ("error", "drop"),
+    "backend": BACKENDS,
+    "loss": ("squared", "logistic"),
 }
-_TARGETS = ("sample", "population")
 
 
-class KRLS(RegressorMixin, BaseEstimator):
+class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
     """Kernel regularised least squares with average effects and intervals that cover.
 
-    The outcome is a smooth function of the covariates, f(x) = sum_i c_i exp(-|z - z_i|^2 / s), fitted by least squares with
+    The outcome is a smooth function of the covariates, ``f(x) = sum_i c_i exp(-|z - z_i|^2 / s)``, fitted by least squares with
     a penalty on its roughness. Effects are derivatives of f (first differences for binary columns, contrasts for factors),
     at every observation and averaged.
 
@@ -58,8 +62,11 @@ class KRLS(RegressorMixin, BaseEstimator):
         scale, or the looser search of the R packages, step for step.
     inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}, default "debiased"
         How standard errors are made. Only "debiased" intervals cover; the others are there to compare with.
-    method : {"auto", "collapse", "exact"}, default "auto"
-        The way to the numbers. All three give the same; "auto" gathers equal rows when there are any.
+    method : {"auto", "collapse", "exact", "partial", "nystrom"}, default "auto"
+        The way to the numbers. "exact" treats every row by itself, "collapse" gathers equal ones, "partial" also leaves out
+        the eigenvectors that are zero to rounding: all give the same. "nystrom" is an approximation with ``rank`` landmarks.
+        "auto" gathers equal rows and takes the first of exact, partial and nystrom that is affordable; ``path_`` says which,
+        and a warning that it was an approximation.
     weights : {"counts", "survey"}, default "counts"
         What ``sample_weight`` means: a number of equal observations that the row stands for, or how much one observation
         counts (scaled to mean one; errors are HC3 by row).
@@ -71,14 +78,25 @@ class KRLS(RegressorMixin, BaseEstimator):
         The level a factor is compared with; the first when not given.
     first_differences : bool, default True
         False gives columns with two values a derivative.
+    rank : int, optional
+        Landmarks of "nystrom" (600 when not given); for "partial", eigenvectors after which the rest is left out, whatever it
+        holds.
+    backend : {"numpy", "jax"}, default "numpy"
+        Where the dense algebra of the exact way is done: "jax" is a GPU, where there is one, in double precision.
+    random_state : int, default 0
+        Seed of the choice of landmarks.
     missing : {"error", "drop"}, default "error"
         "drop" leaves rows with missing values out and keeps their place, as NaN, in fitted values and predictions.
+    loss : {"squared", "logistic"}, default "squared"
+        "logistic" fits a binary outcome on the scale of log odds; predictions and effects are of the probability, the penalty
+        comes from approximate leave-one-out (ALO) log loss, and errors from the delta method. It is exact and debiased only.
 
     Attributes
     ----------
     penalty_, bandwidth_ : float
     loo_ : float
-        Leave-one-out mean squared error in squared units of y. With inference "krls" or "bigkrls" it is R's ``Looe``.
+        Leave-one-out mean squared error in squared units of y. With inference "krls" or "bigkrls" it is R's ``Looe``; with
+        logistic loss the approximate leave-one-out mean log loss.
     loo_curve_ : (n_tried, 2)
         Penalties tried, and the loss of the rule at each in the units of ``loo_``.
     r2_, r2_ame_ : float
@@ -138,6 +156,10 @@ class KRLS(RegressorMixin, BaseEstimator):
         reference: Mapping[str, Any] | None = None,
         first_differences: bool = True,
         missing: str = "error",
+        rank: int | None = None,
+        backend: str = "numpy",
+        random_state: int = 0,
+        loss: str = "squared",
     ) -> None:
         self.penalty = penalty
         self.bandwidth = bandwidth
@@ -150,6 +172,10 @@ class KRLS(RegressorMixin, BaseEstimator):
         self.reference = reference
         self.first_differences = first_differences
         self.missing = missing
+        self.rank = rank
+        self.backend = backend
+        self.random_state = random_state
+        self.loss = loss
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None) -> Self:
         """Fit the function and find its effects.
@@ -165,20 +191,12 @@ class KRLS(RegressorMixin, BaseEstimator):
         """
         self._check_parameters()
         given = read_fit(self, X, y, sample_weight, cluster, self._options())
-        model = fit(
-            given.X,
-            given.y,
-            given.weights,
-            given.cluster,
-            penalty=self.penalty,
-            bandwidth=self.bandwidth,
-            rule=self.rule,
-            method=self.method,
-            survey=self.weights == "survey",
-        )
+        model = self._fit_logistic(given) if self.loss == "logistic" else self._fit_squared(given)
         self._keep(model, given)
         if model.choice.bound is not None:
             warnings.warn(self._bound_words(), CrosslevelWarning, stacklevel=2)
+        if model.approximate:
+            warnings.warn(self._approximation_words(), CrosslevelWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -203,121 +221,23 @@ class KRLS(RegressorMixin, BaseEstimator):
         mean = spread_rows(self._model.predict(rows), whole)
         if not return_std:
             return mean
+        refuse(self._model, "return_std")
         return mean, spread_rows(predict_std(self._model, rows, self.inference), whole)
 
-    def effects(self, level: float = 0.95, target: str = "sample") -> Estimates:
-        """Give the average effects, a row per term.
+    def cost(self, X: Any) -> Cost:
+        """Estimate the memory and time that ``fit`` will take on these rows, without fitting.
 
         Parameters
         ----------
-        level : float, default 0.95
-        target : {"sample", "population"}
-            Whether the interval is for the average over these rows, or over the population they were drawn from.
-
-        Returns
-        -------
-        Estimates
-            Key ``term``; ``estimate`` (debiased), ``plug_in`` (the average of the fit's own effects), ``correction`` (their
-            difference in standard errors) and ``flagged`` (more than one), ``statistic``, ``p_value``, ``kind``,
-            ``contrast``.
+        X : dataframe or array of shape (n, n_columns)
 
         Examples
         --------
-        >>> rng = np.random.default_rng(1)
-        >>> x = rng.normal(size=(80, 2))
-        >>> model = KRLS().fit(x, x[:, 0] + 0.5 * rng.normal(size=80))
-        >>> model.effects()
-        <Estimates: 2 rows by term, kernel regularised least squares, 95 % interval (debiased, HC3), 1 warning; see ...>
+        >>> print(KRLS().cost(np.random.default_rng(0).normal(size=(500, 3))))
+        500 rows, 3 columns: exact, about 0.3 GiB and ... s; ... GiB are free
         """
-        check_is_fitted(self, "penalty_")
-        level = checks.check_level(level)
-        _check_choice("target", target, _TARGETS)
-        return effects_table(
-            self._effects,
-            self._inference(),
-            level=level,
-            target=target,
-            frame=self._frame,
-            provenance=self._provenance(f"effects(level={level!r}, target={target!r})"),
-            diagnostics=self._diagnostics(),
-            notes=self._notes(),
-        )
-
-    def effects_covariance(self, target: str = "sample") -> FloatArray:
-        """Give the joint covariance of the estimates of :meth:`effects`, for tests of several or of differences.
-
-        Parameters
-        ----------
-        target : {"sample", "population"}
-        """
-        check_is_fitted(self, "penalty_")
-        _check_choice("target", target, _TARGETS)
-        found = self._inference()
-        return found.covariance + (found.spread if target == "population" else 0.0)
-
-    def effects_at(self, X: Any) -> FloatArray:
-        """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
-        check_is_fitted(self, "penalty_")
-        rows, whole = read_predict(self, X, self.encoding_, self.missing)
-        model = self._model
-        made = pointwise_effects(model.kernel, self._effects, model.solution.coef, model.scaling.apply(rows))
-        return spread_rows(made * scales(model, self._effects), whole)
-
-    def pointwise_bands(
-        self,
-        columns: str | Sequence[str] | None = None,
-        X: Any = None,
-        *,
-        level: float = 0.95,
-        simultaneous: bool = False,
-        draws: int = 400,
-        random_state: int = 0,
-    ) -> Estimates:
-        """Give effects at rows with bands: the posterior of a Gaussian process whose linear part is unpenalised.
-
-        Parameters
-        ----------
-        columns : str or sequence of str, optional
-            Terms of :meth:`effects`; all when not given.
-        X : dataframe or array, optional
-            The rows; the distinct rows of the data when not given.
-        level : float, default 0.95
-            Held on average over the rows; with ``simultaneous`` by all rows at once.
-        simultaneous : bool
-        draws, random_state : int
-            Simulations behind simultaneous bands, and their seed.
-
-        Returns
-        -------
-        Estimates
-            Keys ``term`` and ``row``; ``value`` is the covariate at the row.
-
-        Examples
-        --------
-        >>> x = np.linspace(-2, 2, 60)[:, None]
-        >>> rng = np.random.default_rng(1)
-        >>> model = KRLS().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=60))
-        >>> band = model.pointwise_bands("x0", X=[[0.0]])
-        >>> bool(band["conf_low"][0] < 1.0 < band["conf_high"][0])  # the derivative of the sine at 0
-        True
-        """
-        check_is_fitted(self, "penalty_")
-        rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
-        return band_table(
-            self._model,
-            [self._effects[i] for i in self._term_places(columns)],
-            rows,
-            level=checks.check_level(level),
-            simultaneous=simultaneous,
-            draws=draws,
-            seed=random_state,
-            frame=self._frame,
-            provenance=self._provenance("pointwise_bands(...)", seed=random_state),
-        )
-
-    def summary(self, level: float = 0.95) -> str:
-        """Write the fit and its average effects as text."""
-        return self.effects(level).summary(max_rows=None)
+        self._check_parameters()
+        return cost_of_rows(clone(self), X, self._options(), self.method, self.rank, self.bandwidth, self.random_state)
 
     def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Give the saved form; see `crosslevel.save`."""
@@ -333,6 +253,7 @@ class KRLS(RegressorMixin, BaseEstimator):
         """Set the fitted attributes."""
         self._model, self._frame, self._data = model, given.frame, given.data
         self._inferred: Inference | None = None
+        self._rows = RowFacts(given.weights, given.cluster, self.weights == "survey")
         self.encoding_ = given.encoding
         self._effects = build_effects(
             given.encoding,
@@ -342,9 +263,7 @@ class KRLS(RegressorMixin, BaseEstimator):
             first_differences=self.first_differences,
             per_unit=self.inference == "bigkrls",
         )
-        self._pointwise = pointwise_effects(model.kernel, self._effects, model.solution.coef) * scales(
-            model, self._effects
-        )
+        self._pointwise = effects_of(model, self._effects)
         self._used = given.used
         self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
         self._set_attributes()
@@ -363,22 +282,36 @@ class KRLS(RegressorMixin, BaseEstimator):
         self.loo_, self.loo_curve_ = measures.loo, measures.curve
         self.r2_, self.r2_ame_ = measures.r2, measures.r2_ame
 
-    def _inference(self) -> Inference:
-        """Make the intervals when they are first asked for."""
-        if self._inferred is None:
-            self._inferred = infer(self._model, self._effects, self.inference, self._pointwise)
-        return self._inferred
+    def _fit_squared(self, given: Inputs) -> Fit:
+        return fit(
+            given.X,
+            given.y,
+            given.weights,
+            given.cluster,
+            penalty=self.penalty,
+            bandwidth=self.bandwidth,
+            rule=self.rule,
+            method=self.method,
+            survey=self.weights == "survey",
+            rank=self.rank,
+            backend=self.backend,
+            seed=self.random_state,
+        )
+
+    def _fit_logistic(self, given: Inputs) -> Fit:
+        check_options(self)
+        return fit_logistic(
+            given.X,
+            given.y,
+            given.weights,
+            given.cluster,
+            penalty=self.penalty,
+            bandwidth=self.bandwidth,
+            merge=self.method != "exact",
+        )
 
     def _options(self) -> Options:
         return Options(self.weights, self.categorical, self.reference, self.missing)
-
-    def _term_places(self, columns: str | Sequence[str] | None) -> list[int]:
-        names = list(self.effect_names_)
-        wanted = names if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        for name in wanted:
-            if name not in names:
-                raise unknown_name("columns", name, names, "term")
-        return [names.index(name) for name in wanted]
 
     def _bound_words(self) -> str:
         bound, penalty = self._model.choice.bound, self._model.penalty
@@ -389,16 +322,20 @@ class KRLS(RegressorMixin, BaseEstimator):
         )
         return f"the penalty lies at the {bound} limit of the search ({penalty:.3g}): {what}."
 
-    def _notes(self) -> list[str]:
-        bound = [] if self._model.choice.bound is None else [self._bound_words()]
-        return [*bound, *reader_notes(self._model, self._effects, self.encoding_.names)]
+    def _approximation_words(self) -> str:
+        return (
+            f"the numbers are those of an approximate model: {self.path_}. Leave-one-out, effects and intervals are exact for "
+            "that model; a larger rank brings it nearer to the exact one."
+        )
 
     def _diagnostics(self) -> dict[str, Any]:
         return {
             "path": self.path_,
+            "approximate": self._model.approximate,
+            "lost_trace": self._model.lost,
             "rows": self._model.cells.N,
             "penalty": self.penalty_,
-            "rule": "given" if self.penalty is not None else self.rule,
+            "rule": "given" if self.penalty is not None else "alo" if self.loss == "logistic" else self.rule,
             "bandwidth": self.bandwidth_,
             "edf": self.edf_,
             "r2": self.r2_,
@@ -418,6 +355,8 @@ class KRLS(RegressorMixin, BaseEstimator):
             raise InputError(f"bandwidth={self.bandwidth!r} is not a positive number; pass 'P', 'maxvar' or a number.")
         if self.penalty is not None and not 0 < float(self.penalty) < np.inf:
             raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
+        if self.rank is not None and (self.rank != int(self.rank) or self.rank < 2):
+            raise InputError(f"rank={self.rank!r} is not a whole number of at least 2; pass None for the default.")
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -99,6 +99,15 @@ class GaussianKernel:
             out[rows] = block @ X
         return out
 
+    def columns(self, index: npt.NDArray[np.intp]) -> FloatArray:
+        """Give some columns of K, (U, c)."""
+        chosen = GaussianKernel(self.Z[index], self.s)
+        out = np.empty((len(self.Z), len(index)))
+        for rows, block in chosen.blocks(self.Z):
+            out[rows] = block
+        out[index, np.arange(len(index))] = 1.0
+        return out
+
     def blocks(self, at: FloatArray | None = None) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the rows of the kernel between ``at`` and the data, a block at a time."""
         points = self.Z if at is None else at
@@ -107,6 +116,19 @@ class GaussianKernel:
         for start in range(0, len(points), step):
             rows = slice(start, min(start + step, len(points)))
             yield rows, np.exp(_exponent(points[rows], self.Z, norms, self.s))
+
+    @property
+    def centres(self) -> GaussianKernel:
+        """The kernel whose functions the fit is a sum of: here one around every distinct row."""
+        return self
+
+    def centre_coef(self, coef: FloatArray) -> FloatArray:
+        """Give the coefficients at the centres from those at the distinct rows."""
+        return coef
+
+    def lift(self, V: FloatArray) -> FloatArray:
+        """Give values on the kernel functions of the distinct rows, (U, E), from those on the functions of the centres."""
+        return V
 
     def without(self, columns: npt.NDArray[np.intp]) -> GaussianKernel:
         """Give the factor of the kernel that the other columns make; the bandwidth stays."""

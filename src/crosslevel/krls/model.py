@@ -9,15 +9,13 @@ import numpy.typing as npt
 
 from crosslevel.krls.collapse import Cells, collapse
 from crosslevel.krls.kernel import GaussianKernel, Scaling, max_variance_bandwidth, standardise
-from crosslevel.krls.penalty import Choice, choose_penalty, losses
-from crosslevel.krls.spectrum import Spectrum, check_memory, decompose
+from crosslevel.krls.paths import METHODS, find_path
+from crosslevel.krls.penalty import Choice, choose_penalty
+from crosslevel.krls.spectrum import Spectrum
 
 __all__ = ["METHODS", "Fit", "Solution", "fit", "solution_at"]
 
 FloatArray = npt.NDArray[np.float64]
-
-METHODS = ("auto", "collapse", "exact")
-"""Ways to the same numbers: "exact" treats every row by itself, "collapse" gathers equal rows, "auto" does if there are any."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,10 @@ class Fit:
     solution : Solution
     path : str
         The way the numbers were made, in words.
+    lost : float
+        Share of the trace of the kernel that is lost on the way; zero for the exact one.
+    approximate : bool
+        Whether the numbers are those of another model than the exact one.
     """
 
     cells: Cells
@@ -73,6 +75,8 @@ class Fit:
     choice: Choice
     solution: Solution
     path: str
+    lost: float = 0.0
+    approximate: bool = False
 
     @property
     def penalty(self) -> float:
@@ -81,7 +85,8 @@ class Fit:
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Predict at rows in the units of the data."""
-        f = self.kernel.apply(self.solution.coef[:, None], self.scaling.apply(X))[:, 0]
+        coef = self.kernel.centre_coef(self.solution.coef)[:, None]
+        f = self.kernel.centres.apply(coef, self.scaling.apply(X))[:, 0]
         return f * self.y_sd + self.y_mean
 
     def row_coefficients(self, y: FloatArray) -> FloatArray:
@@ -102,6 +107,9 @@ def fit(
     rule: str = "loo",
     method: str = "auto",
     survey: bool = False,
+    rank: int | None = None,
+    backend: str = "numpy",
+    seed: int = 0,
 ) -> Fit:
     """Fit by kernel regularised least squares.
 
@@ -115,7 +123,7 @@ def fit(
     penalty : float, optional
         Chosen by ``rule`` when not given.
     bandwidth : "P", "maxvar" or float
-    rule, method, survey
+    rule, method, survey, rank, backend, seed
         See `KRLS`.
 
     Examples
@@ -126,7 +134,6 @@ def fit(
     0.25
     """
     cells = collapse(X, y, weights, cluster, survey=survey, merge=method != "exact")
-    check_memory(len(cells.m), len(y))
     scaling = standardise(cells.X, cells.m)
     N = cells.N
     y_mean = float(cells.m @ cells.mean / N)
@@ -135,12 +142,24 @@ def fit(
     cells = cells.rescaled(y_mean, y_sd)
     Z = scaling.apply(cells.X)
     s = _bandwidth(bandwidth, Z, cells.m)
-    kernel = GaussianKernel(Z, s)
-    spectrum = decompose(kernel, cells.m)
+    path = find_path(GaussianKernel(Z, s), cells.m, len(y), method, rank=rank, backend=backend, seed=seed)
+    spectrum = path.spectrum
     given = None if penalty is None else Choice(float(penalty), np.empty((0, 2)))
     choice = given or choose_penalty(spectrum, cells, rule)
     solution = solution_at(spectrum, cells, choice.penalty)
-    return Fit(cells, scaling, y_mean, y_sd, kernel, spectrum, choice, solution, _words(len(y), len(cells.m), method))
+    return Fit(
+        cells=cells,
+        scaling=scaling,
+        y_mean=y_mean,
+        y_sd=y_sd,
+        kernel=path.kernel,
+        spectrum=spectrum,
+        choice=choice,
+        solution=solution,
+        path=path.words,
+        lost=path.lost,
+        approximate=path.approximate,
+    )
 
 
 def _bandwidth(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
@@ -149,10 +168,11 @@ def _bandwidth(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
     return float(bandwidth)
 
 
-def _words(n: int, U: int, method: str) -> str:
-    if n > U:
-        return f"exact, {n:,} rows collapsed to {U:,} distinct ones"
-    return f"exact, {n:,} rows" + (", none of them equal" if method == "collapse" else "")
+def _loo(cells: Cells, e: FloatArray, keep: FloatArray) -> float:
+    """Add up squared leave-one-out residuals, from residuals by stratum and the share a lone observation keeps."""
+    share = cells.step / cells.m[cells.stratum]
+    kept = (1.0 - share) + share * keep[cells.stratum]
+    return float(np.sum((cells.ss + cells.weight * e**2) / kept**2))
 
 
 def solution_at(spectrum: Spectrum, cells: Cells, penalty: float) -> Solution:
@@ -166,5 +186,5 @@ def solution_at(spectrum: Spectrum, cells: Cells, penalty: float) -> Solution:
         fitted=cells.mean - e,
         rss=float(cells.ss.sum() + cells.weight @ e_stratum**2),
         edf=spectrum.edf(penalty),
-        loo=float(losses(spectrum, cells, np.array([penalty])).loo[0]),
+        loo=_loo(cells, e_stratum, penalty * spectrum.inverse_diagonal(np.array([penalty]))[:, 0]),
     )

@@ -30,7 +30,8 @@ RULES = ("loo", "gcv", "krls")
 LOWEST, HIGHEST = 1e-9, 1e2
 """Limits of the search, times the largest eigenvalue: below, rounding rules the loss; above, the fit is constant."""
 N_GRID = 67  # six to a decade
-AT_ONCE = 12  # penalties evaluated together
+N_NODES = 16
+"""Chebyshev nodes between two points of the grid: the slope there is a polynomial of degree 15 to rounding."""
 R_GOLDEN = 0.381966  # as R has it, not (3 - sqrt(5)) / 2
 R_EPSILON = 2.220446e-16  # likewise
 R_STEP = 0.05
@@ -83,35 +84,52 @@ def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
         With the standardised outcome.
     penalty : (L,)
     """
-    parts = [_losses(spectrum, cells, penalty[i : i + AT_ONCE]) for i in range(0, len(penalty), AT_ONCE)]
-    return Losses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _losses(spectrum: Spectrum, cells: Cells, lam: FloatArray) -> tuple[FloatArray, ...]:
     root = np.sqrt(cells.m)
     target = root * cells.mean
-    a = spectrum.Q.T @ target
-    shrink = lam / (spectrum.w[:, None] + lam)  # penalty o g, (k, L)
+    a = spectrum.project(target[:, None])
+    shrink = penalty / (spectrum.w[:, None] + penalty)  # penalty o g, (k, L)
     turn = shrink * (1.0 - shrink)  # its derivative by log penalty
-    moved = spectrum.Q @ np.concatenate([shrink * a[:, None], turn * a[:, None]], axis=1)
-    kept = spectrum.squared(np.concatenate([shrink, turn], axis=1))
-    L = len(lam)
-    e, de, t, dt = moved[:, :L], moved[:, L:], kept[:, :L], kept[:, L:]
-    if not spectrum.complete:
-        e = e + (target - spectrum.Q @ a)[:, None]
-        t = t + 1.0 - spectrum.squared(np.ones((len(a), 1)))
-    u, share = cells.stratum, (cells.step / cells.m[cells.stratum])[:, None]
-    e = e[u] / root[u, None] + (cells.stratum_mean - cells.mean[u])[:, None]
-    de = de[u] / root[u, None]
-    D = (1.0 - share) + share * t[u]
-    squares = cells.ss[:, None] + cells.weight[:, None] * e * e
-    dsquares = 2.0 * cells.weight[:, None] * e * de
-    loo = (squares / D**2).sum(axis=0)
-    loo_slope = (dsquares / D**2 - 2.0 * squares * share * dt[u] / D**3).sum(axis=0)
+    moved = [shrink * a, turn * a] if spectrum.complete else [(1.0 - shrink) * a, turn * a]
+    kept = [shrink, turn] if spectrum.complete else [1.0 - shrink, turn]
+    total = np.zeros((4, len(penalty)))
+    for rows, Qb, QQx in spectrum.passes(np.concatenate(moved, axis=1), np.concatenate(kept, axis=1)):
+        (e, de), (t, dt) = np.split(Qb, 2, axis=1), np.split(QQx, 2, axis=1)
+        if not spectrum.complete:
+            e, t = target[rows, None] - e, 1.0 - t
+        total += _sums(cells, rows, e / root[rows, None], de / root[rows, None], t, dt)
+    squares, dsquares, loo, loo_slope = total
     left = 1.0 - (1.0 - shrink).sum(axis=0) / cells.N
-    gcv = squares.sum(axis=0) / left**2
-    gcv_slope = dsquares.sum(axis=0) / left**2 - 2.0 * gcv / left * turn.sum(axis=0) / cells.N
-    return loo, gcv, loo_slope, gcv_slope
+    gcv = squares / left**2
+    gcv_slope = dsquares / left**2 - 2.0 * gcv / left * turn.sum(axis=0) / cells.N
+    return Losses(loo, gcv, loo_slope, gcv_slope)
+
+
+def _sums(cells: Cells, rows: slice, e: FloatArray, de: FloatArray, t: FloatArray, dt: FloatArray) -> FloatArray:
+    """Add up, over the strata of some distinct rows, squared residuals and deleted ones with their derivatives: (4, L).
+
+    Parameters
+    ----------
+    cells : Cells
+    rows : slice
+    e, de : (n_rows, L)
+        Mean less fit, and its derivative by log penalty.
+    t, dt : (n_rows, L)
+        Share of its residual that a row of one observation keeps, and its derivative.
+    """
+    first, last = np.searchsorted(cells.stratum, [rows.start, rows.stop])
+    strata = slice(int(first), int(last))
+    u = cells.stratum[strata]
+    apart = cells.stratum_mean[strata] - cells.mean[u]
+    share = (cells.step[strata] / cells.m[u])[:, None]
+    if last - first != rows.stop - rows.start:  # with a stratum to a row, which is the rule, nothing need be copied
+        e, de, t, dt = (x[u - rows.start] for x in (e, de, t, dt))
+    e = e + apart[:, None]
+    D = (1.0 - share) + share * t
+    squares = cells.ss[strata, None] + cells.weight[strata, None] * e * e
+    dsquares = 2.0 * cells.weight[strata, None] * e * de
+    loo = squares / D**2
+    slope = dsquares / D**2 - 2.0 * loo * share * dt / D
+    return np.stack([x.sum(axis=0) for x in (squares, dsquares, loo, slope)])
 
 
 def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
@@ -149,12 +167,29 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
         return float((one.loo_slope if rule == "loo" else one.gcv_slope)[0])
 
     ends = np.log(grid[[low, high]])
+    if spectrum.streams:
+        return _by_polynomial(spectrum, cells, rule, ends, curve)
     if slope(ends[0]) * slope(ends[1]) >= 0:  # flat, or a wiggle finer than the grid: its best point is as good as any
         return Choice(float(grid[best]), curve)
     penalty = float(np.exp(brentq(slope, *ends, xtol=1e-13, rtol=1e-13)))
     last = losses(spectrum, cells, np.array([penalty]))
     point = [penalty, float((last.loo if rule == "loo" else last.gcv)[0])]
     return Choice(penalty, np.insert(curve, int(np.searchsorted(grid, penalty)), point, axis=0))
+
+
+def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray, curve: FloatArray) -> Choice:
+    """Find the root of the slope between two penalties in one pass over the data: that of its interpolant."""
+    nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
+    penalties = np.exp(ends.mean() + nodes * (ends[1] - ends[0]) / 2)
+    found = losses(spectrum, cells, penalties)
+    values, slopes = (found.loo, found.loo_slope) if rule == "loo" else (found.gcv, found.gcv_slope)
+    polynomial = np.polynomial.Chebyshev.fit(np.log(penalties), slopes, N_NODES - 1, domain=ends)
+    tried = np.concatenate([curve, np.column_stack([penalties, values])])
+    if polynomial(ends[0]) * polynomial(ends[1]) >= 0:
+        penalty = float(tried[np.argmin(tried[:, 1]), 0])
+    else:
+        penalty = float(np.exp(brentq(polynomial, *ends, xtol=1e-13, rtol=1e-13)))
+    return Choice(penalty, tried[np.argsort(tried[:, 0])])
 
 
 def _krls_search(spectrum: Spectrum, cells: Cells) -> Choice:

@@ -29,6 +29,8 @@ __all__ = ["Band", "effect_band", "predict_std"]
 FloatArray = npt.NDArray[np.float64]
 
 POINTS_AT_ONCE = 512
+MOST_ENTRIES = 2**26
+"""Of the kernel between points and distinct rows, held at once."""
 JITTER = 1e-10
 
 
@@ -41,11 +43,16 @@ def predict_std(fit: Fit, X: FloatArray, inference: str) -> FloatArray:
     spectrum_of(fit)
     Z = fit.scaling.apply(X)
     out = np.empty(len(Z))
-    for start in range(0, len(Z), POINTS_AT_ONCE):
-        at = Z[start : start + POINTS_AT_ONCE]
-        V = np.concatenate([block for _, block in fit.kernel.blocks(at)]).T
-        out[start : start + POINTS_AT_ONCE] = _variance(fit, V, inference)
+    step = _points_at_once(fit)
+    for start in range(0, len(Z), step):
+        at = Z[start : start + step]
+        V = fit.kernel.lift(np.concatenate([block for _, block in fit.kernel.centres.blocks(at)]).T)
+        out[start : start + step] = _variance(fit, V, inference)
     return np.sqrt(out) * fit.y_sd
+
+
+def _points_at_once(fit: Fit) -> int:
+    return max(1, min(POINTS_AT_ONCE, MOST_ENTRIES // len(fit.cells.m)))
 
 
 def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
@@ -109,7 +116,7 @@ def effect_band(
     linear = Linear.at(spectrum, cells.m, fit.kernel.Z, fit.penalty)
     ell = linear_parts([effect], Z.shape[1])
     target = root * cells.mean
-    step = len(Z) if level is not None else POINTS_AT_ONCE
+    step = len(Z) if level is not None else _points_at_once(fit)
     mean, left = np.empty(len(Z)), np.empty(len(Z))
     critical = None
     for start in range(0, len(Z), max(step, 1)):
@@ -130,15 +137,16 @@ def effect_band(
 
 def _functions(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> FloatArray:
     """Give v for the effect at each point, (U, n)."""
+    s, centres = kernel.s, kernel.centres
     if effect.switch is None:
-        K = np.concatenate([block for _, block in kernel.blocks(at)])
+        K = np.concatenate([block for _, block in centres.blocks(at)])
         p = effect.column
-        return ((-2.0 / kernel.s) * (at[:, p, None] - kernel.Z[:, p]) * K).T
+        return kernel.lift(((-2.0 / s) * (at[:, p, None] - centres.Z[:, p]) * K).T)
     columns = effect.switch.columns
-    rest = kernel.without(columns)
+    rest = centres.without(columns)
     K = np.concatenate([block for _, block in rest.blocks(np.delete(at, columns, axis=1))])
-    E = effect.switch.kernel(effect.switch.points[[effect.high, effect.low]], kernel.s)
-    return (K * (E[0] - E[1])[effect.switch.levels(kernel.Z)]).T
+    E = effect.switch.kernel(effect.switch.points[[effect.high, effect.low]], s)
+    return kernel.lift((K * (E[0] - E[1])[effect.switch.levels(centres.Z)]).T)
 
 
 def _kappa(effect: Effect, s: float) -> float:

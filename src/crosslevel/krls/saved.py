@@ -8,7 +8,7 @@ when they take more than 64 MiB none are, and a loaded model predicts and has it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,9 +18,12 @@ from crosslevel.errors import CrosslevelError
 from crosslevel.krls.collapse import Cells, Clusters
 from crosslevel.krls.columns import Column, Encoding, build_effects
 from crosslevel.krls.kernel import GaussianKernel, Scaling
+from crosslevel.krls.logistic import LogisticFit
 from crosslevel.krls.model import Fit, Solution
+from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
 from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.krls.subgroups import RowFacts
 from crosslevel.krls.variants import Inference
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ LARGEST = 64 * 2**20
 
 _CELLS = ("X", "m", "mean", "row", "stratum", "step", "weight", "stratum_mean", "ss")
 _CLUSTERS = ("start", "cell", "n", "mean")
+_ROWS = ("weights", "cluster")
 _SOLUTION = ("rss", "edf", "loo")
 _INFERENCE = ("estimate", "plug_in", "covariance", "spread")
 
@@ -62,7 +66,12 @@ def to_payload(model: KRLS) -> tuple[dict[str, Any], Arrays]:
         "row_coef": model.coef_,
         "used": model._used,
     }
+    facts = model._rows
+    arrays |= {f"rows_{n}": v for n in _ROWS if (v := getattr(facts, n)) is not None}
     kept = _kept_spectrum(fit)
+    if isinstance(fit.kernel, LandmarkKernel):  # with these the eigenvectors can be made again
+        arrays |= {"landmarks": fit.kernel.centres.Z, "T": fit.kernel.T, "T_w": fit.kernel.spectrum.w}
+        kept = None
     if kept is not None:
         arrays |= {"Q": kept.Q, "w": kept.w}
     if found is not None:
@@ -77,7 +86,10 @@ def to_payload(model: KRLS) -> tuple[dict[str, Any], Arrays]:
         "penalty": fit.choice.penalty,
         "bound": fit.choice.bound,
         "path": fit.path,
+        "lost": fit.lost,
+        "approximate": fit.approximate,
         "complete": kept is not None and kept.complete,
+        "offset": fit.offset if isinstance(fit, LogisticFit) else None,
         "solution": {n: getattr(fit.solution, n) for n in _SOLUTION},
         "inference": None if found is None else _words_of(found),
         "frame": model._frame,
@@ -103,6 +115,7 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
         per_unit=model.inference == "bigkrls",
     )
     model._pointwise, model.coef_, model._used = arrays["pointwise"], arrays["row_coef"], arrays["used"]
+    model._rows = RowFacts(arrays.get("rows_weights"), arrays.get("rows_cluster"), model.weights == "survey")
     model.n_features_in_ = meta["n_features_in"]
     if meta["names"]:
         model.feature_names_in_ = np.array(meta["names"], dtype=object)
@@ -122,17 +135,27 @@ def _fit_of(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
         clusters = Clusters(**{n: arrays[f"clusters_{n}"] for n in _CLUSTERS})
     cells = Cells(**{n: arrays[f"cells_{n}"] for n in _CELLS}, clusters=clusters)
     scaling = Scaling(arrays["x_mean"], arrays["x_sd"])
-    return Fit(
+    kernel = GaussianKernel(scaling.apply(cells.X), meta["bandwidth"])
+    spectrum = Spectrum(arrays["Q"], arrays["w"], meta["complete"]) if "Q" in arrays else None
+    if "landmarks" in arrays:
+        found = from_landmarks(kernel, cells.m, arrays["landmarks"], arrays["T"], arrays["T_w"])
+        kernel, spectrum = found.kernel, found.spectrum
+    fit = Fit(
         cells=cells,
         scaling=scaling,
         y_mean=meta["y"][0],
         y_sd=meta["y"][1],
-        kernel=GaussianKernel(scaling.apply(cells.X), meta["bandwidth"]),
-        spectrum=Spectrum(arrays["Q"], arrays["w"], meta["complete"]) if "Q" in arrays else None,
+        kernel=kernel,
+        spectrum=spectrum,
         choice=Choice(meta["penalty"], arrays["curve"], meta["bound"]),
         solution=Solution(arrays["coef"], arrays["fitted"], **meta["solution"]),
         path=meta["path"],
+        lost=meta.get("lost", 0.0),
+        approximate=meta.get("approximate", False),
     )
+    if meta.get("offset") is None:
+        return fit
+    return LogisticFit(**{f.name: getattr(fit, f.name) for f in fields(fit)}, offset=meta["offset"])
 
 
 def _kept_spectrum(fit: Fit) -> Spectrum | None:
@@ -143,7 +166,7 @@ def _kept_spectrum(fit: Fit) -> Spectrum | None:
     if 8 * len(fit.spectrum) * int(keep.sum()) > LARGEST:
         return None
     whole = fit.spectrum.complete and bool(keep.all())
-    return Spectrum(np.ascontiguousarray(fit.spectrum.Q[:, keep]), fit.spectrum.w[keep], whole)
+    return Spectrum(np.ascontiguousarray(np.asarray(fit.spectrum.Q)[:, keep]), fit.spectrum.w[keep], whole)
 
 
 def _words_of(found: Inference) -> dict[str, Any]:

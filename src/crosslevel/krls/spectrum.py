@@ -8,6 +8,7 @@ G = B + penalty I of size U. Whoever brings a `Spectrum`, exact or of low rank, 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class Spectrum:
     w : (k,)
         Eigenvalues, ascending, not negative.
     complete : bool
-        Whether k = U. Otherwise the eigenvalues that are left out count as zero, not as absent.
+        Whether k = U. Otherwise the eigenvalues that are left out count as zero, not as absent; eigenvectors with eigenvalues
+        that are small beside the penalty then need not be orthonormal to rounding, since they enter times w / (w + penalty).
 
     Examples
     --------
@@ -57,53 +59,75 @@ class Spectrum:
     def __len__(self) -> int:
         return len(self.Q)
 
+    @property
+    def streams(self) -> bool:
+        """Whether the eigenvectors are made anew for every pass, so that passes should be few."""
+        return False
+
+    def project(self, X: FloatArray) -> FloatArray:
+        """Give Q' X, (k, c)."""
+        return self.Q.T @ X
+
+    def expand(self, b: FloatArray) -> FloatArray:
+        """Give Q b, (U, c)."""
+        return self.Q @ b
+
+    def rows(self, index: IntArray) -> FloatArray:
+        """Give some rows of the eigenvectors, (..., k)."""
+        return self.Q[index]
+
+    def passes(self, b: FloatArray, x: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Yield Q b and (Q o Q) x, a block of rows at a time; no copy of the eigenvectors is made."""
+        step = max(1, BLOCK // max(1, len(self.w)))
+        for start in range(0, len(self), step):
+            rows = slice(start, min(start + step, len(self)))
+            yield rows, self.Q[rows] @ b, np.square(self.Q[rows]) @ x
+
     def solve(self, X: FloatArray, penalty: float) -> FloatArray:
         """Give (B + penalty I)^-1 X, (U, c)."""
-        b = self.Q.T @ X
-        found = self.Q @ (b / (self.w + penalty)[:, None])
-        if not self.complete:
-            found += (X - self.Q @ b) / penalty
-        return found
+        b = self.project(X)
+        if self.complete:
+            return self.expand(b / (self.w + penalty)[:, None])
+        shrunk = b * (self.w / (self.w + penalty))[:, None]
+        return (X - self.expand(shrunk)) / penalty
 
     def inverse_diagonal(self, penalty: FloatArray) -> FloatArray:
         """Give the diagonal of (B + penalty I)^-1 for every penalty, (U, n_penalties)."""
-        found = self.squared(1.0 / (self.w[:, None] + penalty))
-        if not self.complete:
-            found += (1.0 - self.squared(np.ones((len(self.w), 1)))) / penalty
-        return found
+        if self.complete:
+            return self.squared(1.0 / (self.w[:, None] + penalty))
+        return (1.0 - self.squared(self.w[:, None] / (self.w[:, None] + penalty))) / penalty
 
     def inverse(self, penalty: float) -> FloatArray:
         """Give (B + penalty I)^-1 whole, (U, U)."""
-        R = self.Q / np.sqrt(self.w + penalty)
-        found: FloatArray = R @ R.T
-        if not self.complete:
-            found -= (self.Q / penalty) @ self.Q.T
-            found[np.diag_indices(len(found))] += 1.0 / penalty
+        if self.complete:
+            R = self.Q / np.sqrt(self.w + penalty)
+            return R @ R.T
+        R = self.rows(np.arange(len(self))) * np.sqrt(self.w / (self.w + penalty) / penalty)
+        found: FloatArray = R @ -R.T
+        found[np.diag_indices(len(found))] += 1.0 / penalty
         return found
 
     def inverse_blocks(self, rows: IntArray, penalty: float) -> FloatArray:
         """Give the blocks of (B + penalty I)^-1 at some sets of rows, (b, size) to (b, size, size)."""
-        Q = self.Q[rows]
-        found: FloatArray = (Q / (self.w + penalty)) @ Q.transpose(0, 2, 1)
-        if not self.complete:
-            found += (np.eye(rows.shape[1]) - Q @ Q.transpose(0, 2, 1)) / penalty
-        return found
+        Q = self.rows(rows)
+        if self.complete:
+            return (Q / (self.w + penalty)) @ Q.transpose(0, 2, 1)
+        return (np.eye(rows.shape[1]) - (Q * (self.w / (self.w + penalty))) @ Q.transpose(0, 2, 1)) / penalty
 
     def squared(self, X: FloatArray) -> FloatArray:
         """Give (Q o Q) X without a copy of the eigenvectors, (U, c)."""
-        out = np.empty((len(self.Q), X.shape[1]))
-        step = max(1, BLOCK // max(1, self.Q.shape[1]))
-        for start in range(0, len(self.Q), step):
-            out[start : start + step] = np.square(self.Q[start : start + step]) @ X
+        out = np.empty((len(self), X.shape[1]))
+        for rows, _, found in self.passes(np.empty((len(self.w), 0)), X):
+            out[rows] = found
         return out
 
     def inverse_norms(self, X: FloatArray, penalty: float, power: int) -> FloatArray:
         """Give x' (B + penalty I)^-power x for every column x of X, (c,)."""
-        b = np.square(self.Q.T @ X)
-        found = (1.0 / (self.w + penalty) ** power) @ b
-        if not self.complete:
-            found += np.maximum(np.einsum("ij,ij->j", X, X) - b.sum(axis=0), 0.0) / penalty**power
-        return found
+        b = np.square(self.project(X))
+        if self.complete:
+            return (1.0 / (self.w + penalty) ** power) @ b
+        outside = 1.0 / penalty**power
+        return np.einsum("ij,ij->j", X, X) * outside - (outside - 1.0 / (self.w + penalty) ** power) @ b
 
     def edf(self, penalty: float) -> float:
         """Count the effective degrees of freedom, the trace of the matrix that maps y to its fit."""
@@ -147,7 +171,7 @@ def check_memory(U: int, n: int) -> int:
     if free is not None and needed > free:
         raise InputError(
             f"X has {U:,} distinct rows (of {n:,}), whose exact fit needs about {needed / 2**30:,.1f} GiB of memory; "
-            f"{free / 2**30:,.1f} GiB are free. Round the covariates so that more rows coincide (equal rows cost nothing), "
-            "or fit a random part of the rows."
+            f"{free / 2**30:,.1f} GiB are free. Pass method='nystrom' (an approximation), or round the covariates so that more "
+            "rows coincide (equal rows cost nothing)."
         )
     return needed

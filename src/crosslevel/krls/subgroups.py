@@ -158,16 +158,21 @@ def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subg
 
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
-    if frames.is_frame(by):
+    one_column = len(getattr(by, "shape", ())) == 1 or isinstance(by, pa.Array | pa.ChunkedArray)
+    if not one_column and frames.is_frame(by):
         table = frames.to_arrow(by, "by")
     else:
         name = getattr(by, "name", None)
         values = by.combine_chunks() if isinstance(by, pa.ChunkedArray) else by
         if not hasattr(values, "__len__"):
-            raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row.")
+            raise InputError(
+                f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row."
+            )
         table = frames.to_arrow({name if isinstance(name, str) and name else "group": values}, "by")
     if table.num_rows != len(used):
-        raise InputError(f"by has {table.num_rows:,} labels for {len(used):,} rows that fit was given; pass one per row.")
+        raise InputError(
+            f"by has {table.num_rows:,} labels for {len(used):,} rows that fit was given; pass one per row."
+        )
     groups = grouping.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
 
@@ -215,9 +220,9 @@ def spread(groups: Subgroups, cells: Cells, facts: RowFacts, pointwise: FloatArr
     for first in range(0, len(starts), UNITS_AT_ONCE):
         last = min(first + UNITS_AT_ONCE, len(starts))
         pairs = slice(starts[first], starts[last] if last < len(starts) else len(unit))
-        block = np.zeros((last - first, E, G))
-        np.add.at(block, (place[pairs] - first, slice(None), group[pairs]), psi[pairs])
-        flat = block.reshape(last - first, -1)
+        code = (place[pairs] - first) * G + group[pairs]
+        sums = [np.bincount(code, values, (last - first) * G) for values in psi[pairs].T]
+        flat = np.stack(sums).reshape(E, last - first, G).transpose(1, 0, 2).reshape(last - first, -1)
         out += flat.T @ flat
     return factor * out
 
@@ -228,17 +233,15 @@ def differences(found: Inference, E: int, G: int) -> tuple[Inference, list[tuple
     D = np.zeros((len(pairs), G))
     for i, (h, g) in enumerate(pairs):
         D[i, h], D[i, g] = 1.0, -1.0
-    D = np.kron(np.eye(E), D)
-    return (
-        replace(
-            found,
-            estimate=D @ found.estimate,
-            plug_in=D @ found.plug_in,
-            covariance=D @ found.covariance @ D.T,
-            spread=D @ found.spread @ D.T,
-        ),
-        pairs,
+    every = np.kron(np.eye(E), D)
+    made = replace(
+        found,
+        estimate=every @ found.estimate,
+        plug_in=every @ found.plug_in,
+        covariance=every @ found.covariance @ every.T,
+        spread=every @ found.spread @ every.T,
     )
+    return made, pairs
 
 
 def p_equal(found: Inference, covariance: FloatArray, E: int, G: int) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,18 @@ from crosslevel.krls.prediction import effect_band
 from crosslevel.krls.variants import Inference, scales
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["SKEWED", "band_table", "effects_table", "reader_notes"]
+__all__ = ["RESERVED", "SKEWED", "band_table", "effects_table", "reader_notes"]
 
 FloatArray = npt.NDArray[np.float64]
 
 SKEWED = 1.5
 """Skewness beyond which the average derivative of a curved effect is hard for every method."""
 COLLINEAR = 1e-10
+RESERVED = (
+    *("term", "estimate", "std_error", "conf_low", "conf_high", "plug_in", "correction", "flagged", "statistic"),
+    *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),
+)
+"""Columns of the table of effects, which no subgroup may be called."""
 MOST_JOINT = 4000
 """Rows of a simultaneous band: its memory and time are those of a second fit of that size."""
 
@@ -38,8 +43,12 @@ def effects_table(
     provenance: Provenance,
     diagnostics: dict[str, Any],
     notes: Sequence[str],
+    method: str = "kernel regularised least squares",
+    keys: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    title: str = "Average marginal effects",
 ) -> Estimates:
-    """Make the table of average effects: a row per term."""
+    """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat)."""
     variance = np.diag(found.covariance) + (np.diag(found.spread) if target == "population" else 0.0)
     error = np.sqrt(variance)
     half = float(stats.t.ppf((1 + level) / 2, found.dof)) * error
@@ -49,11 +58,12 @@ def effects_table(
     moved = np.nan_to_num(np.abs(correction)) > 1.0
     said = [*notes, *found.notes]
     if moved.any():
-        names = [e.term for e, m in zip(effects, moved, strict=True) if m]
-        said.append(f"shrinkage moved {len(names)} effect(s) by more than one standard error ({listed(names)}).")
+        names = list(dict.fromkeys(e.term for e, m in zip(effects, moved, strict=True) if m))
+        said.append(f"shrinkage moved {int(moved.sum())} effect(s) by more than one standard error ({listed(names)}).")
     return Estimates.build(
         {
             "term": [e.term for e in effects],
+            **(keys or {}),
             "estimate": found.estimate,
             "std_error": error,
             "conf_low": found.estimate - half,
@@ -65,16 +75,17 @@ def effects_table(
             "p_value": 2.0 * stats.t.sf(np.abs(statistic), found.dof),
             "kind": [e.kind for e in effects],
             "contrast": [e.contrast for e in effects],
+            **(extra or {}),
         },
-        keys=("term",),
-        method="kernel regularised least squares",
+        keys=("term", *(keys or {})),
+        method=method,
         level=level,
         interval=found.words if target == "sample" else f"{found.words}, population",
         provenance=provenance,
         diagnostics={**diagnostics, "target": target},
         warnings=said,
         frame=frame,
-        title="Average marginal effects",
+        title=title,
     )
 
 

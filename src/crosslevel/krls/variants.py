@@ -12,7 +12,6 @@ from crosslevel.errors import InputError
 from crosslevel.krls.clusters import cr3
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Effect, Functionals, average_functionals
-from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.inference import (
     SHARE_OF_PENALTY,
     Weights,
@@ -22,6 +21,7 @@ from crosslevel.krls.inference import (
     plug_in_weights,
     residuals,
 )
+from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import Spectrum
 

@@ -1,0 +1,179 @@
+"""How much do effects differ between people, and with what?
+
+The spread describes the fitted function, which shrinkage makes smoother than the truth. What can be tested is a slope: the
+least-squares slope of the effects at the rows on a covariate, sum_i rho_i delta_i with rho = (x - mean) / sum (x - mean)^2.
+It is the functional of an average effect with other row weights, so it is debiased and gets its error as averages do. On a
+binary covariate it is the difference between the average effects of the two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.data.frames import FrameKind
+from crosslevel.krls.collapse import Cells
+from crosslevel.krls.effects import Effect
+from crosslevel.results import Estimates, Provenance
+
+__all__ = [
+    "QUANTILES",
+    "Heterogeneity",
+    "correlations",
+    "describe",
+    "heterogeneity_table",
+    "slope_weights",
+    "weighted_quantiles",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SAME = 1e-10
+"""Effects that differ by less than this share of the largest are the same."""
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Effects at the rows in a few numbers each.
+
+    Attributes
+    ----------
+    average, sd : (E,)
+    quantiles : (5, E)
+    share_positive : (E,)
+    response : list of E
+        "rising" or "falling" where the outcome is monotone in the covariate, "both"; None for steps.
+    correlation : (E, P)
+        With every column of the matrix; NaN where an effect does not vary.
+    """
+
+    average: FloatArray
+    sd: FloatArray
+    quantiles: FloatArray
+    share_positive: FloatArray
+    response: list[str | None]
+    correlation: FloatArray
+
+
+def describe(cells: Cells, effects: Sequence[Effect], pointwise: FloatArray) -> Heterogeneity:
+    """Describe how effects differ between the rows.
+
+    Parameters
+    ----------
+    cells : Cells
+    effects : sequence of Effect
+    pointwise : (U, E)
+        Effects at the distinct rows, in the units of the data.
+    """
+    share = cells.m / cells.N
+    average = share @ pointwise
+    return Heterogeneity(
+        average=average,
+        sd=np.sqrt(share @ np.square(pointwise - average)),
+        quantiles=weighted_quantiles(pointwise, cells.m, QUANTILES),
+        share_positive=share @ (pointwise > 0.0),
+        response=[None if e.switch is not None else _direction(d) for e, d in zip(effects, pointwise.T, strict=True)],
+        correlation=correlations(cells, pointwise),
+    )
+
+
+def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Sequence[float]) -> FloatArray:
+    """Give the smallest value that at least a share of the weight does not exceed, (n_levels, E).
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.array([[1.0], [2.0], [5.0]]), np.array([1.0, 2.0, 1.0]), [0.25, 0.5, 0.9]).ravel().tolist()
+    [1.0, 2.0, 5.0]
+    """
+    out = np.empty((len(levels), values.shape[1]))
+    for e, column in enumerate(values.T):
+        order = np.argsort(column, kind="stable")
+        reached = np.cumsum(weights[order]) / weights.sum()
+        places = np.searchsorted(reached, np.asarray(levels) - 1e-12)
+        out[:, e] = column[order][np.minimum(places, len(column) - 1)]
+    return out
+
+
+def correlations(cells: Cells, pointwise: FloatArray) -> FloatArray:
+    """Correlate the effects at the rows with every column of the matrix, (E, P)."""
+    share = cells.m / cells.N
+    X = cells.X - share @ cells.X
+    D = pointwise - share @ pointwise
+    sd = np.sqrt(share @ np.square(D))
+    varies = sd > SAME * np.abs(pointwise).max(axis=0, initial=0.0)
+    scale = np.where(varies, sd, np.nan)[:, None] * np.sqrt(share @ np.square(X))
+    return ((share[:, None] * D).T @ X) / scale
+
+
+def slope_weights(cells: Cells, columns: Sequence[int], *, adjust: bool = False) -> FloatArray:
+    """Give the row weights that make the slope of effects on each column, (U, n_columns).
+
+    Parameters
+    ----------
+    cells : Cells
+    columns : sequence of int
+        Columns of the matrix.
+    adjust : bool
+        Whether the slope is that of a regression on all columns of the matrix, rather than on the column alone.
+
+    Examples
+    --------
+    >>> from crosslevel.krls.collapse import collapse
+    >>> cells = collapse(np.array([[0.0], [1.0], [3.0]]), np.zeros(3))
+    >>> float((slope_weights(cells, [0]).T @ (5 + 2 * cells.X))[0, 0].round(12))
+    2.0
+    """
+    share = cells.m / cells.N
+    X = cells.X - share @ cells.X
+    weighted = share[:, None] * X
+    if not adjust:
+        return (weighted / (share @ np.square(X)))[:, columns]
+    scale = np.sqrt(share @ np.square(X))
+    inner = np.linalg.pinv((weighted.T @ X) / np.outer(scale, scale), rcond=1e-10, hermitian=True)
+    return (weighted @ (inner / np.outer(scale, scale)))[:, columns]
+
+
+def heterogeneity_table(
+    said: Heterogeneity,
+    terms: Sequence[str],
+    names: Sequence[str],
+    *,
+    provenance: Provenance,
+    diagnostics: dict[str, Any],
+    frame: FrameKind,
+) -> Estimates:
+    """Lay the description out as a table: a row per term, without intervals."""
+    known = [not bool(np.isnan(row).all()) for row in said.correlation]
+    best = np.argmax(np.nan_to_num(np.abs(said.correlation)), axis=1)
+    columns: dict[str, Any] = {"term": list(terms), "estimate": said.sd, "average": said.average}
+    columns |= {f"q{round(100 * q):02d}": v for q, v in zip(QUANTILES, said.quantiles, strict=True)}
+    columns |= {
+        "share_positive": said.share_positive,
+        "response": said.response,
+        "strongest": [str(names[b]) if k else None for b, k in zip(best, known, strict=True)],
+        "correlation": said.correlation[np.arange(len(best)), best],
+    }
+    return Estimates.build(
+        {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
+        keys=("term",),
+        method="kernel regularised least squares",
+        level=None,
+        interval="none",
+        provenance=provenance,
+        diagnostics=diagnostics,
+        warnings=["these numbers describe the fitted effects, which are shrunken; their spread has no interval."],
+        frame=frame,
+        title="Standard deviation of effects between rows",
+    )
+
+
+def _direction(d: FloatArray) -> str:
+    tiny = SAME * np.abs(d).max(initial=0.0)
+    if (d >= -tiny).all():
+        return "rising"
+    return "falling" if (d <= tiny).all() else "both"

@@ -1,0 +1,453 @@
+"""Binary outcomes: the same smooth function on the scale of log odds, fitted by penalised likelihood.
+
+f = b + K c minimises sum_u m_u [log(1 + exp f_u) - mean_u f_u] + penalty/2 c'Kc, b unpenalised, by Newton's method. At the
+minimum the fit is that of weighted least squares to the working outcome z = f + (mean - p) / q with weights m q, q = p (1 - p), so
+everything the linear fit knows about weights, leave-one-out residuals and clusters holds with M = diag(m q):
+
+* leaving out one observation of a row moves f to f - h/(1 - h) (y - p)/q, h its leverage: the approximate leave-one-out log loss
+  (ALO) that chooses the penalty;
+* effects are of the probability: p (1 - p) f' for derivatives, p(high) - p(low) for steps. Their averages are not linear in f; the
+  functional that inference uses is their derivative by f (the delta method);
+* debiased averages are the plug-in plus the debiased weights times the working residuals: one Newton step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.krls.clusters import cr3
+from crosslevel.krls.collapse import Cells, collapse
+from crosslevel.krls.effects import Effect, Functionals, average_functionals, pointwise_effects
+from crosslevel.krls.inference import SHARE_OF_PENALTY, debiased_weights, hc3, residuals
+from crosslevel.krls.kernel import GaussianKernel, max_variance_bandwidth, standardise
+from crosslevel.krls.model import Fit, Solution
+from crosslevel.krls.penalty import Choice
+from crosslevel.krls.spectrum import check_memory, decompose
+from crosslevel.krls.variants import Inference, scales, spectrum_of, spread_of_effects
+
+__all__ = [
+    "LogisticFit",
+    "alo_loss",
+    "check_options",
+    "effects_of",
+    "fit_logistic",
+    "infer_logistic",
+    "newton",
+    "probability_effects",
+    "refuse",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+MOST_STEPS = 60
+TOLERANCE = 1e-9
+"""Of the stationarity conditions, relative to the largest weight of a row."""
+LEAST_SPREAD = 1e-10
+"""p (1 - p) is not taken for smaller: the working outcome would overflow."""
+LOWEST, HIGHEST = 1e-6, 1e2
+"""Limits of the search, times N / 4, which bounds the eigenvalues."""
+N_GRID = 13
+NOTE = "logistic loss: effects are of the probability; loo is the approximate leave-one-out log loss."
+
+
+@dataclass(frozen=True)
+class LogisticFit(Fit):
+    """A fit on the scale of log odds; ``cells``, ``solution.fitted`` and ``rss`` are of the standardised outcome.
+
+    Attributes
+    ----------
+    offset : float
+        The unpenalised constant b.
+    """
+
+    offset: float = 0.0
+
+    @property
+    def p(self) -> FloatArray:
+        """Fitted probabilities of the distinct rows, (U,)."""
+        return self.solution.fitted * self.y_sd + self.y_mean
+
+    def log_odds(self, Z: FloatArray) -> FloatArray:
+        """Give f at standardised rows."""
+        return self.offset + self.kernel.apply(self.solution.coef[:, None], Z)[:, 0]
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Predict probabilities at rows in the units of the data."""
+        return expit(self.log_odds(self.scaling.apply(X)))
+
+    def row_coefficients(self, y: FloatArray) -> FloatArray:
+        """Give the coefficient of each row of the data, (n,)."""
+        return (y - self.p[self.cells.row]) / self.penalty
+
+
+@dataclass(frozen=True)
+class Newton:
+    """The minimum at one penalty.
+
+    Attributes
+    ----------
+    coef : (U,)
+    offset : float
+    f : (U,)
+    keep : (U,)
+        penalty [P]_uu: the share of a working residual that a row keeps.
+    steps : int
+    """
+
+    coef: FloatArray
+    offset: float
+    f: FloatArray
+    keep: FloatArray
+    steps: int
+
+
+def newton(
+    K: FloatArray, m: FloatArray, mean: FloatArray, penalty: float, start: tuple[FloatArray, float] | None = None
+) -> Newton:
+    """Minimise the penalised likelihood.
+
+    Parameters
+    ----------
+    K : (U, U)
+    m, mean : (U,)
+        Number of observations and share of ones of each distinct row.
+    penalty : float
+    start : (coef, offset), optional
+        Where to begin.
+
+    Examples
+    --------
+    >>> K = np.exp(-np.square(np.subtract.outer(np.arange(4.0), np.arange(4.0))))
+    >>> found = newton(K, np.ones(4), np.array([0.0, 1.0, 0.0, 1.0]), penalty=0.5)
+    >>> bool(np.allclose(0.5 * found.coef, np.array([0.0, 1.0, 0.0, 1.0]) - expit(found.f)))
+    True
+    """
+    share = np.clip(m @ mean / m.sum(), 1e-12, 1 - 1e-12)
+    coef, offset = (np.zeros(len(m)), float(np.log(share / (1 - share)))) if start is None else start
+    Kc = K @ coef
+    for step in range(MOST_STEPS):
+        f = offset + Kc
+        p = expit(f)
+        gap = m * (mean - p)
+        q = np.maximum(p * (1 - p), LEAST_SPREAD)
+        root = np.sqrt(m * q)
+        factor = _factor(K, root, penalty)
+        if max(np.abs(penalty * coef - gap).max(), abs(gap.sum()) / len(m)) < TOLERANCE * m.max():
+            return Newton(coef, offset, f, _keep(factor, root, penalty), step)
+        right = np.column_stack([root * (f + (mean - p) / q), root])
+        a, s = scipy.linalg.cho_solve(factor, right, check_finite=False).T
+        b = float(root @ a / (root @ s))
+        new = root * (a - b * s)
+        coef, offset, Kc = _damped(K, m, mean, penalty, (coef, offset, Kc), (new, b, K @ new))
+    raise ConvergenceError(
+        f"the logistic fit at penalty {penalty:.3g} did not converge in {MOST_STEPS} Newton steps; pass a larger penalty=."
+    )
+
+
+Point = tuple[FloatArray, float, FloatArray]
+
+
+def _damped(K: FloatArray, m: FloatArray, mean: FloatArray, penalty: float, old: Point, new: Point) -> Point:
+    """Halve the step until the loss does not rise."""
+    before = _loss(m, mean, penalty, old)
+    for halving in range(30):
+        t = 0.5**halving
+        point = (old[0] + t * (new[0] - old[0]), old[1] + t * (new[1] - old[1]), old[2] + t * (new[2] - old[2]))
+        if _loss(m, mean, penalty, point) <= before + 1e-12 * abs(before):
+            return point
+    return new
+
+
+def _loss(m: FloatArray, mean: FloatArray, penalty: float, point: Point) -> float:
+    coef, offset, Kc = point
+    f = offset + Kc
+    return float(m @ (np.logaddexp(0.0, f) - mean * f) + 0.5 * penalty * coef @ Kc)
+
+
+def _factor(K: FloatArray, root: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
+    B = root[:, None] * K * root
+    B[np.diag_indices(len(B))] += penalty
+    factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+    return factor
+
+
+def _keep(factor: tuple[FloatArray, bool], root: FloatArray, penalty: float) -> FloatArray:
+    """Give penalty times the diagonal of P = B^-1 - B^-1 s s'B^-1 / s'B^-1 s."""
+    L = np.tril(factor[0])
+    Li = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, overwrite_b=True, check_finite=False)
+    s = scipy.linalg.cho_solve(factor, root, check_finite=False)
+    return penalty * (np.einsum("ij,ij->j", Li, Li) - s**2 / (root @ s))
+
+
+def alo_loss(found: Newton, m: FloatArray, mean: FloatArray) -> float:
+    """Give the approximate leave-one-out log loss, summed over observations."""
+    p = expit(found.f)
+    q = np.maximum(p * (1 - p), LEAST_SPREAD)
+    kept = 1.0 - (1.0 - found.keep) / m  # what an observation keeps of its own residual
+    move = (1.0 - kept) / kept / q
+    one, zero = found.f - move * (1.0 - p), found.f + move * p
+    return float(m @ (mean * np.logaddexp(0.0, -one) + (1.0 - mean) * np.logaddexp(0.0, zero)))
+
+
+def fit_logistic(
+    X: FloatArray,
+    y: FloatArray,
+    weights: FloatArray | None = None,
+    cluster: npt.NDArray[np.intp] | None = None,
+    *,
+    penalty: float | None = None,
+    bandwidth: str | float = "P",
+    merge: bool = True,
+) -> LogisticFit:
+    """Fit a binary outcome by penalised likelihood, with the penalty by approximate leave-one-out unless given.
+
+    Parameters
+    ----------
+    X : (n, P)
+    y : (n,)
+        Zeros and ones.
+    weights : (n,), optional
+        Counts.
+    cluster : (n,), optional
+    penalty, bandwidth, merge
+        See `crosslevel.krls.model.fit`.
+    """
+    check_binary(y)
+    cells = collapse(X, y, weights, cluster, merge=merge)
+    check_memory(len(cells.m), len(y))
+    scaling = standardise(cells.X, cells.m)
+    Z = scaling.apply(cells.X)
+    wide = max_variance_bandwidth(Z, cells.m) if bandwidth == "maxvar" else None
+    kernel = GaussianKernel(Z, wide or float(Z.shape[1] if bandwidth == "P" else bandwidth))
+    K = kernel.matrix()
+    choice = _choose(K, cells) if penalty is None else Choice(float(penalty), np.empty((0, 2)))
+    found = newton(K, cells.m, cells.mean, choice.penalty)
+    p = expit(found.f)
+    N = cells.N
+    y_mean = float(cells.m @ cells.mean / N)
+    y_sd = float(np.sqrt(y_mean * (1 - y_mean) * N / (N - 1.0)))
+    standard = cells.rescaled(y_mean, y_sd)
+    rss = float(standard.ss.sum() + cells.m @ np.square((cells.mean - p) / y_sd))
+    n, U = len(y), len(cells.m)
+    made = f"{n:,} rows" + (f" collapsed to {U:,} distinct ones" if n > U else "")
+    return LogisticFit(
+        cells=standard,
+        scaling=scaling,
+        y_mean=y_mean,
+        y_sd=y_sd,
+        kernel=kernel,
+        spectrum=decompose(kernel, cells.m * np.maximum(p * (1 - p), LEAST_SPREAD)),
+        choice=replace(choice, curve=choice.curve / [1.0, y_sd**2]),
+        solution=Solution(
+            coef=found.coef,
+            fitted=(p - y_mean) / y_sd,
+            rss=rss,
+            edf=float(np.sum(1.0 - found.keep)),
+            loo=alo_loss(found, cells.m, cells.mean) / y_sd**2,  # so that loo_ is the mean log loss
+        ),
+        path=f"exact, logistic, {made}",
+        offset=found.offset,
+    )
+
+
+def _choose(K: FloatArray, cells: Cells) -> Choice:
+    """Minimise the approximate leave-one-out log loss over the log penalty, from smooth to rough."""
+    m, mean = cells.m, cells.mean
+    tried: dict[float, tuple[float, Newton]] = {}
+
+    def loss(log_penalty: float) -> float:
+        near = min(tried, key=lambda t: abs(t - log_penalty), default=None)
+        start = None if near is None else (tried[near][1].coef, tried[near][1].offset)
+        found = newton(K, m, mean, float(np.exp(log_penalty)), start)
+        tried[log_penalty] = (alo_loss(found, m, mean), found)
+        return tried[log_penalty][0]
+
+    grid = np.log(np.geomspace(HIGHEST, LOWEST, N_GRID) * cells.N / 4)
+    values: list[float] = []
+    for g in grid:
+        values.append(loss(float(g)))
+        if len(values) > 3 and values[-1] > values[-2] > values[-3] > min(values):
+            break
+    best = int(np.argmin(values))
+    bound = {0: "upper", N_GRID - 1: "lower"}.get(best)
+    at = float(grid[best])
+    if bound is None:
+        around = (float(grid[best + 1]), float(grid[best - 1]))
+        at = float(minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3}).x)
+    curve = np.array(sorted((float(np.exp(t)), v[0]) for t, v in tried.items()))
+    return Choice(float(np.exp(at)), curve, bound)
+
+
+def check_options(model: Any) -> None:
+    """Refuse what is made for least squares only."""
+    for name, allowed in (
+        ("rule", "loo"),
+        ("inference", "debiased"),
+        ("weights", "counts"),
+        ("backend", "numpy"),
+    ):
+        if getattr(model, name) != allowed:
+            raise InputError(
+                f"{name}={getattr(model, name)!r} is not there for loss='logistic', which has {allowed!r} only; leave it, or use "
+                "loss='squared'."
+            )
+    if model.method not in ("auto", "collapse", "exact"):
+        raise InputError(
+            f"method={model.method!r} is not there for loss='logistic', which is exact; use loss='squared'."
+        )
+
+
+def refuse(fit: Fit, what: str) -> None:
+    """Say that something is there for least squares only."""
+    if isinstance(fit, LogisticFit):
+        raise InputError(f"{what} is not there for loss='logistic'; effects(), with by=, and interactions() are.")
+
+
+def check_binary(y: FloatArray) -> None:
+    """Refuse outcomes other than zeros and ones."""
+    bad = ~np.isin(y, (0.0, 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"y is {y[row]:g} in row {row:,} of those used; loss='logistic' takes outcomes of 0 and 1. Recode it, or use "
+            "loss='squared'."
+        )
+
+
+def effects_of(fit: Fit, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
+    """Evaluate the effects of any fit at its distinct rows, or at standardised rows, in the units of the data: (n, E)."""
+    if isinstance(fit, LogisticFit):
+        return probability_effects(fit, effects, Z)
+    return pointwise_effects(fit.kernel, effects, fit.solution.coef, Z) * scales(fit, effects)
+
+
+def _switched(effect: Effect, Z: FloatArray, point: int) -> FloatArray:
+    assert effect.switch is not None
+    out = Z.copy()
+    out[:, effect.switch.columns] = effect.switch.points[point]
+    return out
+
+
+def _units(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
+    """Give what effects on the standardised scale of x are divided by, (E,)."""
+    return np.array([fit.scaling.sd[e.column] if e.switch is None else e.unit for e in effects])
+
+
+def probability_effects(fit: LogisticFit, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
+    """Evaluate effects on the probability at the distinct rows, or at standardised rows, in the units of the data: (n, E)."""
+    at = fit.kernel.Z if Z is None else Z
+    p = expit(fit.log_odds(at))
+    out = (p * (1 - p))[:, None] * pointwise_effects(fit.kernel, effects, fit.solution.coef, at)
+    for e, effect in enumerate(effects):
+        if effect.switch is not None:
+            high, low = (fit.log_odds(_switched(effect, at, k)) for k in (effect.high, effect.low))
+            out[:, e] = expit(high) - expit(low)
+    return out / _units(fit, effects)
+
+
+def _functionals(fit: LogisticFit, effects: Sequence[Effect], rho: FloatArray) -> Functionals:
+    """Give the derivatives by f of the effects on the probability averaged with weights rho."""
+    Z, kernel = fit.kernel.Z, fit.kernel
+    p = fit.p
+    q = p * (1 - p)
+    made = average_functionals(kernel, effects, rho * q)
+    V, ell = made.V.copy(), made.ell.copy()
+    slopes = [e for e, effect in enumerate(effects) if effect.switch is None]
+    D = pointwise_effects(kernel, [effects[e] for e in slopes], fit.solution.coef) if slopes else np.empty((len(Z), 0))
+    turn = (rho * q * (1 - 2 * p))[:, None] * D
+    V[:, slopes] += kernel.apply(turn)
+    ell[:, slopes] += np.column_stack([np.ones(len(Z)), Z]).T @ turn
+    for e, effect in enumerate(effects):
+        if effect.switch is None:
+            continue
+        V[:, e], ell[:, e] = 0.0, 0.0
+        for point, sign in ((effect.high, 1.0), (effect.low, -1.0)):
+            at = _switched(effect, Z, point)
+            r = expit(fit.log_odds(at))
+            weight = sign * rho * r * (1 - r)
+            for rows, block in kernel.blocks(at):
+                V[:, e] += block.T @ weight[rows]
+            ell[:, e] += np.column_stack([np.ones(len(Z)), at]).T @ weight
+    return Functionals(V, ell)
+
+
+def _working(fit: LogisticFit) -> tuple[Cells, FloatArray]:
+    """Give the rows with working weights and outcomes, and the working residuals."""
+    cells, p = fit.cells, fit.p
+    q = np.maximum(p * (1 - p), LEAST_SPREAD)
+    mean = cells.mean * fit.y_sd + fit.y_mean
+    f = fit.log_odds(fit.kernel.Z)
+    residual = (mean - p) / q
+    clusters = cells.clusters
+    if clusters is not None:
+        u = clusters.cell
+        own = clusters.mean * fit.y_sd + fit.y_mean
+        clusters = replace(clusters, n=clusters.n * q[u], mean=f[u] + (own - p[u]) / q[u])
+    u = cells.stratum
+    work = Cells(
+        X=cells.X,
+        m=cells.m * q,
+        mean=f + residual,
+        row=cells.row,
+        stratum=u,
+        step=cells.step * q[u],
+        weight=cells.weight * q[u],
+        stratum_mean=f[u] + (cells.stratum_mean * fit.y_sd + fit.y_mean - p[u]) / q[u],
+        ss=cells.ss * fit.y_sd**2 / q[u],
+        clusters=clusters,
+    )
+    return work, residual
+
+
+def infer_logistic(
+    fit: LogisticFit, effects: Sequence[Effect], pointwise: FloatArray, rho: FloatArray | None = None
+) -> Inference:
+    """Estimate average effects on the probability and their joint covariance; as `infer`, debiased.
+
+    Parameters
+    ----------
+    fit : LogisticFit
+    effects : sequence of Effect
+    pointwise : (U, E)
+        Effects on the probability at the distinct rows.
+    rho : (U, G), optional
+    """
+    spectrum, cells = spectrum_of(fit), fit.cells
+    spread = spread_of_effects(cells, pointwise) if rho is None else None
+    rho = (cells.m / cells.N)[:, None] if rho is None else rho
+    made = [_functionals(fit, effects, r) for r in rho.T]
+    V = np.stack([f.V for f in made], axis=2).reshape(len(cells.m), -1)
+    ell = np.stack([f.ell for f in made], axis=2).reshape(1 + fit.kernel.Z.shape[1], -1)
+    work, residual = _working(fit)
+    weights = debiased_weights(
+        spectrum, replace(work, mean=residual), fit.kernel.Z, Functionals(V, ell), SHARE_OF_PENALTY * fit.penalty
+    )
+    found = residuals(spectrum, work, fit.penalty, fit.kernel.Z)
+    dof, words = np.inf, "debiased, HC3, delta method"
+    if work.clusters is None:
+        covariance, _ = hc3(work, found, weights)
+    else:
+        covariance, _ = cr3(spectrum, work, found, weights)
+        G = len(work.clusters)
+        dof, words = G - 1.0, f"debiased, CR3, delta method, {G:,} clusters, t({G - 1:,})"
+    scale = np.repeat(1.0 / _units(fit, effects), rho.shape[1])
+    plug_in = (rho.T @ pointwise).T.reshape(-1)
+    covariance = scale[:, None] * covariance * scale
+    return Inference(
+        estimate=plug_in + scale * weights.estimate,
+        plug_in=plug_in,
+        covariance=covariance,
+        spread=np.zeros_like(covariance) if spread is None else spread,
+        dof=dof,
+        words=words,
+        notes=(NOTE,),
+    )

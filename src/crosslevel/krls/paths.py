@@ -1,0 +1,194 @@
+"""Which way to the eigenvectors? Exact while it is affordable, then to rounding, then by landmarks, and it is said which.
+
+exact     every eigenvector; 24 U^2 bytes, some U^3 multiplications.
+partial   the eigenvectors that differ from zero at double precision, by pivoted Cholesky; the same numbers to 1e-8.
+nystrom   a model of its own whose functions are sums around some hundred landmarks: an approximation, announced as one.
+
+"auto" takes the first that is affordable, in this order, after equal rows are gathered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError
+from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.krls.landmarks import choose_landmarks
+from crosslevel.krls.nystrom import LowRank, nystrom, partial
+from crosslevel.krls.spectrum import Spectrum, available_memory, check_memory, decompose, memory_needed
+
+__all__ = ["BACKENDS", "METHODS", "Path", "find_path", "partial_rank"]
+
+FloatArray = npt.NDArray[np.float64]
+
+METHODS = ("auto", "collapse", "exact", "partial", "nystrom")
+BACKENDS = ("numpy", "jax")
+EXACT_ROWS = 6_000
+"""Distinct rows up to which the exact way is taken without looking for a shorter one: half a minute."""
+MOST_EXACT = 20_000
+"""Distinct rows beyond which "auto" does not take the exact way though memory would do: ten minutes and more."""
+MOST_EXACT_DEVICE = 40_000
+TOLERANCE = 1e-11
+"""Unexplained variance of a row, 1 being all of it, at which the partial way is exact: fits agree to 1e-10."""
+MOST_CENTRES = 40_000
+"""Distinct rows up to which a partial fit is a sum of functions around all of them, beyond only around the landmarks."""
+RANK = 600
+"""Landmarks of the Nystrom way, unless others are asked for."""
+SAMPLE = 3_000
+GROWTH = 0.4
+"""Rows of the probe for the rank of the kernel, and the power of the number of rows with which the rank grows."""
+SHARE_OF_MEMORY = 0.4
+
+
+@dataclass(frozen=True)
+class Path:
+    """The eigenvectors, and how they were found.
+
+    Attributes
+    ----------
+    method : {"exact", "partial", "nystrom"}
+    spectrum : Spectrum
+    kernel : GaussianKernel
+    lost : float
+        Share of the trace of the kernel that is lost.
+    words : str
+        The way, in words.
+    """
+
+    method: str
+    spectrum: Spectrum
+    kernel: GaussianKernel
+    lost: float
+    words: str
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the numbers are those of another model than the exact one."""
+        return self.method == "nystrom" or self.lost > 10 * TOLERANCE
+
+
+def find_path(
+    kernel: GaussianKernel,
+    m: FloatArray,
+    n: int,
+    method: str = "auto",
+    *,
+    rank: int | None = None,
+    backend: str = "numpy",
+    seed: int = 0,
+) -> Path:
+    """Find eigenvectors of M^1/2 K M^1/2 by the given or the first affordable way.
+
+    Parameters
+    ----------
+    kernel : GaussianKernel
+        Of U distinct rows.
+    m : (U,)
+    n : int
+        Rows, for the words.
+    method, rank, backend, seed
+        See `KRLS`.
+
+    Examples
+    --------
+    >>> x = np.linspace(-2, 2, 300)[:, None]
+    >>> find_path(GaussianKernel(x, 1.0), np.ones(300), 300, "partial").words
+    'partial eigendecomposition, ... of 300 eigenvectors, exact to rounding (... of the trace lost)'
+    """
+    U = len(m)
+    if method == "nystrom":
+        return _nystrom(kernel, m, n, rank, seed)
+    if method == "partial":
+        most = rank or int(min(U, max(_room(U), 2)))
+        found = partial(kernel, m, min(most, U), np.inf if rank else TOLERANCE, seed)
+        if found is None:
+            raise InputError(
+                f"the kernel of {U:,} distinct rows needs more than the {most:,} eigenvectors that fit into memory; pass "
+                "method='nystrom', or rank= to accept what is lost."
+            )
+        return _partial(kernel, found, m, n)
+    if method == "auto" and not _exact_at_once(U, backend):
+        found = partial(kernel, m, _most(U), TOLERANCE, seed) if partial_rank(kernel, seed) else None
+        if found is not None:
+            return _partial(kernel, found, m, n)
+        if not _exact_affordable(U):
+            return _nystrom(kernel, m, n, rank, seed)
+    return _exact(kernel, m, n, method, backend)
+
+
+def partial_rank(kernel: GaussianKernel, seed: int = 0) -> int | None:
+    """Foretell from some rows how many eigenvectors differ from zero; None when too many for the partial way to pay."""
+    U = len(kernel.Z)
+    size = min(SAMPLE, U)
+    pick = np.random.default_rng(seed).choice(U, size, replace=False)
+    probe = choose_landmarks(GaussianKernel(kernel.Z[pick], kernel.s), int(0.75 * size), TOLERANCE, seed)
+    if probe.left.max() > TOLERANCE:
+        return None
+    expected = int(len(probe.index) * (U / size) ** GROWTH)
+    return expected if expected <= _most(U) else None
+
+
+def _most(U: int) -> int:
+    return int(min(U // 3, _room(U)))
+
+
+def _room(U: int) -> int:
+    """Say how many eigenvectors there is memory for: two matrices of them are held."""
+    free = available_memory()
+    return U if free is None else int(SHARE_OF_MEMORY * free / (16 * U))
+
+
+def _exact_at_once(U: int, backend: str) -> bool:
+    return (MOST_EXACT_DEVICE if backend == "jax" else EXACT_ROWS) >= U
+
+
+def _exact_affordable(U: int) -> bool:
+    free = available_memory()
+    return U <= MOST_EXACT and (free is None or memory_needed(U) <= free)
+
+
+def _exact(kernel: GaussianKernel, m: FloatArray, n: int, method: str, backend: str) -> Path:
+    U = len(m)
+    where = ""
+    if backend == "jax":
+        from crosslevel.krls.jax_backend import DeviceKernel, device_name
+
+        device = DeviceKernel(kernel.Z, kernel.s)
+        spectrum: Spectrum = device.decompose(m)
+        kernel = device
+        where = f", on {device_name()}"
+    else:
+        check_memory(U, n)
+        spectrum = decompose(kernel, m)
+    words = f"exact, {n:,} rows"
+    if n > U:
+        words += f" collapsed to {U:,} distinct ones"
+    elif method == "collapse":
+        words += ", none of them equal"
+    return Path("exact", spectrum, kernel, 0.0, words + where)
+
+
+def _partial(kernel: GaussianKernel, found: LowRank, m: FloatArray, n: int) -> Path:
+    U, lost = len(m), found.lost / float(m.sum())
+    exact = lost <= 10 * TOLERANCE
+    how = "exact to rounding" if exact else "truncated"
+    # derivatives of what is lost are larger than it: functions around all rows keep them right to 1e-10, others to 1e-6
+    kernel = kernel if exact and U <= MOST_CENTRES else found.kernel
+    words = f"partial eigendecomposition, {found.rank:,} of {U:,} eigenvectors, {how} ({lost:.1g} of the trace lost)"
+    return Path("partial", found.spectrum, kernel, lost, words + _collapsed(n, U))
+
+
+def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, seed: int) -> Path:
+    U = len(m)
+    found = nystrom(kernel, m, min(rank or RANK, U), seed)
+    lost = found.lost / float(m.sum())
+    r = len(found.kernel.centres.Z)
+    words = f"Nystrom approximation, {r:,} landmarks (seed {seed}) for {U:,} rows, {lost:.2g} of the trace lost"
+    return Path("nystrom", found.spectrum, found.kernel, lost, words + _collapsed(n, U))
+
+
+def _collapsed(n: int, U: int) -> str:
+    return f", {n:,} rows collapsed to {U:,} distinct ones" if n > U else ""

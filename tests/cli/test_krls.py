@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.cli import main
+from crosslevel.cli.krls import parse_references
+from crosslevel.errors import InputError
+
+
+@pytest.fixture
+def crosslevel(monkeypatch, capsys):
+    """Run the command line in this process, which spares its start."""
+
+    def run(*arguments, cwd, code=0):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["crosslevel", *arguments])
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        said = capsys.readouterr()
+        assert (leaving.value.code or 0) == code, said.err
+        return said
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(5)
+    n = 150
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "treatment": rng.choice(["control", "letter", "visit"], n),
+            "sex": rng.integers(1, 3, n),
+            "household": rng.integers(0, 60, n),
+            "w": rng.integers(1, 4, n),
+        }
+    )
+    frame["voted"] = 0.01 * frame["age"] + 0.3 * (frame["treatment"] == "visit") + 0.3 * rng.normal(size=n)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(people, tmp_path_factory):
+    where = tmp_path_factory.mktemp("krls")
+    people.to_csv(where / "data.csv", index=False)
+    return where
+
+
+ASKED = ("krls", "data.csv", "--y", "voted", "--x", "treatment", "--x", "age")
+
+
+def test_the_answer_is_that_of_the_library(crosslevel, people, folder):
+    done = crosslevel(*ASKED, "--cluster", "household", "--level", "0.9", "--out", "answer", cwd=folder)
+    model = cl.KRLS().fit(people[["treatment", "age"]], people["voted"], cluster=people["household"])
+    expected = model.effects(0.9)
+    found = cl.load(folder / "answer" / "effects.crosslevel")
+    for name in ("estimate", "std_error", "conf_low", "plug_in", "p_value"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
+    again = cl.load(folder / "answer" / "model.crosslevel")
+    np.testing.assert_allclose(again.predict(people[["treatment", "age"]]), model.fitted_, rtol=1e-9)
+    assert (folder / "answer" / "report.html").stat().st_size > 10_000
+    assert sorted(p.name for p in (folder / "answer").iterdir()) == [
+        "effects.crosslevel",
+        "model.crosslevel",
+        "report.html",
+    ]
+    for words in (
+        "AME (KRLS)",
+        "AME (debiased)",
+        "90 % interval",
+        "correction/SE",
+        "treatment: visit",
+        "CR3",
+        "penalty",
+    ):
+        assert words in done.out
+    assert "Fitting 150 rows, 2 covariates" in done.err
+    assert "report   answer/report.html" in done.out
+
+
+def test_the_table_shows_two_digits_of_each_error(crosslevel, people, folder):
+    out = crosslevel(*ASKED, cwd=folder).out
+    row = next(line for line in out.splitlines() if line.startswith("age"))
+    expected = cl.KRLS().fit(people[["treatment", "age"]], people["voted"]).effects()
+    error = expected["std_error"][2]
+    assert f"{error:.{1 - int(np.floor(np.log10(error)))}f}" in row
+    flags = expected["flagged"].any()
+    assert ("* shrinkage moved" in out) == flags
+
+
+def test_json(crosslevel, people, folder):
+    asked = ("--categorical", "sex", "--x", "sex", "--reference", "sex=2", "--weight", "w", "--where", "age >= 30")
+    told = json.loads(crosslevel(*ASKED, *asked, "--rule", "krls", "--inference", "krls", "--json", cwd=folder).out)
+    kept = people[people["age"] >= 30]
+    model = cl.KRLS(rule="krls", inference="krls", categorical=["sex"], reference={"sex": 2})
+    expected = model.fit(kept[["treatment", "age", "sex"]], kept["voted"], sample_weight=kept["w"]).effects()
+    np.testing.assert_allclose([r["estimate"] for r in told["effects"]], expected["estimate"], rtol=1e-9)
+    assert [r["term"] for r in told["effects"]] == ["treatment: letter", "treatment: visit", "age", "sex: 1"]
+    assert told["keys"] == ["term"]
+    assert told["files"] == {}
+    assert any("under-cover" in w for w in told["warnings"])
+
+
+def test_subgroups(crosslevel, people, folder):
+    out = crosslevel(*ASKED, "--by", "sex", cwd=folder).out
+    assert len([line for line in out.splitlines() if line.startswith("age")]) == 2
+    told = json.loads(crosslevel(*ASKED, "--by", "sex", "--differences", "--json", cwd=folder).out)
+    model = cl.KRLS().fit(people[["treatment", "age"]], people["voted"])
+    expected = model.effects(by=people[["sex"]], differences=True)
+    np.testing.assert_allclose([r["std_error"] for r in told["effects"]], expected["std_error"], rtol=1e-9)
+    told = json.loads(crosslevel(*ASKED, "--subgroup", "old=age >= 60", "--json", cwd=folder).out)
+    assert {r["subgroup"] for r in told["effects"]} == {"old"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--x", "voted"), "--x voted is the outcome"),
+        (("--x", "age"), "--x names 'age' twice"),
+        (("--cluster", "househld"), "--cluster='househld' is not a column"),
+        (("--by", "sx"), "Did you mean 'sex'"),
+        (("--x", "aeg"), "--x='aeg' is not a column"),
+        (("--where", "age > 900"), "data.csv has no rows where age > 900"),
+        (("--rule", "lo"), "rule='lo' is not a choice"),
+        (("--bandwidth", "wide"), "neither 'P' nor 'maxvar' nor a number"),
+        (("--by", "sex", "--subgroup", "a=age > 1"), "--by and --subgroup both name groups"),
+        (("--reference", "treatment"), "is not column=level"),
+        (("--reference", "treatment=contrl"), "Did you mean 'control'"),
+        (("--out", "data.csv"), "is a file; name a folder"),
+        (("--level", "95"), "level"),
+    ],
+)
+def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
+    said = crosslevel(*ASKED, *asked, cwd=folder, code=2)
+    assert words in said.err
+    assert said.out == ""
+
+
+def test_an_outcome_of_text(crosslevel, folder):
+    said = crosslevel("krls", "data.csv", "--y", "treatment", "--x", "age", cwd=folder, code=2)
+    assert "--y='treatment' is a column of string, not of numbers" in said.err
+
+
+def test_logistic_loss(crosslevel, people, tmp_path):
+    people.assign(turnout=(people["voted"] > people["voted"].median()).astype(int)).to_csv(tmp_path / "data.csv")
+    asked = ("krls", "data.csv", "--y", "turnout", "--x", "age", "--loss", "logistic", "--out", "answer")
+    out = crosslevel(*asked, cwd=tmp_path).out
+    assert "kernel logistic regression" in out
+    assert "effects are of the probability" in out
+    assert ((cl.load(tmp_path / "answer" / "model.crosslevel").fitted_ - 0.5) ** 2 < 0.25).all()
+
+
+def test_references():
+    assert parse_references(["a = b", "c=d=e"]) == {"a": "b", "c": "d=e"}
+    with pytest.raises(InputError, match="--reference 'a=' is not column=level"):
+        parse_references(["a="])

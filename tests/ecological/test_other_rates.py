@@ -1,0 +1,148 @@
+"""EM, the linear programme, homogeneous units, bounded least squares, and the comparison of methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+import scipy.optimize
+
+from crosslevel import ecological
+from crosslevel.ecological.least_squares import bounded_fit
+from crosslevel.ecological.linear_programme import least_absolute
+from crosslevel.errors import ConvergenceError, InputError
+
+RATES = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+
+
+def exact(n=12):
+    """Units whose outcomes follow constant rates without error."""
+    X = np.column_stack([np.linspace(10, 990, n), np.linspace(990, 10, n)])
+    return X, X @ RATES
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ecological.lp,
+        lambda x, t: ecological.rxc_em(x, t, tol=1e-9),
+        lambda x, t: ecological.goodman(x, t, bounded=True),
+    ],
+)
+def test_constant_rates_are_found_exactly(method):
+    X, T = exact()
+    np.testing.assert_allclose(method(X, T)["estimate"].reshape(2, 3), RATES, atol=2e-5)
+
+
+def test_bounded_least_squares_is_the_constrained_minimum():
+    rng = np.random.default_rng(0)
+    x = rng.dirichlet(np.ones(3), 25)
+    t = np.clip(x @ np.array([[1.2, -0.2], [0.0, 1.0], [0.5, 0.5]]) + rng.normal(0, 0.05, (25, 2)), 0, 1)
+    w = rng.uniform(1, 5, 25)
+    B = bounded_fit(x, t, w)
+
+    def loss(free):
+        rates = np.column_stack([free, 1 - free])
+        return np.sum(w[:, None] * (t - x @ rates) ** 2)
+
+    best = scipy.optimize.minimize(loss, [0.5] * 3, bounds=[(0, 1)] * 3, method="L-BFGS-B", options={"ftol": 1e-15})
+    assert loss(B[:, 0]) == pytest.approx(best.fun, rel=1e-6)
+    np.testing.assert_allclose(B[:, 0], best.x, atol=1e-4)
+    assert B.min() >= 0
+    np.testing.assert_allclose(B.sum(axis=1), 1)
+
+
+def test_bounded_goodman_has_no_interval_and_stays_in_range():
+    X = np.array([[10, 90], [50, 50], [90, 10], [70, 30]])
+    T = np.array([[0, 100], [50, 50], [100, 0], [75, 25]])
+    found = ecological.goodman(X, T, bounded=True)
+    assert found.level is None
+    assert found["estimate"].min() >= 0
+    assert found["estimate"].max() <= 1
+    assert "constrained" in found.method
+
+
+def test_the_linear_programme_has_the_least_absolute_error():
+    rng = np.random.default_rng(1)
+    X = rng.integers(1, 50, (15, 2)).astype(float)
+    yes = rng.uniform(0, 1, 15) * X.sum(axis=1)
+    T = np.column_stack([yes, X.sum(axis=1) - yes])
+    rates, error = least_absolute(X, T)
+    np.testing.assert_allclose(X.sum(axis=0) @ rates, T.sum(axis=0), rtol=1e-9)
+    people = X.sum(axis=0)
+    tried = [
+        np.abs(T[:, 0] - X @ [p, q]).sum() * 2
+        for p in np.linspace(0, 1, 2001)
+        if 0 <= (q := (T[:, 0].sum() - p * people[0]) / people[1]) <= 1
+    ]
+    assert error <= min(tried) + 1e-6
+    assert error == pytest.approx(min(tried), rel=1e-2)
+
+
+def test_em_stopped_early_shrinks_groups_together_and_units_keep_their_margins():
+    X, T = exact()
+    early, late = (ecological.rxc_em(X, T, tol=tol) for tol in (5e-2, 1e-8))
+    apart = [abs(found["estimate"][0] - found["estimate"][3]) for found in (early, late)]
+    assert apart[0] < apart[1]
+    cells = early.units["count"].reshape(-1, 2, 3)
+    np.testing.assert_allclose(cells.sum(axis=1), T, rtol=1e-9)
+    np.testing.assert_allclose(cells.sum(axis=2), X, rtol=1e-9)
+    assert late.diagnostics["iterations"] > early.diagnostics["iterations"]
+
+
+def test_homogeneous_units_speak_for_their_group():
+    X = np.array([[90, 10], [95, 5], [50, 50], [70, 30]])
+    T = np.array([[60, 40], [70, 30], [0, 100], [5, 95]])
+    found = ecological.homogeneous(X, T, threshold=0.9)
+    np.testing.assert_allclose(found["estimate"][:2], [0.65, 0.35])
+    assert np.isnan(found["estimate"][2:]).all()
+    assert found["units_used"].tolist() == [2, 2, 0, 0]
+    assert "No unit is homogeneous for 'group_1'" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, t: ecological.homogeneous(x, t, threshold=0.5), "threshold=0.5 is not a share above"),
+        (lambda x, t: ecological.rxc_em(x, t, tol=0), "tol=0 is not a number between"),
+        (lambda x, t: ecological.compare(x, t, methods="rxc"), "methods='rxc' is one string"),
+        (lambda x, t: ecological.compare(x, t, methods=[]), "methods is empty"),
+        (lambda x, t: ecological.compare(x, t, methods=["goodmann"]), "Did you mean 'goodman'"),
+        (lambda x, t: ecological.compare(x, t, methods={"rxc": {"pool": [1]}}), "pool= has no place"),
+    ],
+)
+def test_bad_options_get_a_sentence(call, message):
+    with pytest.raises(InputError, match=message):
+        call(*exact())
+
+
+def test_em_that_runs_out_of_turns_is_refused():
+    with pytest.raises(ConvergenceError, match="after 2 turns"):
+        ecological.rxc_em(*exact(), tol=1e-9, max_iterations=2)
+
+
+def test_compare_puts_the_methods_side_by_side():
+    X, T = exact()
+    methods = {"bounds": {}, "goodman": {"weights": "equal"}, "rxc_em": {}, "rxc": {"context": 0.0}}
+    both = ecological.compare(X, T, methods=methods, level=0.9)
+    assert both.keys == ("group", "outcome", "method")
+    assert len(both) == 6 * 4
+    assert both["method"][:4].tolist() == list(methods)
+    alone = ecological.goodman(X, T, weights="equal", level=0.9)
+    for column in ("estimate", "conf_low", "lower"):
+        np.testing.assert_allclose(both.select(method="goodman")[column], alone[column])
+    assert np.isnan(both.select(method="bounds")["conf_low"]).all()
+    assert set(both.diagnostics["seconds"]) == set(methods)
+    axes = both.plot()
+    assert "group_0" in [text.get_text() for text in (*axes.texts, *axes.get_yticklabels())]
+    assert ecological.compare(X, T, methods=["neighbourhood"]).level is None
+
+
+@pytest.mark.data
+def test_homogeneous_counties_reproduce_the_published_number(real_data):
+    data = pv.read_csv(real_data / "truth" / "ei_matproii.csv")
+    n, x, t = (data[c].to_numpy().astype(float) for c in ("n", "x", "t"))
+    black, yes = np.round(n * x), np.round(n * t)
+    found = ecological.homogeneous(np.column_stack([black, n - black]), np.column_stack([yes, n - yes]))
+    assert found["estimate"][2] == pytest.approx(0.8142, abs=1e-4)
+    assert found["units_used"].tolist() == [0, 0, 106, 106]
