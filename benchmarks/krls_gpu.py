@@ -65,6 +65,9 @@ def main() -> None:
         "--once", type=int, default=20_000, help="rows from which a size is run once, compiling included"
     )
     options = parser.parse_args()
+    if jax.devices()[0].platform == "cpu" and len(sys.argv) == 1:
+        print("No accelerator here: a small try on the processor, to see that it runs.")
+        options = parser.parse_args(["--check", "400", "--sizes", "600"])
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}", flush=True)
 
     X, y = make_world(options.check)

@@ -124,7 +124,7 @@ def test_names(frame, y):
     [
         ({"rule": "lo"}, "rule='lo' is not a choice.*Did you mean 'loo'"),
         ({"inference": "debias"}, "Did you mean 'debiased'"),
-        ({"method": "nystrom"}, "method='nystrom' is not a choice"),
+        ({"method": "sparse"}, "method='sparse' is not a choice"),
         ({"weights": "count"}, "Did you mean 'counts'"),
         ({"bandwidth": "p"}, "bandwidth='p' is not a choice.*Did you mean 'P'"),
         ({"bandwidth": 0.0}, "bandwidth=0.0 is not a positive number"),

@@ -171,7 +171,7 @@ def check_memory(U: int, n: int) -> int:
     if free is not None and needed > free:
         raise InputError(
             f"X has {U:,} distinct rows (of {n:,}), whose exact fit needs about {needed / 2**30:,.1f} GiB of memory; "
-            f"{free / 2**30:,.1f} GiB are free. Pass method='nystrom' (an approximation), or round the covariates so that more "
-            "rows coincide (equal rows cost nothing)."
+            f"{free / 2**30:,.1f} GiB are free. Round the covariates so that more rows coincide (equal rows cost nothing), "
+            "or pass method='nystrom', an approximation."
         )
     return needed
