@@ -6,12 +6,17 @@ import os
 import shutil
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+# speed is never a test, and a run in CI tries the same examples each time
+hypothesis.settings.register_profile("crosslevel", deadline=None, derandomize=IN_CI)
+hypothesis.settings.load_profile("crosslevel")
 
 
 def _missing(reason: str) -> None:
