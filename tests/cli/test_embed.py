@@ -13,27 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import crosslevel as cl
-from crosslevel.cli import main
 from crosslevel.cli.embed import parse_subgroups
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
-
-
-@pytest.fixture
-def crosslevel(monkeypatch, capsys):
-    """Run the command line in this process, which spares its start."""
-
-    def run(*arguments, cwd, code=0):
-        monkeypatch.chdir(cwd)
-        monkeypatch.setattr(sys, "argv", ["crosslevel", *arguments])
-        monkeypatch.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        said = capsys.readouterr()
-        assert (leaving.value.code or 0) == code, said.err
-        return said
-
-    return run
 
 
 @pytest.fixture(scope="module")

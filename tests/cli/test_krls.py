@@ -1,33 +1,14 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.cli import main
 from crosslevel.cli.krls import parse_references
 from crosslevel.errors import InputError
-
-
-@pytest.fixture
-def crosslevel(monkeypatch, capsys):
-    """Run the command line in this process, which spares its start."""
-
-    def run(*arguments, cwd, code=0):
-        monkeypatch.chdir(cwd)
-        monkeypatch.setattr(sys, "argv", ["crosslevel", *arguments])
-        monkeypatch.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        said = capsys.readouterr()
-        assert (leaving.value.code or 0) == code, said.err
-        return said
-
-    return run
 
 
 @pytest.fixture(scope="module")

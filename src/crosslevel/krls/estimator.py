@@ -318,7 +318,7 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         what = (
             "the data show no pattern that could be predicted, and the fit is nearly constant"
             if bound == "upper"
-            else "the data ask for as little smoothing as can be computed, and the fit nearly reproduces the mean of every row"
+            else "the data ask for as little smoothing as can be computed, and the fit comes as close to the data as this kernel can"
         )
         return f"the penalty lies at the {bound} limit of the search ({penalty:.3g}): {what}."
 
