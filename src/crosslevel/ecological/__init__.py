@@ -1,12 +1,12 @@
 """How did each subgroup behave in each place, when only totals by place are known?"""
 
-from crosslevel.ecological.classical import bounds, goodman, neighbourhood
-from crosslevel.ecological.comparison import compare
-from crosslevel.ecological.em import rxc_em
-from crosslevel.ecological.homogeneous import homogeneous
-from crosslevel.ecological.linear_programme import lp
-from crosslevel.ecological.rxc import rxc
-from crosslevel.ecological.tables import UnitTables, group_counts, unit_tables
+from crosslevel.ecological.classical.baselines import bounds, goodman, neighbourhood
+from crosslevel.ecological.classical.comparison import compare
+from crosslevel.ecological.classical.em import rxc_em
+from crosslevel.ecological.classical.homogeneous import homogeneous
+from crosslevel.ecological.classical.linear_programme import lp
+from crosslevel.ecological.classical.rxc import rxc
+from crosslevel.ecological.classical.tables import UnitTables, group_counts, unit_tables
 
 __all__ = [
     "UnitTables",

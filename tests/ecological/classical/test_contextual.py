@@ -9,15 +9,15 @@ import pytest
 import scipy.optimize
 
 from crosslevel.ecological import contextual as model
-from crosslevel.ecological import contextual_kernels as kernels
-from crosslevel.ecological.contextual_intervals import (
+from crosslevel.ecological.classical import contextual_kernels as kernels
+from crosslevel.ecological.classical.contextual_intervals import (
     CALIBRATION,
     Calibration,
     calibrated_variance,
     certify,
     posterior,
 )
-from crosslevel.ecological.pooling import fit_table, rake_units
+from crosslevel.ecological.classical.pooling import fit_table, rake_units
 from crosslevel.errors import ConvergenceError
 
 
@@ -156,7 +156,7 @@ def test_a_start_far_from_the_mode_is_polished_or_refused(monkeypatch):
     assert decrement <= model.MAX_DECREMENT
     np.testing.assert_allclose(mode.objective, best.objective, atol=1e-2)
     assert np.linalg.eigvalsh(hessian).min() > 0
-    monkeypatch.setattr("crosslevel.ecological.contextual_intervals.NEWTON_STEPS", 1)
+    monkeypatch.setattr("crosslevel.ecological.classical.contextual_intervals.NEWTON_STEPS", 1)
     with pytest.raises(ConvergenceError, match="posterior standard deviations from the mode"):
         certify(task, far)
 

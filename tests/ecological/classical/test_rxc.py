@@ -207,7 +207,7 @@ def test_tables_that_cannot_be_answered_get_a_sentence(X, T, message):
 
 def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
     X, T, _ = elections()
-    monkeypatch.setattr("crosslevel.ecological.contextual_intervals.MAX_DECREMENT", -1.0)
+    monkeypatch.setattr("crosslevel.ecological.classical.contextual_intervals.MAX_DECREMENT", -1.0)
     with pytest.raises(ConvergenceError, match="did not converge"):
         ecological.rxc(X, T)
 

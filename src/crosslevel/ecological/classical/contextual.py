@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
-from crosslevel.ecological import contextual_kernels as kernels
+from crosslevel.ecological.classical import contextual_kernels as kernels
 from crosslevel.errors import ConvergenceError
 
 __all__ = ["Mode", "Problem", "curvature", "expected_cells", "fit_mode", "objective", "problem", "unpack"]

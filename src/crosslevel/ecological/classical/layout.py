@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.duncan_davis import CellBounds
-from crosslevel.ecological.tables import UnitTables
+from crosslevel.ecological.classical.duncan_davis import CellBounds
+from crosslevel.ecological.classical.tables import UnitTables
 from crosslevel.errors import listed
 from crosslevel.results import Estimates, Provenance
 
@@ -65,8 +65,8 @@ def cell_estimates(
 
     Examples
     --------
-    >>> from crosslevel.ecological.duncan_davis import cell_bounds
-    >>> from crosslevel.ecological.tables import unit_tables
+    >>> from crosslevel.ecological.classical.duncan_davis import cell_bounds
+    >>> from crosslevel.ecological.classical.tables import unit_tables
     >>> tables = unit_tables({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
     >>> cells = tables.X[:, :, None] * tables.T[:, None, :] / 100
     >>> found = cell_estimates(tables, cells, cell_bounds(tables.X, tables.T), method="example", call="example()")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological import contextual_kernels as kernels
-from crosslevel.ecological.contextual import Mode, Problem, fit_mode, problem, unpack
-from crosslevel.ecological.contextual_intervals import Posterior, posterior
+from crosslevel.ecological.classical import contextual_kernels as kernels
+from crosslevel.ecological.classical.contextual import Mode, Problem, fit_mode, problem, unpack
+from crosslevel.ecological.classical.contextual_intervals import Posterior, posterior
 
 __all__ = ["Belief", "District", "believe", "rake_units"]
 

@@ -12,10 +12,10 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.duncan_davis import cell_bounds
-from crosslevel.ecological.layout import cell_estimates
-from crosslevel.ecological.pooling import rake_units
-from crosslevel.ecological.tables import unit_tables
+from crosslevel.ecological.classical.duncan_davis import cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.pooling import rake_units
+from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 

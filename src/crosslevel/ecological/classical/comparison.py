@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks
-from crosslevel.ecological.tables import unit_tables
+from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
 __all__ = ["METHODS", "compare"]
 
 METHODS = {
-    "bounds": "classical",
-    "neighbourhood": "classical",
+    "bounds": "baselines",
+    "neighbourhood": "baselines",
     "homogeneous": "homogeneous",
-    "goodman": "classical",
+    "goodman": "baselines",
     "lp": "linear_programme",
     "rxc_em": "em",
     "rxc": "rxc",
@@ -118,7 +118,7 @@ def _run(
     if "pool" in options:
         raise InputError("methods: pool= has no place in a comparison of one district; call rxc(pool=...) by itself.")
     function: Callable[..., Estimates] = getattr(
-        importlib.import_module(f"crosslevel.ecological.{METHODS[name]}"), name
+        importlib.import_module(f"crosslevel.ecological.classical.{METHODS[name]}"), name
     )
     given = {"units": units, **({"level": level} if name in WITH_LEVEL else {}), **options}
     return function(groups, outcomes, **given)

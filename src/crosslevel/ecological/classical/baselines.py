@@ -14,10 +14,10 @@ import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.data import checks
-from crosslevel.ecological.duncan_davis import cell_bounds
-from crosslevel.ecological.layout import cell_estimates
-from crosslevel.ecological.least_squares import bounded_fit, goodman_fit
-from crosslevel.ecological.tables import UnitTables, unit_tables
+from crosslevel.ecological.classical.duncan_davis import cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.least_squares import bounded_fit, goodman_fit
+from crosslevel.ecological.classical.tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 

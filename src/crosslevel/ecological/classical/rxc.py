@@ -13,11 +13,11 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.ecological.contextual_intervals import CALIBRATION, calibrated_variance
-from crosslevel.ecological.duncan_davis import CellBounds, cell_bounds
-from crosslevel.ecological.layout import cell_estimates
-from crosslevel.ecological.pooling import Belief, District, believe, rake_units
-from crosslevel.ecological.tables import UnitTables, unit_names, unit_tables
+from crosslevel.ecological.classical.contextual_intervals import CALIBRATION, calibrated_variance
+from crosslevel.ecological.classical.duncan_davis import CellBounds, cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.pooling import Belief, District, believe, rake_units
+from crosslevel.ecological.classical.tables import UnitTables, unit_names, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 

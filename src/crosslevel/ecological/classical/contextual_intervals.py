@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from crosslevel.ecological import contextual_kernels as kernels
-from crosslevel.ecological.contextual import (
+from crosslevel.ecological.classical import contextual_kernels as kernels
+from crosslevel.ecological.classical.contextual import (
     EIGENVALUE_FLOOR,
     MAX_DECREMENT,
     Mode,

@@ -7,9 +7,9 @@ from numbers import Real
 
 import numpy as np
 
-from crosslevel.ecological.duncan_davis import cell_bounds
-from crosslevel.ecological.layout import cell_estimates
-from crosslevel.ecological.tables import unit_tables
+from crosslevel.ecological.classical.duncan_davis import cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import scipy.optimize
 import scipy.sparse
 
-from crosslevel.ecological.duncan_davis import cell_bounds
-from crosslevel.ecological.layout import cell_estimates
-from crosslevel.ecological.tables import unit_tables
+from crosslevel.ecological.classical.duncan_davis import cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.results import Estimates
 
