@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from crosslevel.ecological import contextual as model
+from crosslevel.ecological.classical import contextual as model
 from crosslevel.ecological.classical import contextual_kernels as kernels
 from crosslevel.ecological.classical.contextual_intervals import (
     CALIBRATION,
