@@ -84,6 +84,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The features used.
     n_inputs_ : int
         Length of the encoded vector.
+    sample_ : (n_sample, n_inputs)
+        Encoded people of a weighted sample; not saved.
     warnings_ : tuple of str
         What was left out, and why.
 
@@ -404,9 +406,10 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _draw(self, learnt: Learned) -> FeatureMap:
         d = self.encoder_.n_inputs
+        sample = self.encoder_.encode(learnt.sample).dense(d)
+        self.sample_ = sample
         if self.map == "linear":
             return make_map("linear", d)
-        sample = self.encoder_.encode(learnt.sample).dense(d)
         seed = int(self.random_state)
         bandwidth = self.bandwidth
         if bandwidth == "median":

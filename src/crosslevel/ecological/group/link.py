@@ -1,0 +1,224 @@
+"""The group link, fitted: a process per question, and what it says about parts of places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
+from crosslevel.ecological.group.fit import Fit, fit
+from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_product, latent, moments
+from crosslevel.numerics.laplace import Binomial
+
+__all__ = ["GroupModel", "Sampling", "fit_group", "sampling_of"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """What the sampling of people does to a part's embedding.
+
+    Attributes
+    ----------
+    features : (n_people, p)
+        Features of a weighted sample of people, for the variance of w . phi between people.
+    between : (q,)
+        Weight of each place in the variance between places, adding up to one.
+    spread : float
+        Mean of 1 - |mu|^2 over places, for features of unit length; 0 when features have other lengths.
+    """
+
+    features: FloatArray
+    between: FloatArray
+    spread: float
+
+    def variance(self, w: FloatArray, M: FloatArray) -> FloatArray:
+        """Give the variance of w . phi between people of one place, (n_draws,); M (q, p) are the places' embeddings."""
+        people = (w @ self.features.T).var(axis=1)
+        places = w @ M.T
+        mean = places @ self.between
+        return np.maximum(people - (places - mean[:, None]) ** 2 @ self.between, 0.05 * people)
+
+
+def sampling_of(features: FloatArray, M: FloatArray, weight: FloatArray) -> Sampling:
+    """Prepare the sampling error from people's features and the places' (uncentred) embeddings."""
+    unit = np.allclose(np.einsum("ij,ij->i", features, features), 1.0, atol=1e-3)
+    spread = float(np.mean(1.0 - np.einsum("ij,ij->i", M, M))) if unit else 0.0
+    return Sampling(features, weight / weight.sum(), max(spread, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupModel:
+    """A fitted group link.
+
+    Attributes
+    ----------
+    centre : (p,)
+        Weighted mean of the places' embeddings.
+    M : (q, p)
+        Centred embeddings of the places.
+    rows : tuple of Rows
+        Places (and evidence) observed, for each question of the chain.
+    observed : tuple of (n,) int
+        Place of each row; -1 for evidence.
+    likelihoods : tuple of Binomial
+        What was counted.
+    terms : Terms
+    fits : tuple of Fit
+        One for each question of the chain.
+    sampling : Sampling or None
+    nearest : float
+        Median distance of a place's embedding to the nearest other place's.
+    """
+
+    centre: FloatArray
+    M: FloatArray
+    rows: tuple[Rows, ...]
+    observed: tuple[IntArray, ...]
+    likelihoods: tuple[Binomial, ...]
+    terms: Terms
+    fits: tuple[Fit, ...]
+    sampling: Sampling | None
+    nearest: float
+
+    def draws(self, stage: int, n_draws: int, seed: int) -> Draws | None:
+        """Draw weights and place effects of one question; None where parts must be drawn together (product kernel)."""
+        if self.terms.product:
+            return None
+        found = self.fits[stage]
+        return draw(
+            self.rows[stage],
+            self.terms,
+            found.hyperparameters,
+            found.mode,
+            n_draws,
+            np.random.default_rng([seed, stage]),
+        )
+
+    def logits(
+        self,
+        stage: int,
+        draws: Draws | None,
+        M: FloatArray,
+        place: IntArray,
+        effective: FloatArray,
+        n_draws: int,
+        seed: Sequence[int],
+    ) -> FloatArray:
+        """Draw the logits of parts, (n_draws, m), with the sampling error of their embeddings.
+
+        Parameters
+        ----------
+        stage : int
+        draws : Draws or None
+            Of :meth:`draws`.
+        M : (m, p)
+            Embeddings, not centred.
+        place : (m,) int
+        effective : (m,)
+            Kish's number of people behind each embedding.
+        n_draws : int
+        seed : sequence of int
+            Of the noise that belongs to these parts.
+        """
+        rng = np.random.default_rng([*seed, stage])
+        h = self.fits[stage].hyperparameters
+        centred = M - self.centre
+        if draws is None:
+            f = draw_product(self.rows[stage], self.terms, h, self.fits[stage].mode, centred, place, n_draws, rng)
+        else:
+            f = latent(draws, centred, place)
+        if self.sampling is None:
+            return f
+        length = np.einsum("ij,ij->i", M, M)
+        if draws is None:
+            variance = np.full(n_draws, h.embedding * max(self.sampling.spread, 1e-12))
+        else:
+            variance = self.sampling.variance(draws.w, self.M)
+        ratio = np.ones(len(M))
+        if self.sampling.spread > 0:
+            ratio = np.maximum(1.0 - length, 0.0) / self.sampling.spread
+        noise = np.sqrt(variance[:, None] * (ratio / np.maximum(effective, 1.0))[None, :])
+        return f + noise * rng.standard_normal(f.shape)
+
+    def moments(self, stage: int, M: FloatArray, place: IntArray) -> Moments:
+        """Give mean and variance of the logits of parts, without sampling error."""
+        found = self.fits[stage]
+        return moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
+
+    def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
+        """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbours.
+
+        What the sampling of the part's people adds to a squared distance is taken off.
+        """
+        own = self.M
+        centred = M - self.centre
+        square = (
+            np.einsum("ij,ij->i", centred, centred)[:, None]
+            + np.einsum("ij,ij->i", own, own)[None, :]
+            - 2.0 * centred @ own.T
+        ).min(axis=1)
+        if self.sampling is not None and self.sampling.spread > 0:
+            square = square - np.maximum(1.0 - np.einsum("ij,ij->i", M, M), 0.0) / np.maximum(effective, 1.0)
+        return np.sqrt(np.maximum(square, 0.0)) / max(self.nearest, 1e-12)
+
+
+def fit_group(
+    M: FloatArray,
+    weight: FloatArray,
+    terms: Terms,
+    successes: FloatArray,
+    trials: FloatArray,
+    *,
+    sampling: Sampling | None = None,
+    extra: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None,
+    n_starts: int = 2,
+    fixed: Sequence[Hyperparameters] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> GroupModel:
+    """Fit a process to every question of the chain.
+
+    Parameters
+    ----------
+    M : (q, p)
+        Embeddings of the places.
+    weight : (q,)
+        Their people.
+    terms : Terms
+    successes, trials : (n_stages, q)
+    sampling : Sampling, optional
+    extra : (M, A, successes, trials), optional
+        Further rows (r, p), (r, q), (n_stages, r), (n_stages, r): what is known of subgroups.
+    n_starts, tick
+        As in :func:`crosslevel.ecological.group.fit.fit`.
+    fixed : sequence of Hyperparameters, optional
+        One for each question, taken as they are.
+    """
+    centre = weight @ M / weight.sum()
+    places = Rows.of(M - centre)
+    rows = places
+    k, n = successes, trials
+    if extra is not None:
+        rows = Rows.of(np.vstack([places.M, extra[0] - centre]), np.vstack([np.eye(len(M)), extra[1]]))
+        k, n = np.hstack([k, extra[2]]), np.hstack([n, extra[3]])
+    own = np.diag(places.gram)
+    square = own[:, None] + own[None, :] - 2.0 * places.gram
+    np.fill_diagonal(square, np.inf)
+    nearest = float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
+    fits, seen, likelihoods, observed = [], [], [], []
+    owner = np.concatenate([np.arange(len(M)), np.full(len(rows.M) - len(M), -1)]).astype(np.intp)
+    for stage in range(len(k)):
+        asked = np.flatnonzero(n[stage] > 0)
+        seen.append(rows if len(asked) == len(rows.M) else rows.take(asked))
+        observed.append(owner[asked])
+        likelihoods.append(Binomial(k[stage][asked], n[stage][asked]))
+        given = None if fixed is None else fixed[stage]
+        fits.append(fit(seen[-1], terms, likelihoods[-1], n_starts=n_starts, fixed=given, tick=tick))
+    return GroupModel(
+        centre, places.M, tuple(seen), tuple(observed), tuple(likelihoods), terms, tuple(fits), sampling, nearest
+    )

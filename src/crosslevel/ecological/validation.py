@@ -1,0 +1,210 @@
+"""How well are places predicted from other places? Folds, scores, and predictions of new places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import special, stats
+from sklearn.model_selection import KFold, LeaveOneGroupOut
+
+from crosslevel.data import frames, grouping
+from crosslevel.data.batches import open_batches
+from crosslevel.ecological.group.covariance import Terms
+from crosslevel.ecological.group.fit import fit
+from crosslevel.ecological.group.posterior import Moments, moments
+from crosslevel.ecological.places import coordinates
+from crosslevel.errors import InputError, listed
+from crosslevel.numerics.kernels import distances
+from crosslevel.numerics.laplace import Binomial
+from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, share_quantiles
+from crosslevel.results import Estimates, Provenance
+from crosslevel.results.scores import coverage, rmse
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.estimator import EcologicalInference
+
+__all__ = ["cross_validate", "predict_places"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def cross_validate(
+    fitted: EcologicalInference, k: int, leave_out: str | None, level: float, random_state: int
+) -> Estimates:
+    """Predict the last question's share of every place from the other places."""
+    model, places = fitted.model_, fitted.places_
+    stage = len(model.fits) - 1
+    successes, trials = places.totals.successes[stage], places.totals.trials[stage]
+    q = len(places)
+    fold = np.zeros(q, dtype=np.int64)
+    mean, variance = np.zeros(q), np.zeros(q)
+    for number, test in enumerate(_folds(fitted, k, leave_out, random_state)):
+        kept = np.flatnonzero(~np.isin(model.observed[stage], test))
+        rows, counted = model.rows[stage].take(kept), model.likelihoods[stage]
+        likelihood = Binomial(counted.successes[kept], counted.trials[kept])
+        found = fit(
+            rows,
+            model.terms,
+            likelihood,
+            start=model.fits[stage].hyperparameters,
+            fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
+        )
+        at = moments(rows, model.terms, found.hyperparameters, found.mode, model.M[test], test)
+        mean[test], variance[test], fold[test] = at.mean, at.variance, number
+    asked = trials > 0
+    share = np.divide(successes, trials, out=np.full(q, np.nan), where=asked)
+    tail = 0.5 * (1.0 - level)
+    limits = share_quantiles(np.maximum(trials, 1.0), mean, variance, [tail, 1.0 - tail])
+    log_density = binomial_log_density(successes, np.maximum(trials, 1.0), mean, variance) + np.log(
+        np.maximum(trials, 1.0)
+    )
+    estimate = logistic_mean(mean, variance)
+    national = successes.sum() / trials.sum()
+    scores = {
+        "rmse": rmse(estimate, share),
+        "mean_log_density": float(log_density[asked].mean()),
+        "coverage": coverage(limits[:, 0], limits[:, 1], share),
+        "rmse_national_mean": rmse(np.full(q, national), share),
+    }
+    how = f"{k} folds" if leave_out is None else f"one {leave_out} left out at a time"
+    return Estimates.build(
+        {
+            places.by: places.keys,
+            "estimate": estimate,
+            "std_error": _share_error(mean, variance, trials),
+            "conf_low": limits[:, 0],
+            "conf_high": limits[:, 1],
+            "truth": share,
+            "log_density": log_density,
+            "fold": fold,
+        },
+        keys=[places.by],
+        method=f"distribution regression, group link, cross-validated ({how})",
+        level=level,
+        interval="predictive quantiles of the observed share",
+        provenance=Provenance.of(
+            call=f"EcologicalInference(...).cross_validate(k={k!r}, leave_out={leave_out!r})",
+            seed=random_state,
+            data={"places": places.fingerprint},
+        ),
+        diagnostics=scores,
+        warnings=["These scores are of places; they say nothing about subgroups."],
+        frame=places.frame,
+        title="Share of each place, predicted from the other places",
+    )
+
+
+def predict_places(fitted: EcologicalInference, places: object, people: Any, level: float) -> Estimates:
+    """Predict shares of places, fitted or new."""
+    model, known = fitted.model_, fitted.places_
+    stage = len(model.fits) - 1
+    if places is None:
+        at = model.moments(stage, model.M + model.centre, np.arange(len(known)))
+        return _predicted(fitted, known.keys, at, level)
+    table = frames.to_arrow(places, "places")
+    frames.check_columns(table, [known.by], "by")
+    grouping.check_unique(table, known.by, "places: by")
+    keys = table[known.by].to_pylist()
+    number = {key: i for i, key in enumerate(known.keys)}
+    new = [key for key in keys if key not in number]
+    M, terms = model.M, model.terms
+    if new:
+        source = fitted.people_ if people is None else people
+        if source is None:
+            raise InputError(
+                "people is missing: a loaded model does not hold them; pass predict_places(places, people=people)."
+            )
+        found = fitted.embedder_.transform(open_batches(source, where=fitted.where_), by=fitted.by_)
+        rows = {key: i for i, key in enumerate(found.key_table[known.by].to_pylist())}
+        without = [key for key in new if key not in rows]
+        if without:
+            raise InputError(
+                f"{len(without):,} place(s) have no people ({listed(without)}); pass people= with theirs, or leave them out."
+            )
+        M = np.vstack([M, found.values[[rows[key] for key in new]] - model.centre])
+        terms = _extended(fitted, table.filter(pa.array([key not in number for key in keys])))
+        number |= {key: len(known) + i for i, key in enumerate(new)}
+    place = np.array([number[key] for key in keys], dtype=np.intp)
+    seen = model.rows[stage]
+    if new and seen.A is not None and seen.A.ndim == 2:
+        seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(new)))]))
+    elif new and seen.A is None:
+        seen = replace(seen, A=np.arange(len(known)))
+    h = model.fits[stage]
+    return _predicted(fitted, keys, moments(seen, terms, h.hyperparameters, h.mode, M[place], place), level)
+
+
+def _predicted(fitted: EcologicalInference, keys: list[object], at: Moments, level: float) -> Estimates:
+    known = fitted.places_
+    tail = 0.5 * (1.0 - level)
+    deviate = stats.norm.ppf(1.0 - tail) * np.sqrt(at.variance)
+    return Estimates.build(
+        {
+            known.by: keys,
+            "estimate": logistic_mean(at.mean, at.variance),
+            "std_error": _share_error(at.mean, at.variance),
+            "conf_low": special.expit(at.mean - deviate),
+            "conf_high": special.expit(at.mean + deviate),
+        },
+        keys=[known.by],
+        method="distribution regression, group link",
+        level=level,
+        interval="posterior quantiles of the place's rate",
+        provenance=Provenance.of(
+            call="EcologicalInference(...).predict_places(places)",
+            seed=int(fitted.random_state),
+            data={"places": known.fingerprint},
+        ),
+        diagnostics=fitted.certificate(),
+        frame=known.frame,
+        title="Rate of each place",
+    )
+
+
+def _extended(fitted: EcologicalInference, table: pa.Table) -> Terms:
+    """Give the prior's terms over the fitted places and new ones."""
+    known, terms = fitted.places_, fitted.model_.terms
+    n = len(known) + table.num_rows
+    distance, group = None, None
+    if terms.distance is not None and known.coords is not None and known.coords_by is not None:
+        where = coordinates(table, known.coords_by, table[known.by].to_pylist())
+        both = np.vstack([known.coords, where])
+        distance = distances(both, both, fitted.metric)
+    if terms.group is not None and fitted.group is not None:
+        frames.check_columns(table, [fitted.group], "group")
+        values = table[fitted.group].to_pylist()
+        number = dict(zip(known.column(fitted.group, "group"), terms.group.tolist(), strict=True))
+        for value in values:
+            number.setdefault(value, len(set(number.values())))
+        group = np.concatenate([terms.group, [number[v] for v in values]]).astype(np.intp)
+    return Terms(n, terms.kind, distance, terms.nugget, group, terms.product)
+
+
+def _folds(fitted: EcologicalInference, k: int, leave_out: str | None, seed: int) -> list[npt.NDArray[np.intp]]:
+    q = len(fitted.places_)
+    if leave_out is not None:
+        values = fitted.places_.column(leave_out, "leave_out")
+        if len(set(values)) < 2:
+            raise InputError(f"leave_out={leave_out!r} has one value in all places; name a column with several.")
+        split = LeaveOneGroupOut().split(np.zeros(q), groups=np.array([str(v) for v in values]))
+        return [test for _, test in split]
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 2 <= k <= q:
+        raise InputError(f"k={k!r} is not a whole number between 2 and the {q:,} places.")
+    return [test for _, test in KFold(int(k), shuffle=True, random_state=seed).split(np.zeros(q))]
+
+
+def _share_error(mean: FloatArray, variance: FloatArray, trials: FloatArray | None = None) -> FloatArray:
+    """Give the standard deviation of a rate with normal logit, or of the share counted of some trials."""
+    x, w = np.polynomial.hermite_e.hermegauss(32)
+    rates = special.expit(mean[:, None] + np.sqrt(variance)[:, None] * x)
+    weights = w / w.sum()
+    first = rates @ weights
+    spread = np.maximum(rates**2 @ weights - first**2, 0.0)
+    if trials is not None:
+        spread = spread + (rates * (1.0 - rates)) @ weights / np.maximum(trials, 1.0)
+    return np.asarray(np.sqrt(spread))
