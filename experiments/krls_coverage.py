@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from krls_designs import DESIGNS, Design, Function, World
+from krls_designs import DESIGNS, HARDER, Design, Function, World
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
@@ -38,7 +38,7 @@ from crosslevel.krls.columns import build_effects, learn_encoding
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Fit, fit, solution_at
 from crosslevel.krls.penalty import choose_penalty
-from crosslevel.krls.prediction import effect_band
+from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.variants import Inference, infer, scales, spectrum_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -48,7 +48,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "guide" / "krls-coverage.md"
 LEVEL = 0.95
 REPLICATES = 200
 DRAWS = 5  # of the covariates
-BANDS_PER_DRAW = 10  # replicates whose pointwise bands are made
+BANDS_PER_DRAW = 20  # replicates whose pointwise bands are made
 AT_ONCE = 60  # rows of a simultaneous band
 EXTREME = 0.1  # share of the rows that are farthest out in x
 STEP = 1e-5  # of the central differences that make the true derivatives
@@ -99,8 +99,11 @@ class Record:
         The draw of covariates.
     slope : (E,) bool
         Derivatives, as against differences.
-    band, band_far, simultaneous : (B,)
-        Share of rows, of rows far out and of whole curves that lie within the pointwise and simultaneous bands.
+    band, band_far, simultaneous : (B, E)
+        Share of rows, of rows far out (NaN for differences) and of whole curves that lie within the pointwise and simultaneous
+        bands.
+    band_width : (B, E)
+        Average width of the pointwise band, relative to that of the posterior without allowance for bias.
     """
 
     name: str
@@ -117,6 +120,7 @@ class Record:
     band: FloatArray
     band_far: FloatArray
     simultaneous: FloatArray
+    band_width: FloatArray
 
     @property
     def covered(self) -> FloatArray:
@@ -138,7 +142,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=PAGE, help="page to write (default docs/guide/krls-coverage.md)")
     args = parser.parse_args()
-    chosen = [d for d in DESIGNS if not args.designs or d.name in args.designs]
+    chosen = [d for d in (*DESIGNS, *HARDER) if not args.designs or d.name in args.designs]
     work = partial(study, replicates=2 * DRAWS if args.quick else args.replicates, seed=args.seed)
     records = []
     start = time.perf_counter()
@@ -148,10 +152,12 @@ def main() -> None:
             records.append(record)
             print(line(main_cells(record)), flush=True)
     print("\n".join(["", heading(BANDS), *(line(band_cells(r)) for r in records)]))
-    print(f"\n{verdict(records)}\n{time.perf_counter() - start:.0f} s")
+    judged = [r for r in records if r.name in {d.name for d in DESIGNS}]
+    print(f"\n{verdict(judged) if judged else ''}\n{time.perf_counter() - start:.0f} s")
     if not args.designs and not args.quick:
         with whole_file(args.out) as beside:
-            beside.write_text(page(records, args.replicates), encoding="utf-8")
+            hard = len(HARDER)
+            beside.write_text(page(records[:-hard], records[-hard:], args.replicates), encoding="utf-8")
 
 
 def one_thread() -> None:
@@ -177,7 +183,7 @@ def study(design: Design, replicates: int, seed: int, draws: int = DRAWS, bands:
                 band_rows.append(band_shares(setting, ours, rng))
     last = settings[-1]
     draw_of, error, plug_in, std_error, half, r_error, _, _, r_half = map(np.array, zip(*rows, strict=True))
-    shares = np.array(band_rows).reshape(-1, 3).T
+    shares = np.moveaxis(np.array(band_rows), 1, 0)
     return Record(
         design.name,
         last.X.shape,
@@ -256,23 +262,26 @@ def check_estimator(setting: Setting, y: FloatArray, default: Inference, r: Infe
         same(np.sqrt(np.diag(mine.covariance)), table["std_error"])
 
 
-def band_shares(setting: Setting, found: Fit, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Tell which share of rows, of far rows and of whole curves (over some rows) the bands hold, over all effects."""
-    Z = found.kernel.Z
+def band_shares(setting: Setting, found: Fit, rng: np.random.Generator) -> FloatArray:
+    """Tell which share of rows, of far rows and of whole curves (over some rows) the bands hold, and their width: (4, E)."""
+    Z, m = found.kernel.Z, found.cells.m
     some = np.sort(rng.permutation(len(Z))[:AT_ONCE])
     factor = stats.norm.ppf((1 + LEVEL) / 2)
-    within, far, whole = [], [], []
+    out = np.full((4, len(setting.effects)), np.nan)
+    allowances = bias_allowance(found, setting.effects)
     for e, (effect, scale) in enumerate(zip(setting.effects, scales(found, setting.effects), strict=True)):
         truth = setting.at_rows[:, e] / scale
-        band = effect_band(found, effect, Z)
+        allowance = float(allowances[e])
+        band = effect_band(found, effect, Z, allowance=allowance)
         inside = np.abs(band.mean - truth) <= factor * band.sd
-        within.append(found.cells.m @ inside / found.cells.N)
+        out[0, e] = m @ inside / found.cells.N
         if effect.switch is None:
-            out = np.abs(Z[:, effect.column])
-            far.append(inside[out >= np.quantile(out, 1 - EXTREME)].mean())
-        joint = effect_band(found, effect, Z[some], level=LEVEL)
-        whole.append((np.abs(joint.mean - truth[some]) <= joint.critical * joint.sd).all())
-    return float(np.mean(within)), float(np.mean(far)) if far else float("nan"), float(np.mean(whole))
+            distance = np.abs(Z[:, effect.column])
+            out[1, e] = inside[distance >= np.quantile(distance, 1 - EXTREME)].mean()
+        joint = effect_band(found, effect, Z[some], level=LEVEL, allowance=allowance)
+        out[2, e] = (np.abs(joint.mean - truth[some]) <= joint.critical * joint.sd).all()
+        out[3, e] = m @ band.sd / (m @ np.sqrt(np.maximum(band.sd**2 - allowance, 0.0)))
+    return out
 
 
 MAIN = (
@@ -286,7 +295,7 @@ MAIN = (
     "bias / RMSE, default",
     "RMSE, default / plug-in",
 )
-BANDS = ("design", "pointwise", "far out", "simultaneous")
+BANDS = ("design", "pointwise", "far out", "simultaneous", "width")
 
 
 def main_cells(r: Record) -> list[str]:
@@ -309,7 +318,14 @@ def main_cells(r: Record) -> list[str]:
 
 def band_cells(r: Record) -> list[str]:
     """Write one row of the table of bands."""
-    return [r.name, *(_three(np.nanmean(x)) for x in (r.band, r.band_far, r.simultaneous))]
+    far = r.band_far[:, r.slope].mean() if r.slope.any() else float("nan")
+    return [
+        r.name,
+        _pair(r.band.mean(axis=0)),
+        _three(far),
+        _three(r.simultaneous.mean()),
+        f"{r.band_width.mean():.2f}",
+    ]
 
 
 def _rmse(x: FloatArray) -> FloatArray:
@@ -366,22 +382,24 @@ def verdict(records: Sequence[Record]) -> str:
             out.append(
                 f"- {words} without clusters ({len(ours)} columns): {_three(ours.mean())}, R's {_three(theirs.mean())}."
             )
-    bands = np.array([r.band.mean() for r in records if len(r.band)])
-    if len(bands):
-        out.append(
-            f"- Pointwise bands: {_three(bands.mean())} on average over the curves, designs {_three(bands.min())} to "
-            f"{_three(bands.max())}."
-        )
+    bands, joint = (
+        np.array([x.mean() for x in part]) for part in ([r.band for r in records], [r.simultaneous for r in records])
+    )
+    out.append(
+        f"- Bands of effects at rows: {_three(bands.mean())} on average over the curves, designs {_three(bands.min())} "
+        f"({records[int(bands.argmin())].name}) to {_three(bands.max())}; simultaneous bands {_three(joint.mean())}, designs "
+        f"{_three(joint.min())} ({records[int(joint.argmin())].name}) to {_three(joint.max())}."
+    )
     return "\n".join(out)
 
 
-def page(records: Sequence[Record], replicates: int) -> str:
-    """Write the guide page."""
+def page(records: Sequence[Record], harder: Sequence[Record], replicates: int) -> str:
+    """Write the guide page; the harder designs are in the table of bands alone."""
     error = _three(np.sqrt(LEVEL * (1 - LEVEL) / replicates))
     lowest = _two(float(stats.binom.ppf(1 - 0.5**0.1, replicates, LEVEL)) / replicates)
     rows = "\n".join(line(main_cells(r)) for r in records)
-    bands = "\n".join(line(band_cells(r)) for r in records)
-    formulas = "\n".join(line([d.name, d.covariates, d.formula, d.noise]) for d in DESIGNS)
+    bands = "\n".join(line(band_cells(r)) for r in (*records, *harder))
+    formulas = "\n".join(line([d.name, d.covariates, d.formula, d.noise]) for d in (*DESIGNS, *HARDER))
     return f"""# Do the intervals cover?
 
 `KRLS` draws 95 % intervals around average effects. On data whose true effects are known, they should hold them 95 times in a
@@ -407,23 +425,39 @@ Where the last column exceeds one, the plug-in is the better single guess, and t
 Under pure noise (D10) the plug-in is zero, hence unbeatable. In D11 a covariate has a long tail and a curved effect, the kind of
 column that `KRLS` warns of.
 
-With a hundred rows and one covariate (E10) leave-one-out now and then picks a penalty that is orders of magnitude too small, and
-the interval is then too short; with a fixed penalty it covers.
+With a hundred rows and one covariate (E10) the leave-one-out loss now and then has a second minimum at a penalty orders of
+magnitude smaller, where the fit follows the noise and the interval is too short. Of minima that lie within one standard error
+the default takes that of the largest penalty. In 640 other replicates this moved a tenth of the penalties and the coverage from
+.911 to .934; in 14 other designs, with 20 to 100 replicates each, it moved none.
 
 ## Effects at every row
-Share of rows at which the 95 % band holds the true effect (`far out`: the tenth of the rows with the most extreme value of the
-covariate), and of curves held as a whole, at {AT_ONCE} rows, by the simultaneous band.
+`pointwise`: share of rows at which the 95 % band holds the true effect, the mean over columns / the worst column. `far out`: the
+same for the tenth of the rows with the most extreme value of the covariate. `simultaneous`: share of curves held as a whole, at
+{AT_ONCE} rows, by the simultaneous band. `width`: of the band, relative to that of the posterior alone, without allowance for bias.
+{BANDS_PER_DRAW * DRAWS} replicates.
 
 {heading(BANDS)}
 {bands}
 
-Pointwise bands hold their level on average over the curve, not at every point. Kinks (E4) and bumps narrower than the kernel (E6)
-are where they fall short on average. They assume noise of one size: where it differs along x (D6) they are too narrow where it is
-large. With twenty columns (D14) little is known of a derivative far out. Simultaneous bands are guidance: they ask for every row,
-and fall short wherever a part of the curve is missed (D3, D6, E4, E6).
+Pointwise bands hold their level on average over the curve and over the columns, not at every point. A band covers on average
+when its variance is the mean squared error of its centre, bias included. The posterior of the kernel includes the bias of
+functions as smooth as the kernel; that of kinks (E4) and of bumps narrower than the kernel (E6) it does not foresee, and alone it
+holds them .88 and .90 of the time. The bias that is measured, at a tenth of the penalty, is therefore added, in mean square over
+the rows. The price is bands wider by the last column, also where functions are smooth and the posterior alone would do.
+
+F1 to F3 were written to be hard, after this rule had been chosen on the others: waves, a step and a product that a kernel of
+this width can hardly follow with so few rows. The bands of the step (F2) and of the product (F3) fall short, if by less than those
+of the posterior alone (.83 and .81 in 30 other replicates; .75 for the waves). With the narrower
+`bandwidth` of the least `loo_`, the waves were held .99 and the product .95, by bands half as wide again; the step .90 as before.
+
+Within a design, the column that bends most is held less often than the others, which make up for it: in D5, where eight of ten
+columns do nothing, the one with the sine is held .76. The bands assume noise of one size: where it differs along x (D6) they are too
+narrow where it is large. With twenty columns (D14) little is known of a derivative far out. Simultaneous bands are guidance: they
+ask for every row, and fall short where a part of the curve is missed (E4, F2, F3).
 
 ## The designs
-D1 to D15 follow an earlier study; E1 to E10 were written before any was run. `b` and `T` are binary.
+D1 to D15 follow an earlier study; E1 to E10 were written before any was run; F1 to F3 after the rule for bands was chosen.
+`b` and `T` are binary.
 
 | design | covariates | f | noise (sd) |
 |---|---|---|---|

@@ -1,6 +1,7 @@
 """Worlds with known effects, for the study of how often the intervals of KRLS hold the truth.
 
-D1 to D15 are written after the descriptions of an earlier study; E1 to E10 were written down before any design had been run.
+D1 to D15 are written after the descriptions of an earlier study; E1 to E10 were written down before any design had been run;
+F1 to F3 are there to be hard for bands, and were written after their rule had been chosen on the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DESIGNS", "Design", "World"]
+__all__ = ["DESIGNS", "HARDER", "Design", "World"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -321,6 +322,23 @@ def e10(rng: Rng) -> World:
     return World(named(rng.uniform(-2, 2, 100)), lambda X: np.sin(2 * X[:, 0]) + 0.5 * X[:, 0], normal(0.5))
 
 
+# ---------------------------------------------------------------- hard for bands, written after their rule had been chosen
+
+
+def f1(rng: Rng) -> World:
+    return World(named(*rng.normal(size=(2, 200))), lambda X: np.sin(4 * X[:, 0]), normal(0.5))
+
+
+def f2(rng: Rng) -> World:
+    return World(named(*rng.normal(size=(3, 300))), lambda X: np.tanh(5 * X[:, 0]) + 0.5 * X[:, 1], normal(0.7))
+
+
+def f3(rng: Rng) -> World:
+    return World(
+        named(*rng.normal(size=(3, 300))), lambda X: np.sin(2 * X[:, 0] * X[:, 1]) + 0.5 * X[:, 2], normal(0.5)
+    )
+
+
 DESIGNS = (
     Design("D1", "2 normal, 1 binary; N 150", "sin 1.5x₁ + .5x₂² + .8b + .4bx₁", "normal, 1", d1),
     Design("D2", "3 normal; N 200", "sin x₁ + .5x₂² + .6x₁x₃", "normal, .7", d2),
@@ -421,4 +439,10 @@ DESIGNS = (
         e9,
     ),
     Design("E10", "1 uniform −2–2; N 100", "sin 2x + .5x", "normal, .5", e10),
+)
+
+HARDER = (
+    Design("F1", "2 normal; N 200", "sin 4x₁: waves", "normal, .5", f1),
+    Design("F2", "3 normal; N 300", "tanh 5x₁ + .5x₂: nearly a step", "normal, .7", f2),
+    Design("F3", "3 normal; N 300", "sin 2x₁x₂ + .5x₃", "normal, .5", f3),
 )

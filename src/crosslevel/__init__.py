@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Bags": "crosslevel.data.bags",
+    "EcologicalInference": "crosslevel.ecological.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
     "KRLS": "crosslevel.krls.estimator",
@@ -29,6 +30,7 @@ _ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "krls", "p
 __all__ = [
     "KRLS",
     "Bags",
+    "EcologicalInference",
     "Embeddings",
     "Estimates",
     "MeanEmbedding",
@@ -49,6 +51,7 @@ __all__ = [
 if TYPE_CHECKING:
     from crosslevel import data, diagnostics, ecological, embedding, errors, krls, plots, results
     from crosslevel.data.bags import Bags
+    from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.explorer.report import report

@@ -70,6 +70,37 @@ def test_clustered_intervals_cover():
     assert widths[0] > 1.2 * narrow[0]  # treatment is by cluster, so its interval must know
 
 
+def kinks(rng):
+    """Bends that no smooth kernel follows."""
+    X = rng.uniform(-2, 2, (200, 3))
+    a, b, c = X.T
+    slopes = [np.sign(a), 1.0 * (b > 0), -0.5 * (c > 1)]
+    return X, np.abs(a) + np.maximum(b, 0) - 0.5 * np.maximum(c - 1, 0), np.column_stack(slopes), 0.6
+
+
+def bumps(rng):
+    """Waves narrower than the kernel."""
+    X = rng.normal(size=(250, 4))
+    a, b, c, _ = X.T
+    slopes = [2.5 * np.cos(2.5 * a), -np.sin(2 * b), np.full(250, 0.4), np.zeros(250)]
+    return X, np.sin(2.5 * a) + 0.5 * np.cos(2 * b) + 0.4 * c, np.column_stack(slopes), 0.7
+
+
+@pytest.mark.parametrize("world", [kinks, bumps])
+def test_bands_hold_what_the_kernel_does_not_foresee(world):
+    held, alone = [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, f, truth, noise = world(rng)
+        found = KRLS().fit(X, f + noise * rng.normal(size=len(X))).pointwise_bands(X=X)
+        off = np.abs(found["estimate"] - truth.T.ravel())
+        bias = np.repeat(list(found.diagnostics["bias"].values()), len(X))
+        held.append(np.mean(off <= found["conf_high"] - found["estimate"]))
+        alone.append(np.mean(off <= 1.96 * np.sqrt(found["std_error"] ** 2 - bias**2)))
+    assert np.mean(held) > 0.93
+    assert np.mean(alone) < 0.915  # the posterior by itself
+
+
 @pytest.mark.slow
 def test_pointwise_bands_cover_on_average_over_the_curve():
     hits = []

@@ -90,8 +90,50 @@ def test_search_finds_the_least_loss(smooth, rule):
     assert found.curve[:, 1].min() == pytest.approx(getattr(at, rule)[0], rel=1e-12)
 
 
+def deleted_squares(K, y, penalty):
+    """Squared leave-one-out residuals, each from a fit without its row."""
+    out = np.empty(len(y))
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        c = np.linalg.solve(K[np.ix_(rest, rest)] + penalty * np.eye(len(y) - 1), y[rest])
+        out[i] = (y[i] - K[i, rest] @ c) ** 2
+    return out
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_of_minima_that_cannot_be_told_apart_the_smoothest_is_taken(repeated):
+    rng = np.random.default_rng(38)
+    x = rng.uniform(-2, 2, (60, 1))
+    y = np.sin(2 * x[:, 0]) + 0.5 * rng.normal(size=60)
+    y -= y.mean()
+    if repeated:  # the same row, to rounding, twice: gathered, it has its own place in every sum
+        x[7], y[7] = x[11], y[11]
+    cells = collapse(x, y)
+    spectrum = decompose(GaussianKernel(cells.X, 1.35), cells.m)
+    found = choose_penalty(spectrum, cells, "loo")
+    least = found.curve[np.argmin(found.curve[:, 1]), 0]
+    assert found.bound is None
+    assert found.penalty > 1e4 * least
+    assert abs(losses(spectrum, cells, np.array([found.penalty])).loo_slope[0]) < 1e-9
+    K = GaussianKernel(x, 1.35).matrix()
+    apart = deleted_squares(K, y, found.penalty) - deleted_squares(K, y, least)
+    assert 0 < apart.sum() < np.sqrt(60) * apart.std()
+
+
+def test_minima_that_can_be_told_apart_are(rng):
+    x = np.linspace(-2, 2, 120)[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.7 * np.sin(14 * x[:, 0]) + 0.1 * rng.normal(size=120)
+    cells = collapse(x, y - y.mean())
+    spectrum = decompose(GaussianKernel(cells.X, 0.7), cells.m)
+    found = choose_penalty(spectrum, cells, "loo")
+    loss = found.curve[:, 1]
+    minima = 1 + np.flatnonzero((loss[1:-1] < loss[:-2]) & (loss[1:-1] < loss[2:]))
+    assert found.curve[minima[-1], 0] > 10 * found.penalty  # there is a smoother minimum, which misses the ripples
+    assert found.penalty == found.curve[np.argmin(loss), 0]
+
+
 def test_search_tells_when_it_ends_at_a_limit(rng):
-    X = rng.normal(size=(40, 2))
+    X = rng.normal(size=(60, 2))
     smooth_outcome = np.sin(X[:, 0])  # no noise: the less smoothing the better
     cells, spectrum = prepared(X, smooth_outcome)
     assert choose_penalty(spectrum, cells, "loo").bound == "lower"

@@ -7,7 +7,7 @@ import pytest
 
 from crosslevel.krls import KRLS
 from crosslevel.krls.kernel import GaussianKernel
-from crosslevel.krls.prediction import effect_band
+from crosslevel.krls.prediction import bias_allowance, effect_band
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 
@@ -72,37 +72,76 @@ def test_hc3_and_classical_errors_of_predictions(fitted, rng):
     )
 
 
+VAGUE = 1e6
+
+
+def vague_posterior(model, y, term, at, penalty=0.5):
+    """Mean of an effect at standardised rows, and its variance over tau^2, with a very wide prior on the linear part."""
+    fit, effect = model._model, model._effects[term]
+    Z, s = fit.kernel.Z[fit.cells.row], fit.kernel.s
+    H = np.column_stack([np.ones(len(Z)), Z])
+    big = GaussianKernel(Z, s).matrix() + VAGUE * H @ H.T + penalty * np.eye(len(Z))
+    if term == 0:
+        step = np.array([1e-4, 0, 0])
+        k = [np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(at + d)]) for d in (step, -step)]
+        v, ell, kappa = (k[0] - k[1]) / 2e-4, np.array([0, 1.0, 0, 0]), 2 / s
+    else:
+        sides = []
+        for point in effect.switch.points[:, 0]:
+            z = at.copy()
+            z[:, 1] = point
+            sides.append(np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(z)]))
+        gap = np.ptp(effect.switch.points)
+        v, ell, kappa = sides[1] - sides[0], np.array([0, 0, gap, 0]), 2 * (1 - np.exp(-(gap**2) / s))
+    full = v + VAGUE * (H @ ell)
+    u = (y - y.mean()) / y.std(ddof=1)
+    left = kappa + VAGUE * ell @ ell - np.einsum("ij,ij->i", full, np.linalg.solve(big, full.T).T)
+    return full @ np.linalg.solve(big, u), left
+
+
 @pytest.mark.parametrize("term", [0, 1])
 def test_bands_equal_a_process_with_a_vague_linear_part(fitted, term):
     """The posterior with unpenalised linear part is the limit of a very wide prior on it."""
     _, y, model = fitted()
     fit, effect = model._model, model._effects[term]
-    Z, K, _, _ = dense(model, NEW)
+    _, K, _, _ = dense(model, NEW)
     z = fit.scaling.apply(NEW)
-    s, vague = fit.kernel.s, 1e6
-    H = np.column_stack([np.ones(50), Z])
-    big = K + vague * H @ H.T + 0.5 * np.eye(50)
-    if term == 0:
-        step = np.array([1e-4, 0, 0])
-        k = [np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(z + d)]) for d in (step, -step)]
-        v, ell, kappa = (k[0] - k[1]) / 2e-4, np.array([0, 1.0, 0, 0]), 2 / s
-    else:
-        sides = []
-        for point in effect.switch.points[:, 0]:
-            at = z.copy()
-            at[:, 1] = point
-            sides.append(np.concatenate([b for _, b in GaussianKernel(Z, s).blocks(at)]))
-        gap = np.ptp(effect.switch.points)
-        v, ell, kappa = sides[1] - sides[0], np.array([0, 0, gap, 0]), 2 * (1 - np.exp(-(gap**2) / s))
-    full = v + vague * (H @ ell)
-    u = (y - y.mean()) / y.std(ddof=1)
-    mean = full @ np.linalg.solve(big, u)
-    left = kappa + vague * ell @ ell - np.einsum("ij,ij->i", full, np.linalg.solve(big, full.T).T)
+    mean, left = vague_posterior(model, y, term, z)
     Hat = K @ np.linalg.inv(K + 0.5 * np.eye(50))
+    u = (y - y.mean()) / y.std(ddof=1)
     tau2 = np.sum((u - Hat @ u) ** 2) / (50 - np.trace(Hat) - 1) / 0.5
     found = effect_band(fit, effect, z)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found.sd, np.sqrt(tau2 * left), rtol=1e-3)
+    np.testing.assert_allclose(np.sqrt(found.sd**2 - found.allowance), np.sqrt(tau2 * left), rtol=1e-3)
+
+
+@pytest.mark.parametrize("term", [0, 1])
+def test_allowance_is_what_the_effects_move_by_at_a_tenth_of_the_penalty(fitted, term):
+    _, y, model = fitted()
+    fit = model._model
+    rows = fit.kernel.Z[fit.cells.row]  # all fifty, repeats included
+    moved = vague_posterior(model, y, term, rows, 0.05)[0] - vague_posterior(model, y, term, rows, 0.5)[0]
+    found = bias_allowance(fit, model._effects)
+    assert found[term] == pytest.approx(np.mean(moved**2), rel=2e-3)
+    assert effect_band(fit, model._effects[term], fit.scaling.apply(NEW)).allowance == pytest.approx(found[term])
+    table = model.pointwise_bands(model.effect_names_[term], NEW)
+    scale = y.std(ddof=1) / (fit.scaling.sd[0] if term == 0 else 1.0)
+    assert table.diagnostics["bias"][model.effect_names_[term]] == pytest.approx(scale * found[term] ** 0.5)
+    assert (table["std_error"] > scale * found[term] ** 0.5).all()
+
+
+def test_allowance_is_none_where_the_truth_is_linear(rng):
+    X = rng.normal(size=(60, 2))
+    model = KRLS(penalty=0.5).fit(X, X @ [1.0, -0.5])
+    assert (bias_allowance(model._model, model._effects) < 1e-20).all()
+
+
+@pytest.mark.parametrize("options", [{"method": "partial"}, {"method": "nystrom", "rank": 60}])
+def test_bands_of_other_ways_equal_the_exact_ones(smooth, options):
+    X, y = smooth(60)
+    exact, other = (KRLS(penalty=0.5, **o).fit(X, y).pointwise_bands() for o in ({}, options))
+    np.testing.assert_allclose(other["conf_low"], exact["conf_low"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(other["std_error"], exact["std_error"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("term", [0, 1])

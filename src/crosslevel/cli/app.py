@@ -20,6 +20,9 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 
+PEOPLE = "People and places"
+TABLE = "Counts by unit"
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -121,6 +124,155 @@ def embed(
         ),
         as_json,
     )
+
+
+@app.command()
+def ecological(
+    context: typer.Context,
+    people: Annotated[
+        Path | None, typer.Argument(help="People: Parquet, CSV or Arrow file, a folder or a quoted glob of files.")
+    ] = None,
+    places: Annotated[Path | None, typer.Argument(help="Places, one row each, with their totals.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Counts by unit, in place of people and places.", rich_help_panel=TABLE)
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Column of both tables that names the place.", rich_help_panel=PEOPLE)
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of survey weights.", rich_help_panel=PEOPLE)] = None,
+    successes: Annotated[
+        str | None, typer.Option(help="Column of places: how many did it.", rich_help_panel=PEOPLE)
+    ] = None,
+    trials: Annotated[str | None, typer.Option(help="Column of places: of how many.", rich_help_panel=PEOPLE)] = None,
+    population: Annotated[
+        str | None, typer.Option(help="Column of places: everybody; turnout is then modelled.", rich_help_panel=PEOPLE)
+    ] = None,
+    lon: Annotated[str | None, typer.Option(help="Column of places: longitude.", rich_help_panel=PEOPLE)] = None,
+    lat: Annotated[str | None, typer.Option(help="Column of places: latitude.", rich_help_panel=PEOPLE)] = None,
+    estimate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to ask: a column (sex), a crossing ('sex*race'), a query ('age >= 65') or 'name=query'; repeat.",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    rollup: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Put places together by this column of theirs, or 'all'; repeat. Answers by place come too.",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    of: Annotated[
+        str, typer.Option(help="Shares of 'voters' or 'people', or 'turnout'.", rich_help_panel=PEOPLE)
+    ] = "voters",
+    contrast: Annotated[
+        str | None,
+        typer.Option(help="'difference' or 'ratio': compare subgroups pair by pair.", rich_help_panel=PEOPLE),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="A feature of people; repeat. All but by and weight if left out.", rich_help_panel=PEOPLE),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers that are codes; repeat.", rich_help_panel=PEOPLE)
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Use these people only, for example 'age >= 18'.", rich_help_panel=PEOPLE)
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Table of known results of subgroups.", rich_help_panel=PEOPLE)
+    ] = None,
+    state_effect: Annotated[
+        str | None,
+        typer.Option(help="Column of places whose values share an effect, such as the state.", rich_help_panel=PEOPLE),
+    ] = None,
+    features: Annotated[int, typer.Option(help="Length of the vectors.", rich_help_panel=PEOPLE)] = 4096,
+    feature_map: Annotated[str, typer.Option("--map", help="The feature map.", rich_help_panel=PEOPLE)] = "sorf",
+    spatial: Annotated[
+        str, typer.Option(help="'matern12', 'matern32' or 'matern52': the field over the map.", rich_help_panel=PEOPLE)
+    ] = "matern32",
+    no_spatial: Annotated[
+        bool, typer.Option("--no-spatial", help="No field over the map.", rich_help_panel=PEOPLE)
+    ] = False,
+    metric: Annotated[str, typer.Option(help="'sphere' or 'plane'.", rich_help_panel=PEOPLE)] = "sphere",
+    no_nugget: Annotated[
+        bool, typer.Option("--no-nugget", help="No effect of each place's own.", rich_help_panel=PEOPLE)
+    ] = False,
+    no_account: Annotated[
+        bool,
+        typer.Option("--no-account", help="Do not make subgroups add up to the totals.", rich_help_panel=PEOPLE),
+    ] = False,
+    unmatched: Annotated[
+        str, typer.Option(help="'error' or 'drop': places of one table only.", rich_help_panel=PEOPLE)
+    ] = "error",
+    draws: Annotated[int, typer.Option(help="Number of posterior draws.", rich_help_panel=PEOPLE)] = 1000,
+    cross_validate: Annotated[
+        int | None, typer.Option(help="Predict each place from the others, in so many folds.", rich_help_panel=PEOPLE)
+    ] = None,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(help="The same, one value of this column of places at a time.", rich_help_panel=PEOPLE),
+    ] = None,
+    polygons: Annotated[
+        Path | None,
+        typer.Option(help="GeoJSON with the property BY, for the report's maps.", rich_help_panel=PEOPLE),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if left out.", rich_help_panel=PEOPLE)] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Column of counts of a group; repeat.", rich_help_panel=TABLE)
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="Column of the units' names.", rich_help_panel=TABLE)] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(help="A method, or 'all'; repeat or join by commas.", rich_help_panel=TABLE),
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(help="'population' or 'equal': units in Goodman's regression.", rich_help_panel=TABLE)
+    ] = "population",
+    balance: Annotated[
+        str | None,
+        typer.Option(help="'scale' or 'none-of-the-above': totals that differ.", rich_help_panel=TABLE),
+    ] = None,
+    rest: Annotated[
+        str | None, typer.Option(help="Name of the column that takes the difference.", rich_help_panel=TABLE)
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="'error', 'zero' or 'drop': missing counts.", rich_help_panel=TABLE)
+    ] = "error",
+    duplicates: Annotated[
+        str, typer.Option(help="'error' or 'sum': units named twice.", rich_help_panel=TABLE)
+    ] = "error",
+    merge_below: Annotated[
+        float | None, typer.Option(help="Merge options below this share into 'other'.", rich_help_panel=TABLE)
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(help="Column of people, by which shares are multiplied.", rich_help_panel=TABLE)
+    ] = None,
+    abstain: Annotated[
+        list[str] | None,
+        typer.Option(help="Outcome of those who did not vote: answer for voters, and turnout.", rich_help_panel=TABLE),
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="Table with group, outcome and truth, to score the methods.", rich_help_panel=TABLE),
+    ] = None,
+    outcome: Annotated[
+        list[str] | None, typer.Option(help="Column of counts of an outcome; repeat for several.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the answers, the model and the report.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html into the folder.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say how each subgroup behaved in each place: from people and totals, or from counts by unit with --table."""
+    options = {name: value for name, value in locals().items() if name != "context"}
+    from crosslevel.cli.ecological_forms import run
+
+    # what was written and what is a default must be told apart: the two forms do not share all options
+    written = [n for n in options if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"]
+    run(options, written)
 
 
 @app.command()

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from crosslevel.ecological.accounting import summing
 from crosslevel.ecological.classical.least_squares import goodman_fit
 from crosslevel.ecological.partitions import Partition
-from crosslevel.ecological.quantities import Quantity
+from crosslevel.ecological.quantities import Facts, Quantity
 from crosslevel.errors import InputError
 
-__all__ = ["Block", "Rollup", "contrast_block", "goodman_rates", "tabulate_part"]
+__all__ = ["Block", "Rollup", "Sums", "contrast_block", "goodman_rates"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -59,75 +59,104 @@ class Block:
         return int(self.draws.shape[1])
 
 
-def tabulate_part(
-    part: Partition,
-    quantity: Quantity,
-    shift: FloatArray,
-    rollup: Rollup,
-    *,
-    distance: FloatArray,
-    goodman: FloatArray,
-    estimate: FloatArray | None = None,
-) -> Block:
-    """Put the parts asked for in rows: one per place (or roll-up) and level.
+class Sums:
+    """Sums over places of what is asked for, taken in a few places at a time.
 
     Parameters
     ----------
     part : Partition
-    quantity : Quantity
-    shift : (n_draws, q)
     rollup : Rollup
-    distance : (m,)
-        How far each part's embedding lies from the places'.
-    goodman : (n_levels,)
-        Goodman's rate of each level.
-    estimate : (m,), optional
-        Means in closed form, in place of those of the draws.
+    facts : sequence of Facts
+        One per outcome.
+    n_draws : int
     """
-    asked = np.flatnonzero(part.asked)
-    n_levels = part.levels.num_rows
-    cell = rollup.member[part.place[asked]] * n_levels + part.level[asked]
-    present, row = np.unique(cell, return_inverse=True)
-    size = len(present)
-    weight, add = part.weight[asked], summing(row, size)
 
-    def added(values: FloatArray) -> FloatArray:
-        """Sum over places, (..., m) to (..., n_rows)."""
-        return np.asarray((add @ (values * weight).T).T)
+    def __init__(self, part: Partition, rollup: Rollup, facts: Sequence[Facts], n_draws: int) -> None:
+        self.part, self.rollup, self.facts = part, rollup, facts
+        asked = np.flatnonzero(part.asked)
+        cell = rollup.member[part.place[asked]] * part.levels.num_rows + part.level[asked]
+        self.present, row = np.unique(cell, return_inverse=True)
+        self.row = np.full(len(part.place), -1, dtype=np.intp)
+        self.row[asked] = row
+        size = (n_draws, len(self.present))
+        self.top = [np.zeros(size) for _ in facts]
+        # several outcomes of one question are shares of the same people
+        self.bottom = None if facts[0].fixed else np.zeros(size)
+        self.voters = np.ones(len(part.place))
+        self.shift, self.distance = np.zeros(len(part.place)), np.zeros(len(part.place))
+        self.plain: FloatArray | None = None
 
-    people = added(np.ones(len(asked)))
-    top, bottom = added(quantity.numerator[:, asked]), added(quantity.denominator[:, asked])
-    draws = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-    if quantity.fixed:
-        low, high = added(quantity.low[asked]) / people, added(quantity.high[asked]) / people
-        near = added(quantity.place_rate[part.place[asked]]) / people
-    else:
-        low, high = np.ones(size), np.zeros(size)
-        np.minimum.at(low, row, quantity.low[asked])
-        np.maximum.at(high, row, quantity.high[asked])
-        voters = quantity.denominator[:, asked].mean(axis=0)
-        near = added(voters * quantity.place_rate[part.place[asked]]) / np.maximum(added(voters), 1e-300)
-    squares = added(weight / part.effective[asked])
-    moved = np.nan_to_num(np.abs(shift)).mean(axis=0)[part.place[asked]]
-    level = present % n_levels
-    keys: dict[str, list[Any]] = {}
-    if rollup.name is not None:
-        keys[rollup.name] = [rollup.labels[i] for i in present // n_levels]
-    for name in part.levels.column_names:
-        values = part.levels[name].to_pylist()
-        keys[name] = [values[i] for i in level]
-    columns = {
-        "estimate": draws.mean(axis=0) if estimate is None else added(estimate[asked]) / people,
-        "bound_low": low,
-        "bound_high": high,
-        "neighbourhood": near,
-        "goodman": goodman[level],
-        "population": people,
-        "effective_size": people**2 / squares,
-        "distance": added(distance[asked]) / people,
-        "shift": added(moved) / people,
-    }
-    return Block(keys, draws, columns)
+    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray) -> None:
+        """Take in all parts of some places.
+
+        Parameters
+        ----------
+        parts : (m,) int
+            Which of the partition's parts.
+        found : sequence of Quantity
+            Of these parts, one per outcome.
+        shift, distance : (m,)
+            Mean size of the shift, and distance from the places' embeddings.
+        """
+        self.shift[parts], self.distance[parts] = shift, distance
+        asked = np.flatnonzero(self.row[parts] >= 0)
+        weight = self.part.weight[parts[asked]]
+        rows, at = np.unique(self.row[parts[asked]], return_inverse=True)
+        add = summing(at, len(rows))
+        for top, quantity in zip(self.top, found, strict=True):
+            top[:, rows] += (add @ (quantity.numerator[:, asked] * weight).T).T
+        denominator = found[0].denominator
+        if self.bottom is not None and denominator is not None:
+            self.bottom[:, rows] += (add @ (denominator[:, asked] * weight).T).T
+            self.voters[parts] = denominator.mean(axis=0)
+
+    def block(self, outcome: int, goodman: FloatArray) -> Block:
+        """Put one outcome in rows: one per place (or roll-up) and level. The sums themselves become the draws.
+
+        Parameters
+        ----------
+        outcome : int
+        goodman : (n_levels,)
+            Goodman's rate of each level.
+        """
+        part, fact = self.part, self.facts[outcome]
+        asked = np.flatnonzero(part.asked)
+        row, weight, place = self.row[asked], part.weight[asked], part.place[asked]
+        size = len(self.present)
+
+        def added(values: FloatArray) -> FloatArray:
+            return np.bincount(row, weights=values * weight, minlength=size)
+
+        people = added(np.ones(len(asked)))
+        draws, bottom = self.top[outcome], people if self.bottom is None else self.bottom
+        np.divide(draws, bottom, out=draws, where=bottom > 0)
+        if fact.fixed:
+            low, high = added(fact.low[asked]) / people, added(fact.high[asked]) / people
+        else:
+            low, high = np.ones(size), np.zeros(size)
+            np.minimum.at(low, row, fact.low[asked])
+            np.maximum.at(high, row, fact.high[asked])
+        voters = self.voters[asked]
+        near = added(voters * fact.place_rate[place]) / np.maximum(added(voters), 1e-300)
+        level = self.present % part.levels.num_rows
+        keys: dict[str, list[Any]] = {}
+        if self.rollup.name is not None:
+            keys[self.rollup.name] = [self.rollup.labels[i] for i in self.present // part.levels.num_rows]
+        for name in part.levels.column_names:
+            values = part.levels[name].to_pylist()
+            keys[name] = [values[i] for i in level]
+        columns = {
+            "estimate": draws.mean(axis=0) if self.plain is None else added(self.plain[asked]) / people,
+            "bound_low": low,
+            "bound_high": high,
+            "neighbourhood": near,
+            "goodman": goodman[level],
+            "population": people,
+            "effective_size": people**2 / added(weight / part.effective[asked]),
+            "distance": added(self.distance[asked]) / people,
+            "shift": added(self.shift[asked]) / people,
+        }
+        return Block(keys, draws, columns)
 
 
 def goodman_rates(part: Partition, rate: FloatArray, trials: FloatArray) -> FloatArray:

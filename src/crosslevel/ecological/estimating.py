@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data.frames import FrameKind
-from crosslevel.ecological.answers import Block, Rollup, contrast_block, goodman_rates, tabulate_part
+from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
 from crosslevel.ecological.group.link import GroupModel
+from crosslevel.ecological.group.posterior import Draws
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.places import Totals
-from crosslevel.ecological.quantities import Quantity, quantities
+from crosslevel.ecological.quantities import Facts, facts, quantities
 from crosslevel.errors import InputError
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
@@ -25,6 +26,8 @@ FloatArray = npt.NDArray[np.float64]
 
 KEPT_DRAWS = 5_000_000
 """Draws of a larger answer are not kept in it: 40 MB."""
+BLOCK = 1_000_000
+"""Logits drawn at a time: 8 MB for each of the few copies the way takes."""
 
 
 @dataclass(frozen=True)
@@ -77,61 +80,64 @@ class Setting:
 
 def answer(model: GroupModel, parts: Sequence[Partition], question: Question, setting: Setting) -> Estimates:
     """Draw, account, add up, and lay out."""
-    stages = range(1 if question.of == "turnout" else len(setting.totals.trials))
     totals = setting.totals
     if question.of == "turnout":
         totals = Totals(("turnout",), totals.successes[:1], totals.trials[:1], True)
-    drawn = [model.draws(stage, question.n_draws, question.seed) for stage in stages]
+    drawn = [model.draws(stage, question.n_draws, question.seed) for stage in range(len(totals.trials))]
     blocks: list[Block] = []
     for number, part in enumerate(parts):
         if not part.asked.any():
             continue
-        logits = [
-            model.logits(
-                stage, drawn[stage], part.M, part.place, part.effective, question.n_draws, [question.seed, 1 + number]
-            )
-            for stage in stages
-        ]
-        found, shift = quantities(logits, totals, part.share, part.place, of=question.of, accounted=setting.account)
-        plain = None
-        if not setting.account and len(logits) == 1:
-            moment = model.moments(0, part.M, part.place)
-            noise = np.maximum(logits[0].var(axis=0) - moment.variance, 0.0) if model.sampling is not None else 0.0
-            plain = logistic_mean(moment.mean, moment.variance + noise)
-        distance = model.distance(part.M, part.effective)
-        for quantity in found:
-            blocks.append(_block(part, quantity, shift, question, setting, distance, plain))
+        known = facts(totals, part.share, part.place, question.of)
+        sums = _summed(model, drawn, part, number, known, totals, question, setting)
+        for i, fact in enumerate(known):
+            block = sums.block(i, goodman_rates(part, fact.place_rate, fact.trials))
+            if setting.several:
+                block = Block({**block.keys, "outcome": [fact.outcome] * len(block)}, block.draws, block.columns)
+            blocks.append(block)
     if not blocks:
         raise InputError("no place has people in any of the subgroups asked for; check by, subgroups and where.")
     return _estimates(_stacked(blocks), parts, question, setting)
 
 
-def _block(
+def _summed(
+    model: GroupModel,
+    drawn: Sequence[Draws | None],
     part: Partition,
-    quantity: Quantity,
-    shift: FloatArray,
+    number: int,
+    known: Sequence[Facts],
+    totals: Totals,
     question: Question,
     setting: Setting,
-    distance: FloatArray,
-    plain: FloatArray | None,
-) -> Block:
-    trials = setting.totals.trials[1 if setting.totals.turnout and question.of == "voters" else 0]
-    block = tabulate_part(
-        part,
-        quantity,
-        shift,
-        question.rollup,
-        distance=distance,
-        goodman=goodman_rates(part, quantity.place_rate, trials),
-        estimate=plain,
-    )
-    if setting.several:
-        block = Block({**block.keys, "outcome": [quantity.outcome] * len(block)}, block.draws, block.columns)
-    return block
+) -> Sums:
+    """Draw the parts of a few places at a time, so that embeddings and logits are never all copied at once."""
+    n_draws = question.n_draws
+    sums = Sums(part, question.rollup, known, n_draws)
+    closed = not setting.account and len(drawn) == 1
+    sums.plain = np.zeros(len(part.place)) if closed else None
+    together = drawn[0] is None  # a product kernel: parts must be drawn at once
+    for index in part.blocks(None if together else max(1, BLOCK // n_draws)):
+        M, place, effective = part.vectors(index), part.place[index], part.effective[index]
+        logits = [
+            model.logits(stage, draws, M, place, effective, n_draws, (question.seed, number))
+            for stage, draws in enumerate(drawn)
+        ]
+        places, local = np.unique(place, return_inverse=True)
+        found, shift = quantities(
+            logits, totals.take(places), part.share[index], local, of=question.of, accounted=setting.account
+        )
+        moved = np.nan_to_num(np.abs(shift)).mean(axis=0)[local]
+        sums.add(index, found, moved, model.distance(M, effective))
+        if sums.plain is not None:
+            at = model.moments(0, M, place, effective, drawn[0])
+            sums.plain[index] = logistic_mean(at.mean, at.variance)
+    return sums
 
 
 def _stacked(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
+    if len(blocks) == 1:
+        return first
     return Block(
         {name: [v for block in blocks for v in block.keys[name]] for name in first.keys},
         np.hstack([block.draws for block in blocks]),
@@ -146,13 +152,12 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         block = contrast_block(block, levels, question.contrast, question.reference)
     tail = 0.5 * (1.0 - question.level)
     draws = block.draws
-    low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
+    low, high, error, finite = _spread(draws, tail)
     columns = dict(block.columns)
     estimate = columns.pop("estimate")
     if "bound_low" in columns and setting.account:
         # rounding of sums must not cross what the sums imply
         low, high, estimate = (np.clip(v, columns["bound_low"], columns["bound_high"]) for v in (low, high, estimate))
-    finite = np.isfinite(draws).all(axis=0)
     n_absent = sum(_n_absent(part, question.rollup) for part in parts)
     warnings = list(setting.warnings)
     if n_absent:
@@ -165,9 +170,9 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
     values = {
         **block.keys,
         "estimate": np.where(np.isfinite(estimate), estimate, np.nan),
-        "std_error": np.where(finite, np.nan_to_num(draws, posinf=0.0, neginf=0.0).std(axis=0), np.nan),
-        "conf_low": np.where(finite, low, np.nan),
-        "conf_high": np.where(finite, high, np.nan),
+        "std_error": error,
+        "conf_low": low,
+        "conf_high": high,
         **columns,
     }
     return Estimates.build(
@@ -185,9 +190,28 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
     )
 
 
+def _spread(draws: FloatArray, tail: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+    """Give lower and upper quantile and standard deviation of every column, NaN where draws are infinite, and where they are not."""
+    n = draws.shape[1]
+    low, high, error = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
+    finite = np.zeros(n, dtype=bool)
+    step = max(1, BLOCK // len(draws))
+    for first in range(0, n, step):
+        some = np.ascontiguousarray(draws[:, first : first + step].T)
+        good = np.isfinite(some).all(axis=1)
+        rows = first + np.flatnonzero(good)
+        finite[rows] = True
+        if len(rows):
+            low[rows], high[rows] = np.quantile(some[good], [tail, 1.0 - tail], axis=1)
+            error[rows] = some[good].std(axis=1)
+    return low, high, error, finite
+
+
 def _n_absent(part: Partition, rollup: Rollup) -> int:
+    if not part.levels.num_rows:
+        return len(rollup.labels)
     asked = part.asked
-    cells = rollup.member[part.place[asked]] * max(part.levels.num_rows, 1) + part.level[asked]
+    cells = rollup.member[part.place[asked]] * part.levels.num_rows + part.level[asked]
     return len(rollup.labels) * part.levels.num_rows - len(np.unique(cells))
 
 

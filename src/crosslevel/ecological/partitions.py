@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy import sparse
 
 from crosslevel.data.grouping import as_names
-from crosslevel.embedding.chunks import ALL, SUBGROUP
+from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.errors import InputError
 
-__all__ = ["REST", "Partition", "Request", "read_request"]
+__all__ = ["REST", "Partition", "Request", "cut", "read_request"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -45,7 +46,9 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The people of every place cut in parts: the levels asked for, and the rest.
+    """The people of every place cut in parts: the levels asked for, then the rests.
+
+    Embeddings are not copied: they are most of the memory, and are asked for a few at a time with :meth:`vectors`.
 
     Attributes
     ----------
@@ -61,8 +64,12 @@ class Partition:
         Its people, by survey weights.
     effective : (m,)
         Kish's effective number of people.
-    M : (m, p)
-        Mean embedding, not centred.
+    bags : (n_bags, p)
+        Embeddings, among them those of the parts asked for.
+    rows : (n_asked,) int
+        Their rows in ``bags``.
+    whole : (q, p)
+        Embeddings of the places.
     """
 
     levels: pa.Table
@@ -71,12 +78,52 @@ class Partition:
     share: FloatArray
     weight: FloatArray
     effective: FloatArray
-    M: FloatArray
+    bags: FloatArray
+    rows: IntArray
+    whole: FloatArray
 
     @property
     def asked(self) -> npt.NDArray[np.bool_]:
         """(m,) whether the part was asked for."""
         return self.level != REST
+
+    @property
+    def M(self) -> FloatArray:
+        """(m, p) mean embeddings, not centred: all at once."""
+        return self.vectors(np.arange(len(self.place)))
+
+    def vectors(self, parts: IntArray) -> FloatArray:
+        """Give the mean embeddings of some parts, not centred, (len(parts), p)."""
+        M = np.empty((len(parts), self.bags.shape[1]))
+        asked = self.level[parts] != REST
+        M[asked] = self.bags[self.rows[parts[asked]]]
+        if asked.all():
+            return M
+        place = self.place[parts[~asked]]
+        # what is left of the place's sum when the parts asked for are taken out
+        used = np.flatnonzero(np.isin(self.place[: len(self.rows)], place))
+        number = np.full(len(self.whole), -1, dtype=np.intp)
+        number[place] = np.arange(len(place))
+        taken = sparse.csr_array(
+            (self.share[used], (number[self.place[used]], np.arange(len(used)))), shape=(len(place), len(used))
+        )
+        rest = self.whole[place] - taken @ self.bags[self.rows[used]]
+        M[~asked] = rest / self.share[parts[~asked], None]
+        return M
+
+    def blocks(self, size: int | None) -> list[IntArray]:
+        """Number the parts of a few places at a time, about ``size`` parts each, or all at once."""
+        order = np.argsort(self.place, kind="stable")
+        if size is None or len(order) <= size:
+            return [order]
+        places = self.place[order]
+        ends = np.append(np.flatnonzero(np.diff(places)) + 1, len(order))
+        blocks, first = [], 0
+        for end, following in zip(ends, [*ends[1:], np.inf], strict=True):
+            if following - first > size:
+                blocks.append(order[first:end])
+                first = end
+        return blocks
 
 
 def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | None, place: str) -> Request:
@@ -146,22 +193,14 @@ def _partition(
         level = np.array([distinct[k] for k in each], dtype=np.intp)
         columns = list(zip(*distinct, strict=True)) if distinct else [() for _ in names]
         levels = pa.table({n: pa.array(c, seen.schema.field(n).type) for n, c in zip(names, columns, strict=True)})
-        if name is not None and not distinct:
-            levels = pa.table({n: pa.array([], seen.schema.field(n).type) for n in names})
+        if name is not None and names == [SUBGROUP]:
+            levels = pa.table({SUBGROUP: pa.array([name], seen.schema.field(SUBGROUP).type)})
     here = place[rows]
     weight = found.weight[rows]
     q = len(whole)
     taken = np.bincount(here, weights=weight, minlength=q)
     rest = whole.weight - taken
-    has_rest = rest > NEGLIGIBLE * whole.weight
-    r = np.flatnonzero(has_rest)
-    values = found.values[rows]
-    left = whole.weight[r, None] * whole.values[r]
-    position = np.full(q, -1, dtype=np.intp)
-    position[r] = np.arange(len(r))
-    inside = has_rest[here]
-    np.subtract.at(left, position[here[inside]], weight[inside, None] * values[inside])
-    left /= rest[r, None]
+    r = np.flatnonzero(rest > NEGLIGIBLE * whole.weight)
     # Kish sizes of disjoint parts: sums of squared weights add up
     squares = whole.weight**2 / whole.effective_size - np.bincount(
         here, weights=weight**2 / found.effective_size[rows], minlength=q
@@ -169,20 +208,18 @@ def _partition(
     kish = rest[r] ** 2 / np.maximum(squares[r], 1e-12 * rest[r] ** 2)
     place_all = np.concatenate([here, r])
     weight_all = np.concatenate([weight, rest[r]])
-    share = weight_all / np.bincount(place_all, weights=weight_all, minlength=q)[place_all]
     return Partition(
         levels,
         place_all,
         np.concatenate([level, np.full(len(r), REST, dtype=np.intp)]),
-        share,
+        weight_all / np.bincount(place_all, weights=weight_all, minlength=q)[place_all],
         weight_all,
         np.concatenate([found.effective_size[rows], kish]),
-        np.vstack([values, left]),
+        found.values,
+        rows,
+        whole.values,
     )
 
 
 def _sortable(key: tuple[object, ...]) -> tuple[tuple[str, object], ...]:
     return tuple((type(k).__name__ if not isinstance(k, int | float) else "", k) for k in key)
-
-
-__all__ += ["ALL", "cut"]

@@ -1,9 +1,9 @@
-"""The table of places: totals, coordinates and groups, checked and matched with where people live."""
+"""The table of places: totals, coordinates and groups, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from crosslevel.data import checks, frames, grouping
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 
-__all__ = ["Places", "Totals", "coordinates", "match", "read_places"]
+__all__ = ["Places", "Totals", "chain", "coordinates", "read_counts", "read_places"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -40,6 +40,16 @@ class Totals:
     trials: FloatArray
     turnout: bool
 
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Name of each question: turnout, then the outcomes."""
+        return ("turnout", *self.outcomes)[0 if self.turnout else 1 :][: len(self.trials)]
+
+    @property
+    def exhaustive(self) -> bool:
+        """Whether the outcomes add up to the trials, so that the last one needs no question."""
+        return len(self.trials) - self.turnout < len(self.outcomes)
+
     def take(self, rows: IntArray) -> Totals:
         """Keep some places."""
         return Totals(self.outcomes, self.successes[:, rows], self.trials[:, rows], self.turnout)
@@ -64,6 +74,8 @@ class Places:
     fingerprint : str
     notes : tuple of str
         What was left out.
+    left_out : tuple
+        Keys of places without any trials.
     """
 
     table: pa.Table
@@ -75,6 +87,7 @@ class Places:
     frame: frames.FrameKind
     fingerprint: str
     notes: tuple[str, ...] = ()
+    left_out: tuple[object, ...] = ()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -91,6 +104,7 @@ class Places:
             self.frame,
             self.fingerprint,
             (*self.notes, *notes),
+            self.left_out,
         )
 
     def column(self, name: str, argument: str) -> list[object]:
@@ -133,60 +147,26 @@ def read_places(
     >>> found.totals.successes.tolist()
     [[3.0, 5.0]]
     """
+    if not isinstance(by, str):
+        raise InputError(f"by={by!r} is not a column name; name the one column that says where somebody lives.")
     table = frames.to_arrow(places, "places")
+    if not table.num_rows:
+        raise InputError("places has no rows; pass one row per place, with its totals.")
     frames.check_columns(table, [by], "by")
     grouping.check_unique(table, by, "places: by")
     names = table[by].to_pylist()
     totals = _totals(table, names, successes, trials, outcomes, population)
-    where = None if coords is None else coordinates(table, coords, names)
-    pair = None if coords is None else tuple(coords)
-    found = Places(table, by, names, totals, where, pair, frames.frame_kind(places), fingerprint(table))
-    asked = totals.trials[1 if totals.turnout and len(totals.trials) > 1 else 0] > 0
+    asked = totals.trials[1 if totals.turnout else 0] > 0
     if not asked.any():
-        raise InputError(f"trials column {trials!r} is zero in every place; pass places with totals.")
+        raise InputError("nothing was counted: the trials are zero in every place; pass places with totals.")
+    found = Places(table, by, names, totals, None, None, frames.frame_kind(places), fingerprint(table))
     if not asked.all():
-        lost = [names[i] for i in np.flatnonzero(~asked)]
-        found = found.take(
-            np.flatnonzero(asked), [f"{len(lost):,} place(s) without any trials were left out ({listed(lost)})."]
-        )
-    return found
-
-
-def match(found: Places, keys: Sequence[object], weight: FloatArray, n_rows: IntArray, unmatched: str) -> Places:
-    """Keep the places where people live, and refuse (or tell) what has no partner.
-
-    Parameters
-    ----------
-    found : Places
-    keys, weight, n_rows
-        Where people live, how much they weigh and how many they are.
-    unmatched : {"error", "drop"}
-    """
-    if unmatched not in ("error", "drop"):
-        raise InputError(f"unmatched={unmatched!r} is neither 'error' nor 'drop'; pass one of them.")
-    have, want = set(keys), set(found.keys)
-    empty = [k for k in found.keys if k not in have]
-    strange = [i for i, k in enumerate(keys) if k not in want]
-    sentences = []
-    if strange:
-        part = float(weight[strange].sum() / weight.sum())
-        sentences.append(
-            f"{int(n_rows[strange].sum()):,} people ({100 * part:.2g} % of the weight) live in {len(strange):,} place(s) that "
-            f"places lacks ({listed([keys[i] for i in strange])})"
-        )
-    if empty:
-        sentences.append(f"{len(empty):,} place(s) have no people of positive weight ({listed(empty)})")
-    if not sentences:
+        lost = tuple(names[i] for i in np.flatnonzero(~asked))
+        note = f"{len(lost):,} place(s) without any trials were left out ({listed(lost)})."
+        found = replace(found.take(np.flatnonzero(asked), [note]), left_out=lost)
+    if coords is None:
         return found
-    if unmatched == "error" or len(empty) == len(found.keys):
-        repair = (
-            f"check that {found.by!r} has the same type and spelling in both tables"
-            if len(empty) == len(found.keys)
-            else "correct the keys, or pass unmatched='drop' to leave them out"
-        )
-        raise InputError(f"people and places do not match: {'; '.join(sentences)}. {repair[0].upper()}{repair[1:]}.")
-    kept = np.array([i for i, k in enumerate(found.keys) if k in have], dtype=np.intp)
-    return found.take(kept, [f"Left out: {'; '.join(sentences)}."])
+    return replace(found, coords=coordinates(found.table, coords, found.keys), coords_by=tuple(coords))
 
 
 def _totals(
@@ -197,35 +177,12 @@ def _totals(
     outcomes: Sequence[str] | None,
     population: str | None,
 ) -> Totals:
-    def counts(name: str, argument: str) -> FloatArray:
-        values = frames.column(table, name, argument)
-        return checks.check_counts(values, f"{argument} column {name!r}", 1, names)
-
-    if outcomes is not None:
-        if successes is not None:
-            raise InputError(
-                "successes and outcomes are both given; name one outcome in successes or several in outcomes."
-            )
-        chosen = list(grouping.as_names(outcomes, "outcomes"))
-        parts = np.vstack([counts(name, "outcomes") for name in chosen])
-        n = parts.sum(axis=0) if trials is None else counts(trials, "trials")
-        checks.check_successes(parts.sum(axis=0), n, names)
-        if np.allclose(parts.sum(axis=0), n, rtol=1e-12) and len(chosen) > 1:
-            left = n - np.vstack([np.zeros_like(n), np.cumsum(parts[:-1], axis=0)])[:-1]
-            k = parts[:-1]
-        else:
-            left = n - np.vstack([np.zeros_like(n), np.cumsum(parts, axis=0)])[:-1]
-            k = parts
-        left = np.maximum(left, k)
-    else:
-        if successes is None or trials is None:
-            raise InputError("successes and trials are missing; name the columns of places that hold the counts.")
-        chosen = [successes]
-        first, n = checks.check_successes(counts(successes, "successes"), counts(trials, "trials"), names)
-        k, left = first[None, :], n[None, :]
+    chosen, parts, n = read_counts(table, names, successes, trials, outcomes)
+    exhaustive = len(chosen) > 1 and np.allclose(parts.sum(axis=0), n, rtol=1e-12)
+    k, left = chain(parts, n, exhaustive)
     if population is None:
-        return Totals(tuple(chosen), k, left, False)
-    everybody = counts(population, "population")
+        return Totals(chosen, k, left, False)
+    everybody = _counts(table, population, "population", names)
     over = n > everybody
     if over.any():
         i = int(np.argmax(over))
@@ -233,7 +190,58 @@ def _totals(
             f"trials exceed the population column {population!r} in {int(over.sum()):,} place(s), first in {names[i]!r} "
             f"({n[i]:g} > {everybody[i]:g}); check the two columns."
         )
-    return Totals(tuple(chosen), np.vstack([n, k]), np.vstack([everybody, left]), True)
+    return Totals(chosen, np.vstack([n, k]), np.vstack([everybody, left]), True)
+
+
+def read_counts(
+    table: pa.Table,
+    names: Sequence[object] | None,
+    successes: str | None,
+    trials: str | None,
+    outcomes: Sequence[str] | None,
+) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+    """Read counts of outcomes and how many they are of: names, (n_outcomes, n_rows), (n_rows,)."""
+    if outcomes is None:
+        if successes is None or trials is None:
+            raise InputError("successes and trials are missing; name the columns of places that hold the counts.")
+        k, n = checks.check_successes(
+            _counts(table, successes, "successes", names), _counts(table, trials, "trials", names), names
+        )
+        return (successes,), k[None, :], n
+    if successes is not None:
+        raise InputError("successes and outcomes are both given; name one outcome in successes or several in outcomes.")
+    chosen = grouping.as_names(outcomes, "outcomes")
+    if len(chosen) == 1 and trials is None:
+        raise InputError(f"outcomes={list(chosen)!r} is one outcome, of how many? Name the column in trials.")
+    parts = np.vstack([_counts(table, name, "outcomes", names) for name in chosen])
+    n = parts.sum(axis=0) if trials is None else _counts(table, trials, "trials", names)
+    checks.check_successes(parts.sum(axis=0), n, names)
+    return chosen, parts, n
+
+
+def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArray, FloatArray]:
+    """Turn counts of outcomes into questions, each asked of those who said no to the ones before: successes and trials.
+
+    Parameters
+    ----------
+    parts : (n_outcomes, q)
+    n : (q,)
+    exhaustive : bool
+        Whether the outcomes add up to n; the last then needs no question.
+
+    Examples
+    --------
+    >>> k, left = chain(np.array([[3.0], [2.0], [5.0]]), np.array([10.0]), True)
+    >>> k.tolist(), left.tolist()
+    ([[3.0], [2.0]], [[10.0], [7.0]])
+    """
+    k = parts[:-1] if exhaustive else parts
+    left = n - np.vstack([np.zeros_like(n), np.cumsum(k, axis=0)])[:-1]
+    return k, np.maximum(left, k)
+
+
+def _counts(table: pa.Table, name: str, argument: str, names: Sequence[object] | None) -> FloatArray:
+    return checks.check_counts(frames.column(table, name, argument), f"{argument} column {name!r}", 1, names)
 
 
 def coordinates(table: pa.Table, coords: Sequence[str], names: Sequence[object]) -> FloatArray:

@@ -10,16 +10,42 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from crosslevel.ecological.accounting import account, part_bounds, summing
+from crosslevel.ecological.accounting import account, part_bounds
 from crosslevel.ecological.places import Totals
 
-__all__ = ["SHARES", "Quantity", "quantities"]
+__all__ = ["SHARES", "Facts", "Quantity", "facts", "quantities"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 SHARES = ("voters", "people", "turnout")
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What the totals say about one rate, whatever the model.
+
+    Attributes
+    ----------
+    outcome : str
+    place_rate : (q,)
+        The rate of the whole place, as counted.
+    low, high : (m,)
+        Bounds of the rate of each part.
+    trials : (q,)
+        How many were counted.
+    fixed : bool
+        Whether the denominator is everybody, so that bounds average over places like the rate.
+    """
+
+    outcome: str
+    place_rate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    trials: FloatArray
+    fixed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,23 +55,45 @@ class Quantity:
     Attributes
     ----------
     outcome : str
-    numerator, denominator : (n_draws, m)
-        Shares of the part's people; the rate is their ratio.
-    place_rate : (q,)
-        The same rate of the whole place, as counted.
-    low, high : (m,)
-        Deterministic bounds of the rate of each part.
-    fixed : bool
-        Whether the denominator is everybody, so that bounds average over places like the rate.
+    numerator : (n_draws, m)
+        Share of the part's people.
+    denominator : (n_draws, m) or None
+        Likewise, None when it is everybody; the rate is the ratio.
     """
 
     outcome: str
     numerator: FloatArray
-    denominator: FloatArray
-    place_rate: FloatArray
-    low: FloatArray
-    high: FloatArray
-    fixed: bool
+    denominator: FloatArray | None
+
+
+def facts(totals: Totals, share: FloatArray, place: IntArray, of: str = "voters") -> list[Facts]:
+    """Say what the totals alone tell about every part, for each outcome asked for.
+
+    Parameters
+    ----------
+    totals : Totals
+    share : (m,)
+        Share of the place's people in each part.
+    place : (m,) int
+    of : {"voters", "people", "turnout"}
+    """
+    if of == "turnout":
+        y = totals.successes[0] / totals.trials[0]
+        return [Facts("turnout", y, *part_bounds(share, y[place]), totals.trials[0], True)]
+    voters = totals.successes[0] if totals.turnout else totals.trials[0]
+    counts = totals.successes[1:] if totals.turnout else totals.successes
+    if len(counts) < len(totals.outcomes):  # the last of outcomes that exhaust the trials
+        counts = np.vstack([counts, voters - counts.sum(axis=0)])
+    answers = []
+    for outcome, k in zip(totals.outcomes, counts, strict=True):
+        if totals.turnout and of == "voters":
+            y = np.divide(k, voters, out=np.zeros(len(k)), where=voters > 0)
+            bounds = _voter_bounds(share, place, k, totals)
+            answers.append(Facts(outcome, y, *bounds, voters, False))
+        else:
+            y = k / totals.trials[0]
+            answers.append(Facts(outcome, y, *part_bounds(share, y[place]), totals.trials[0], True))
+    return answers
 
 
 def quantities(
@@ -77,57 +125,31 @@ def quantities(
     list of Quantity
         One per outcome.
     shift : (n_draws, q)
-        Shift of the last question's logits.
+        Shift of the last question's logits; NaN where there is none.
     """
-    left = np.ones_like(logits[0])  # share of each part's people still asked
-    q = totals.trials.shape[1]
-    add = summing(place, q)
-    shift = np.zeros((len(left), q))
-    rates = []
-    for f, k, n in zip(logits, totals.successes, totals.trials, strict=True):
+    left: FloatArray | None = None  # share of each part's people still asked; None is everybody
+    voted: FloatArray | None = None
+    shift = np.full((len(logits[0]), totals.trials.shape[1]), np.nan)
+    answers: list[FloatArray] = []
+    for stage, (f, k, n) in enumerate(zip(logits, totals.successes, totals.trials, strict=True)):
         if accounted:
-            weights = share * left
-            weights = weights / np.maximum((add @ weights.T).T[:, place], 1e-300)
-            # places where nobody is left to ask: any rate will do, it counts for nothing
-            y = np.divide(k, n, out=np.full(q, 0.5), where=n > 0)
-            found = account(f, weights, place, y)
+            found = account(f, share, place, np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0), left)
             rate, shift = found.rate, found.shift
         else:
-            rate = 1.0 / (1.0 + np.exp(-f))
-        rates.append(rate)
-        if totals.turnout and len(rates) == 1:
-            left = rate
-            voted = rate
-        else:
-            left = left * (1.0 - rate)
-    n_voters = totals.successes[0] if totals.turnout else totals.trials[0]
-    everybody = np.ones_like(left)
-    if not totals.turnout:
-        voted = everybody
+            rate = special.expit(f)
+        if totals.turnout and stage == 0:
+            left = voted = rate
+            continue
+        answers.append(rate if left is None else left * rate)
+        left = 1.0 - rate if left is None else left * (1.0 - rate)
     if of == "turnout":
-        y = totals.successes[0] / totals.trials[0]
-        return [Quantity("turnout", voted, everybody, y, *part_bounds(share, y[place]), True)], shift
-    answers = []
-    remaining = voted
-    choices = rates[1:] if totals.turnout else rates
-    counts = totals.successes[1:] if totals.turnout else totals.successes
-    for index, outcome in enumerate(totals.outcomes):
-        if index < len(choices):
-            part = remaining * choices[index]
-            remaining = remaining - part
-            k = counts[index]
-        else:  # the last of outcomes that exhaust the trials
-            part, k = remaining, n_voters - counts.sum(axis=0)
-        if of == "people" and totals.turnout:
-            y = k / totals.trials[0]
-            answers.append(Quantity(outcome, part, everybody, y, *part_bounds(share, y[place]), True))
-        elif totals.turnout:
-            y = np.divide(k, n_voters, out=np.zeros(q), where=n_voters > 0)
-            answers.append(Quantity(outcome, part, voted, y, *_voter_bounds(share, place, k, totals), False))
-        else:
-            y = k / n_voters
-            answers.append(Quantity(outcome, part, everybody, y, *part_bounds(share, y[place]), True))
-    return answers, shift
+        assert voted is not None
+        return [Quantity("turnout", voted, None)], shift
+    if len(answers) < len(totals.outcomes):
+        assert left is not None
+        answers.append(left)
+    below = voted if of == "voters" else None
+    return [Quantity(name, part, below) for name, part in zip(totals.outcomes, answers, strict=True)], shift
 
 
 def _voter_bounds(share: FloatArray, place: IntArray, k: FloatArray, totals: Totals) -> tuple[FloatArray, FloatArray]:
@@ -139,6 +161,10 @@ def _voter_bounds(share: FloatArray, place: IntArray, k: FloatArray, totals: Tot
         # as many yes votes as possible elsewhere, as many no votes as possible here
         forced = np.maximum(yes - others, 0.0)
         here = np.minimum(own, forced + voters - yes)
-        return np.divide(forced, here, out=np.zeros_like(forced), where=here > 0)
+        # nobody said no: whoever voted here said yes
+        return np.clip(np.divide(forced, here, out=np.ones_like(forced), where=here > 0), 0.0, 1.0)
 
-    return least(k[place]), 1.0 - least(voters - k[place])
+    low, high = least(k[place]), 1.0 - least(voters - k[place])
+    # a part that is everyone: rounding of its share must not cross the two
+    y = np.divide(k[place], voters, out=np.zeros_like(low), where=voters > 0)
+    return np.minimum(low, y), np.maximum(high, y)

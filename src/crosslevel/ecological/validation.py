@@ -21,7 +21,7 @@ from crosslevel.ecological.places import coordinates
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, share_quantiles
+from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, logistic_variance, share_quantiles
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, rmse
 
@@ -51,7 +51,8 @@ def cross_validate(
             rows,
             model.terms,
             likelihood,
-            start=model.fits[stage].hyperparameters,
+            # from no start of the whole fit's: that one has seen the places left out
+            n_starts=1,
             fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
         )
         at = moments(rows, model.terms, found.hyperparameters, found.mode, model.M[test], test)
@@ -200,11 +201,8 @@ def _folds(fitted: EcologicalInference, k: int, leave_out: str | None, seed: int
 
 def _share_error(mean: FloatArray, variance: FloatArray, trials: FloatArray | None = None) -> FloatArray:
     """Give the standard deviation of a rate with normal logit, or of the share counted of some trials."""
-    x, w = np.polynomial.hermite_e.hermegauss(32)
-    rates = special.expit(mean[:, None] + np.sqrt(variance)[:, None] * x)
-    weights = w / w.sum()
-    first = rates @ weights
-    spread = np.maximum(rates**2 @ weights - first**2, 0.0)
+    spread = logistic_variance(mean, variance)
     if trials is not None:
-        spread = spread + (rates * (1.0 - rates)) @ weights / np.maximum(trials, 1.0)
+        rate = logistic_mean(mean, variance)
+        spread = spread + (rate * (1.0 - rate) - spread) / np.maximum(trials, 1.0)
     return np.asarray(np.sqrt(spread))

@@ -14,7 +14,7 @@ from typing import Any
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError
 from crosslevel.explorer.page import describe_page, figure_svg
-from crosslevel.plots import style
+from crosslevel.explorer.pictures import pictures
 from crosslevel.results import Estimates
 
 __all__ = ["Report", "report"]
@@ -69,6 +69,7 @@ def report(
     *,
     title: str | None = None,
     figures: Mapping[str, Any] | None = None,
+    polygons: Mapping[str, Any] | None = None,
 ) -> Report:
     """Make one self-contained HTML page of results.
 
@@ -80,7 +81,10 @@ def report(
     title : str, optional
         Heading of the page.
     figures : mapping of caption to matplotlib Axes, optional
-        Pictures to show first; by default the interval plot of each result.
+        Pictures to show first; by default the interval plot of each result (that of all methods, for a comparison), and with
+        ``polygons`` a map of its first subgroup.
+    polygons : mapping, optional
+        A GeoJSON FeatureCollection for the maps: results are mapped that have a key by the name of a property of the features.
 
     Returns
     -------
@@ -108,19 +112,9 @@ def report(
             )
     if not named:
         raise InputError("results is empty; pass at least one Estimates.")
-    drawn = {caption: figure_svg(ax) for caption, ax in figures.items()} if figures is not None else _draw(named)
+    shown = pictures(named, polygons) if figures is None else figures
+    drawn = {caption: figure_svg(ax) for caption, ax in shown.items()}
     made = Report(describe_page(named, title or next(iter(named)), drawn))
     if path is not None:
         made.save(path)
     return made
-
-
-def _draw(named: Mapping[str, Estimates]) -> dict[str, str]:
-    from matplotlib.figure import Figure
-
-    out = {}
-    for heading, estimates in named.items():
-        with style():
-            ax = Figure(figsize=(8, 5)).add_subplot()
-        out[heading] = figure_svg(estimates.plot(ax=ax))
-    return out

@@ -154,7 +154,7 @@ class EffectAnswers(EffectPictures):
         draws: int = 400,
         random_state: int = 0,
     ) -> Estimates:
-        """Give effects at rows with bands: the posterior of a Gaussian process whose linear part is unpenalised.
+        """Give effects at rows with bands: the posterior of a Gaussian process, its linear part unpenalised, and measured bias.
 
         Parameters
         ----------
@@ -171,7 +171,14 @@ class EffectAnswers(EffectPictures):
         Returns
         -------
         Estimates
-            Keys ``term`` and ``row``; ``value`` is the covariate at the row.
+            Keys ``term`` and ``row``; ``value`` is the covariate at the row. ``estimate`` is the mean of that process, which is
+            the centre of the band; it differs from ``pointwise_effects_`` by the linear part, which is not shrunken.
+            ``diagnostics["bias"]`` gives the allowance for bias in the standard errors of each term.
+
+        Notes
+        -----
+        The posterior foresees the bias of functions as smooth as the kernel. What there is of it is measured by how far the
+        effects at the rows move when a tenth of the penalty is taken; its mean square is added to every variance.
 
         Examples
         --------

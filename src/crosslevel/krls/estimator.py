@@ -59,7 +59,8 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         s of the kernel: the number of columns, the value at which the kernel varies most, or a number.
     rule : {"loo", "gcv", "krls"}, default "loo"
         How the penalty is chosen: exact leave-one-out or generalised cross-validation, each to convergence on the log
-        scale, or the looser search of the R packages, step for step.
+        scale, or the looser search of the R packages, step for step. Of several minima of leave-one-out within one standard
+        error, the largest penalty is taken.
     inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}, default "debiased"
         How standard errors are made. Only "debiased" intervals cover; the others are there to compare with.
     method : {"auto", "collapse", "exact", "partial", "nystrom"}, default "auto"

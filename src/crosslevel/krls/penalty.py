@@ -8,11 +8,14 @@ e / (1 - d h), h the leverage of one unit of weight; with B = Q diag(w) Q' and g
 so the loss and its derivative by log penalty cost two products with Q and two with Q o Q, for any number of penalties at
 once. For m = d = 1 this is sum_i (c_i / [G^-1]_ii)^2, the loss of the R packages. Unlike theirs it stays the leave-one-out
 loss when eigenvectors are left out.
+
+With few rows and few columns the loss can have a second minimum, orders of magnitude below the first, where the fit follows
+the noise. Of minima that the data cannot tell apart the one with the largest penalty is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +35,8 @@ LOWEST, HIGHEST = 1e-9, 1e2
 N_GRID = 67  # six to a decade
 N_NODES = 16
 """Chebyshev nodes between two points of the grid: the slope there is a polynomial of degree 15 to rounding."""
+TOLD_APART = 1.0
+"""Standard errors by which the loss at a smaller penalty must be the lower, where the curve has several minima."""
 R_GOLDEN = 0.381966  # as R has it, not (3 - sqrt(5)) / 2
 R_EPSILON = 2.220446e-16  # likewise
 R_STEP = 0.05
@@ -84,19 +89,10 @@ def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
         With the standardised outcome.
     penalty : (L,)
     """
-    root = np.sqrt(cells.m)
-    target = root * cells.mean
-    a = spectrum.project(target[:, None])
-    shrink = penalty / (spectrum.w[:, None] + penalty)  # penalty o g, (k, L)
-    turn = shrink * (1.0 - shrink)  # its derivative by log penalty
-    moved = [shrink * a, turn * a] if spectrum.complete else [(1.0 - shrink) * a, turn * a]
-    kept = [shrink, turn] if spectrum.complete else [1.0 - shrink, turn]
+    shrink, turn = _shrinkage(spectrum, penalty)
     total = np.zeros((4, len(penalty)))
-    for rows, Qb, QQx in spectrum.passes(np.concatenate(moved, axis=1), np.concatenate(kept, axis=1)):
-        (e, de), (t, dt) = np.split(Qb, 2, axis=1), np.split(QQx, 2, axis=1)
-        if not spectrum.complete:
-            e, t = target[rows, None] - e, 1.0 - t
-        total += _sums(cells, rows, e / root[rows, None], de / root[rows, None], t, dt)
+    for _, parts in _strata_losses(spectrum, cells, shrink, turn):
+        total += parts.sum(axis=1)
     squares, dsquares, loo, loo_slope = total
     left = 1.0 - (1.0 - shrink).sum(axis=0) / cells.N
     gcv = squares / left**2
@@ -104,8 +100,32 @@ def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
     return Losses(loo, gcv, loo_slope, gcv_slope)
 
 
-def _sums(cells: Cells, rows: slice, e: FloatArray, de: FloatArray, t: FloatArray, dt: FloatArray) -> FloatArray:
-    """Add up, over the strata of some distinct rows, squared residuals and deleted ones with their derivatives: (4, L).
+def _shrinkage(spectrum: Spectrum, penalty: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give penalty o g and its derivative by log penalty, (k, L) each."""
+    shrink = penalty / (spectrum.w[:, None] + penalty)
+    return shrink, shrink * (1.0 - shrink)
+
+
+def _strata_losses(
+    spectrum: Spectrum, cells: Cells, shrink: FloatArray, turn: FloatArray
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield, some strata at a time, squared residuals and deleted ones with their derivatives: (4, n_strata, L)."""
+    root = np.sqrt(cells.m)
+    target = root * cells.mean
+    a = spectrum.project(target[:, None])
+    moved = [shrink * a, turn * a] if spectrum.complete else [(1.0 - shrink) * a, turn * a]
+    kept = [shrink, turn] if spectrum.complete else [1.0 - shrink, turn]
+    for rows, Qb, QQx in spectrum.passes(np.concatenate(moved, axis=1), np.concatenate(kept, axis=1)):
+        (e, de), (t, dt) = np.split(Qb, 2, axis=1), np.split(QQx, 2, axis=1)
+        if not spectrum.complete:
+            e, t = target[rows, None] - e, 1.0 - t
+        yield _of_rows(cells, rows, e / root[rows, None], de / root[rows, None], t, dt)
+
+
+def _of_rows(
+    cells: Cells, rows: slice, e: FloatArray, de: FloatArray, t: FloatArray, dt: FloatArray
+) -> tuple[slice, FloatArray]:
+    """Find, for the strata of some distinct rows, squared residuals and deleted ones with their derivatives.
 
     Parameters
     ----------
@@ -129,7 +149,7 @@ def _sums(cells: Cells, rows: slice, e: FloatArray, de: FloatArray, t: FloatArra
     dsquares = 2.0 * cells.weight[strata, None] * e * de
     loo = squares / D**2
     slope = dsquares / D**2 - 2.0 * loo * share * dt / D
-    return np.stack([x.sum(axis=0) for x in (squares, dsquares, loo, slope)])
+    return strata, np.stack([squares, dsquares, loo, slope])
 
 
 def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
@@ -157,6 +177,8 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     values, slopes = (found.loo, found.loo_slope) if rule == "loo" else (found.gcv, found.gcv_slope)
     curve = np.column_stack([grid, values])
     best = int(np.argmin(values))
+    if rule == "loo":
+        best = _smoothest(spectrum, cells, curve, best)
     at_least, at_most = slopes[best] >= 0, slopes[best] <= 0
     if (best == 0 and at_least) or (best == N_GRID - 1 and at_most):
         return Choice(float(grid[best]), curve, "lower" if best == 0 else "upper")
@@ -177,6 +199,35 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     return Choice(penalty, np.insert(curve, int(np.searchsorted(grid, penalty)), point, axis=0))
 
 
+def _smoothest(spectrum: Spectrum, cells: Cells, curve: FloatArray, best: int) -> int:
+    """Find the minimum with the largest penalty among those whose loss is the least, as far as the data tell.
+
+    The limits of the search are no minima, except the lower one as the point to be compared with.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    cells : Cells
+    curve : (L, 2)
+        Penalties and leave-one-out losses.
+    best : int
+        Place of the least loss.
+    """
+    loss = curve[:, 1]
+    lower = (loss[1:-1] < loss[:-2]) & (loss[1:-1] < loss[2:])
+    others = [int(i) for i in 1 + np.flatnonzero(lower) if i > best]
+    if not others:
+        return best
+    shrink, turn = _shrinkage(spectrum, curve[[best, *others], 0])
+    apart = np.empty((len(cells.stratum), len(others)))
+    for strata, (_, _, loo, _) in _strata_losses(spectrum, cells, shrink, turn):
+        apart[strata] = loo[:, 1:] - loo[:, :1]
+    total = apart.sum(axis=0)
+    error = np.sqrt(np.square(apart - cells.weight[:, None] * total / cells.weight.sum()).sum(axis=0))
+    same = total <= TOLD_APART * error
+    return max((i for i, close in zip(others, same, strict=True) if close), default=best)
+
+
 def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray, curve: FloatArray) -> Choice:
     """Find the root of the slope between two penalties in one pass over the data: that of its interpolant."""
     nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
@@ -186,7 +237,8 @@ def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray
     polynomial = np.polynomial.Chebyshev.fit(np.log(penalties), slopes, N_NODES - 1, domain=ends)
     tried = np.concatenate([curve, np.column_stack([penalties, values])])
     if polynomial(ends[0]) * polynomial(ends[1]) >= 0:
-        penalty = float(tried[np.argmin(tried[:, 1]), 0])
+        near = tried[(tried[:, 0] >= np.exp(ends[0]) * (1 - 1e-12)) & (tried[:, 0] <= np.exp(ends[1]) * (1 + 1e-12))]
+        penalty = float(near[np.argmin(near[:, 1]), 0])
     else:
         penalty = float(np.exp(brentq(polynomial, *ends, xtol=1e-13, rtol=1e-13)))
     return Choice(penalty, tried[np.argsort(tried[:, 0])])

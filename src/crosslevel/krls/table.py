@@ -13,7 +13,7 @@ from crosslevel.data.frames import FrameKind
 from crosslevel.errors import InputError, listed
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Fit
-from crosslevel.krls.prediction import effect_band
+from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.variants import Inference, scales
 from crosslevel.results import Estimates, Provenance
 
@@ -134,8 +134,9 @@ def band_table(
     Z = fit.scaling.apply(X)
     normal = float(stats.norm.ppf((1 + level) / 2))
     parts: dict[str, list[FloatArray]] = {"estimate": [], "std_error": [], "conf_low": [], "conf_high": []}
-    for effect, scale in zip(effects, scales(fit, effects), strict=True):
-        band = effect_band(fit, effect, Z, level if simultaneous else None, draws, seed)
+    scale_of, allowances = scales(fit, effects), bias_allowance(fit, effects)
+    for effect, scale, allowance in zip(effects, scale_of, allowances, strict=True):
+        band = effect_band(fit, effect, Z, level if simultaneous else None, draws, seed, float(allowance))
         half = (normal if band.critical is None else band.critical) * band.sd
         for name, values in (
             ("estimate", band.mean),
@@ -153,10 +154,16 @@ def band_table(
             "value": np.concatenate([X[:, e.column] for e in effects]),
         },
         keys=("term", "row"),
-        method="kernel regularised least squares, Gaussian process posterior with unpenalised linear part",
+        method="kernel regularised least squares, Gaussian process posterior with unpenalised linear part and measured bias",
         level=level,
         interval=f"posterior, {words}",
         provenance=provenance,
+        diagnostics={
+            "path": fit.path,
+            "penalty": fit.penalty,
+            "bandwidth": fit.kernel.s,
+            "bias": {e.term: float(b) for e, b in zip(effects, np.sqrt(allowances) * np.abs(scale_of), strict=True)},
+        },
         frame=frame,
         title="Effects at rows",
     )

@@ -31,8 +31,8 @@ FloatArray = npt.NDArray[np.float64]
 
 INFERENCE = ("debiased", "hc3", "classical", "krls", "bigkrls")
 R_NOTE = (
-    "R's standard errors treat the shrunken fit as unbiased and under-cover: .75 on average where 95 % is meant. "
-    "inference='debiased' covers."
+    "R's standard errors treat the shrunken fit as unbiased and under-cover: where 95 % is meant, .81 on average over 21 "
+    "simulated designs, .75 for derivatives. inference='debiased' covers."
 )
 PLUG_IN_NOTE = "These intervals ignore the bias of shrinkage and under-cover; inference='debiased' covers."
 

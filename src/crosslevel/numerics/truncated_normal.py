@@ -53,7 +53,7 @@ def log_interval(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
             )
         shift[tail] = -0.5 * n * n
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-        found = shift + np.log(0.5 * inside)
+        found = np.asarray(shift + np.log(0.5 * inside))
         narrow = width * (1.0 + far) < NARROW
         if narrow.any():
             w, m = width[narrow], middle[narrow]
@@ -89,7 +89,7 @@ def truncated_quantile(
     start, stop = np.where(flip, -b, a), np.where(flip, -a, b)
     with np.errstate(divide="ignore", under="ignore"):
         from_left = special.ndtr(start)
-        z = special.ndtri(from_left + v * (special.ndtr(stop) - from_left))
+        z = np.asarray(special.ndtri(from_left + v * (special.ndtr(stop) - from_left)))
         deep = stop < -FAR
         if deep.any():
             s, e = start[deep], stop[deep]

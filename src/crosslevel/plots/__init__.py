@@ -5,9 +5,30 @@ matplotlib is imported when a picture is drawn, not before.
 
 from __future__ import annotations
 
+from crosslevel.plots.comparison import methods
 from crosslevel.plots.effects import effect_curve, effect_distributions, effect_ranking
 from crosslevel.plots.intervals import intervals
 from crosslevel.plots.maps import choropleth
+from crosslevel.plots.margins import margins
+from crosslevel.plots.sensitivity import contour, slope_curve
 from crosslevel.plots.style import style
+from crosslevel.plots.tomography import tomography, xt
+from crosslevel.plots.transfers import transfers
+from crosslevel.plots.unit_map import unit_map
 
-__all__ = ["choropleth", "effect_curve", "effect_distributions", "effect_ranking", "intervals", "style"]
+__all__ = [
+    "choropleth",
+    "contour",
+    "effect_curve",
+    "effect_distributions",
+    "effect_ranking",
+    "intervals",
+    "margins",
+    "methods",
+    "slope_curve",
+    "style",
+    "tomography",
+    "transfers",
+    "unit_map",
+    "xt",
+]

@@ -21,6 +21,8 @@ __all__ = ["intervals"]
 
 BASELINES = ("goodman", "neighbourhood", "homogeneous", "naive", "plug_in", "baseline")
 """Columns drawn as baselines when they are there."""
+BOUNDS = (("lower", "upper"), ("bound_low", "bound_high"))
+"""Pairs of columns drawn as bounds; the first pair that is there."""
 
 _MARKS = ("|", "x", "^", "s", "v", "+")
 _GAP = 0.7  # rows between two groups
@@ -65,7 +67,8 @@ def intervals(
     truth : bool
         Draw the column ``truth``, if there is one, as an open diamond.
     bounds : bool
-        Draw the columns ``lower`` and ``upper``, if they are there, as a light bar: what is possible at all.
+        Draw the columns ``lower`` and ``upper`` (or ``bound_low`` and ``bound_high``), if they are there, as a light bar: what
+        is possible at all.
     baselines : sequence of str, optional
         Columns to draw as small grey marks; by default those with the name of a baseline (such as ``goodman``).
     sort : bool
@@ -101,13 +104,13 @@ def intervals(
     with style():
         height = 1.15 + _INCHES_PER_ROW * (rows.y[-1] - rows.y[0] + 1)
         columns = {n: estimates[n][order] for n in estimates.table.column_names}
-        with_bounds = bounds and {"lower", "upper"} <= set(columns)
-        wide = legend and bool(chosen or with_bounds or (truth and "truth" in columns))
+        pair = next((p for p in BOUNDS if set(p) <= set(columns)), None) if bounds else None
+        wide = legend and bool(chosen or pair or (truth and "truth" in columns))
         ax = new_axes(ax, 8.4 if wide else 6.6, height)
         ax.margins(x=0.03)
         ax.use_sticky_edges = False  # a bar that starts at 0 would cut the dot there in half
-        if with_bounds:
-            _bars(ax, rows.y, columns["lower"], columns["upper"])
+        if pair is not None:
+            _bars(ax, rows.y, columns[pair[0]], columns[pair[1]])
         _dots(ax, rows.y, columns, color if estimates.level is not None else GREY, estimates)
         for i, name in enumerate(chosen):
             _mark(ax, columns[name], rows.y, _MARKS[i % len(_MARKS)], "#6B6B6B", plain(name.replace("_", " ")))

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.plots.style import GREY, new_axes, plain, style
+from crosslevel.results import Estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["choropleth"]
+__all__ = ["by_names_of", "choropleth", "estimate_map"]
 
 
 def choropleth(
@@ -71,6 +72,109 @@ def choropleth(
             f"values names places that polygons lacks ({listed(strangers)}); pass the map of these places."
         )
     return _draw(features, values, ax, key, label, (vmin, vmax), cmap)
+
+
+def estimate_map(
+    estimates: Estimates,
+    polygons: Mapping[str, Any],
+    *,
+    column: str = "estimate",
+    by: str = "region",
+    select: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
+    label: str | None = None,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cmap: str = "RdBu",
+) -> Axes:
+    """Colour each place by what is estimated for one subgroup there; places without an estimate stay grey.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        With the places among its keys.
+    polygons : mapping
+        A GeoJSON FeatureCollection whose features name their place in the property ``by``.
+    column : str
+        The column of numbers to show: "estimate", "conf_low", "std_error", "neighbourhood", ...
+    by : str
+        The key of the estimates, and the property of the features, that names the place.
+    select : mapping of key to value, optional
+        The subgroup, where there are several: ``{"sex": 2}``.
+    ax : matplotlib.axes.Axes, optional
+    label : str, optional
+        What the colours show; the column and the subgroup when not given.
+    vmin, vmax : float, optional
+        Ends of the colour scale; give the same to maps that are to be compared.
+    cmap : str
+        A matplotlib colour map.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    See Also
+    --------
+    choropleth : the same for any numbers by place.
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"region": ["a", "a"], "sex": [1, 2], "estimate": [0.4, 0.6]}, keys=["region", "sex"],
+    ...     method="example", level=None, interval="none", provenance=Provenance.of(call="example()"),
+    ... )
+    >>> ring = [[0, 0], [1, 0], [1, 1], [0, 0]]
+    >>> place = {"type": "Feature", "properties": {"region": "a"}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    >>> ax = estimate_map(est, {"type": "FeatureCollection", "features": [place]}, select={"sex": 2})
+    >>> ax.get_title(loc="left"), ax.collections[0].get_array().tolist()
+    ('sex 2', [0.6])
+    """
+    if by not in estimates.keys:
+        raise unknown_name("by", by, estimates.keys, "key")
+    numbers = [n for n in estimates.table.column_names if n not in estimates.keys and estimates[n].dtype.kind in "fiu"]
+    if column not in numbers:
+        raise unknown_name("column", column, numbers)
+    for name in select or {}:
+        if name not in estimates.keys:
+            raise unknown_name("select", name, estimates.keys, "key")
+    chosen = estimates.select(**select) if select else estimates
+    values = dict(zip(chosen[by].tolist(), chosen[column].tolist(), strict=True))
+    if len(values) < len(chosen):
+        _refuse_several(chosen, by)
+    fixed = {n: dict.fromkeys(chosen[n].tolist()) for n in chosen.keys if n != by}
+    words = " · ".join(f"{n} {next(iter(v))}" for n, v in fixed.items() if len(v) == 1)
+    shown = label if label is not None else column.replace("_", " ")
+    drawn = choropleth(
+        polygons, by_names_of(polygons, values, by), ax, key=by, label=shown, vmin=vmin, vmax=vmax, cmap=cmap
+    )
+    drawn.set_title(plain(words), loc="left", fontweight="bold")
+    return drawn
+
+
+def by_names_of(polygons: Mapping[str, Any], values: Mapping[Any, float], key: str) -> dict[Any, float]:
+    """Name the places as the map does, where they are the same but for being numbers here and text there.
+
+    Examples
+    --------
+    >>> by_names_of({"features": [{"properties": {"county": "7"}}]}, {7: 0.4}, "county")
+    {'7': 0.4}
+    """
+    names = [f["properties"].get(key) for f in polygons.get("features", ())]
+    if all(place in names for place in values):
+        return dict(values)
+    known = {str(name): name for name in names}
+    if len(known) < len(set(names)) or not all(str(place) in known for place in values):
+        return dict(values)
+    return {known[str(place)]: value for place, value in values.items()}
+
+
+def _refuse_several(chosen: Estimates, by: str) -> None:
+    several = {n: list(dict.fromkeys(chosen[n].tolist())) for n in chosen.keys if n != by}
+    open_ = {n: v for n, v in several.items() if len(v) > 1}
+    which = "; ".join(f"{n}: {listed(v)}" for n, v in open_.items())
+    example = ", ".join(f"{n!r}: {v[0]!r}" for n, v in open_.items())
+    raise InputError(f"estimates has several rows for each place ({which}); choose one, select={{{example}}}.")
 
 
 def _draw(

@@ -131,6 +131,9 @@ def _heading(estimates: Estimates) -> list[str]:
         parts.append(f"{len(estimates.draws):,} draws")
     lines = [first, " · ".join([*parts, kind])]
     lines += [f"Warning: {_clean(w, None)}" for w in estimates.warnings]
+    found = estimates.diagnostics.get("findings")
+    if isinstance(found, list):
+        lines += [f"Finding: {_clean(str(text), None)}" for text in found]
     said = [f"{_clean(k)} {_short(v)}" for k, v in estimates.diagnostics.items() if not isinstance(v, list | dict)]
     if said:
         lines.append(f"Diagnostics: {', '.join(said)}")

@@ -17,10 +17,16 @@ __all__ = ["find_kind", "find_plot", "kind_of", "kinds", "register_kind", "regis
 
 _PLOTS: dict[str, str | Callable[..., Any]] = {
     "intervals": "crosslevel.plots.intervals:intervals",
+    "margins": "crosslevel.plots.margins:margins",
+    "methods": "crosslevel.plots.comparison:methods",
+    "sensitivity": "crosslevel.plots.sensitivity:contour",
+    "transfers": "crosslevel.plots.transfers:transfers",
+    "unit_map": "crosslevel.plots.unit_map:unit_map",
 }
 """Name of a plot -> "module:function" that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
 _KINDS: dict[str, str | type] = {
+    "ecological_inference": "crosslevel.ecological.estimator:EcologicalInference",
     "embeddings": "crosslevel.embedding.embeddings:Embeddings",
     "estimates": "crosslevel.results.estimates:Estimates",
     "krls": "crosslevel.krls.estimator:KRLS",

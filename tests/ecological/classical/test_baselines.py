@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow.csv as pv
 import pytest
+import scipy.optimize
 
 from crosslevel import ecological
 from crosslevel.errors import InputError
@@ -35,6 +36,35 @@ def test_bounds_are_what_brute_force_finds():
     found = ecological.bounds(X, T)
     np.testing.assert_allclose(found["lower"].reshape(2, 3) * X.T, low)
     np.testing.assert_allclose(found["upper"].reshape(2, 3) * X.T, high)
+
+
+def extremes(X, T, wanted):
+    """Least and greatest value of a weighted sum of the inner cells, by linear programming: wanted (n, R, C)."""
+    n, R, C = wanted.shape
+    rows = np.kron(np.eye(n * R), np.ones((1, C)))
+    columns = np.kron(np.eye(n), np.kron(np.ones((1, R)), np.eye(C)))
+    equal = {"A_eq": np.vstack([rows, columns]), "b_eq": np.concatenate([X.ravel(), T.ravel()])}
+    return [s * scipy.optimize.linprog(s * wanted.ravel(), **equal, method="highs").fun for s in (1, -1)]
+
+
+@pytest.mark.parametrize(("seed", "R", "C"), [(0, 2, 3), (1, 3, 3), (2, 4, 2), (3, 3, 5)])
+def test_bounds_of_any_table_are_sharp_for_cells_of_units_and_of_the_district(seed, R, C):
+    _, X, T = random_units(np.random.default_rng(seed), n=3, R=R, C=C)
+    found = ecological.bounds(X, T)
+    district, units = (
+        np.stack([answer[c].reshape(-1, R, C) for c in ("lower", "upper")], axis=-1) for answer in (found, found.units)
+    )
+    for r, c in itertools.product(range(R), range(C)):
+        for i in range(3):
+            wanted = np.zeros((1, R, C))
+            wanted[0, r, c] = 1
+            if X[i, r]:
+                limits = extremes(X[[i]], T[[i]], wanted)
+                np.testing.assert_allclose(units[i, r, c] * X[i, r], limits, atol=1e-6)
+        wanted = np.zeros((3, R, C))
+        wanted[:, r, c] = 1
+        limits = extremes(X, T, wanted)
+        np.testing.assert_allclose(district[0, r, c] * X[:, r].sum(), limits, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -136,6 +166,11 @@ def test_the_callers_kind_of_frame_comes_back():
         ([[1, 0], [2, 0], [3, 0]], [[1, 0], [1, 1], [2, 1]], {}, "move together or are zero"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": "pop"}, "weights='pop' is not a choice"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, 2]}, "weights has 2 values for 3 rows"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, -2, 1]}, r"weights has 1 negative value"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, np.nan, 1]}, "weights has 1 missing or"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [0, 0, 0]}, "weights is zero in every row"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [[1, 1, 1]]}, "weights has 2 dimensions"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": ["a", "b", "c"]}, "weights holds something"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"level": 95}, "level=95 is not between"),
         ([[1, 2], [2, 1], [0, 0]], [[2, 1], [1, 2], [0, 0]], {"weights": [1, 1, 1]}, "weights cannot be matched"),
     ],
@@ -143,6 +178,18 @@ def test_the_callers_kind_of_frame_comes_back():
 def test_bad_regressions_get_a_sentence(X, T, options, message):
     with pytest.raises(InputError, match=message):
         ecological.goodman(np.array(X), np.array(T), **options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"), [("population", "population"), ("equal", "equal"), (np.arange(1, 13), "own")]
+)
+def test_the_weights_are_printed_with_the_answer(weights, said):
+    _, X, T = random_units(np.random.default_rng(8), n=12, R=2, C=2)
+    found = ecological.goodman(X, T, weights=weights)
+    assert f"{said} weights" in found.method
+    assert f"{said} weights" in found.summary()
+    assert found.diagnostics["weights"] == said
+    assert f"weights='{said}'" in found.provenance.call
 
 
 def registration(path, share, registered, people):
@@ -190,6 +237,13 @@ def test_goodman_on_three_by_three_cells_of_known_truth(real_data):
     assert equal["estimate"].reshape(3, 3)[1, 0] == pytest.approx(1.017, abs=1e-3)
     assert weighted["estimate"].reshape(3, 3)[1, :2] == pytest.approx([1.051, -0.075], abs=1e-3)
     assert weighted.warnings
+    cells = [[data[r + p].to_numpy().sum() for p in parties] for r in ("wh", "bl", "natam")]
+    truth = np.array(cells) / np.sum(cells, axis=1, keepdims=True)
+    np.testing.assert_allclose(truth, [[0.468, 0.374, 0.159], [0.895, 0.041, 0.065], [0.890, 0.060, 0.050]], atol=6e-4)
+    for found, rmse, mae in ((equal, 0.0617, 0.0481), (weighted, 0.0786, 0.0659)):
+        error = found["estimate"].reshape(3, 3) - truth
+        assert np.sqrt(np.mean(error**2)) == pytest.approx(rmse, abs=6e-5)
+        assert np.mean(np.abs(error)) == pytest.approx(mae, abs=6e-5)
 
 
 def test_units_of_weight_zero_count_for_nothing():

@@ -79,6 +79,28 @@ def test_the_linear_programme_has_the_least_absolute_error():
     assert error == pytest.approx(min(tried), rel=1e-2)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_linear_programme_and_its_dual_agree(seed):
+    """The programme as it is written in the papers: rates, and the error of each unit and outcome above and below."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 500, (20, 3)).astype(float)
+    T = np.array([rng.multinomial(int(n), rng.dirichlet(np.ones(4))) for n in X.sum(axis=1)]).astype(float)
+    one = np.eye(20 * 4)
+    shares, sums = np.kron(X, np.eye(4)), np.kron(np.eye(3), np.ones((1, 4)))
+    district = np.kron(X.sum(axis=0), np.eye(4))[:-1]
+    blank = np.zeros((len(sums) + len(district), 2 * len(one)))
+    found = scipy.optimize.linprog(
+        np.concatenate([np.zeros(12), np.ones(2 * len(one))]),
+        A_eq=np.vstack([np.hstack([shares, one, -one]), np.hstack([np.vstack([sums, district]), blank])]),
+        b_eq=np.concatenate([T.ravel(), np.ones(3), T.sum(axis=0)[:-1]]),
+    )
+    rates, error = least_absolute(X, T)
+    assert error == pytest.approx(found.fun, rel=1e-9)
+    assert np.abs(T - X @ rates).sum() == pytest.approx(error, rel=1e-9)
+    np.testing.assert_allclose(rates.sum(axis=1), 1, rtol=1e-12)
+    assert rates.min() >= 0
+
+
 def test_em_stopped_early_shrinks_groups_together_and_units_keep_their_margins():
     X, T = exact()
     early, late = (ecological.rxc_em(X, T, tol=tol) for tol in (5e-2, 1e-8))
@@ -105,6 +127,21 @@ def test_homogeneous_units_speak_for_their_group():
     [
         (lambda x, t: ecological.homogeneous(x, t, threshold=0.5), "threshold=0.5 is not a share above"),
         (lambda x, t: ecological.rxc_em(x, t, tol=0), "tol=0 is not a number between"),
+        (lambda x, t: ecological.rxc_em(x, t, max_iterations=0), "max_iterations=0 is not a whole number above 0"),
+        (lambda x, t: ecological.rxc_em(x, t, max_iterations=1.5), "max_iterations=1.5 is not a whole number"),
+        (lambda x, t: ecological.compare(x, t, methods=3), "methods=3 is not a list of names"),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": "equal"}),
+            r"methods\['goodman'\] is 'equal', not a mapping",
+        ),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": {"weigths": "equal"}}),
+            r"methods\['goodman'\]='weigths' is not a .*Did you mean 'weights'",
+        ),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": {"weights": "pop"}}),
+            "methods='goodman': weights='pop'",
+        ),
         (lambda x, t: ecological.compare(x, t, methods="rxc"), "methods='rxc' is one string"),
         (lambda x, t: ecological.compare(x, t, methods=[]), "methods is empty"),
         (lambda x, t: ecological.compare(x, t, methods=["goodmann"]), "Did you mean 'goodman'"),
@@ -119,6 +156,45 @@ def test_bad_options_get_a_sentence(call, message):
 def test_em_that_runs_out_of_turns_is_refused():
     with pytest.raises(ConvergenceError, match="after 2 turns"):
         ecological.rxc_em(*exact(), tol=1e-9, max_iterations=2)
+
+
+def test_em_that_runs_out_of_turns_answers_when_allowed_and_says_so():
+    X, T = exact()
+    found = ecological.rxc_em(X, T, tol=1e-9, max_iterations=2, allow_unconverged=True)
+    assert found.diagnostics["converged"] is False
+    assert found.diagnostics["iterations"] == 2
+    assert found.warnings[0].startswith("Not converged: EM still moves by")
+    np.testing.assert_allclose(found.units["count"].reshape(-1, 2, 3).sum(axis=1), T, rtol=1e-9)
+    finished = ecological.rxc_em(X, T, allow_unconverged=True)
+    assert finished.diagnostics["converged"] is True
+    assert finished.warnings == ()
+    with pytest.raises(ConvergenceError, match="methods='rxc_em': EM still moves"):
+        ecological.compare(X, T, methods={"rxc_em": {"tol": 1e-9, "max_iterations": 2}})
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_contextual_fit_that_did_not_converge_answers_when_allowed_and_says_so(monkeypatch, symmetric):
+    X, T = exact()
+    whole = ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True)
+    assert whole.diagnostics["converged"] is True
+    assert whole.warnings == ()
+    monkeypatch.setattr("crosslevel.ecological.classical.contextual_intervals.MAX_DECREMENT", -1.0)
+    with pytest.raises(ConvergenceError, match="did not converge"):
+        ecological.rxc(X, T, symmetric=symmetric)
+    with pytest.raises(ConvergenceError, match="did not converge"):
+        ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True, pool=[0, 1] * 6)
+    found = ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True)
+    assert found.diagnostics["converged"] is False
+    assert found.diagnostics["distance_to_mode_in_sd"] is None
+    assert found.warnings[0].startswith("Not converged at context 0.35, answered from where the search stopped: the")
+    assert found.level is None
+    assert found.draws is None
+    assert np.isnan(found["std_error"]).all()
+    # the search did stop at the mode here: only the certificate was withheld
+    np.testing.assert_allclose(found["estimate"], whole["estimate"], atol=0.02)
+    cells = found.units["count"].reshape(-1, 2, 3)
+    np.testing.assert_allclose(cells.sum(axis=1), T, rtol=1e-9)
+    np.testing.assert_allclose(cells.sum(axis=2), X, rtol=1e-9)
 
 
 def test_compare_puts_the_methods_side_by_side():

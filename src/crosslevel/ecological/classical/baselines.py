@@ -26,16 +26,18 @@ __all__ = ["bounds", "goodman", "neighbourhood"]
 FloatArray = npt.NDArray[np.float64]
 
 
-def bounds(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
+def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Say what the margins imply with certainty (Duncan and Davis 1953).
 
     The columns ``lower`` and ``upper`` hold the share of each group with each outcome for sure; ``estimate`` is their
     midpoint and carries no interval, since nothing inside the bounds is more probable than anything else.
+    They are sharp for each cell by itself, of a unit and of the district, whatever the numbers of groups and outcomes;
+    two cells need not reach theirs together.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     units : sequence, optional
         Names of the units.
 
@@ -67,7 +69,7 @@ def bounds(groups: object, outcomes: object, *, units: Sequence[object] | None =
     )
 
 
-def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
+def neighbourhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Assume that everybody behaves like their unit, whatever their group.
 
     The naive baseline: in each unit every group has the unit's own outcome shares. It respects all totals and bounds and
@@ -76,7 +78,7 @@ def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] |
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     units : sequence, optional
         Names of the units.
 
@@ -109,7 +111,7 @@ def neighbourhood(groups: object, outcomes: object, *, units: Sequence[object] |
 
 def goodman(
     groups: object,
-    outcomes: object,
+    outcomes: object = None,
     *,
     units: Sequence[object] | None = None,
     weights: str | npt.ArrayLike = "population",
@@ -125,11 +127,12 @@ def goodman(
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     units : sequence, optional
         Names of the units.
     weights : {"population", "equal"} or array, default "population"
-        Weight of each unit in the regression. The choice can matter more than the interval is wide: report it.
+        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables). The
+        choice can matter more than the interval is wide: it stands in ``method`` and ``diagnostics``.
     level : float, default 0.95
         Level of the intervals (Student t with n_units - n_groups degrees of freedom).
     bounded : bool, default False
@@ -156,7 +159,7 @@ def goodman(
     """
     tables = unit_tables(groups, outcomes, units)
     level = checks.check_level(level)
-    w, said = _unit_weights(tables, weights, units_given=len(tables.units) + len(tables.dropped))
+    w, said = _unit_weights(tables, weights, checked=isinstance(groups, UnitTables))
     used, N = w > 0, tables.N[:, None]
     x, t = (tables.X / N)[used], (tables.T / N)[used]
     fit = goodman_fit(x, t, w[used], tables.groups)
@@ -188,18 +191,18 @@ def goodman(
     )
 
 
-def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, units_given: int) -> tuple[FloatArray, str]:
+def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, checked: bool) -> tuple[FloatArray, str]:
     if isinstance(weights, str):
         if weights == "population":
             return tables.N, weights
         if weights == "equal":
             return np.ones(len(tables.N)), weights
         raise unknown_name("weights", weights, ["population", "equal"], "choice")
-    given = checks.check_weights(weights, "weights", units_given)
-    if tables.dropped:
+    given = checks.check_weights(weights, "weights", len(tables.units) + (0 if checked else len(tables.dropped)))
+    if tables.dropped and not checked:
         raise InputError(
             f"weights cannot be matched: {len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}); "
-            "drop them from groups, outcomes and weights first."
+            "drop them from groups, outcomes and weights first, or pass unit_tables(...) and weights for its units."
         )
     return given, "own"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks
-from crosslevel.ecological.classical.tables import unit_tables
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.ecological.classical.tables import UnitTables, unit_tables
+from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
 __all__ = ["METHODS", "compare"]
@@ -36,7 +37,7 @@ COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "
 
 def compare(
     groups: object,
-    outcomes: object,
+    outcomes: object = None,
     methods: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("bounds", "neighbourhood", "goodman", "rxc_em", "rxc"),
     *,
     units: Sequence[object] | None = None,
@@ -47,7 +48,7 @@ def compare(
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     methods : sequence of str, or mapping of str to options
         Names of functions of ``crosslevel.ecological``; a mapping gives each its options,
         ``{"rxc": {"symmetric": True}, "rxc_em": {}}``.
@@ -72,6 +73,8 @@ def compare(
     """
     if isinstance(methods, str):
         raise InputError(f"methods={methods!r} is one string; pass a list, [{methods!r}].")
+    if not isinstance(methods, Sequence | Mapping):
+        raise InputError(f"methods={methods!r} is not a list of names; pass for example ['bounds', 'goodman'].")
     chosen = dict(methods) if isinstance(methods, Mapping) else {name: {} for name in methods}
     if not chosen:
         raise InputError("methods is empty; name at least one method.")
@@ -83,7 +86,7 @@ def compare(
     answers, seconds = {}, {}
     for name, options in chosen.items():
         begun = time.perf_counter()
-        answers[name] = _run(name, groups, outcomes, units, level, options)
+        answers[name] = _run(name, tables, level, options)
         seconds[name] = round(time.perf_counter() - begun, 3)
     with_interval = any(a.level is not None for a in answers.values())
     return Estimates.build(
@@ -101,27 +104,38 @@ def compare(
             "seconds": seconds,
             "by_method": {n: a.diagnostics for n, a in answers.items()},
         },
-        warnings=[f"{name}: {warning}" for name, a in answers.items() for warning in a.warnings],
+        warnings=[
+            *tables.notes,
+            *(f"{name}: {w}" for name, a in answers.items() for w in a.warnings if w not in tables.notes),
+        ],
         frame=tables.frame,
         title="Share of each group with each outcome, by method",
     )
 
 
-def _run(
-    name: str,
-    groups: object,
-    outcomes: object,
-    units: Sequence[object] | None,
-    level: float,
-    options: Mapping[str, Any],
-) -> Estimates:
-    if "pool" in options:
-        raise InputError("methods: pool= has no place in a comparison of one district; call rxc(pool=...) by itself.")
+def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]) -> Estimates:
     function: Callable[..., Estimates] = getattr(
         importlib.import_module(f"crosslevel.ecological.classical.{METHODS[name]}"), name
     )
-    given = {"units": units, **({"level": level} if name in WITH_LEVEL else {}), **options}
-    return function(groups, outcomes, **given)
+    _check_options(name, function, options)
+    given = {**({"level": level} if name in WITH_LEVEL else {}), **options}
+    try:
+        return function(tables, None, **given)
+    except InputError as error:
+        raise InputError(f"methods={name!r}: {error}") from error
+    except ConvergenceError as error:
+        raise ConvergenceError(f"methods={name!r}: {error}") from error
+
+
+def _check_options(name: str, function: Callable[..., Estimates], options: Mapping[str, Any]) -> None:
+    if not isinstance(options, Mapping):
+        raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
+    if "pool" in options:
+        raise InputError("methods: pool= has no place in a comparison of one district; call rxc(pool=...) by itself.")
+    known = [o for o in inspect.signature(function).parameters if o not in ("groups", "outcomes", "units", "pool")]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"methods[{name!r}]", option, known, "option")
 
 
 def _interleaved(answers: Mapping[str, Estimates]) -> dict[str, Any]:

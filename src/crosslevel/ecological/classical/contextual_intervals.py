@@ -31,7 +31,7 @@ __all__ = ["CALIBRATION", "Calibration", "Posterior", "calibrated_variance", "po
 
 FloatArray = npt.NDArray[np.float64]
 
-N_DRAWS = 100
+N_DRAWS = 400
 NEWTON_STEPS = 20
 
 

@@ -7,7 +7,7 @@ c. M step: p_rc = sum_i x_ir q_irc / sum_i x_ir. The multinomial approximation o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,12 @@ FloatArray = npt.NDArray[np.float64]
 
 def rxc_em(
     groups: object,
-    outcomes: object,
+    outcomes: object = None,
     *,
     tol: float = 1e-3,
     max_iterations: int = 10_000,
     units: Sequence[object] | None = None,
+    allow_unconverged: bool = False,
 ) -> Estimates:
     """Estimate R x C tables by multinomial expectation-maximisation, stopped early or run out.
 
@@ -41,12 +42,14 @@ def rxc_em(
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     tol : float, default 1e-3
         Stop when no rate moves by more than this in one turn.
     max_iterations : int, default 10,000
     units : sequence, optional
         Names of the units.
+    allow_unconverged : bool, default False
+        Answer with a warning, and ``diagnostics["converged"]`` false, instead of refusing.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def rxc_em(
     Raises
     ------
     ConvergenceError
-        When ``tol`` is not reached in ``max_iterations``.
+        When ``tol`` is not reached in ``max_iterations``, unless ``allow_unconverged``.
 
     See Also
     --------
@@ -72,8 +75,17 @@ def rxc_em(
     tables = unit_tables(groups, outcomes, units)
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-3, or 1e-5 to run out.")
+    if isinstance(max_iterations, bool) or not isinstance(max_iterations, Integral) or max_iterations < 1:
+        raise InputError(f"max_iterations={max_iterations!r} is not a whole number above 0; pass for example 10_000.")
     X, T = tables.X, tables.T
-    cells, turns = expectation_maximisation(X, T, float(tol), max_iterations)
+    cells, turns, moved = expectation_maximisation(X, T, float(tol), int(max_iterations))
+    unfinished = (
+        f"EM still moves by {moved:.1e} after {turns:,} turns (tol {tol:g}); raise max_iterations or tol."
+        if moved > tol
+        else ""
+    )
+    if unfinished and not allow_unconverged:
+        raise ConvergenceError(unfinished)
     raked = rake_units(cells, cells.sum(axis=0), X, T * (X.sum(axis=1) / T.sum(axis=1))[:, None])
     return cell_estimates(
         tables,
@@ -81,17 +93,22 @@ def rxc_em(
         cell_bounds(X, T),
         method=f"multinomial EM, stopped at {tol:g}",
         call=f"rxc_em(groups, outcomes, tol={tol!r})",
-        diagnostics={"converged": True, "iterations": turns, "tol": float(tol)},
+        diagnostics={"converged": not unfinished, "iterations": turns, "tol": float(tol)},
+        warnings=(f"Not converged: {unfinished}",) if unfinished else (),
     )
 
 
-def expectation_maximisation(X: FloatArray, T: FloatArray, tol: float, max_iterations: int) -> tuple[FloatArray, int]:
-    """Give the expected cells (n_units, n_groups, n_outcomes) and the number of turns."""
+def expectation_maximisation(
+    X: FloatArray, T: FloatArray, tol: float, max_iterations: int
+) -> tuple[FloatArray, int, float]:
+    """Give the expected cells (n_units, n_groups, n_outcomes), the number of turns and the last turn's largest move."""
     people = X.sum(axis=0)
     safe = np.where(people > 0, people, 1.0)
     # begin where every group behaves like its units
     p = X.T @ (T / X.sum(axis=1)[:, None]) / safe[:, None]
-    for turn in range(1, max_iterations + 1):
+    turns, moved = 0, np.inf
+    while moved > tol and turns < max_iterations:
+        turns += 1
         expected = X @ p
         ratio = np.divide(T, expected, out=np.zeros_like(T), where=expected > 0)
         q = p[None] * ratio[:, None, :]
@@ -101,8 +118,4 @@ def expectation_maximisation(X: FloatArray, T: FloatArray, tol: float, max_itera
         new = cells.sum(axis=0) / safe[:, None]
         moved = float(np.abs(new - p).max())
         p = new
-        if moved <= tol:
-            return cells, turn
-    raise ConvergenceError(
-        f"EM still moves by {moved:.1e} after {max_iterations:,} turns (tol {tol:g}); raise max_iterations or tol."
-    )
+    return cells, turns, moved

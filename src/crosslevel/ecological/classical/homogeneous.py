@@ -17,14 +17,14 @@ __all__ = ["homogeneous"]
 
 
 def homogeneous(
-    groups: object, outcomes: object, *, threshold: float = 0.8, units: Sequence[object] | None = None
+    groups: object, outcomes: object = None, *, threshold: float = 0.8, units: Sequence[object] | None = None
 ) -> Estimates:
     """Take the outcomes of units in which a group is at least ``threshold`` of the people as that group's own.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     threshold : float, default 0.8
         Least share of a group in a unit that stands for it; above one half.
     units : sequence, optional

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from crosslevel.ecological.classical.duncan_davis import CellBounds
 from crosslevel.ecological.classical.tables import UnitTables
-from crosslevel.errors import listed
 from crosslevel.results import Estimates, Provenance
 
 __all__ = ["cell_estimates"]
@@ -61,7 +60,7 @@ def cell_estimates(
         District of each unit; the tables gain the key ``district`` (in order of first appearance). Options that a
         district lacks are null in the district's table and left out of the units'.
     diagnostics, warnings, seed
-        As in :meth:`crosslevel.results.Estimates.build`.
+        As in :meth:`crosslevel.results.Estimates.build`. The notes of the tables follow the method's own warnings.
 
     Examples
     --------
@@ -114,7 +113,7 @@ def cell_estimates(
         level=level,
         interval=interval,
         diagnostics={"units": len(tables.units), **(diagnostics or {})},
-        warnings=(*warnings, *_dropped_warning(tables)),
+        warnings=(*warnings, *tables.notes),
         units=by_unit,
         title="Share of each group with each outcome",
         draws=None if draws is None else _flat_draws(draws, people, present),
@@ -184,9 +183,3 @@ def _flat_draws(draws: npt.ArrayLike, people: FloatArray, present: npt.NDArray[n
     array = np.asarray(draws, dtype=np.float64)
     there = people > 0 if present is None else (people > 0) & present
     return np.where(there.ravel(), array.reshape(len(array), -1), np.nan)
-
-
-def _dropped_warning(tables: UnitTables) -> tuple[str, ...]:
-    if not tables.dropped:
-        return ()
-    return (f"{len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}).",)

@@ -1,7 +1,8 @@
 """Constant rates by linear programming: the least total absolute error of the units' outcomes.
 
 The basic programme of the lphom family (Romero, Pavia, Martin and Romero 2020): minimise sum_ic |T_ic - sum_r X_ir p_rc|
-over tables of rates whose rows add up to one and which reproduce the district's outcomes.
+over tables of rates whose rows add up to one and which reproduce the district's outcomes. Its dual is what is solved: R C
+rows whatever the number of units, where the programme itself has one row per unit and outcome.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["lp"]
 FloatArray = npt.NDArray[np.float64]
 
 
-def lp(groups: object, outcomes: object, *, units: Sequence[object] | None = None) -> Estimates:
+def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Find the constant rates with the least total absolute error, by linear programming.
 
     The basic method of the lphom family, for comparison. There is no interval.
@@ -32,7 +33,7 @@ def lp(groups: object, outcomes: object, *, units: Sequence[object] | None = Non
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     units : sequence, optional
         Names of the units.
 
@@ -71,23 +72,23 @@ def least_absolute(X: FloatArray, T: FloatArray) -> tuple[FloatArray, float]:
     """Give the rates (R, C) and their total absolute error in people."""
     n, R = X.shape
     C = T.shape[1]
-    # unknowns: p (R C), then the error of each unit and outcome in parts above and below
-    shares = scipy.sparse.kron(scipy.sparse.csr_matrix(X), scipy.sparse.eye(C))
-    one = scipy.sparse.eye(n * C)
-    rows_add_up = scipy.sparse.kron(scipy.sparse.eye(R), np.ones((1, C)))
-    district = scipy.sparse.kron(X.sum(axis=0)[None, :], scipy.sparse.eye(C))
-    # the last outcome of the district follows from the others
-    constraints = scipy.sparse.block_array(
-        [[shares, one, -one], [rows_add_up, None, None], [district.tocsr()[:-1], None, None]], format="csr"
-    )
+    size = X.sum() / n  # counts near one, whatever the size of the units: the solver's tolerances are absolute
+    x, t = X / size, T / size
+    # unknowns of the dual: u (n C) of the units' outcomes, v (R) of the rows' sums, w (C - 1) of the district's outcomes,
+    # whose last follows from the others
+    units = scipy.sparse.kron(scipy.sparse.csr_array(x.T), scipy.sparse.eye_array(C))
+    rows_add_up = scipy.sparse.kron(scipy.sparse.eye_array(R), np.ones((C, 1)))
+    district = scipy.sparse.kron(x.sum(axis=0)[:, None], scipy.sparse.eye_array(C)).tocsc()[:, :-1]
+    gain = np.concatenate([t.ravel(), np.ones(R), t.sum(axis=0)[:-1]])
+    limit = np.concatenate([np.ones(n * C), np.full(R + C - 1, np.inf)])
     found = scipy.optimize.linprog(
-        np.concatenate([np.zeros(R * C), np.ones(2 * n * C)]),
-        A_eq=constraints,
-        b_eq=np.concatenate([T.ravel(), np.ones(R), T.sum(axis=0)[:-1]]),
-        bounds=(0, None),
+        -gain,
+        A_ub=scipy.sparse.hstack([units, rows_add_up, district], format="csc"),
+        b_ub=np.zeros(R * C),
+        bounds=np.column_stack([-limit, limit]),
         method="highs",
     )
     if not found.success:
         raise ConvergenceError(f"the linear programme was not solved ({found.message}); merge tiny options.")
-    rates = np.maximum(found.x[: R * C].reshape(R, C), 0)
-    return rates / rates.sum(axis=1, keepdims=True), float(found.fun)
+    rates = np.maximum(-found.ineqlin.marginals.reshape(R, C), 0)
+    return rates / rates.sum(axis=1, keepdims=True), float(-found.fun * size)

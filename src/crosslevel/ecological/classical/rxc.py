@@ -13,12 +13,13 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
+from crosslevel.ecological.classical.contextual import expected_cells, fit_mode, problem
 from crosslevel.ecological.classical.contextual_intervals import CALIBRATION, calibrated_variance
 from crosslevel.ecological.classical.duncan_davis import CellBounds, cell_bounds
 from crosslevel.ecological.classical.layout import cell_estimates
-from crosslevel.ecological.classical.pooling import Belief, District, believe, rake_units
+from crosslevel.ecological.classical.pooling import Belief, District, believe, fit_table, rake_units
 from crosslevel.ecological.classical.tables import UnitTables, unit_names, unit_tables
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates
 
 __all__ = ["rxc"]
@@ -33,7 +34,7 @@ SENSITIVITY = (0.0, 0.35, 0.7)
 
 def rxc(
     groups: object,
-    outcomes: object,
+    outcomes: object = None,
     context: float = 0.35,
     context_sd: float = 0.1,
     tau: float | str = "auto",
@@ -44,6 +45,7 @@ def rxc(
     units: Sequence[object] | None = None,
     level: float = 0.95,
     random_state: int | None = 0,
+    allow_unconverged: bool = False,
 ) -> Estimates:
     """Estimate R x C tables by a model in which every group leans with its surroundings.
 
@@ -54,7 +56,7 @@ def rxc(
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Counts, units x groups and units x outcomes.
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     context : float, default 0.35
         How far every group leans to what its unit's composition favours: 0 is Goodman's constancy, 1 is close to the
         neighbourhood model. An assumption, not an estimate.
@@ -64,8 +66,9 @@ def rxc(
         How far the groups may differ, as the prior sd of log rates: 0.8 alone, 0.3 pooled (around the learnt means), 0.5
         around matched labels.
     pool : sequence, optional
-        District of each unit. Districts are fitted together: rates of the same pair of labels share a mean, learnt from
-        all. The answer gains the key ``district``, and options that a district lacks are null.
+        District of each row of ``groups`` (of each unit of checked tables). Districts are fitted together: rates of the
+        same pair of labels share a mean, learnt from all. The answer gains the key ``district``, and options that a
+        district lacks are null.
     labels : mapping of option to label, optional
         Ties options: across districts (default: the names of the columns), or, in one district, a group to the outcome
         of the same label, which it is then expected to prefer.
@@ -78,6 +81,10 @@ def rxc(
         Level of the intervals.
     random_state : int or None, default 0
         Seed of the posterior draws.
+    allow_unconverged : bool, default False
+        When the mode is not reached, answer from where the search stopped, with a warning, ``diagnostics["converged"]``
+        false and no interval (the curvature there is not that of a mode), instead of refusing. Pooled fits are always
+        refused.
 
     Returns
     -------
@@ -89,7 +96,7 @@ def rxc(
     Raises
     ------
     ConvergenceError
-        When the mode is not reached.
+        When the mode is not reached, unless ``allow_unconverged``.
 
     See Also
     --------
@@ -117,27 +124,35 @@ def rxc(
     level = checks.check_level(level)
     context, context_sd = _number(context, "context", -1.0, 2.0), _number(context_sd, "context_sd", 0.0, 1.0)
     spread = _spread(tau, pool is not None, labels is not None)
-    districts_of = None if pool is None else _districts_of(tables, pool, units)
+    districts_of = None if pool is None else _districts_of(tables, pool, units, isinstance(groups, UnitTables))
     row_labels, column_labels = _label_numbers(tables, labels)
     parts = _split(tables, districts_of)
     if pool is None and labels is not None:
         parts = [_matched(part, row_labels, column_labels) for part in parts]
     solved = [k for k, part in enumerate(parts) if len(part.rows) > 1 and len(part.columns) > 1]
 
+    stopped: dict[float, str] = {}  # contexts whose fit did not converge, and why
+
     def solve(b: float) -> dict[int, Belief]:
         # many tiny factorisations: handing each to a pool of threads costs more than all of them
         with threadpool_limits(limits=1, user_api="blas"):
-            found = believe(
-                [parts[k] for k in solved],
-                b=b,
-                b_sd=context_sd,
-                tau=spread,
-                row_labels=row_labels,
-                column_labels=column_labels,
-                pooled=pool is not None,
-                symmetric=symmetric,
-                random_state=random_state,
-            )
+            try:
+                found = believe(
+                    [parts[k] for k in solved],
+                    b=b,
+                    b_sd=context_sd,
+                    tau=spread,
+                    row_labels=row_labels,
+                    column_labels=column_labels,
+                    pooled=pool is not None,
+                    symmetric=symmetric,
+                    random_state=random_state,
+                )
+            except ConvergenceError as error:
+                if not allow_unconverged or pool is not None:
+                    raise
+                stopped[b] = str(error)
+                found = [_where_it_stopped(parts[k], b, spread, symmetric) for k in solved]
         return dict(zip(solved, found, strict=True))
 
     beliefs = solve(context)
@@ -145,6 +160,7 @@ def rxc(
     cells = _unit_cells(tables, parts, beliefs)
     columns, draws = _intervals(tables, parts, beliefs, cells, limits, level, (pool is not None, symmetric))
     diagnostics = _certificate(beliefs, context, context_sd, spread)
+    converged = diagnostics["converged"] = context not in stopped
     diagnostics |= _sensitivity(tables, parts, {b: beliefs if b == context else solve(b) for b in SENSITIVITY})
     chosen = {"context": context, "context_sd": context_sd, "tau": tau, "symmetric": symmetric, "level": level}
     shown = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
@@ -155,13 +171,21 @@ def rxc(
         limits,
         method=_method(context, pool is not None, symmetric),
         call=f"rxc(groups, outcomes, {shown}{ties}, random_state={random_state!r})",
-        level=level,
-        interval="Laplace with context cut, calibrated on counted elections",
-        columns=columns if pool is not None else {name: values[0] for name, values in columns.items()},
-        draws=draws if pool is not None else draws[:, 0],
+        level=level if converged else None,
+        interval="Laplace with context cut, calibrated on counted elections" if converged else "none",
+        columns=(columns if pool is not None else {name: values[0] for name, values in columns.items()})
+        if converged
+        else {},
+        draws=(draws if pool is not None else draws[:, 0]) if converged else None,
         districts=districts_of,
         diagnostics=diagnostics,
-        warnings=_warnings(parts, districts_of),
+        warnings=(
+            *(
+                f"Not converged at context {b:g}, answered from where the search stopped: {why}"
+                for b, why in stopped.items()
+            ),
+            *_warnings(parts, districts_of),
+        ),
         seed=random_state,
     )
 
@@ -180,17 +204,21 @@ def _spread(tau: float | str, pooled: bool, labelled: bool) -> float:
     return _number(tau, "tau", 1e-3, 1e3)
 
 
-def _districts_of(tables: UnitTables, pool: Sequence[object], units: Sequence[object] | None) -> list[object]:
+def _districts_of(
+    tables: UnitTables, pool: Sequence[object], units: Sequence[object] | None, checked: bool
+) -> list[object]:
     """Tell the district of every unit kept."""
     if isinstance(pool, str):
         raise InputError(f"pool={pool!r} is one string; pass the district of every unit, one per row of groups.")
     names = [getattr(d, "item", lambda d=d: d)() for d in (getattr(pool, "tolist", lambda: pool)())]
-    n = len(tables.units) + len(tables.dropped)
+    n = len(tables.units) + (0 if checked else len(tables.dropped))
     if len(names) != n:
         raise InputError(f"pool has {len(names):,} districts for {n:,} rows of groups; name the district of each unit.")
     missing = [i for i, d in enumerate(names) if d is None or d != d]
     if missing:
         raise InputError(f"pool has {len(missing):,} missing district(s), the first in row {missing[0]}; fill or drop.")
+    if checked:
+        return names
     dropped = set(tables.dropped)
     return [d for d, u in zip(names, unit_names(units, n), strict=True) if u not in dropped]
 
@@ -232,6 +260,33 @@ def _matched(part: District, row_labels: IntArray, column_labels: IntArray) -> D
             "labels tie no group to an outcome; give a group and its outcome the same label, or pass pool= to tie districts."
         )
     return replace(part, prior=MATCH * same)
+
+
+def _where_it_stopped(part: District, b: float, tau: float, symmetric: bool) -> Belief:
+    """Give the table at the last step of a search that did not reach its mode; its variance is not known."""
+    tables, cells, modes = [], [], []
+    for side in (part, part.transposed) if symmetric else (part,):
+        task = problem(
+            side.x, side.y, np.zeros((len(side.rows), len(side.columns))) if side.prior is None else side.prior, tau
+        )
+        mode = fit_mode(task, b)
+        found = np.maximum(expected_cells(mode, task), 0)
+        table = fit_table(found.sum(axis=0), side.x.sum(axis=0), side.y.sum(axis=0))
+        ahead = side is part
+        tables.append(table if ahead else table.T)
+        cells.append(found if ahead else found.transpose(0, 2, 1))
+        modes.append(mode)
+    unknown = np.full(tables[0].shape, np.nan)
+    return Belief(
+        table=np.mean(tables, axis=0),
+        variance=unknown,
+        draws=unknown[None],
+        cells=np.mean(cells, axis=0),
+        gradient=max(mode.gradient for mode in modes),
+        decrement=np.nan,
+        iterations=sum(mode.iterations for mode in modes),
+        overdispersion=float(np.exp(modes[0].theta[-1])),
+    )
 
 
 def _unit_cells(tables: UnitTables, parts: list[District], beliefs: Mapping[int, Belief]) -> FloatArray:
@@ -285,7 +340,6 @@ def _intervals(
 def _certificate(beliefs: Mapping[int, Belief], context: float, context_sd: float, tau: float) -> dict[str, Any]:
     found = list(beliefs.values())
     return {
-        "converged": True,
         "context": context,
         "context_sd": context_sd,
         "tau": tau,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import optimize
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, covariance, slopes
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.laplace import Binomial, Mode, evidence_gradient, find_mode
+from crosslevel.numerics.laplace import Likelihood, Mode, evidence_gradient, find_mode
 
 __all__ = ["Fit", "fit"]
 
@@ -55,11 +55,12 @@ class Fit:
 def fit(
     rows: Rows,
     terms: Terms,
-    likelihood: Binomial,
+    likelihood: Likelihood,
     *,
     start: Hyperparameters | None = None,
     n_starts: int = 2,
     fixed: Hyperparameters | None = None,
+    prior: Mapping[str, tuple[float, float]] | None = None,
     tick: Callable[[], None] | None = None,
 ) -> Fit:
     """Maximise the Laplace evidence over the hyperparameters.
@@ -73,6 +74,8 @@ def fit(
         How many of the most promising first guesses to follow to the end.
     fixed : Hyperparameters, optional
         Take these as they are.
+    prior : mapping of name to (mean, sd), optional
+        Normal priors of log hyperparameters.
     tick : callable, optional
         Called after every evaluation.
 
@@ -85,7 +88,7 @@ def fit(
         K = covariance(rows, terms, fixed)
         mode = find_mode(K, likelihood)
         return Fit(fixed, mode, K, 0.0, (), (mode.log_evidence,), 1)
-    search = _Search(rows, terms, likelihood, tick)
+    search = _Search(rows, terms, likelihood, tick, prior)
     guesses = [start] if start is not None else _guesses(rows, terms, likelihood)
     if len(guesses) > n_starts:
         heights = [search.value(search.pack(g))[0] for g in guesses]
@@ -99,7 +102,7 @@ def fit(
         )
     h = search.unpack(best.x)
     K = covariance(rows, terms, h)
-    mode = find_mode(K, likelihood, search.alpha)
+    mode = find_mode(K, likelihood)
     return Fit(h, mode, K, best.slope, best.at_limit, tuple(-end.cost for end in ends), search.evaluations)
 
 
@@ -112,12 +115,20 @@ class _End:
 
 
 class _Search:
-    """The negative log evidence over log hyperparameters; each mode starts from the one before."""
+    """The negative log evidence over log hyperparameters."""
 
-    def __init__(self, rows: Rows, terms: Terms, likelihood: Binomial, tick: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        terms: Terms,
+        likelihood: Likelihood,
+        tick: Callable[[], None] | None,
+        prior: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
         self.rows, self.terms, self.likelihood, self.tick = rows, terms, likelihood, tick
-        self.alpha: FloatArray | None = None
         self.evaluations = 0
+        known = prior or {}
+        self.prior = np.array([known.get(name, (0.0, np.inf)) for name in terms.names])
         scale = _scales(rows, likelihood)
         self.bounds = []
         for name in terms.names:
@@ -141,12 +152,13 @@ class _Search:
         """Give minus the log evidence and its slopes."""
         h = self.unpack(x)
         K = covariance(self.rows, self.terms, h)
-        mode = find_mode(K, self.likelihood, self.alpha)
-        self.alpha = mode.alpha
+        mode = find_mode(K, self.likelihood)
         self.evaluations += 1
         if self.tick is not None:
             self.tick()
-        return -mode.log_evidence, -slopes(self.rows, self.terms, h, evidence_gradient(mode, K))
+        off = (x - self.prior[:, 0]) / self.prior[:, 1]
+        cost = -mode.log_evidence + 0.5 * float(off @ off)
+        return cost, off / self.prior[:, 1] - slopes(self.rows, self.terms, h, evidence_gradient(mode, K))
 
     def climb(self, guess: Hyperparameters) -> _End:
         """Follow one start to its end."""
@@ -166,7 +178,7 @@ class _Search:
         return _End(found.x, float(found.fun), slope, limit)
 
 
-def _scales(rows: Rows, likelihood: Binomial) -> dict[str, float]:
+def _scales(rows: Rows, likelihood: Likelihood) -> dict[str, float]:
     """Guess variances: each term as large as the spread of the observed logits."""
     spread = max(float(np.var(likelihood.start())), 1e-2)
     return {
@@ -177,7 +189,7 @@ def _scales(rows: Rows, likelihood: Binomial) -> dict[str, float]:
     }
 
 
-def _guesses(rows: Rows, terms: Terms, likelihood: Binomial) -> list[Hyperparameters]:
+def _guesses(rows: Rows, terms: Terms, likelihood: Likelihood) -> list[Hyperparameters]:
     s = _scales(rows, likelihood)
     lengths = [1.0]
     if terms.kind is not None and terms.distance is not None:

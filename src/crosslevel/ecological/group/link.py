@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,26 +30,63 @@ class Sampling:
     between : (q,)
         Weight of each place in the variance between places, adding up to one.
     spread : float
-        Mean of 1 - |mu|^2 over places, for features of unit length; 0 when features have other lengths.
+        Mean squared distance of people's features from their place's mean.
+    unit : bool
+        Whether all features have length one, so that a part's own spread is 1 - |mu|^2.
+    scatter : float
+        What the sampling of people adds to the variance between places' means, as a share of that within: mean of 1 / n.
     """
 
     features: FloatArray
     between: FloatArray
     spread: float
+    unit: bool = True
+    scatter: float = 0.0
 
     def variance(self, w: FloatArray, M: FloatArray) -> FloatArray:
         """Give the variance of w . phi between people of one place, (n_draws,); M (q, p) are the places' embeddings."""
         people = (w @ self.features.T).var(axis=1)
         places = w @ M.T
         mean = places @ self.between
-        return np.maximum(people - (places - mean[:, None]) ** 2 @ self.between, 0.05 * people)
+        within = people - (places - mean[:, None]) ** 2 @ self.between
+        return np.maximum(within / (1.0 - self.scatter), 0.05 * people)
+
+    def spreads(self, M: FloatArray, effective: FloatArray) -> FloatArray:
+        """Give the mean squared distance of people's features from the mean of their part, (m,).
+
+        A mean of n people lies too near to them by 1 / n, and one person tells nothing: one of ordinary spread is added.
+
+        Parameters
+        ----------
+        M : (m, p)
+            Embeddings of the parts, not centred.
+        effective : (m,)
+        """
+        if not self.unit:
+            return np.full(len(M), self.spread)
+        own = np.maximum(1.0 - np.einsum("ij,ij->i", M, M), 0.0)
+        return own + self.spread / np.maximum(effective, 1.0)
 
 
-def sampling_of(features: FloatArray, M: FloatArray, weight: FloatArray) -> Sampling:
-    """Prepare the sampling error from people's features and the places' (uncentred) embeddings."""
-    unit = np.allclose(np.einsum("ij,ij->i", features, features), 1.0, atol=1e-3)
-    spread = float(np.mean(1.0 - np.einsum("ij,ij->i", M, M))) if unit else 0.0
-    return Sampling(features, weight / weight.sum(), max(spread, 0.0))
+def sampling_of(
+    features: FloatArray, M: FloatArray, weight: FloatArray, effective: FloatArray | None = None
+) -> Sampling:
+    """Prepare the sampling error from people's features and the places' (uncentred) embeddings.
+
+    Parameters
+    ----------
+    features : (n_people, p)
+    M : (q, p)
+    weight : (q,)
+    effective : (q,), optional
+        Kish's number of people behind each of M; taken as many when not given.
+    """
+    lengths = np.einsum("ij,ij->i", features, features)
+    unit = bool(np.allclose(lengths, 1.0, atol=1e-3))
+    between = weight / weight.sum()
+    scatter = 0.0 if effective is None else min(float(between @ (1.0 / np.maximum(effective, 1.0))), 0.5)
+    within = (1.0 if unit else float(lengths.mean())) - float(between @ np.einsum("ij,ij->i", M, M))
+    return Sampling(features, between, max(within / (1.0 - scatter), 1e-12), unit, scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +128,11 @@ class GroupModel:
         if self.terms.product:
             return None
         found = self.fits[stage]
-        return draw(
-            self.rows[stage],
-            self.terms,
-            found.hyperparameters,
-            found.mode,
-            n_draws,
-            np.random.default_rng([seed, stage]),
-        )
+        rng = _generator(seed, 0, stage)
+        drawn = draw(self.rows[stage], self.terms, found.hyperparameters, found.mode, n_draws, rng)
+        if self.sampling is None:
+            return drawn
+        return replace(drawn, within=self.sampling.variance(drawn.w, self.M))
 
     def logits(
         self,
@@ -112,6 +146,8 @@ class GroupModel:
     ) -> FloatArray:
         """Draw the logits of parts, (n_draws, m), with the sampling error of their embeddings.
 
+        Without a product kernel they do not depend on which other places are asked for at the same time.
+
         Parameters
         ----------
         stage : int
@@ -123,33 +159,53 @@ class GroupModel:
         effective : (m,)
             Kish's number of people behind each embedding.
         n_draws : int
-        seed : sequence of int
-            Of the noise that belongs to these parts.
+        seed : (seed, number)
+            Of the noise that belongs to these parts: the caller's seed, and a number of the partition.
         """
-        rng = np.random.default_rng([*seed, stage])
-        h = self.fits[stage].hyperparameters
+        found = self.fits[stage]
         centred = M - self.centre
         if draws is None:
-            f = draw_product(self.rows[stage], self.terms, h, self.fits[stage].mode, centred, place, n_draws, rng)
+            rng = _generator(seed[0], 1, stage, *seed[1:])
+            f = draw_product(
+                self.rows[stage], self.terms, found.hyperparameters, found.mode, centred, place, n_draws, rng
+            )
         else:
             f = latent(draws, centred, place)
-        if self.sampling is None:
+        noise = self._noise(stage, draws, M, effective)
+        if noise is None:
             return f
-        length = np.einsum("ij,ij->i", M, M)
-        if draws is None:
-            variance = np.full(n_draws, h.embedding * max(self.sampling.spread, 1e-12))
-        else:
-            variance = self.sampling.variance(draws.w, self.M)
-        ratio = np.ones(len(M))
-        if self.sampling.spread > 0:
-            ratio = np.maximum(1.0 - length, 0.0) / self.sampling.spread
-        noise = np.sqrt(variance[:, None] * (ratio / np.maximum(effective, 1.0))[None, :])
-        return f + noise * rng.standard_normal(f.shape)
+        each, size = np.sqrt(noise[0]), np.sqrt(noise[1])
+        order = np.argsort(place, kind="stable")
+        for parts in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+            rng = _generator(seed[0], 2, stage, *seed[1:], int(place[parts[0]]))
+            f[:, parts] += (each[:, None] * size[parts]) * rng.standard_normal((n_draws, len(parts)))
+        return f
 
-    def moments(self, stage: int, M: FloatArray, place: IntArray) -> Moments:
-        """Give mean and variance of the logits of parts, without sampling error."""
+    def _noise(
+        self, stage: int, draws: Draws | None, M: FloatArray, effective: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Give the variance that sampling adds to logits: a factor per draw, (n_draws,) or (1,), and per part, (m,)."""
+        if self.sampling is None:
+            return None
+        relative = self.sampling.spreads(M, effective) / self.sampling.spread
+        within = None if draws is None else draws.within
+        if within is None:  # what the prior expects, where weights have no draws
+            within = np.array([self.fits[stage].hyperparameters.embedding * self.sampling.spread])
+        return within, relative / np.maximum(effective, 1.0)
+
+    def moments(
+        self,
+        stage: int,
+        M: FloatArray,
+        place: IntArray,
+        effective: FloatArray | None = None,
+        draws: Draws | None = None,
+    ) -> Moments:
+        """Give mean and variance of the logits of parts; with the sampling error where ``effective`` is given."""
         found = self.fits[stage]
-        return moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
+        at = moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
+        noise = None if effective is None else self._noise(stage, draws, M, effective)
+        return at if noise is None else Moments(at.mean, at.variance + noise[0].mean() * noise[1])
 
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
         """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbours.
@@ -163,9 +219,14 @@ class GroupModel:
             + np.einsum("ij,ij->i", own, own)[None, :]
             - 2.0 * centred @ own.T
         ).min(axis=1)
-        if self.sampling is not None and self.sampling.spread > 0:
-            square = square - np.maximum(1.0 - np.einsum("ij,ij->i", M, M), 0.0) / np.maximum(effective, 1.0)
+        if self.sampling is not None:
+            square = square - self.sampling.spreads(M, effective) / np.maximum(effective, 1.0)
         return np.sqrt(np.maximum(square, 0.0)) / max(self.nearest, 1e-12)
+
+
+def _generator(seed: int, *key: int) -> np.random.Generator:
+    """Give a generator of its own for every use: seeds that differ by trailing zeros only would give one stream."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def fit_group(

@@ -25,7 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 LARGEST = 12_000
-"""Parts drawn jointly when weights vary over space: a covariance of 1.1 GiB."""
+"""Parts drawn jointly when weights vary over space: a covariance of 1.1 GiB, and as much again for its root."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,13 @@ class Draws:
         Weights of the centred features.
     u : (n_draws, q)
         What belongs to the places: bias, field, group effect, nugget.
+    within : (n_draws,) or None
+        Variance of w . phi between people of one place, where the sampling of people counts.
     """
 
     w: FloatArray
     u: FloatArray
+    within: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,10 @@ def draw_product(
     if terms.kind is not None and terms.distance is not None:
         field = matern(terms.distance, h.length, terms.kind)[0]
     C = h.embedding * (M @ rows.M.T) * _cross(rows.A, field, place) + _cross(rows.A, Ku, place)
-    S = h.embedding * (M @ M.T) * field[np.ix_(place, place)] + Ku[np.ix_(place, place)]
+    S = M @ M.T
+    S *= h.embedding
+    S *= field[np.ix_(place, place)]
+    S += Ku[np.ix_(place, place)]
     V = linalg.solve_triangular(mode.L, np.sqrt(mode.curvature)[:, None] * C.T, lower=True, check_finite=False)
     S -= V.T @ V
     return np.asarray(C @ mode.alpha + rng.standard_normal((n_draws, len(M))) @ _root(S).T)

@@ -1,0 +1,327 @@
+"""``crosslevel ecological``: people by place and totals by place in, the behaviour of any subgroup in any place out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from crosslevel.cli.console import check_folder, make_folder, people_bar, quietly, read_table, write_estimates
+from crosslevel.cli.ecological_asks import Ask, read_asks
+from crosslevel.cli.ecological_pages import observed_map, read_polygons
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.explorer import report
+from crosslevel.explorer.pictures import pictures
+from crosslevel.results import Estimates, save
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Settings", "run"]
+
+MODEL, REPORT, VALIDATION = "model.crosslevel", "report.html", "cross-validation"
+EVERYWHERE = "all"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for on the command line."""
+
+    people: Path
+    places: Path
+    by: str | None
+    weight: str | None
+    successes: str | None
+    trials: str | None
+    outcome: list[str]
+    population: str | None
+    lon: str | None
+    lat: str | None
+    estimate: list[str]
+    rollup: list[str]
+    of: str
+    contrast: str | None
+    columns: list[str]
+    categorical: list[str]
+    where: str | None
+    evidence: Path | None
+    state_effect: str | None
+    features: int
+    feature_map: str
+    spatial: str
+    no_spatial: bool
+    metric: str
+    no_nugget: bool
+    no_account: bool
+    unmatched: str
+    level: float
+    draws: int
+    cross_validate: int | None
+    leave_out: str | None
+    polygons: Path | None
+    seed: int
+    jobs: int | None
+    out: Path | None
+    report: bool
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, Any]) -> Self:
+        """Take from all options of the verb those that belong here; a list that was not given is empty."""
+        several = ("outcome", "estimate", "rollup", "columns", "categorical")
+        given = {f.name: options[f.name] for f in fields(cls)}
+        return cls(**given | {name: list(given[name] or ()) for name in several})
+
+
+def run(settings: Settings, as_json: bool) -> None:
+    """Read, fit, answer, validate, write what was asked for, print the tables."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    began = time.monotonic()
+    _check(settings)
+    people = open_batches(settings.people)
+    places = _read_places(settings, people)
+    _check_columns(settings, people.schema.names, places.column_names)
+    asks = read_asks(settings.estimate, people.schema)
+    polygons = None
+    if settings.polygons is not None:
+        polygons = read_polygons(settings.polygons, str(settings.by), places[settings.by].to_pylist())
+    if settings.out is not None:
+        make_folder(settings.out)
+    model = _fitted(settings, people, places, console)
+    files: dict[str, str] = {}
+    if settings.out is not None:
+        save(model, settings.out / MODEL)
+        files["model"] = str(settings.out / MODEL)
+    answers = _answered(settings, model, asks, console, files)
+    if settings.cross_validate is not None or settings.leave_out is not None:
+        with console.status("Predicting every place from the others ..."):
+            answers[VALIDATION] = _validated(settings, model)
+        if settings.out is not None:
+            files |= write_estimates(answers[VALIDATION], settings.out, VALIDATION)
+    if settings.report and settings.out is not None:
+        with console.status("Writing the report ..."):
+            _write_report(settings, model, answers, polygons, settings.out / REPORT)
+        files["report"] = str(settings.out / REPORT)
+    facts = _facts(model, answers, files, time.monotonic() - began)
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False, allow_nan=False, default=str))
+    else:
+        _say(settings, answers, facts)
+
+
+def _check(settings: Settings) -> None:
+    check_folder(settings.out)
+    if settings.by is None:
+        raise InputError("--by is missing; name the column, in both tables, that says where somebody lives.")
+    asked = settings.estimate or settings.out or settings.cross_validate is not None or settings.leave_out
+    if not asked:
+        raise InputError(
+            "nothing is asked; write for example --estimate sex, --estimate 'age >= 65' or --cross-validate 10, or keep the model "
+            "with --out."
+        )
+    if settings.rollup and not settings.estimate:
+        raise InputError("--rollup puts subgroups together; name them with --estimate.")
+    if (settings.lon is None) != (settings.lat is None):
+        raise InputError("--lon and --lat go together; name both columns of places.")
+    if settings.lon is None and not settings.no_spatial:
+        raise InputError("--lon and --lat are missing; name two columns of places, or pass --no-spatial.")
+    if settings.cross_validate is not None and settings.leave_out is not None:
+        raise InputError("--cross-validate and --leave-out are two ways to leave places out; choose one.")
+    if settings.report and settings.out is None:
+        raise InputError("--report needs a folder; name it with --out.")
+    if settings.polygons is not None and not settings.report:
+        raise InputError("--polygons are for the map of the report; pass --report too.")
+
+
+def _read_places(settings: Settings, people: Batches) -> pa.Table:
+    """Read places; the keys of a CSV file as the type they have in people, so that 1001 and '1001' are the same place."""
+    by = str(settings.by)
+    if by not in people.schema.names:
+        raise unknown_name("--by", by, people.schema.names)
+    kind = people.schema.field(by).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    found = open_batches(settings.places)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    delimited = settings.places.name.removesuffix(".gz").endswith((".csv", ".tsv"))
+    if text and delimited and by in found.schema.names and pa.types.is_integer(found.schema.field(by).type):
+        found = open_batches(settings.places, column_types={by: pa.string()})
+    return found.to_table()
+
+
+def _check_columns(settings: Settings, people: list[str], places: list[str]) -> None:
+    of_people: dict[str, Any] = {"--weight": settings.weight}
+    of_people |= {"--columns": settings.columns, "--categorical": settings.categorical}
+    of_places: dict[str, Any] = {
+        "--by": settings.by,
+        "--successes": settings.successes,
+        "--trials": settings.trials,
+        "--outcome": settings.outcome,
+        "--population": settings.population,
+        "--lon": settings.lon,
+        "--lat": settings.lat,
+        "--state-effect": settings.state_effect,
+        "--rollup": [name for name in settings.rollup if name != EVERYWHERE],
+        "--leave-out": settings.leave_out,
+    }
+    for asked, known in ((of_people, people), (of_places, places)):
+        for option, names in asked.items():
+            for name in [names] if isinstance(names, str) else names or []:
+                if name not in known:
+                    raise unknown_name(option, name, known)
+    if len(set(settings.rollup)) < len(settings.rollup):
+        raise InputError("--rollup names the same column twice; name each once.")
+
+
+def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Console) -> EcologicalInference:
+    model = EcologicalInference(
+        n_features=settings.features,
+        map=settings.feature_map,
+        categorical=settings.categorical or None,
+        spatial=None if settings.no_spatial else settings.spatial,
+        metric=settings.metric,
+        nugget=not settings.no_nugget,
+        group=settings.state_effect,
+        account=not settings.no_account,
+        random_state=settings.seed,
+        n_jobs=settings.jobs,
+    )
+    evidence = None if settings.evidence is None else read_table(settings.evidence)
+    with people_bar(console, "Learning from people and totals") as progress:
+        quietly(
+            lambda: model.fit(
+                people,
+                places,
+                by=str(settings.by),
+                successes=settings.successes,
+                trials=settings.trials,
+                weight=settings.weight,
+                coords=None if settings.lon is None or settings.lat is None else (settings.lon, settings.lat),
+                columns=settings.columns or None,
+                outcomes=settings.outcome or None,
+                population=settings.population,
+                evidence=evidence,
+                where=settings.where,
+                unmatched=settings.unmatched,
+                progress=progress,
+            )
+        )
+    said = model.certificate()
+    console.print(
+        f"Fitted {said['places']:,} places, {said['people']:,} people: embedding {model.seconds_['embedding']:,.1f} s, "
+        f"fit {model.seconds_['fit']:,.1f} s",
+        markup=False,
+    )
+    return model
+
+
+def _answered(
+    settings: Settings, model: EcologicalInference, asks: list[Ask], console: Console, files: dict[str, str]
+) -> dict[str, Estimates]:
+    """Answer every question, roll-ups first, each in one pass over the people, and write each as soon as it is there."""
+    answers: dict[str, Estimates] = {}
+    for ask in asks:
+        for rollup in (*settings.rollup, None):
+            where = settings.by if rollup is None else None if rollup == EVERYWHERE else rollup
+            with people_bar(console, f"{ask.words}, {'everywhere' if where is None else f'by {where}'}") as progress:
+                found = quietly(
+                    lambda ask=ask, rollup=rollup, progress=progress: model.estimate(  # type: ignore[misc]
+                        ask.by or None,
+                        ask.subgroups or None,
+                        rollup=rollup,
+                        of=settings.of,
+                        contrast=settings.contrast,
+                        level=settings.level,
+                        draws=settings.draws,
+                        progress=progress,
+                    )
+                )
+            stem = _free(ask.stem(where), answers)
+            answers[stem] = found
+            if settings.out is not None:
+                files |= write_estimates(found, settings.out, stem)
+    return answers
+
+
+def _free(stem: str, taken: Mapping[str, object]) -> str:
+    """Keep names of files apart that differ only in signs a file name cannot have."""
+    return next(name for name in chain([stem], (f"{stem}-{i}" for i in count(2))) if name not in taken)
+
+
+def _validated(settings: Settings, model: EcologicalInference) -> Estimates:
+    k = 10 if settings.cross_validate is None else settings.cross_validate
+    return quietly(
+        lambda: model.cross_validate(k, leave_out=settings.leave_out, level=settings.level, random_state=settings.seed)
+    )
+
+
+def _write_report(
+    settings: Settings,
+    model: EcologicalInference,
+    answers: Mapping[str, Estimates],
+    polygons: Mapping[str, Any] | None,
+    path: Path,
+) -> None:
+    figures: dict[str, Any] = {}
+    if polygons is not None:
+        figures |= observed_map(model, polygons)
+    shown = {name.replace("-", " "): found for name, found in answers.items()}
+    subgroups = {name: found for name, found in shown.items() if found is not answers.get(VALIDATION)}
+    figures |= pictures(subgroups, polygons)
+    shown = shown or {"places": model.predict_places(level=settings.level)}
+    report(shown, path, title=f"Ecological inference: {settings.places.name}", figures=figures)
+
+
+def _facts(
+    model: EcologicalInference, answers: Mapping[str, Estimates], files: Mapping[str, str], seconds: float
+) -> dict[str, Any]:
+    said = [*model.warnings_, *(w for found in answers.values() for w in found.warnings)]
+    return {
+        "answers": {
+            name: {
+                "title": found.title,
+                "keys": list(found.keys),
+                "level": found.level,
+                "interval": found.interval,
+                "rows": found.table.to_pylist(),
+            }
+            for name, found in answers.items()
+        },
+        "scores": answers[VALIDATION].diagnostics if VALIDATION in answers else {},
+        "fit": model.certificate(),
+        "warnings": list(dict.fromkeys(said)),
+        "seconds": round(seconds, 3),
+        "files": dict(files),
+    }
+
+
+def _say(settings: Settings, answers: Mapping[str, Estimates], facts: Mapping[str, Any]) -> None:
+    """Print what all answers share once, then each table; long ones by place only where no file holds them."""
+    fit = {n: v for n, v in facts["fit"].items() if not isinstance(v, list)}
+    print(f"Fit: {', '.join(f'{n} {_short(v)}' for n, v in fit.items())}")
+    if facts["scores"]:
+        print(f"Places predicted from others: {', '.join(f'{n} {_short(v)}' for n, v in facts['scores'].items())}")
+    for text in facts["warnings"]:
+        print(f"Warning: {text}")
+    for name, found in answers.items():
+        by_place = name == VALIDATION or (settings.by in found.keys and settings.rollup)
+        if settings.out is None or not by_place:
+            print(f"\n{replace(found, warnings=(), diagnostics={}).summary()}")
+    if facts["files"]:
+        print()
+    for name, path in facts["files"].items():
+        print(f"{name:<28} {path}")
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,68 @@
+"""Covariates by unit: any dataframe in, named blocks of numbers out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from crosslevel.data import checks, frames
+from crosslevel.errors import InputError
+
+__all__ = ["covariate_blocks"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:
+    """Read covariates as name -> (n_units, k), standardised; text becomes a 0/1 column per value but the commonest.
+
+    Parameters
+    ----------
+    covariates : dataframe or array
+        One row per unit with people, in the order of the counts.
+    n : int
+        Number of those units.
+
+    Examples
+    --------
+    >>> blocks = covariate_blocks({"density": [1.0, 2.0, 3.0], "state": ["a", "b", "a"]}, 3)
+    >>> {name: block.shape for name, block in blocks.items()}
+    {'density': (3, 1), 'state': (3, 1)}
+    """
+    if frames.is_frame(covariates):
+        table = frames.to_arrow(covariates, "covariates")
+    else:
+        array = checks.as_numbers(covariates, "covariates")
+        array = array[:, None] if array.ndim == 1 else array
+        table = pa.table({f"covariate_{j}": array[:, j] for j in range(array.shape[1])})
+    if table.num_rows != n:
+        raise InputError(
+            f"covariates has {table.num_rows:,} rows for {n:,} units with people; pass one row per unit, in the order of "
+            "groups, without the units that have nobody."
+        )
+    blocks = {name: _block(table, name) for name in table.column_names}
+    constant = [name for name, block in blocks.items() if block.shape[1] == 0]
+    if constant or not blocks:
+        raise InputError(
+            f"covariates has no variation in {constant[0]!r}; leave it out." if constant else "covariates is empty."
+        )
+    return blocks
+
+
+def _block(table: pa.Table, name: str) -> FloatArray:
+    values = table[name]
+    if pt.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if not (pt.is_string(values.type) or pt.is_large_string(values.type) or pt.is_string_view(values.type)):
+        numbers = checks.check_finite(frames.column(table, name, "covariates"), f"covariates[{name!r}]", 1)
+        spread = numbers.std()
+        return ((numbers - numbers.mean()) / spread)[:, None] if spread > 0 else np.empty((len(numbers), 0))
+    words = values.to_pylist()
+    if None in words:
+        raise InputError(
+            f"covariates[{name!r}] has missing values, the first in row {words.index(None)}; fill or drop."
+        )
+    levels = sorted(set(words), key=lambda level: (-words.count(level), level))[1:]
+    return np.array([[float(w == level) for level in levels] for w in words]).reshape(len(words), len(levels))

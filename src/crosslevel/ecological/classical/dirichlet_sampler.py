@@ -1,0 +1,261 @@
+"""Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they have met.
+
+beta_ir ~ Dirichlet(alpha_r), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_rc ~ Gamma(shape, rate): Rosen, Jiang, King and
+Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica Neerlandica 55.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.ecological.classical.dirichlet_kernels import advance, draw_tables
+from crosslevel.errors import CrosslevelWarning
+from crosslevel.numerics.chains import ChainDiagnostics, diagnose
+
+__all__ = ["Plan", "Posterior", "sample_posterior"]
+
+FloatArray = npt.NDArray[np.float64]
+
+SWEEPS = 5
+"""Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""
+
+LONG, MEASURE = 120.0, 5.0  # seconds from which the user is told beforehand, and after how many
+UNIT_BYTES, UNIT_DRAWS = (
+    128e6,
+    (100, 400),
+)  # what the tables of all units may take, and how many are kept at least and at most
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to run.
+
+    Attributes
+    ----------
+    chains, draws, warmup : int
+        Chains, draws kept of each and draws thrown away before; a draw is five sweeps.
+    max_draws : int
+        How far ``draws`` may be doubled until the chains have met.
+    random_state : int or None
+        Seed; every chain has a stream of its own, so the threads do not matter.
+    """
+
+    chains: int
+    draws: int
+    warmup: int
+    max_draws: int
+    random_state: int | None
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the chains say.
+
+    Attributes
+    ----------
+    alpha, cells : (n_chains, n_draws, R, C)
+        Draws of alpha, and of the district's inner table in counts.
+    mean, sd : (n_units, R, C)
+        Of the units' inner tables over all draws, in counts.
+    units : (n_kept, n_units, R, C)
+        Some of these tables, evenly spaced.
+    diagnostics : ChainDiagnostics
+        Of log alpha and the district's cells together.
+    acceptance, seconds : float
+    """
+
+    alpha: FloatArray
+    cells: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+    units: FloatArray
+    diagnostics: ChainDiagnostics
+    acceptance: float
+    seconds: float
+
+
+def sample_posterior(
+    X: FloatArray,
+    T: FloatArray,
+    prior: tuple[float, float],
+    plan: Plan,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Posterior:
+    """Run the chains until they have met or ``max_draws`` is reached.
+
+    Parameters
+    ----------
+    X : (n_units, R), T : (n_units, C)
+        Counts; every group and every outcome has people somewhere, and R and C are at least 2.
+    prior : (shape, rate)
+        Of every alpha_rc.
+    plan : Plan
+    progress : callable, optional
+        Called with draws done and draws planned, over all chains, from the calling thread.
+    """
+    begun = time.perf_counter()
+    seeds = np.random.SeedSequence(plan.random_state).spawn(plan.chains)
+    slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
+    chains = [_Chain.start(X, T, prior, np.random.default_rng(seed), slots) for seed in seeds]
+    draws = plan.draws
+    _run(chains, plan.warmup, draws, progress)
+    while True:
+        cells = np.stack([np.array(chain.cells) for chain in chains])
+        alpha = np.stack([np.array(chain.alphas) for chain in chains])
+        found = diagnose(np.concatenate([np.log(alpha), cells], axis=3), sum(chain.lost for chain in chains))
+        if found.converged or 2 * draws > plan.max_draws:
+            break
+        draws *= 2
+        _run(chains, plan.warmup, draws, progress)
+    total = draws * plan.chains
+    mean = np.sum([chain.total for chain in chains], axis=0) / total
+    square = np.sum([chain.square for chain in chains], axis=0) / total
+    return Posterior(
+        alpha=alpha,
+        cells=cells,
+        mean=mean,
+        sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
+        units=np.stack([table for chain in chains for table in chain.units]),
+        diagnostics=found,
+        acceptance=float(np.mean([chain.acceptance for chain in chains])),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+@dataclass(eq=False)
+class _Chain:
+    """One chain: its state, and what it has seen."""
+
+    x: FloatArray
+    T: FloatArray
+    X: FloatArray
+    y: FloatArray
+    prior: tuple[float, float]
+    rng: np.random.Generator
+    m: FloatArray
+    alpha: FloatArray
+    edge: FloatArray
+    slots: int
+    people: FloatArray
+    step: FloatArray
+    total: FloatArray
+    square: FloatArray
+    alphas: list[FloatArray] = field(default_factory=list)
+    cells: list[FloatArray] = field(default_factory=list)
+    units: list[FloatArray] = field(default_factory=list)
+    stride: int = 1
+    warmed: int = 0
+    acceptance: float = 0.0
+    lost: int = 0
+
+    @classmethod
+    def start(
+        cls, X: FloatArray, T: FloatArray, prior: tuple[float, float], rng: np.random.Generator, slots: int
+    ) -> _Chain:
+        """Begin at alphas from the prior and groups that all behave like their unit."""
+        N, C = X.sum(axis=1, keepdims=True), T.shape[1]
+        x, t = X / N, T / T.sum(axis=1, keepdims=True)
+        start = 0.98 * t + 0.02 / C
+        error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
+        shape = (*X.shape, C)
+        edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
+        return cls(
+            x=x,
+            T=T,
+            X=X,
+            y=t * N,
+            prior=prior,
+            rng=rng,
+            m=x[:, :, None] * start[:, None, :],
+            alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
+            edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
+            slots=slots,
+            people=(X > 0).sum(axis=0).astype(np.float64),
+            step=np.full(shape[1:], 0.2),
+            total=np.zeros(shape),
+            square=np.zeros(shape),
+        )
+
+    def forward(self, adapt: bool) -> None:
+        """Make one draw's worth of sweeps."""
+        rates = (self.x, self.T, self.alpha, self.people, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
+        accepted, lost = advance(self.m, *rates)
+        if not adapt:
+            self.acceptance += (accepted - self.acceptance) / (len(self.alphas) + 1)
+            self.lost += lost
+
+    def keep(self) -> None:
+        """Draw inner tables and note them; when room for the units' is short, every other one is let go."""
+        tables = np.empty_like(self.m)
+        draw_tables(self.m, self.X, self.y, self.rng, tables)
+        self.total += tables
+        self.square += tables**2
+        self.cells.append(tables.sum(axis=0))
+        self.alphas.append(self.alpha.copy())
+        if len(self.alphas) % self.stride == 0:
+            self.units.append(tables)
+        if len(self.units) >= 2 * self.slots:
+            self.units, self.stride = self.units[1::2], 2 * self.stride
+
+    def run(self, warmup: int, draws: int, stop: threading.Event) -> None:
+        """Go on until there are that many draws, or somebody says stop."""
+        while not stop.is_set() and self.warmed < warmup:
+            self.forward(adapt=True)
+            self.warmed += 1
+        while not stop.is_set() and len(self.alphas) < draws:
+            self.forward(adapt=False)
+            self.keep()
+
+
+def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int, int | None], None] | None) -> None:
+    """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
+    planned, stop = (warmup + draws) * len(chains), threading.Event()
+    at_first, since, told = _done(chains), 0.0, False
+    with ThreadPoolExecutor(min(len(chains), _cores())) as pool:
+        try:
+            running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
+            while running:
+                ended, left = wait(running, timeout=0.1, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+                running = list(left)
+                done, now = _done(chains), time.perf_counter()
+                if progress is not None:
+                    progress(done, planned)
+                if since == 0.0 and done > at_first:  # the first draws include compilation
+                    at_first, since = done, now
+                elif not told and since > 0.0 and now - since > MEASURE and done > at_first:
+                    told = _tell_if_long((now - since) * (planned - done) / (done - at_first), chains[0].m.shape)
+        finally:
+            stop.set()
+
+
+def _done(chains: list[_Chain]) -> int:
+    return sum(chain.warmed + len(chain.alphas) for chain in chains)
+
+
+def _tell_if_long(left: float, shape: tuple[int, ...]) -> bool:
+    if left < LONG:
+        return True
+    units, R, C = shape
+    warnings.warn(
+        f"sampling {units:,} units of {R} x {C} tables takes about {left / 60:.0f} more minutes at this pace; Ctrl-C stops it, and "
+        "method='approximate' answers in seconds.",
+        CrosslevelWarning,
+        stacklevel=5,
+    )
+    return True
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,0 +1,320 @@
+"""The hierarchical Multinomial-Dirichlet model for R x C tables, by chains that must meet or by an approximation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.data import checks
+from crosslevel.ecological.classical.dirichlet_approximation import approximate_posterior
+from crosslevel.ecological.classical.dirichlet_sampler import Plan, Posterior, sample_posterior
+from crosslevel.ecological.classical.duncan_davis import CellBounds, cell_bounds
+from crosslevel.ecological.classical.layout import cell_estimates
+from crosslevel.ecological.classical.tables import UnitTables, unit_tables
+from crosslevel.errors import ConvergenceError, InputError, unknown_name
+from crosslevel.results import Estimates
+
+if TYPE_CHECKING:
+    from crosslevel.embedding.run import Progress
+
+__all__ = ["multinomial_dirichlet"]
+
+FloatArray = npt.NDArray[np.float64]
+
+EXTENSION = 8  # the chains may grow to this many times the draws asked for
+APPROXIMATE_DRAWS = 400
+WORDS = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"
+
+
+def multinomial_dirichlet(
+    groups: object,
+    outcomes: object = None,
+    *,
+    units: Sequence[object] | None = None,
+    method: str = "sample",
+    lambda1: float = 4.0,
+    lambda2: float = 2.0,
+    chains: int = 4,
+    draws: int = 1000,
+    warmup: int = 200,
+    level: float = 0.95,
+    allow_unconverged: bool = False,
+    random_state: int | None = 0,
+    progress: Progress | None = None,
+) -> Estimates:
+    """Estimate R x C tables by the hierarchical Multinomial-Dirichlet model.
+
+    In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_r), the outcomes are multinomial with chances
+    sum_r x_ir beta_ir, and alpha_rc ~ Gamma(lambda1, rate lambda2). Groups may behave differently from unit to unit, but by
+    chance, unrelated to who else lives there: where that fails (aggregation bias) the intervals are too narrow.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes; or ``groups`` checked tables of :func:`unit_tables` alone.
+    units : sequence, optional
+        Names of the units.
+    method : {"sample", "approximate"}, default "sample"
+        Chains that are run until they have met, or a normal approximation around the mode, in about a second.
+    lambda1, lambda2 : float, default 4 and 2
+        Shape and rate of the gamma prior of every alpha_rc, as in the R package eiPack. The answer can depend on
+        them: groups that never have an outcome for sure pull alpha towards 0, and the prior holds against it.
+    chains : int, default 4
+        Independent chains, run on the cores there are.
+    draws, warmup : int, default 1000 and 200
+        Draws kept of each chain, and thrown away before. A draw is five sweeps over all units. ``draws`` is doubled, up to
+        eight times as many, until the chains have met.
+    level : float, default 0.95
+        Level of the intervals (posterior quantiles).
+    allow_unconverged : bool, default False
+        Answer, with a warning in the result, even when the chains have not met.
+    random_state : int or None, default 0
+        Seed. The answer does not depend on the number of cores.
+    progress : callable, optional
+        Called with draws done and draws planned, over all chains.
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; ``estimate`` is the posterior mean of the share of the people counted, and
+        ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw of every unit
+        adds up to both margins and lies inside the deterministic bounds.
+
+    Raises
+    ------
+    ConvergenceError
+        When r-hat of a cell of the district or of an alpha is 1.01 or more, or an effective sample size is below 400.
+
+    See Also
+    --------
+    rxc : groups lean with their surroundings, by a stated amount.
+    rxc_em : constant rates.
+
+    Notes
+    -----
+    The model ties beta to the outcomes only up to multinomial error, and its rates are not the shares of the people who were
+    counted. What is reported is the inner table: given the rates and both margins it is drawn from (the large-count limit
+    of) its noncentral hypergeometric law, once per draw. In large units that equals raking the rates to the margins; in
+    small ones it adds the chance that a rate leaves.
+
+    References
+    ----------
+    Rosen, O., Jiang, W., King, G. and Tanner, M. A. (2001). Bayesian and frequentist inference for ecological inference:
+    the R x C case. Statistica Neerlandica 55.
+
+    Examples
+    --------
+    >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
+    >>> votes = {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
+    >>> found = multinomial_dirichlet(people, votes)
+    >>> bool(found["conf_low"][0] > found["conf_high"][2])
+    True
+    >>> found.diagnostics["converged"], bool(found.diagnostics["max_rhat"] < 1.01)
+    (True, True)
+    """
+    tables = unit_tables(groups, outcomes, units)
+    level = checks.check_level(level)
+    if method not in ("sample", "approximate"):
+        raise unknown_name("method", method, ["sample", "approximate"], "method")
+    prior = (_positive(lambda1, "lambda1"), _positive(lambda2, "lambda2"))
+    plan = Plan(
+        chains=_whole(chains, "chains", 2),
+        draws=_whole(draws, "draws", 50),
+        warmup=_whole(warmup, "warmup", 20),
+        max_draws=EXTENSION * int(draws),
+        random_state=random_state,
+    )
+    options = f"lambda1={prior[0]!r}, lambda2={prior[1]!r}, level={level!r}, random_state={random_state!r}"
+    call = f"multinomial_dirichlet(groups, outcomes, method={method!r}, {options})"
+    R, C = np.flatnonzero(tables.X.sum(axis=0) > 0), np.flatnonzero(tables.T.sum(axis=0) > 0)
+    X, T = np.ascontiguousarray(tables.X[:, R]), np.ascontiguousarray(tables.T[:, C])
+    answer: dict[str, Any] = {"call": call, "seed": random_state, "level": level}
+    place = np.ix_(R, C)
+    if min(len(R), len(C)) == 1:
+        return _fixed(tables, X, T, place, answer)
+    few = _few_units(len(X), len(R))
+    if method == "approximate":
+        return _approximate(tables, X, T, place, prior, few, answer)
+    found = sample_posterior(X, T, prior, plan, progress)
+    return _sampled(tables, found, place, allow_unconverged, prior, few, answer)
+
+
+def _sampled(
+    tables: UnitTables,
+    found: Posterior,
+    place: tuple[Any, ...],
+    allow_unconverged: bool,
+    prior: tuple[float, float],
+    warnings: tuple[str, ...],
+    answer: dict[str, Any],
+) -> Estimates:
+    certificate = found.diagnostics
+    if not certificate.converged:
+        words = (
+            f"r-hat {certificate.max_rhat:.3f} (must be below 1.01), effective sample size "
+            f"{min(certificate.min_ess_bulk, certificate.min_ess_tail):.0f} (at least 400)"
+        )
+        if not allow_unconverged:
+            raise ConvergenceError(
+                f"the {certificate.chains} chains have not met after {certificate.draws:,} draws each: {words}; raise draws= or "
+                "warmup=, merge small groups and outcomes, or pass allow_unconverged=True to look at them."
+            )
+        warnings = (f"the chains have not met ({words}): do not report these numbers.", *warnings)
+    limits = cell_bounds(tables.X, tables.T)
+    cells, sd = _whole_table(tables, found.mean, place), _whole_table(tables, found.sd, place)
+    district = _whole_table(tables, found.cells.reshape(-1, *found.cells.shape[2:]), place)
+    kept = _whole_table(tables, found.units, place)
+    return cell_estimates(
+        tables,
+        cells,
+        limits,
+        method=f"{WORDS}, {certificate.chains} chains",
+        interval="posterior quantile",
+        columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
+        unit_columns=_unit_columns(kept, cells, sd, limits, tables.X, answer["level"]),
+        draws=_shares(district, tables.X.sum(axis=0)[:, None]),
+        unit_draws=_shares(kept, tables.X[:, :, None]),
+        diagnostics={
+            "converged": certificate.converged,
+            "max_rhat": certificate.max_rhat,
+            "min_ess_bulk": certificate.min_ess_bulk,
+            "min_ess_tail": certificate.min_ess_tail,
+            "divergences": certificate.divergences,
+            "acceptance": found.acceptance,
+            "chains": certificate.chains,
+            "draws": certificate.draws,
+            "seconds": round(found.seconds, 3),
+            "lambda1": prior[0],
+            "lambda2": prior[1],
+            "alpha": found.alpha.mean(axis=(0, 1)).tolist(),
+        },
+        warnings=warnings,
+        **answer,
+    )
+
+
+def _approximate(
+    tables: UnitTables,
+    X: FloatArray,
+    T: FloatArray,
+    place: tuple[Any, ...],
+    prior: tuple[float, float],
+    warnings: tuple[str, ...],
+    answer: dict[str, Any],
+) -> Estimates:
+    begun = time.perf_counter()
+    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(answer["seed"]))
+    limits = cell_bounds(tables.X, tables.T)
+    cells, district = _whole_table(tables, found.mean, place), _whole_table(tables, found.cells, place)
+    return cell_estimates(
+        tables,
+        cells,
+        limits,
+        method=f"{WORDS}, approximate: normal around the mode",
+        interval="approximate posterior quantile",
+        columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
+        draws=_shares(district, tables.X.sum(axis=0)[:, None]),
+        diagnostics={
+            "converged": True,
+            "approximate": True,
+            "gradient_norm": found.gradient,
+            "iterations": found.iterations,
+            "seconds": round(time.perf_counter() - begun, 3),
+            "lambda1": prior[0],
+            "lambda2": prior[1],
+            "alpha": found.alpha.tolist(),
+        },
+        warnings=(
+            "the interval is a normal approximation and not checked against the posterior: it can be off where a group hardly "
+            "ever has an outcome. Pass method='sample' before reporting it.",
+            *warnings,
+        ),
+        **answer,
+    )
+
+
+def _fixed(
+    tables: UnitTables, X: FloatArray, T: FloatArray, place: tuple[Any, ...], answer: dict[str, Any]
+) -> Estimates:
+    """Answer where one margin has one option: the inner tables are the other margin, for sure."""
+    cells = _whole_table(tables, X[:, :, None] * (T / T.sum(axis=1, keepdims=True))[:, None, :], place)
+    limits = cell_bounds(tables.X, tables.T)
+    return cell_estimates(
+        tables,
+        cells,
+        limits,
+        method=f"{WORDS}, exact: one margin has a single option",
+        interval="exact",
+        columns=_columns(cells.sum(axis=0)[None], cells.sum(axis=0), limits, tables.X, answer["level"]),
+        unit_columns=_unit_columns(cells[None], cells, np.zeros_like(cells), limits, tables.X, answer["level"]),
+        diagnostics={"converged": True, "exact": True},
+        **answer,
+    )
+
+
+def _whole_table(tables: UnitTables, found: FloatArray, place: tuple[Any, ...]) -> FloatArray:
+    """Put (..., R, C) of the options with people into all options; the others have none."""
+    whole = np.zeros((*found.shape[:-2], len(tables.groups), len(tables.outcomes)))
+    whole[(..., *place)] = found
+    return whole
+
+
+def _shares(counts: FloatArray, people: FloatArray) -> FloatArray:
+    return np.divide(counts, people, out=np.zeros_like(counts), where=np.broadcast_to(people > 0, counts.shape))
+
+
+def _columns(
+    draws: FloatArray, mean: FloatArray, limits: CellBounds, X: FloatArray, level: float
+) -> dict[str, FloatArray]:
+    """Give the district's columns from draws (n_draws, R, C) of its cells in counts."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return _inside(
+        low, high, mean, draws.std(axis=0), limits.low.sum(axis=0), limits.high.sum(axis=0), X.sum(axis=0)[:, None]
+    )
+
+
+def _unit_columns(
+    draws: FloatArray, mean: FloatArray, sd: FloatArray, limits: CellBounds, X: FloatArray, level: float
+) -> dict[str, FloatArray]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return _inside(low, high, mean, sd, limits.low, limits.high, X[:, :, None])
+
+
+def _inside(
+    low: FloatArray,
+    high: FloatArray,
+    mean: FloatArray,
+    sd: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    people: FloatArray,
+) -> dict[str, FloatArray]:
+    """Make shares of counts; a skewed posterior's mean may leave the quantiles, and sums leave bounds by rounding."""
+    return {
+        "std_error": _shares(sd, people),
+        "conf_low": _shares(np.clip(np.minimum(low, mean), lower, upper), people),
+        "conf_high": _shares(np.clip(np.maximum(high, mean), lower, upper), people),
+    }
+
+
+def _positive(value: object, argument: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1e6:
+        raise InputError(f"{argument}={value!r} is not a positive number; the customary prior is lambda1=4, lambda2=2.")
+    return float(value)
+
+
+def _whole(value: object, argument: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{argument}={value!r} is not a whole number of at least {least}; pass one, or leave it out.")
+    return int(value)
+
+
+def _few_units(n: int, R: int) -> tuple[str, ...]:
+    if n > R:
+        return ()
+    return (f"{n} unit(s) for {R} groups: the answer rests on the prior more than on the data.",)

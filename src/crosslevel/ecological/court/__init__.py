@@ -1,0 +1,1 @@
+"""Reports that courts know: candidate of choice, polarisation, margins, turnout."""

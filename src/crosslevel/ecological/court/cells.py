@@ -1,0 +1,170 @@
+"""An answer of this room read as cells, by place, group and outcome; and the frame of a report made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["Cells", "cells_of", "excluded", "names_of", "pair_of", "people_of", "report_estimates"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+SAME_SUM = 1e-6
+"""Largest relative difference between a sum of cells and its people that is taken for rounding."""
+NOBODY = 1e-9
+"""Share of a group below which it counts as empty: far below one person, far above rounding."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where each row of an answer stands.
+
+    Attributes
+    ----------
+    place_keys : tuple of str
+        The keys other than group and outcome (``district``, ``unit``, ``method``).
+    places : tuple of tuple
+        Their values, in order of first appearance; one empty tuple where there are no such keys.
+    groups, outcomes : tuple of str
+    row : (n_places, n_groups, n_outcomes)
+        Row of each cell; -1 where there is none.
+    """
+
+    place_keys: tuple[str, ...]
+    places: tuple[tuple[Any, ...], ...]
+    groups: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    row: IntArray
+
+    def grid(self, values: npt.ArrayLike) -> FloatArray:
+        """Give a column, or draws (n_draws, n_rows), by place, group and outcome; NaN where there is no row."""
+        array = np.asarray(values, dtype=np.float64)
+        return np.where(self.row >= 0, array[..., self.row], np.nan)
+
+    def keys(self, *numbers: IntArray) -> dict[str, Any]:
+        """Give the key columns of rows by number: of the place, then of the group, then of the outcome."""
+        named: dict[str, Any] = {k: [self.places[p][i] for p in numbers[0]] for i, k in enumerate(self.place_keys)}
+        for name, side, code in zip(("group", "outcome"), (self.groups, self.outcomes), numbers[1:], strict=False):
+            named[name] = [side[j] for j in code]
+        return named
+
+    def number(self, argument: str, name: object, side: str) -> int:
+        """Find a group or an outcome by its exact name."""
+        names = self.groups if side == "group" else self.outcomes
+        if name not in names:
+            raise unknown_name(argument, name, names, "group" if side == "group" else "known outcome")
+        return names.index(str(name))
+
+
+def cells_of(result: object) -> Cells:
+    """Read an answer of this room by place, group and outcome.
+
+    Examples
+    --------
+    >>> from crosslevel.ecological.classical.baselines import neighbourhood
+    >>> found = neighbourhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> cells_of(found).row.tolist(), cells_of(found).grid(found["count"])[0, 1].tolist()
+    ([[[0, 1], [2, 3]]], [58.0, 22.0])
+    """
+    if not isinstance(result, Estimates):
+        raise InputError(
+            f"result is a {type(result).__name__}; pass the Estimates of a method of crosslevel.ecological."
+        )
+    missing = [n for n in ("group", "outcome") if n not in result.keys]
+    missing += [n for n in ("count", "lower", "upper") if n not in result.table.column_names]
+    if missing:
+        raise InputError(
+            f"result has no {missing[0]!r}; pass the Estimates of a method of crosslevel.ecological, which has a row per group "
+            "and outcome with counts and bounds."
+        )
+    place_keys = tuple(k for k in result.keys if k not in ("group", "outcome"))
+    columns = {k: result.table[k].to_pylist() for k in result.keys}
+    where = list(zip(*(columns[k] for k in place_keys), strict=True)) if place_keys else [()] * len(result)
+    codes, names = [], []
+    for values in (where, columns["group"], columns["outcome"]):
+        found = {v: i for i, v in enumerate(dict.fromkeys(values))}
+        codes.append(np.array([found[v] for v in values], dtype=np.intp))
+        names.append(tuple(found))
+    row = np.full(tuple(len(n) for n in names), -1, dtype=np.intp)
+    row[tuple(codes)] = np.arange(len(result))
+    return Cells(place_keys, names[0], names[1], names[2], row)
+
+
+def people_of(cells: Cells, result: Estimates) -> FloatArray:
+    """Recover the people of each group in each place, (n_places, n_groups): every count over its share; NaN if not known."""
+    count, share = (np.abs(cells.grid(result[name])) for name in ("count", "estimate"))
+    rows = (cells.row >= 0).any(axis=2)
+    counted, shared = np.nansum(count, axis=2), np.nansum(share, axis=2)
+    people = np.divide(counted, shared, out=np.full(counted.shape, np.nan), where=shared > 0)
+    # nobody lives where counts are zero and shares null; zero shares say only that the people are elsewhere
+    empty = np.where(rows, ~np.isnan(count).all(axis=2) & np.isnan(share).all(axis=2), True)
+    return np.where((counted == 0) & empty, 0.0, people)
+
+
+def names_of(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
+    """Read one name or several."""
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Sequence):
+        raise InputError(f"{argument}={names!r} is not a name or a list of names; pass text.")
+    return tuple(dict.fromkeys(names))
+
+
+def excluded(cells: Cells, names: tuple[str, ...], argument: str) -> IntArray:
+    """Give the numbers of the outcomes that are left, at least two."""
+    out = {cells.number(argument, name, "outcome") for name in names}
+    kept = np.array([c for c in range(len(cells.outcomes)) if c not in out], dtype=np.intp)
+    if len(kept) < 2:
+        raise InputError(f"{argument}={names!r} leaves {len(kept)} outcome(s); leave at least two to choose from.")
+    return kept
+
+
+def pair_of(cells: Cells, names: object, argument: str, side: str) -> tuple[int, int]:
+    """Read the names of two different groups or outcomes."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != 2 or names[0] == names[1]:
+        raise InputError(f"{argument}={names!r} is not a pair; pass the names of two different {side}s.")
+    return cells.number(argument, names[0], side), cells.number(argument, names[1], side)
+
+
+def report_estimates(
+    result: Estimates,
+    columns: Mapping[str, Any],
+    *,
+    keys: Sequence[str],
+    title: str,
+    call: str,
+    level: float | None,
+    interval: str,
+    draws: npt.ArrayLike | None = None,
+    diagnostics: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+    units: Estimates | None = None,
+) -> Estimates:
+    """Make a report of a result: its method, seed, data and warnings, with the call around its call."""
+    came = result.provenance
+    name, _, options = call.partition("(")
+    kept = {k: v for k, v in result.diagnostics.items() if not isinstance(v, list | dict)}
+    return Estimates.build(
+        columns,
+        keys=keys,
+        method=result.method,
+        level=level,
+        interval=interval,
+        provenance=Provenance.of(
+            call=f"crosslevel.ecological.{name}({came.call}, {options}", seed=came.seed, data=came.data
+        ),
+        diagnostics={**kept, **(diagnostics or {})},
+        warnings=tuple(dict.fromkeys((*result.warnings, *warnings))),
+        units=units,
+        frame=result.frame,
+        title=title,
+        draws=draws,
+    )

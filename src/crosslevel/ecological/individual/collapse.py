@@ -1,0 +1,337 @@
+"""People to kinds of people: numbers coarsened to bins, equal people of one place counted together, in one streaming pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data.batches import Batches
+from crosslevel.data.grouping import group_rows
+from crosslevel.data.queries import Query
+from crosslevel.ecological.individual.sweeps import Pairs
+from crosslevel.embedding.encoding import Category, Encoder, Number
+from crosslevel.embedding.learn import check_weights
+from crosslevel.embedding.run import Progress
+from crosslevel.errors import InputError
+
+__all__ = ["Coarsening", "Collapsed", "Labels", "coarsen", "collapse"]
+
+FloatArray = npt.NDArray[np.float64]
+
+MERGE_AT = 6_000_000
+"""Counts held before equal ones are put together: about 200 MB."""
+BATCH_ROWS = 262_144
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """How a person becomes a tuple of levels.
+
+    Attributes
+    ----------
+    encoder : Encoder
+        How columns are read.
+    edges : mapping of number column to (n_bins - 1,)
+        Inner limits of the bins, in scaled units; a value at a limit falls in the bin above.
+    """
+
+    encoder: Encoder
+    edges: Mapping[str, FloatArray]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of levels of each column, missing included."""
+        return tuple(
+            c.width if isinstance(c, Category) else len(self.edges[c.name]) + 1 + c.has_null
+            for c in self.encoder.columns
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.encoder.names
+
+    def describe(self) -> dict[str, list[str]]:
+        """Name the levels of every column; numbers by their bins."""
+        out: dict[str, list[str]] = {}
+        for column in self.encoder.columns:
+            if isinstance(column, Category):
+                out[column.name] = [name.split("=", 1)[1] for name in column.names()]
+                continue
+            limits = [column.mean + column.scale * e for e in self.edges[column.name]]
+            shown = [f"< {limits[0]:.4g}"] if limits else ["any"]
+            shown += [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(limits)]
+            shown += [f">= {limits[-1]:.4g}"] if limits else []
+            out[column.name] = shown + ["missing"] * column.has_null
+        return out
+
+    def levels(self, batch: pa.RecordBatch, row: int) -> npt.NDArray[np.int32]:
+        """Give the level of every person in every column, (n, n_columns)."""
+        encoded = self.encoder.encode(batch, row)
+        out = np.empty((batch.num_rows, len(self.encoder.columns)), dtype=np.int32)
+        offsets = self.encoder.offsets
+        categories = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Category)]
+        numbers = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Number)]
+        for position, j in enumerate(categories):
+            out[:, j] = encoded.codes[:, position] - offsets[j]
+        marked = len(categories)
+        for position, j in enumerate(numbers):
+            column = self.encoder.columns[j]
+            edges = self.edges[column.name]
+            out[:, j] = np.searchsorted(edges, encoded.reals[:, position], side="right")
+            if column.has_null:
+                out[encoded.codes[:, marked] >= 0, j] = len(edges) + 1
+                marked += 1
+        return out
+
+
+def coarsen(encoder: Encoder, sample: pa.Table, n_bins: int) -> Coarsening:
+    """Choose bins of numbers that hold about equal numbers of people.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    sample : pyarrow.Table
+        A sample of people drawn with their weights.
+    n_bins : int
+        The most bins of a number.
+    """
+    encoded = encoder.encode(sample)
+    edges: dict[str, FloatArray] = {}
+    marked = sum(isinstance(c, Category) for c in encoder.columns)
+    numbers = [c for c in encoder.columns if isinstance(c, Number)]
+    for position, column in enumerate(numbers):
+        values = encoded.reals[:, position].astype(np.float64)
+        if column.has_null:
+            values = values[encoded.codes[:, marked] < 0]
+            marked += 1
+        distinct = np.unique(values)
+        if len(distinct) <= n_bins:
+            found = 0.5 * (distinct[1:] + distinct[:-1])
+        else:
+            found = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
+            found = found[found > distinct[0]]
+        edges[column.name] = found
+    return Coarsening(encoder, edges)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What else to tell people apart by: the values of columns, and which of several queries they match.
+
+    Attributes
+    ----------
+    by : tuple of str
+    subgroups : tuple of (name, Query)
+    where : Query or None
+        People who do not match are counted apart.
+    """
+
+    by: tuple[str, ...] = ()
+    subgroups: tuple[tuple[str, Query], ...] = ()
+    where: Query | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of people that are read."""
+        asked = [c for _, q in self.subgroups for c in q.columns]
+        return [*self.by, *asked, *(self.where.columns if self.where is not None else ())]
+
+
+@dataclass(frozen=True, eq=False)
+class Collapsed:
+    """People counted by place, cell and label.
+
+    Attributes
+    ----------
+    codes : (n_cells, n_columns) int32
+        Levels of each cell.
+    pairs : Pairs
+        Weights are shares of the place's people.
+    label : (n,) int32
+        Label of each pair.
+    labels : list of (by values or None, tuple of matched subgroups)
+        None marks people outside ``where``.
+    total : (q,)
+        Weight of each place.
+    squares, count : (q, n_labels)
+        Sum of squared weights, and number of people.
+    n_rows : int
+        People read.
+    """
+
+    codes: npt.NDArray[np.int32]
+    pairs: Pairs
+    label: npt.NDArray[np.int32]
+    labels: list[tuple[tuple[Any, ...] | None, tuple[int, ...]]]
+    total: FloatArray
+    squares: FloatArray
+    count: npt.NDArray[np.int64]
+    n_rows: int
+
+
+def collapse(
+    stream: Batches,
+    coarsening: Coarsening,
+    *,
+    place: str,
+    keys: Sequence[object],
+    weight: str | None,
+    labels: Labels | None = None,
+    progress: Progress | None = None,
+) -> Collapsed:
+    """Count people by place, cell and label in one pass; places that are not among the keys are left out.
+
+    Parameters
+    ----------
+    stream : Batches
+    coarsening : Coarsening
+    place : str
+        Column that names the place.
+    keys : sequence
+        The places, in order.
+    weight : str or None
+    labels : Labels, optional
+    progress : callable, optional
+    """
+    wanted = labels or Labels()
+    columns = list(dict.fromkeys([*coarsening.names, place, *([weight] if weight else []), *wanted.columns]))
+    source = stream.select(columns, batch_size=BATCH_ROWS)
+    radix = np.array(coarsening.sizes, dtype=object)
+    if int(np.prod(radix)) >= 1 << 62:
+        raise InputError(
+            f"columns have {int(np.prod(radix)):.2g} combinations of levels, more than can be numbered; use fewer or coarser columns."
+        )
+    strides = np.concatenate([np.cumprod(np.array(coarsening.sizes[::-1], dtype=np.int64))[::-1][1:], [1]]).astype(
+        np.int64
+    )
+    number = {key: i for i, key in enumerate(keys)}
+    counter = _Counter(len(keys))
+    known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int] = {}
+    row = 0
+    for batch in source:
+        w = check_weights(batch, weight, row)
+        where = group_rows(pa.Table.from_batches([batch.select([place])]), place, "by")
+        own = np.array([number.get(k, -1) for k in where.keys[place].to_pylist()], dtype=np.int64)[where.codes]
+        cell = coarsening.levels(batch, row).astype(np.int64) @ strides
+        label = _label(batch, wanted, known)
+        counter.add(own, cell, label, w)
+        row += batch.num_rows
+        if progress is not None:
+            progress(row, source.num_rows)
+    return counter.finish(coarsening, strides, known, row)
+
+
+def _label(
+    batch: pa.RecordBatch, wanted: Labels, known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int]
+) -> npt.NDArray[np.int64]:
+    """Number the label of every person."""
+    n = batch.num_rows
+    code = np.zeros(n, dtype=np.int64)
+    values: list[tuple[Any, ...]] = [()]
+    if wanted.by:
+        groups = group_rows(pa.Table.from_batches([batch.select(list(wanted.by))]), wanted.by, "by")
+        code = groups.codes.copy()
+        values = list(zip(*(groups.keys[c].to_pylist() for c in wanted.by), strict=True))
+    bits = np.zeros(n, dtype=np.int64)
+    for j, (_, query) in enumerate(wanted.subgroups):
+        bits |= query.mask(batch).astype(np.int64) << j
+    outside = np.zeros(n, dtype=bool) if wanted.where is None else ~wanted.where.mask(batch)
+    code = np.where(outside, -1, code)
+    bits[outside] = 0
+    both, inverse = np.unique(np.column_stack([code, bits]), axis=0, return_inverse=True)
+    ids = np.empty(len(both), dtype=np.int64)
+    for k, (c, b) in enumerate(both.tolist()):
+        matched = tuple(j for j in range(len(wanted.subgroups)) if b >> j & 1)
+        ids[k] = known.setdefault((None if c < 0 else values[c], matched), len(known))
+    return ids[inverse.reshape(-1)]
+
+
+class _Counter:
+    """Weights by (place, cell, label), put together whenever they grow too many."""
+
+    def __init__(self, n_places: int) -> None:
+        self.n_places = n_places
+        self.parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self.held = 0
+        self.by_label: list[tuple[npt.NDArray[Any], ...]] = []
+
+    def add(
+        self,
+        place: npt.NDArray[np.int64],
+        cell: npt.NDArray[np.int64],
+        label: npt.NDArray[np.int64],
+        weight: FloatArray,
+    ) -> None:
+        """Count people; weight 0 counts for nothing."""
+        kept = (place >= 0) & (weight > 0)
+        place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
+        n_labels = int(label.max(initial=0)) + 1
+        both, inverse = np.unique(place * n_labels + label, return_inverse=True)
+        self.by_label.append(
+            (
+                both // n_labels,
+                both % n_labels,
+                np.bincount(inverse, weights=weight**2, minlength=len(both)),
+                np.bincount(inverse, minlength=len(both)),
+            )
+        )
+        self.parts.append(_put_together(place, cell, label, weight))
+        self.held += len(self.parts[-1][0])
+        if self.held > MERGE_AT and len(self.parts) > 1:
+            self._merge()
+
+    def _merge(self) -> None:
+        self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
+        self.held = len(self.parts[0][0])
+
+    def finish(
+        self,
+        coarsening: Coarsening,
+        strides: npt.NDArray[np.int64],
+        known: Mapping[tuple[tuple[Any, ...] | None, tuple[int, ...]], int],
+        n_rows: int,
+    ) -> Collapsed:
+        """Sort by place and give cells dense numbers."""
+        if not self.parts or not sum(len(p[0]) for p in self.parts):
+            raise InputError(
+                "people has no rows of positive weight in any place; check the file, the keys and the where filter."
+            )
+        self._merge()
+        place, cell, label, weight = self.parts[0]
+        distinct, dense = np.unique(cell, return_inverse=True)
+        codes = (distinct[:, None] // strides % np.array(coarsening.sizes, dtype=np.int64)).astype(np.int32)
+        total = np.asarray(np.bincount(place, weights=weight, minlength=self.n_places), dtype=np.float64)
+        start = np.searchsorted(place, np.arange(self.n_places + 1)).astype(np.int64)
+        squares = np.zeros((self.n_places, len(known)))
+        count = np.zeros((self.n_places, len(known)))
+        for own, name, square, n in self.by_label:
+            np.add.at(squares, (own, name), square)
+            np.add.at(count, (own, name), n)
+        pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
+        return Collapsed(
+            codes, pairs, label.astype(np.int32), list(known), total, squares, count.astype(np.int64), n_rows
+        )
+
+
+def _put_together(
+    place: npt.NDArray[np.int64],
+    cell: npt.NDArray[np.int64],
+    label: npt.NDArray[np.int64],
+    weight: FloatArray,
+) -> tuple[npt.NDArray[Any], ...]:
+    """Sum the weights of equal (place, cell, label), sorted by them."""
+    distinct, dense = np.unique(cell, return_inverse=True)
+    n_labels = int(label.max(initial=0)) + 1
+    key = (place * len(distinct) + dense) * n_labels + label
+    both, inverse = np.unique(key, return_inverse=True)
+    summed = np.bincount(inverse, weights=weight, minlength=len(both))
+    rest = both // n_labels
+    return rest // len(distinct), distinct[rest % len(distinct)], both % n_labels, summed

@@ -1,0 +1,197 @@
+"""Maximum a posteriori of the individual link, and its linear look-alike there.
+
+k_i ~ Binomial(n_i, P_i), P_i = sum_c W_ic sigmoid(x_c . e + f_i), e = B beta, beta ~ N(0, t2 I), f ~ N(0, K_f).
+
+Totals are nearly exact, so steps in (beta, f) leave the valley of the likelihood at once; steps are taken in (beta, logit P)
+instead, and f follows by a root for each place. At the mode the model is a linear one, J_i . beta + f_i seen with precision W_i,
+whose evidence chooses the scales and whose draws are the Laplace approximation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, special
+
+from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, place_covariance
+from crosslevel.ecological.individual.sweeps import Pairs, bending, level_rates, roots
+from crosslevel.errors import ConvergenceError
+from crosslevel.numerics.laplace import Binomial, Mode
+
+__all__ = ["Design", "Linear", "find_map", "linear_mode"]
+
+FloatArray = npt.NDArray[np.float64]
+
+STEPS = 200
+HALVINGS = 30
+DECREMENT = 1e-9
+"""Gain in log posterior that a further Newton step may still promise at the mode."""
+FAR = 30.0
+"""Largest logit of a place that steps may reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Covariate cells and who lives where.
+
+    Attributes
+    ----------
+    codes : (n_cells, n_terms) int32
+        Levels of each cell, numbered over all terms.
+    B : (n_levels, p)
+        Effects of levels per coefficient: a square root of their prior correlation.
+    pairs : Pairs
+    """
+
+    codes: npt.NDArray[np.int32]
+    B: FloatArray
+    pairs: Pairs
+
+    def eta(self, beta: FloatArray) -> FloatArray:
+        """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
+        effects = beta @ self.B.T
+        return np.asarray(effects[..., self.codes].sum(axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The model at its mode: z_i = J_i . beta + f_i + noise of variance 1 / W_i.
+
+    Attributes
+    ----------
+    beta : (p,)
+    f : (q,)
+        Place effects.
+    J : (q, p)
+    z : (q,)
+    W : (q,)
+    iterations : int
+    decrement : float
+        Gain that a further step promises.
+    gradient : float
+        Largest gradient left, relative to the counts.
+    """
+
+    beta: FloatArray
+    f: FloatArray
+    J: FloatArray
+    z: FloatArray
+    W: FloatArray
+    iterations: int
+    decrement: float
+    gradient: float
+
+
+def find_map(
+    design: Design,
+    terms: Terms,
+    h: Hyperparameters,
+    likelihood: Binomial,
+    start: Linear | None = None,
+    n_jobs: int = 1,
+) -> Linear:
+    """Find the mode of coefficients and place effects.
+
+    Parameters
+    ----------
+    design : Design
+    terms, h
+        Prior of the place effects; ``h.embedding`` is t2.
+    likelihood : Binomial
+        Counts of the places.
+    start : Linear, optional
+        Mode of a nearby problem.
+
+    Raises
+    ------
+    ConvergenceError
+        When a further step still promises something.
+    """
+    k, n = likelihood.successes, likelihood.trials
+    pairs, n_levels = design.pairs, len(design.B)
+    K = place_covariance(terms, h)
+    jitter = 1e-10 * float(np.mean(np.diag(K)))
+    factor = linalg.cho_factor(K + jitter * np.eye(len(K)), lower=True, check_finite=False)
+    beta = np.zeros(design.B.shape[1]) if start is None else start.beta
+    level = np.clip(likelihood.start(), -FAR, FAR)
+    f = roots(pairs, design.eta(beta), special.expit(level), level if start is None else start.f, n_jobs)
+
+    def height(beta: FloatArray, f: FloatArray, level: FloatArray) -> float:
+        prior = -0.5 * beta @ beta / h.embedding - 0.5 * f @ linalg.cho_solve(factor, f, check_finite=False)
+        return float(likelihood.slopes(level).value + prior)
+
+    now = height(beta, f, level)
+    step = 0
+    while step < STEPS:
+        step += 1
+        found = level_rates(pairs, design.eta(beta), f, design.codes, n_levels, n_jobs)
+        spread = found.rate * (1.0 - found.rate)
+        s = found.slope / spread  # d logit P / d f
+        J = (found.by_level @ design.B) / found.slope[:, None]
+        W = n * spread * s**2
+        pull = (k - n * found.rate) * s
+        z = f + J @ beta + np.divide(pull, W, out=np.zeros_like(W), where=W > 0)
+        prior_f = linalg.cho_solve(factor, f, check_finite=False)
+        levels = found.by_level / found.slope[:, None]
+        bend = bending(pairs, design.eta(beta), f, design.codes, levels, prior_f / found.slope, n_jobs)
+        T = _positive_inverse(np.eye(len(beta)) / h.embedding - design.B.T @ bend @ design.B)
+        slope_beta, slope_f = J.T @ pull - beta / h.embedding, pull - prior_f
+        wanted = T @ (-beta / h.embedding)
+        force = _force(K + J @ T @ J.T, W, pull, J @ wanted - f)
+        d_beta, d_f = wanted + T @ (J.T @ force), K @ force - f
+        promised = float(slope_beta @ d_beta + slope_f @ d_f)
+        scale = max(1.0, abs(now))
+        if abs(promised) <= DECREMENT * max(1.0, 1e-3 * scale):
+            break
+        d_level = s * (d_f + J @ d_beta)
+        length = 1.0
+        for _ in range(HALVINGS):
+            new_beta = beta + length * d_beta
+            new_level = np.clip(level + length * d_level, -FAR, FAR)
+            new_f = roots(pairs, design.eta(new_beta), special.expit(new_level), f + length * d_f, n_jobs)
+            new = height(new_beta, new_f, new_level)
+            if new >= now + 1e-4 * length * promised - 1e-13 * scale:
+                break
+            length *= 0.5
+        else:
+            break
+        beta, f, level, now = new_beta, new_f, new_level, new
+    if not abs(promised) <= 1e-4:
+        raise ConvergenceError(
+            f"the individual link did not reach its mode in {step} steps (a further one promises {promised:.1e}, allowed 1e-4); fewer "
+            "or coarser columns may help."
+        )
+    gradient = max(float(np.max(np.abs(slope_f) / (1.0 + n))), float(np.max(np.abs(slope_beta)) / (1.0 + n.sum())))
+    return Linear(beta, f, J, z, W, step, promised, gradient)
+
+
+def linear_mode(found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, Mode]:
+    """Write the linear look-alike as rows and a mode, from which draws are made."""
+    rows = Rows.of(found.J)
+    K = h.embedding * rows.gram + place_covariance(terms, h)
+    root = np.sqrt(found.W)
+    B = root[:, None] * K * root
+    B[np.diag_indices_from(B)] += 1.0
+    L = np.asarray(linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False))
+    alpha = root * linalg.cho_solve((L, True), root * found.z, check_finite=False)
+    f = K @ alpha
+    evidence = -0.5 * found.z @ alpha - float(np.log(np.diag(L)).sum()) + 0.5 * float(np.log(found.W).sum())
+    evidence -= 0.5 * len(found.z) * np.log(2 * np.pi)
+    return rows, Mode(f, alpha, found.W, np.zeros_like(f), L, evidence, found.iterations, found.gradient)
+
+
+def _force(C: FloatArray, W: FloatArray, pull: FloatArray, away: FloatArray) -> FloatArray:
+    """Give (I + W C)^-1 (pull - W away): what the data do to the places, once they have moved."""
+    root = np.sqrt(np.maximum(W, 1e-300))
+    B = root[:, None] * C * root
+    B[np.diag_indices_from(B)] += 1.0
+    L = linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(root * linalg.cho_solve((L, True), pull / root - root * away, check_finite=False))
+
+
+def _positive_inverse(A: FloatArray) -> FloatArray:
+    """Invert a symmetric matrix; directions in which it is not positive count with the size of their curvature."""
+    values, vectors = linalg.eigh(A, check_finite=False)
+    return np.asarray((vectors / np.maximum(np.abs(values), 1e-8 * np.abs(values).max())) @ vectors.T)

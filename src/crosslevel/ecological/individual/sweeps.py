@@ -1,0 +1,300 @@
+"""Sweeps over the kinds of people of every place: the only loops of the individual link that see them all.
+
+People of one place and one covariate cell are one *pair* (place, cell) with a weight. Pairs are sorted by place; places are shared
+out among threads, each place summed by one thread in one order, so the sums do not depend on their number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Pairs", "Rates", "Targets", "bending", "level_rates", "roots", "shifts", "target_sums", "target_weights"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+STEPS = 100
+RESIDUAL = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """People of each place by covariate cell.
+
+    Attributes
+    ----------
+    start : (q + 1,) int64
+        Pairs of place i are start[i] .. start[i + 1].
+    cell : (n,) int32
+    weight : (n,)
+        Share of the place's people; adds up to one within a place.
+    """
+
+    start: IntArray
+    cell: npt.NDArray[np.int32]
+    weight: FloatArray
+
+    @property
+    def n_places(self) -> int:
+        """Number of places q."""
+        return len(self.start) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rates of places and their slopes.
+
+    Attributes
+    ----------
+    rate : (q,)
+        P_i = sum_c W_ic sigmoid(eta_c + f_i).
+    slope : (q,)
+        dP_i / df_i.
+    by_level : (q, n_levels)
+        dP_i / d(effect of each level).
+    """
+
+    rate: FloatArray
+    slope: FloatArray
+    by_level: FloatArray
+
+
+def roots(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, n_jobs: int = 1) -> FloatArray:
+    """Find f_i such that the place's rate is its target, (q,).
+
+    Parameters
+    ----------
+    eta : (n_cells,)
+        Logit of each cell but for its place.
+    target : (q,)
+        Strictly between 0 and 1.
+    guess : (q,)
+    """
+    f = np.array(guess, dtype=np.float64)
+    _shared(lambda a, b: _roots(pairs.start, pairs.cell, pairs.weight, eta, target, f, a, b), pairs, n_jobs)
+    return f
+
+
+def level_rates(
+    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
+) -> Rates:
+    """Give rates and slopes at f.
+
+    Parameters
+    ----------
+    codes : (n_cells, n_terms) int32
+        Levels of each cell, numbered over all terms.
+    """
+    q = pairs.n_places
+    rate, slope, by_level = np.zeros(q), np.zeros(q), np.zeros((q, n_levels))
+    _shared(
+        lambda a, b: _levels(pairs.start, pairs.cell, pairs.weight, eta, f, codes, rate, slope, by_level, a, b),
+        pairs,
+        n_jobs,
+    )
+    return Rates(rate, slope, by_level)
+
+
+def bending(
+    pairs: Pairs,
+    eta: FloatArray,
+    f: FloatArray,
+    codes: npt.NDArray[np.int32],
+    J: FloatArray,
+    factor: FloatArray,
+    n_jobs: int = 1,
+) -> FloatArray:
+    """Sum factor_i W_ic p (1 - p) (1 - 2 p) (x_c - J_i)(x_c - J_i)' over pairs, (n_levels, n_levels).
+
+    Parameters
+    ----------
+    J : (q, n_levels)
+        Mean of the levels' indicators in each place, weighted by p (1 - p).
+    factor : (q,)
+    """
+    q, n_levels = J.shape
+    first, second = np.zeros((q, n_levels)), np.zeros(q)
+    parts: list[FloatArray] = []
+
+    def run(a: int, b: int) -> None:
+        whole = np.zeros((n_levels, n_levels))
+        _bending(pairs.start, pairs.cell, pairs.weight, eta, f, codes, factor, whole, first, second, a, b)
+        parts.append(whole)
+
+    _shared(run, pairs, n_jobs)
+    cross = first.T @ J
+    return np.asarray(sum(parts) - cross - cross.T + (J * second[:, None]).T @ J)
+
+
+def shifts(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, n_jobs: int = 1) -> FloatArray:
+    """Find the place effects of every draw that make its rates add up, (n_draws, q); infinite where the total is none or all.
+
+    Parameters
+    ----------
+    eta : (n_draws, n_cells)
+    target : (q,)
+    guess : (n_draws, q)
+    """
+    f = np.array(guess, dtype=np.float64)
+
+    def run(a: int, b: int) -> None:
+        for s in range(len(eta)):
+            _roots(pairs.start, pairs.cell, pairs.weight, eta[s], target, f[s], a, b)
+
+    _shared(run, pairs, n_jobs)
+    return f
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Which targets (subgroups) the people of a label belong to.
+
+    Attributes
+    ----------
+    start : (n_labels + 1,) int64
+    target : (n_memberships,) int32
+        Targets of label l are target[start[l]:start[l + 1]].
+    n : int
+        Number of targets.
+    """
+
+    start: IntArray
+    target: npt.NDArray[np.int32]
+    n: int
+
+
+def target_sums(
+    pairs: Pairs,
+    label: npt.NDArray[np.int32],
+    targets: Targets,
+    eta: FloatArray,
+    f: FloatArray,
+    n_jobs: int = 1,
+) -> FloatArray:
+    """Sum probabilities over every target of every place, (n_draws, q, n_targets): shares of the place's people.
+
+    Parameters
+    ----------
+    label : (n,) int32
+        Label of each pair.
+    eta : (n_draws, n_cells)
+    f : (n_draws, q)
+        Infinite where everybody or nobody did.
+    """
+    out = np.zeros((len(eta), pairs.n_places, targets.n))
+    _shared(
+        lambda a, b: _targets(
+            pairs.start, pairs.cell, pairs.weight, label, targets.start, targets.target, eta, f, out, a, b
+        ),
+        pairs,
+        n_jobs,
+    )
+    return out
+
+
+def target_weights(pairs: Pairs, label: npt.NDArray[np.int32], targets: Targets, n_jobs: int = 1) -> FloatArray:
+    """Give the share of each place's people in every target, (q, n_targets)."""
+    ones = np.full((1, pairs.n_places), np.inf)
+    n_cells = int(pairs.cell.max(initial=0)) + 1
+    return target_sums(pairs, label, targets, np.zeros((1, n_cells)), ones, n_jobs)[0]
+
+
+def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int) -> None:
+    """Share places out among threads, by equal numbers of pairs."""
+    q = pairs.n_places
+    if n_jobs <= 1 or q < 2:
+        run(0, q)
+        return
+    cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], 4 * n_jobs + 1))
+    cuts[0], cuts[-1] = 0, q
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for done in [pool.submit(run, a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]:
+            done.result()
+
+
+@numba.njit(cache=True, nogil=True)
+def _roots(start, cell, weight, eta, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for i in range(first, last):
+        y = target[i]
+        if y <= 0.0 or y >= 1.0:
+            f[i] = -np.inf if y <= 0.0 else np.inf
+            continue
+        logit = np.log(y) - np.log1p(-y)
+        smallest, largest = np.inf, -np.inf
+        for j in range(start[i], start[i + 1]):
+            smallest, largest = min(smallest, eta[cell[j]]), max(largest, eta[cell[j]])
+        low, high = logit - largest, logit - smallest
+        x = min(max(f[i], low), high)
+        for _ in range(STEPS):
+            gap, slope = -y, 0.0
+            for j in range(start[i], start[i + 1]):
+                p = 1.0 / (1.0 + np.exp(-(eta[cell[j]] + x)))
+                gap += weight[j] * p
+                slope += weight[j] * p * (1.0 - p)
+            if abs(gap) <= RESIDUAL * min(y, 1.0 - y) + 1e-16 or not high > low:
+                break
+            if gap > 0.0:
+                high = x
+            else:
+                low = x
+            new = x - gap / slope if slope > 0.0 else np.nan
+            if not low < new < high:
+                new = 0.5 * (low + high)
+            if new == x:
+                break
+            x = new
+        f[i] = x
+
+
+@numba.njit(cache=True, nogil=True)
+def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, eta, f, codes, rate, slope, by_level, first, last
+):
+    n_terms = codes.shape[1]
+    for i in range(first, last):
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            rate[i] += weight[j] * p
+            v = weight[j] * p * (1.0 - p)
+            slope[i] += v
+            for t in range(n_terms):
+                by_level[i, codes[c, t]] += v
+
+
+@numba.njit(cache=True, nogil=True)
+def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, eta, f, codes, factor, whole, first, second, begin, end
+):
+    n_terms = codes.shape[1]
+    for i in range(begin, end):
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            v = factor[i] * weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
+            second[i] += v
+            for t in range(n_terms):
+                a = codes[c, t]
+                first[i, a] += v
+                for u in range(n_terms):
+                    whole[a, codes[c, u]] += v
+
+
+@numba.njit(cache=True, nogil=True)
+def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, label, label_start, target, eta, f, out, first, last
+):
+    for s in range(eta.shape[0]):
+        for i in range(first, last):
+            x = f[s, i]
+            for j in range(start[i], start[i + 1]):
+                p = weight[j] / (1.0 + np.exp(-(eta[s, cell[j]] + x)))
+                for k in range(label_start[label[j]], label_start[label[j] + 1]):
+                    out[s, i, target[k]] += p

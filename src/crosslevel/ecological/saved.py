@@ -1,0 +1,236 @@
+"""The saved form of a fitted model: everything but the people.
+
+Stored are the places' table and vectors, what was counted, the mode of every question with its Cholesky factor (lower triangle), the
+embedding, and the hyperparameters; prior and Gram matrix are made again from these. For 998 places and 4,096 features: 33 MB of
+vectors and 4 MB for each question. When ``sampling_error`` is on the file also holds the encoded columns of a sample of at most a
+thousand people, without their place or weight: the variance between people cannot be had without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.ecological.evidence import Evidence
+from crosslevel.ecological.group.covariance import Hyperparameters, Rows, covariance
+from crosslevel.ecological.group.fit import Fit
+from crosslevel.ecological.group.link import GroupModel
+from crosslevel.ecological.learning import sampling_error
+from crosslevel.ecological.places import Places, Totals
+from crosslevel.ecological.settings import prior_terms
+from crosslevel.embedding import Embeddings, MeanEmbedding
+from crosslevel.numerics.laplace import Binomial, Mode
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.estimator import EcologicalInference
+
+__all__ = ["from_payload", "to_payload"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+Model = TypeVar("Model", bound="EcologicalInference")
+
+_VECTORS = ("f", "alpha", "curvature", "third")
+_WHOLE = ("values", "weight", "n_rows", "effective_size")
+_EVIDENCE = ("M", "A", "successes", "trials")
+
+
+def to_payload(model: EcologicalInference) -> tuple[dict[str, Any], Arrays]:
+    """Give plain values and named arrays."""
+    fitted, places, evidence = model.model_, model.places_, model.evidence_
+    embedding, parts = model.embedder_.to_payload()
+    arrays: Arrays = {f"embedder.{name}": array for name, array in parts.items()}
+    arrays |= {f"whole.{name}": getattr(model.whole_, name) for name in _WHOLE}
+    arrays |= {"places.successes": places.totals.successes, "places.trials": places.totals.trials}
+    arrays |= {"places.table": _table_bytes(places.table), "centre": fitted.centre}
+    if model.sampling_error:
+        arrays["sample"] = model.embedder_.sample_
+    if places.coords is not None:
+        arrays["places.coords"] = places.coords
+    if evidence is not None:
+        arrays |= {f"evidence.{name}": getattr(evidence, name) for name in _EVIDENCE}
+    for stage, fit in enumerate(fitted.fits):
+        arrays |= {f"mode{stage}.{name}": getattr(fit.mode, name) for name in _VECTORS}
+        arrays[f"mode{stage}.L"] = fit.mode.L[np.tril_indices(len(fit.mode.L))]
+    meta = {
+        "params": _plain(model.get_params(deep=False)),
+        "embedder": embedding,
+        "places": {
+            "by": places.by,
+            "outcomes": list(places.totals.outcomes),
+            "turnout": places.totals.turnout,
+            "coords_by": None if places.coords_by is None else list(places.coords_by),
+            "frame": places.frame,
+            "fingerprint": places.fingerprint,
+            "notes": list(places.notes),
+        },
+        "whole": {"warnings": list(model.whole_.warnings), "frame": model.whole_.frame},
+        "evidence": None
+        if evidence is None
+        else {"labels": list(evidence.labels), "fingerprint": evidence.fingerprint, "notes": list(evidence.notes)},
+        "nearest": fitted.nearest,
+        "fits": [_fit_facts(fit) for fit in fitted.fits],
+        "where": model.where_,
+        "warnings": list(model.warnings_),
+        "call": model.call_,
+        "data": dict(model.data_),
+        "seconds": dict(model.seconds_),
+    }
+    return meta, arrays
+
+
+def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
+    """Make the model again, without people."""
+    model = cls(**meta["params"])
+    model.embedder_ = MeanEmbedding.from_payload(meta["embedder"], _under(arrays, "embedder."))
+    if "sample" in arrays:
+        model.embedder_.sample_ = arrays["sample"]
+    model.places_ = _places(meta["places"], arrays)
+    model.whole_ = Embeddings(
+        key_table=model.places_.table.select([model.places_.by]),
+        warnings=tuple(meta["whole"]["warnings"]),
+        frame=meta["whole"]["frame"],
+        **{name: arrays[f"whole.{name}"] for name in _WHOLE},
+    )
+    model.evidence_ = None
+    if meta["evidence"] is not None:
+        words = meta["evidence"]
+        model.evidence_ = Evidence(
+            **_under(arrays, "evidence."),
+            labels=tuple(words["labels"]),
+            fingerprint=words["fingerprint"],
+            notes=tuple(words["notes"]),
+        )
+    model.model_ = _model(model, meta, arrays)
+    model.people_, model.where_, model.by_ = None, meta["where"], model.places_.by
+    model.warnings_, model.call_, model.data_ = tuple(meta["warnings"]), meta["call"], dict(meta["data"])
+    model.seconds_ = dict(meta["seconds"])
+    model._set_attributes()
+    return model
+
+
+def _places(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Places:
+    table = _table_of(arrays["places.table"])
+    totals = Totals(
+        tuple(facts["outcomes"]), arrays["places.successes"], arrays["places.trials"], bool(facts["turnout"])
+    )
+    return Places(
+        table,
+        facts["by"],
+        table[facts["by"]].to_pylist(),
+        totals,
+        arrays.get("places.coords"),
+        None if facts["coords_by"] is None else tuple(facts["coords_by"]),
+        facts["frame"],
+        facts["fingerprint"],
+        tuple(facts["notes"]),
+    )
+
+
+def _model(model: EcologicalInference, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> GroupModel:
+    """Put the fitted link together: rows as they were observed, and the mode of each question."""
+    totals, evidence, centre = model.places_.totals, model.evidence_, arrays["centre"]
+    terms = prior_terms(model, model.places_)
+    places = Rows.of(model.whole_.values - centre)
+    rows, k, n = places, totals.successes, totals.trials
+    if evidence is not None:
+        rows = Rows.of(np.vstack([places.M, evidence.M - centre]), np.vstack([np.eye(len(places.M)), evidence.A]))
+        k, n = np.hstack([k, evidence.successes]), np.hstack([n, evidence.trials])
+    owner = np.concatenate([np.arange(len(places.M)), np.full(len(rows.M) - len(places.M), -1)]).astype(np.intp)
+    seen, observed, likelihoods, fits = [], [], [], []
+    for stage, facts in enumerate(meta["fits"]):
+        asked = np.flatnonzero(n[stage] > 0)
+        seen.append(rows if len(asked) == len(rows.M) else rows.take(asked))
+        observed.append(owner[asked])
+        likelihoods.append(Binomial(k[stage][asked], n[stage][asked]))
+        h = Hyperparameters(**facts["hyperparameters"])
+        fits.append(
+            Fit(
+                h,
+                _mode(facts, arrays, stage, len(asked)),
+                covariance(seen[-1], terms, h),
+                facts["slope"],
+                tuple(facts["at_limit"]),
+                tuple(facts["evidences"]),
+                facts["evaluations"],
+            )
+        )
+    sampling = sampling_error(model.embedder_, model.whole_) if model.sampling_error else None
+    return GroupModel(
+        centre,
+        places.M,
+        tuple(seen),
+        tuple(observed),
+        tuple(likelihoods),
+        terms,
+        tuple(fits),
+        sampling,
+        meta["nearest"],
+    )
+
+
+def _fit_facts(fit: Fit) -> dict[str, Any]:
+    return {
+        "hyperparameters": asdict(fit.hyperparameters),
+        "slope": fit.slope,
+        "at_limit": list(fit.at_limit),
+        "evidences": list(fit.evidences),
+        "evaluations": fit.evaluations,
+        "log_evidence": fit.mode.log_evidence,
+        "iterations": fit.mode.iterations,
+        "gradient": fit.mode.gradient,
+    }
+
+
+def _mode(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], stage: int, n: int) -> Mode:
+    # the order of the fitted factor: LAPACK's, in which BLAS then takes the same path to the last bit
+    L = np.zeros((n, n), order="F")
+    L[np.tril_indices(n)] = arrays[f"mode{stage}.L"]
+    vectors = {name: arrays[f"mode{stage}.{name}"] for name in _VECTORS}
+    return Mode(
+        **vectors,
+        L=L,
+        log_evidence=facts["log_evidence"],
+        iterations=facts["iterations"],
+        gradient=facts["gradient"],
+    )
+
+
+def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _table_bytes(table: pa.Table) -> npt.NDArray[np.uint8]:
+    """Write a table as an Arrow stream: exact for every type of column."""
+    sink = pa.BufferOutputStream()
+    plain = table.replace_schema_metadata(None).combine_chunks()
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    return np.frombuffer(sink.getvalue(), dtype=np.uint8)
+
+
+def _table_of(data: npt.NDArray[np.uint8]) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the table of places cannot be read: {error}") from error
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Give parameters as JSON holds them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(v) for v in value]
+    return value

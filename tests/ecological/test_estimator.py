@@ -1,0 +1,389 @@
+"""EcologicalInference as its user meets it: laws, bad input, certificate, provenance."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from crosslevel import EcologicalInference
+from crosslevel.data.batches import open_batches
+from crosslevel.data.simulate import nation
+from crosslevel.ecological import estimator
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
+
+FIXED = {"embedding": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+KEPT = ["region", "weight", "sex", "age", "race", "education", "urban"]
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(24, 60, n_states=4)
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return world.people.select(KEPT)
+
+
+@pytest.fixture(scope="module")
+def model(world, people):
+    return make().fit(people, world.places, **COUNTS)
+
+
+def make(**settings):
+    return EcologicalInference(**{"n_features": 64, "categorical": ["sex"], "hyperparameters": FIXED} | settings)
+
+
+def women(model, **options):
+    return model.estimate(by="sex", draws=100, **options)
+
+
+def changed(table, name, values):
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+# laws ---------------------------------------------------------------------------------------------------------------
+
+
+def test_subgroups_add_up_to_the_totals(world, model):
+    found = women(model)
+    weight, rate = found["population"].reshape(-1, 2), found["estimate"].reshape(-1, 2)
+    total = (weight * rate).sum(axis=1) / weight.sum(axis=1)
+    observed = np.array(world.places["dem"]) / np.array(world.places["votes"])
+    keys = dict(zip(world.places["region"].to_pylist(), observed, strict=True))
+    assert np.allclose(total, [keys[k] for k in found["region"][::2]], atol=1e-12)
+
+
+def test_a_subgroup_that_is_everyone_has_the_totals_for_certain(world, model):
+    found = model.estimate(subgroups={"everyone": "age >= 0"}, draws=60)
+    observed = np.array(world.places["dem"]) / np.array(world.places["votes"])
+    keys = dict(zip(world.places["region"].to_pylist(), observed, strict=True))
+    assert np.allclose(found["estimate"], [keys[k] for k in found["region"]], atol=1e-12)
+    assert np.allclose(found["std_error"], 0.0, atol=1e-12)
+
+
+def test_the_order_of_places_changes_no_bit(world, people, model):
+    order = np.random.default_rng(0).permutation(world.places.num_rows)
+    again = make().fit(people, world.places.take(pa.array(order)), **COUNTS)
+    assert women(again).table.equals(women(model).table)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_the_kind_of_frame_changes_no_bit(world, people, model, kind):
+    one, two = ((t.to_pandas() if kind is pd.DataFrame else pl.from_arrow(t)) for t in (people, world.places))
+    found = women(make().fit(one, two, **COUNTS))
+    assert isinstance(found.to_frame(), kind)
+    assert found.table.equals(women(model).table)
+    assert found.provenance.data == women(model).provenance.data
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 17}, {"n_jobs": 1}, {"n_jobs": 3}])
+def test_batches_and_threads_change_no_bit(world, people, model, options):
+    stream = open_batches(people, batch_size=options.pop("batch_size", None))
+    assert women(make(**options).fit(stream, world.places, **COUNTS)).table.equals(women(model).table)
+
+
+def test_a_file_agrees_to_rounding(world, people, model, tmp_path):
+    plain = {c: people[c].cast(pa.string()) if pa.types.is_dictionary(people[c].type) else people[c] for c in KEPT}
+    pq.write_table(pa.table(plain), tmp_path / "people.parquet", row_group_size=100)
+    found = women(make().fit(tmp_path / "people.parquet", world.places, **COUNTS))
+    for column in ("estimate", "std_error", "conf_low", "distance"):
+        assert np.allclose(found[column], women(model)[column], atol=1e-6)
+    assert found.provenance.data == women(model).provenance.data
+
+
+def test_the_order_of_people_changes_rounding_where_nothing_is_sampled(world, people):
+    settings = {"bandwidth": 3.0, "sampling_error": False}
+    order = np.random.default_rng(1).permutation(people.num_rows)
+    one = women(make(**settings).fit(people, world.places, **COUNTS))
+    two = women(make(**settings).fit(people.take(pa.array(order)), world.places, **COUNTS))
+    for column in ("estimate", "std_error", "conf_low", "distance"):
+        assert np.allclose(one[column], two[column], atol=1e-6)
+
+
+def test_a_person_of_weight_two_is_two_people(world, people):
+    settings = {"bandwidth": 3.0, "sampling_error": False}
+    light = changed(people, "weight", np.ones(people.num_rows))
+    twice = changed(people, "weight", np.where(np.arange(people.num_rows) % 3 == 0, 2.0, 1.0))
+    both = pa.concat_tables([light, light.take(pa.array(np.arange(0, people.num_rows, 3)))])
+    one, two = (make(**settings).fit(p, world.places, **COUNTS) for p in (twice, both))
+    # the scales of numeric columns are float32, so agreement is to single precision
+    assert np.allclose(women(one)["estimate"], women(two)["estimate"], atol=1e-4)
+
+
+def test_learnt_hyperparameters_can_be_given_again(world, people):
+    first = make(hyperparameters=None).fit(people, world.places, **COUNTS)
+    again = make(hyperparameters=first.hyperparameters_).fit(people, world.places, **COUNTS)
+    assert again.hyperparameters_ == first.hyperparameters_
+    assert np.allclose(women(again)["estimate"], women(first)["estimate"], atol=1e-9)
+
+
+def test_filtering_in_fit_is_filtering_before(world, people):
+    one = make(bandwidth=3.0).fit(people, world.places, where="age >= 40", **COUNTS)
+    two = make(bandwidth=3.0).fit(people.filter(pc.field("age") >= 40), world.places, **COUNTS)
+    assert women(one).table.equals(women(two).table)
+
+
+# scikit-learn -------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_got_set_and_cloned(model):
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "model_")
+    assert copy.set_params(n_features=32, spatial=None).get_params()["n_features"] == 32
+    assert repr(make(hyperparameters=None)) == "EcologicalInference(categorical=['sex'], n_features=64)"
+
+
+@pytest.mark.parametrize("verb", ["estimate", "predict_places", "cross_validate", "certificate", "to_payload"])
+def test_nothing_is_answered_before_a_fit(verb):
+    with pytest.raises(NotFittedError, match="EcologicalInference instance is not fitted yet"):
+        getattr(make(), verb)()
+
+
+def test_a_pickle_holds_no_people(model):
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.people_ is None
+    assert model.people_ is not None
+    assert women(copy, people=model.people_).equals(women(model))
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_a_stopped_fit_leaves_nothing(world, people, monkeypatch):
+    begun = make()
+    with pytest.raises(KeyboardInterrupt):
+        begun.fit(people, world.places, progress=stop, **COUNTS)
+    assert [name for name in vars(begun) if name.endswith("_")] == []
+    done = make().fit(people, world.places, **COUNTS)
+    monkeypatch.setattr(estimator, "fit_group", stop)
+    with pytest.raises(KeyboardInterrupt):
+        done.fit(people, world.places, **COUNTS)
+    with pytest.raises(NotFittedError):
+        women(done)
+
+
+def test_a_fit_that_does_not_converge_gives_no_numbers(world, people, monkeypatch):
+    def fail(*_, **__):
+        raise ConvergenceError("not flat")
+
+    monkeypatch.setattr(estimator, "fit_group", fail)
+    begun = make()
+    with pytest.raises(ConvergenceError):
+        begun.fit(people, world.places, **COUNTS)
+    assert not hasattr(begun, "converged_")
+
+
+# certificate and provenance -----------------------------------------------------------------------------------------
+
+
+def test_the_certificate_is_flat_and_plain(model, world, people):
+    said = model.certificate()
+    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert {type(v) for v in said.values()} <= {bool, int, float, str, list}
+    assert said["converged"] is True
+    assert (said["places"], said["people"], said["link"]) == (24, people.num_rows, "group")
+    assert said["nugget"] == 0.02
+    both = make().fit(people, world.places, population="population", **COUNTS).certificate()
+    assert both["turnout: nugget"] == both["dem: nugget"] == 0.02
+    assert both["dem: gradient_at_mode"] < 1e-8
+
+
+def test_the_summary_prints_what_matters(model):
+    text = women(model, rollup="all").summary()
+    for words in ("converged yes", "places 24", "nugget 0.02", "gradient_at_mode", "evidence_slope", "at_limit none"):
+        assert words in text
+
+
+def test_provenance_tells_call_seed_and_data(model, world, people):
+    found = model.estimate(subgroups={"old": "age >= 65"}, rollup="state", of="voters", draws=60, level=0.9)
+    assert found.provenance.call == (
+        "EcologicalInference(categorical=['sex'], hyperparameters={'embedding': 2.0, 'spatial': 0.1, 'length': 400.0, 'nugget': 0.02}, "
+        "n_features=64).fit(by='region', weight='weight', successes='dem', trials='votes', coords=['lon', 'lat'])"
+        ".estimate(subgroups={'old': 'age >= 65'}, rollup='state', level=0.9, draws=60)"
+    )
+    assert found.provenance.seed == 0
+    assert set(found.provenance.data) == {"people", "places"}
+    other = make().fit(changed(people, "weight", np.ones(people.num_rows)), world.places, **COUNTS)
+    assert women(other).provenance.data["people"] != found.provenance.data["people"]
+    assert women(other).provenance.data["places"] == found.provenance.data["places"]
+    for answer in (model.predict_places(), model.cross_validate(3)):
+        assert answer.provenance.data == found.provenance.data
+        assert answer.provenance.call.startswith("EcologicalInference(categorical=['sex']")
+
+
+def test_a_term_that_the_places_cannot_tell_is_said(people, world, monkeypatch):
+    fitted = estimator.fit_group
+
+    def at_a_limit(*given, **options):
+        model = fitted(*given, **options)
+        return replace(model, fits=tuple(replace(fit, at_limit=("length",)) for fit in model.fits))
+
+    monkeypatch.setattr(estimator, "fit_group", at_a_limit)
+    with pytest.warns(
+        CrosslevelWarning, match=r"'length' ended at the limit of its range, 400: these places cannot tell it"
+    ):
+        model = make().fit(people, world.places, **COUNTS)
+    assert model.certificate()["at_limit"] == "length"
+    assert any("ended at the limit" in w for w in women(model).warnings)
+
+
+# what was left out is in every result ---------------------------------------------------------------------------------
+
+
+def test_what_was_dropped_is_in_every_result(world, people):
+    odd = changed(people, "region", ["nowhere", *people["region"].to_pylist()[1:]])
+    with pytest.raises(
+        InputError, match=r"1 people \(.* of the weight\) live in 1 place\(s\) that places lacks \('nowhere'\)"
+    ):
+        make().fit(odd, world.places, **COUNTS)
+    with pytest.warns(CrosslevelWarning, match="Left out: 1 people"):
+        model = make().fit(odd, world.places, unmatched="drop", **COUNTS)
+    for answer in (women(model), model.predict_places(), model.cross_validate(3)):
+        assert any(w.startswith("Left out: 1 people") for w in answer.warnings)
+
+
+def test_a_place_whose_weights_are_zero(world, people):
+    first = people["region"][0].as_py()
+    weight = np.where(np.array(people["region"].to_pylist()) == first, 0.0, np.array(people["weight"]))
+    light = changed(people, "weight", weight)
+    with pytest.raises(InputError, match=rf"1 place\(s\) .* have no people of positive weight \('{first}'\)"):
+        make().fit(light, world.places, **COUNTS)
+    with pytest.warns(CrosslevelWarning) as said:
+        model = make().fit(light, world.places, unmatched="drop", **COUNTS)
+    assert any("total weight of zero" in str(w.message) for w in said)
+    assert len(model.places_) == 23
+
+
+def test_a_place_without_trials_is_left_out_though_people_live_there(world, people):
+    votes, dem = (np.array(world.places[c]).copy() for c in ("votes", "dem"))
+    votes[3] = dem[3] = 0
+    table = changed(changed(world.places, "votes", votes), "dem", dem)
+    with pytest.warns(CrosslevelWarning, match=r"1 place\(s\) without any trials were left out"):
+        model = make().fit(people, table, **COUNTS)
+    found = women(model)
+    assert len(found) == 2 * 23
+    assert any("without any trials" in w for w in found.warnings)
+
+
+def test_subgroups_without_people_are_absent_and_said(model):
+    found = model.estimate(subgroups={"old": "age >= 80", "nobody": "age > 200"}, draws=60)
+    assert set(found["subgroup"]) == {"old"}
+    assert any("Nobody is in the subgroup 'nobody'" in w for w in found.warnings)
+    rare = model.estimate(subgroups={"rare": "age >= 88"}, draws=60)
+    assert 0 < len(rare) < 24
+    assert any(f"{24 - len(rare)} subgroup(s) of places have no people in the sample" in w for w in rare.warnings)
+    with pytest.raises(InputError, match="no place has people in any of the subgroups"):
+        model.estimate(subgroups={"nobody": "age > 200"}, draws=60)
+
+
+# bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "regio"}, r"by='regio' is not a column; .* Did you mean 'region'\?"),
+        ({"weight": "wieght"}, r"weight='wieght' is not a column; .* Did you mean 'weight'\?"),
+        ({"columns": ["age", "sexx"]}, r"columns='sexx' is not a column; .* Did you mean 'sex'\?"),
+        ({"columns": "age"}, r"columns='age' is one name"),
+        ({"successes": "demm"}, r"successes='demm' is not a column"),
+        ({"outcomes": ["dem"]}, r"successes and outcomes are both given"),
+        ({"coords": None}, r"coords is missing"),
+        ({"where": "agee > 3"}, r"agee"),
+        ({"where": "age > 300"}, r"people has no rows"),
+        ({"unmatched": "keep"}, r"unmatched='keep' is not a choice"),
+        ({"evidence": {"subgroup": ["sex == 2 and sex == 1"], "dem": [1], "votes": [2]}}, r"evidence row 0: nobody"),
+        ({"evidence": {"subgroup": ["sex >"], "dem": [1], "votes": [2]}}, r"evidence row 0"),
+    ],
+)
+def test_a_fit_that_cannot_be(world, people, options, message):
+    with pytest.raises(InputError, match=message):
+        make().fit(people, world.places, **COUNTS | options)
+
+
+def test_an_odd_number_of_features(world, people):
+    with pytest.raises(InputError, match=r"n_features=65 is odd"):
+        make(n_features=65).fit(people, world.places, **COUNTS)
+
+
+def test_weights_that_cannot_be(world, people):
+    weight = np.array(people["weight"]).copy()
+    weight[5] = -1.0
+    with pytest.raises(InputError, match=r"weight='weight' is negative in row 5"):
+        make().fit(changed(people, "weight", weight), world.places, **COUNTS)
+    with pytest.raises(InputError, match=r"weight='weight' is zero for everybody"):
+        make().fit(changed(people, "weight", 0 * weight), world.places, **COUNTS)
+
+
+def test_people_that_cannot_be(world, people):
+    with pytest.raises(InputError, match=r"people has no rows"):
+        make().fit(people.slice(0, 0), world.places, **COUNTS)
+    with pytest.raises(InputError, match=r"by='region' has 1 missing value\(s\)"):
+        make().fit(changed(people, "region", [None, *people["region"].to_pylist()[1:]]), world.places, **COUNTS)
+    reader = pa.RecordBatchReader.from_batches(people.schema, people.to_batches())
+    with pytest.raises(InputError, match=r"can be read only once"):
+        make().fit(reader, world.places, **COUNTS)
+
+
+def test_keys_of_another_type(world, people):
+    number = {key: i for i, key in enumerate(world.places["region"].to_pylist())}
+    numbered = changed(people, "region", [number[k] for k in people["region"].to_pylist()])
+    texts = changed(world.places, "region", [str(i) for i in number.values()])
+    with pytest.raises(InputError, match=r"'region' is int in people \(0\) and str in places \('0'\)"):
+        make().fit(numbered, texts, **COUNTS)
+
+
+def test_too_few_places(world, people):
+    with pytest.raises(InputError, match=r"places has 2 place\(s\)"):
+        make().fit(people, world.places.slice(0, 2), unmatched="drop", **COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, r"nothing is asked for"),
+        ({"by": "sexx"}, r"by='sexx' is not a column; .* Did you mean 'sex'\?"),
+        ({"by": "region"}, r"by names 'region', which is the place itself"),
+        ({"subgroups": {"old": "agee > 3"}}, r"agee"),
+        ({"subgroups": {"old": "age >"}}, r"age >"),
+        ({"subgroups": "age > 3"}, r"is no mapping of a name to a query"),
+        ({"by": "sex", "where": "agee > 3"}, r"agee"),
+        ({"by": "sex", "where": "age > 300"}, r"no rows left"),
+        ({"by": "sex", "rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
+        ({"by": "sex", "draws": 10}, r"draws=10 is not a whole number of at least 50"),
+        ({"by": "sex", "level": 1.0}, r"level=1.0 is not between 0 and 1"),
+        ({"by": "sex", "of": "people"}, r"of='people' needs turnout"),
+    ],
+)
+def test_a_question_that_cannot_be_answered(model, asked, message):
+    with pytest.raises(InputError, match=message):
+        model.estimate(**asked)
+
+
+def test_other_people_are_refused(model, people):
+    with pytest.raises(InputError, match=r"people are not those of fit"):
+        women(model, people=people.slice(0, 500))
+
+
+def test_no_warning_without_a_reason(world, people):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make().fit(people, world.places, **COUNTS).warnings_ == ()
+    with pytest.warns(CrosslevelWarning, match="nugget=False"):
+        make(nugget=False).fit(people, world.places, **COUNTS)

@@ -1,0 +1,143 @@
+"""A loaded model answers like the one that was saved, bit for bit, and holds no people."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+from crosslevel.errors import FileError, InputError
+
+FIXED = {"embedding": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+POLL = {"subgroup": ["sex == 2", None], "dem": [60.0, 9.0], "votes": [100.0, 20.0]}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(30, 60, n_states=4)
+
+
+def through_a_file(model, folder):
+    cl.save(model, folder / "model.crosslevel")
+    return cl.load(folder / "model.crosslevel")
+
+
+VARIANTS = {
+    "plain": ({}, {}),
+    "learnt": ({"hyperparameters": None}, {}),
+    "evidence": ({}, {"evidence": POLL}),
+    "turnout": ({}, {"population": "population", "evidence": POLL}),
+    "state effects": ({"group": "state", "hyperparameters": FIXED | {"group": 0.05}}, {}),
+    "product": ({"kernel": "product"}, {}),
+    "linear, no map": (
+        {"map": "linear", "spatial": None, "hyperparameters": {"embedding": 0.1, "nugget": 0.1}},
+        {"coords": None},
+    ),
+    "no sampling error": ({"sampling_error": False, "account": False}, {"where": "age >= 30"}),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_answers_bit_for_bit(world, tmp_path, name):
+    settings, options = VARIANTS[name]
+    settings = {"n_features": 64, "categorical": ["sex"], "hyperparameters": FIXED} | settings
+    model = cl.EcologicalInference(**settings).fit(world.people, world.places, **COUNTS | options)
+    loaded = through_a_file(model, tmp_path)
+    for asked in ({"by": "sex", "rollup": "state"}, {"subgroups": {"old": "age >= 65"}}):
+        assert loaded.estimate(**asked, draws=60, people=world.people).equals(model.estimate(**asked, draws=60))
+    assert loaded.predict_places().equals(model.predict_places())
+    assert loaded.cross_validate(3).equals(model.cross_validate(3))
+    assert json.dumps(loaded.certificate()) == json.dumps(model.certificate())
+    assert loaded.get_params() == json.loads(json.dumps(model.get_params()))
+
+
+def test_new_places_are_predicted_alike(world, tmp_path):
+    old, new = world.places.slice(0, 25), world.places.slice(25)
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED)
+    with pytest.warns(cl.errors.CrosslevelWarning, match="Left out"):
+        model.fit(world.people, old, unmatched="drop", **COUNTS)
+    loaded = through_a_file(model, tmp_path)
+    assert loaded.predict_places(new, people=world.people).equals(model.predict_places(new))
+
+
+def test_people_are_not_in_the_file(world, tmp_path):
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    loaded = through_a_file(model, tmp_path)
+    assert loaded.people_ is None
+    with pytest.raises(InputError, match=r"people is missing: a loaded model does not hold them"):
+        loaded.estimate(by="sex")
+    with pytest.raises(InputError, match=r"people are not those of fit"):
+        loaded.estimate(by="sex", people=world.people.slice(10))
+
+
+def test_a_file_without_sampling_error_has_no_sample_of_people(world, tmp_path):
+    for told, names in ((True, {"arrays/sample.npy"}), (False, set())):
+        model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED, sampling_error=told)
+        cl.save(model.fit(world.people, world.places, **COUNTS), tmp_path / "m")
+        with zipfile.ZipFile(tmp_path / "m") as archive:
+            assert {n for n in archive.namelist() if "sample" in n} == names
+
+
+def test_the_sample_comes_back_bit_for_bit(world, tmp_path):
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    loaded = through_a_file(model, tmp_path)
+    assert np.array_equal(loaded.embedder_.sample_, model.embedder_.sample_)
+    assert loaded.embedder_.sample_.dtype == model.embedder_.sample_.dtype
+    assert np.array_equal(loaded.model_.sampling.features, model.model_.sampling.features)
+
+
+def test_what_is_made_again_is_made_alike(world, tmp_path):
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED)
+    model.fit(world.people, world.places, evidence=POLL, **COUNTS)
+    loaded = through_a_file(model, tmp_path)
+    for one, two in zip(model.model_.rows, loaded.model_.rows, strict=True):
+        assert np.array_equal(one.gram, two.gram)
+        assert np.array_equal(one.A, two.A)
+    for one, two in zip(model.model_.fits, loaded.model_.fits, strict=True):
+        assert np.array_equal(one.K, two.K)
+        assert np.array_equal(np.tril(one.mode.L), two.mode.L)
+        assert np.array_equal(one.mode.alpha, two.mode.alpha)
+
+
+def test_every_type_of_column_of_places_survives(world, tmp_path):
+    n = world.places.num_rows
+    odd = world.places.append_column("day", pa.array([datetime.date(2024, 11, 5)] * n))
+    odd = odd.append_column("half", pa.array([None, *["x"] * (n - 1)]).dictionary_encode())
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, odd, **COUNTS)
+    loaded = through_a_file(model, tmp_path)
+    assert loaded.places_.table.equals(model.places_.table)
+    assert set(loaded.places_.column("day", "rollup")) == {datetime.date(2024, 11, 5)}
+
+
+def test_a_file_of_the_largest_use_is_tens_of_megabytes():
+    """998 places x 4,096 features: counted, not written."""
+    vectors, factor, sample = 998 * 4096 * 8, 998 * 999 // 2 * 8, 1000 * 200 * 8
+    assert (vectors + factor + sample) / 2**20 < 40
+
+
+def test_saving_twice_gives_the_same_bytes(world, tmp_path):
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    cl.save(model, tmp_path / "a")
+    cl.save(cl.load(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_file_that_lacks_a_part_is_refused(world, tmp_path):
+    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    meta, arrays = model.to_payload()
+    for name in ("whole.values", "mode0.L", "places.table"):
+        less = {n: a for n, a in arrays.items() if n != name}
+        with pytest.raises((KeyError, TypeError), match=name.rpartition(".")[2]):
+            cl.EcologicalInference.from_payload(meta, less)
+    with pytest.raises(ValueError, match="table of places cannot be read"):
+        cl.EcologicalInference.from_payload(meta, arrays | {"places.table": arrays["places.table"][:50]})
+    (tmp_path / "m").write_bytes(b"PK no zip")
+    with pytest.raises(FileError, match="truncated or damaged"):
+        cl.load(tmp_path / "m")

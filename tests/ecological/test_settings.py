@@ -1,0 +1,189 @@
+"""Settings and questions that cannot be answered are refused, each with a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel import EcologicalInference
+from crosslevel.ecological.group.covariance import Hyperparameters
+from crosslevel.ecological.partitions import Request
+from crosslevel.ecological.places import read_places
+from crosslevel.ecological.settings import (
+    check_parameters,
+    fixed_hyperparameters,
+    open_people,
+    prior_terms,
+    read_question,
+    settings_words,
+)
+from crosslevel.errors import InputError
+
+FOUR = {
+    "town": list("abcd"),
+    "state": ["S", "S", "T", "T"],
+    "lon": [0.0, 1.0, 2.0, 3.0],
+    "lat": [0.0, 0.0, 1.0, 1.0],
+    "yes": [1, 2, 3, 4],
+    "all": [9, 9, 9, 9],
+    "adults": [20, 20, 20, 20],
+}
+
+
+def places(coords=("lon", "lat"), population=None, **changed):
+    return read_places(FOUR | changed, "town", "yes", "all", coords=coords, population=population)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"link": "individal"}, r"link='individal' is not a choice"),
+        ({"spatial": "matern"}, r"spatial='matern' is not a choice; .*'matern32'"),
+        ({"metric": "degrees"}, r"metric='degrees' is not a choice"),
+        ({"kernel": "products"}, r"kernel='products' is not a choice; .* Did you mean 'product'\?"),
+        ({"nugget": "yes"}, r"nugget='yes' is neither True nor False"),
+        ({"account": None}, r"account=None is neither True nor False"),
+        ({"sampling_error": 2}, r"sampling_error=2 is neither True nor False"),
+        ({"n_starts": 0}, r"n_starts=0 is not a whole number of at least 1"),
+        ({"random_state": None}, r"random_state=None is not a whole number of at least 0"),
+        ({"kernel": "product", "spatial": None}, r"kernel='product' multiplies by the spatial kernel"),
+    ],
+)
+def test_parameters_that_mean_nothing(settings, message):
+    with pytest.raises(InputError, match=message):
+        check_parameters(EcologicalInference(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "changed", "message"),
+    [
+        ({}, {"coords": None}, r"coords is missing; name two columns"),
+        ({}, {"lon": [1.0] * 4, "lat": [2.0] * 4}, r"coords are the same for every place"),
+        ({}, {"lat": [0.0, 95.0, 0.0, 0.0]}, r"coords of 'b' are \[1.0, 95.0\], which is no longitude and latitude"),
+        ({}, {"lon": [0.0, 4e5, 0.0, 0.0]}, r"or pass metric='plane'"),
+        ({"group": "sate"}, {}, r"group='sate' is not a column; .* Did you mean 'state'\?"),
+        (
+            {"group": "state"},
+            {"state": ["S", None, "T", "T"]},
+            r"group='state' has 1 missing value\(s\), the first in row 1",
+        ),
+        ({"group": "state"}, {"state": ["S"] * 4}, r"group='state' has one value in all places"),
+    ],
+)
+def test_places_the_prior_cannot_use(settings, changed, message):
+    with pytest.raises(InputError, match=message):
+        prior_terms(EcologicalInference(**settings), places(**changed))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_places_are_no_regression(n):
+    with pytest.raises(
+        InputError, match=f"places has {n} place.s. with people and trials; a regression needs at least 3"
+    ):
+        prior_terms(EcologicalInference(), places().take(np.arange(n)))
+
+
+def test_some_places_may_share_their_coordinates():
+    terms = prior_terms(EcologicalInference(), places(lon=[0.0, 0.0, 2.0, 3.0], lat=[0.0, 0.0, 1.0, 1.0]))
+    assert terms.distance[0, 1] == 0
+
+
+def test_plane_coordinates_may_be_anything():
+    terms = prior_terms(EcologicalInference(metric="plane"), places(lon=[0.0, 4e5, 0.0, 0.0], lat=[0.0] * 4))
+    assert terms.distance[0, 1] == 4e5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"embeding": 1.0}, r"hyperparameters='embeding' is not a hyperparameter; .* Did you mean 'embedding'\?"),
+        ({"embedding": -1.0}, r"embedding=-1.0 is not a finite number >= 0"),
+        ({"embedding": "x"}, r"embedding='x' is not a finite number"),
+        ({"embedding": 1.0, "spatial": 1.0, "length": 0.0, "nugget": 0.1}, r"a length must be positive"),
+        ({"embedding": 1.0}, r"hyperparameters lack 'spatial', 'length', 'nugget'"),
+        ([{"embedding": 1.0}] * 3, r"are 3 sets for 2 question\(s\) \('turnout', 'yes'\)"),
+        (["embedding", "nugget"], r"hyperparameters='embedding' is no mapping"),
+    ],
+)
+def test_hyperparameters_that_cannot_be_taken(given, message):
+    terms = prior_terms(EcologicalInference(), places())
+    with pytest.raises(InputError, match=message):
+        fixed_hyperparameters(given, terms, ("turnout", "yes"))
+
+
+def test_hyperparameters_for_all_questions_or_for_each():
+    terms = prior_terms(EcologicalInference(spatial=None), places())
+    one, two = {"embedding": 1, "nugget": 0.1}, Hyperparameters(2.0, nugget=0.3)
+    assert fixed_hyperparameters(None, terms, ("a",)) is None
+    assert fixed_hyperparameters(one, terms, ("a", "b")) == [Hyperparameters(1.0, nugget=0.1)] * 2
+    assert fixed_hyperparameters((one, two), terms, ("a", "b")) == [Hyperparameters(1.0, nugget=0.1), two]
+
+
+def question(found=None, by=("sex",), **options):
+    asked = {
+        "rollup": None,
+        "of": "voters",
+        "contrast": None,
+        "reference": None,
+        "level": 0.95,
+        "draws": 100,
+        "seed": 0,
+    }
+    return read_question(found or places(), Request(by, {}, None), **asked | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": "votrs"}, r"of='votrs' is not a share; .* Did you mean 'voters'\?"),
+        ({"of": "turnout"}, r"of='turnout' needs turnout; name the column of everybody"),
+        ({"contrast": "minus"}, r"contrast='minus' is not a contrast"),
+        ({"reference": 1}, r"reference=1 is for a contrast"),
+        ({"draws": 49}, r"draws=49 is not a whole number of at least 50"),
+        ({"draws": 99.5}, r"draws=99.5 is not a whole number"),
+        ({"level": 95}, r"level=95 is not between 0 and 1; .* Did you mean 0.95\?"),
+        ({"level": "a"}, r"level='a' is not a number"),
+        ({"rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
+        ({"rollup": "sex"}, r"rollup='sex' is also in by"),
+        ({"by": ("estimate",)}, r"by names 'estimate', which is a column of the answer"),
+    ],
+)
+def test_questions_that_cannot_be_answered(options, message):
+    with pytest.raises(InputError, match=message):
+        question(**options)
+
+
+def test_roll_ups():
+    assert question().rollup.labels == ("a", "b", "c", "d")
+    assert question(rollup="all").rollup.name is None
+    by_state = question(places(state=["T", "S", "T", "S"]), rollup="state").rollup
+    assert (by_state.labels, by_state.member.tolist()) == (("S", "T"), [1, 0, 1, 0])
+    numbers = question(places(state=[10, 9, 10, 9]), rollup="state").rollup
+    assert numbers.labels == (9, 10)
+    with pytest.raises(InputError, match=r"rollup='state' has 1 missing value"):
+        question(places(state=["T", None, "T", "S"]), rollup="state")
+    assert question(places(population="adults"), of="turnout").of == "turnout"
+
+
+def test_a_stream_that_can_be_read_once_is_refused_before_it_is_used_up():
+    table = pa.table({"town": ["a"], "sex": [1]})
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    with pytest.raises(InputError, match=r"people is a record batch reader, which can be read only once"):
+        open_people(reader, None)
+    assert reader.read_all().num_rows == 1
+    again = open_people(lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), "sex == 1")
+    assert again.to_table().num_rows == again.to_table().num_rows == 1
+
+
+def test_people_must_be_there():
+    with pytest.raises(InputError, match=r"people is missing"):
+        open_people(None, None)
+
+
+def test_the_call_tells_what_differs_from_the_defaults():
+    model = EcologicalInference(n_features=64, nugget=True, n_jobs=2, hyperparameters={"embedding": 1.0})
+    said = settings_words(model, "fit", {"by": "town", "coords": ["lon", "lat"], "where": None})
+    assert said == (
+        "EcologicalInference(hyperparameters={'embedding': 1.0}, n_features=64).fit(by='town', coords=['lon', 'lat'])"
+    )
