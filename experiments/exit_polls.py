@@ -225,7 +225,9 @@ def subgroup_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
     """Make a line for each subgroup: levels over states."""
     rows = []
     for name, c in compared.items():
-        inside = np.mean((c.low <= c.poll) & (c.poll <= c.high)) if len(c.poll) else np.nan
+        if not c.states:
+            continue
+        inside = np.mean((c.low <= c.poll) & (c.poll <= c.high))
         rows.append(
             [
                 name,
@@ -234,8 +236,8 @@ def subgroup_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
                 correlation(c.neighbourhood, c.poll),
                 points(rms(c.estimate - c.poll)),
                 points(rms(c.neighbourhood - c.poll)),
-                points(float(np.mean(c.estimate - c.poll)) if len(c.poll) else np.nan),
-                points(float(np.mean(c.neighbourhood - c.poll)) if len(c.poll) else np.nan),
+                points(float(np.mean(c.estimate - c.poll))),
+                points(float(np.mean(c.neighbourhood - c.poll))),
                 points(rms(c.error)),
                 points(float(inside), 0),
                 PAPER.get(name, ""),
@@ -264,12 +266,35 @@ def question_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
                 points(rms(poll)),
             ]
         )
-    men, women = compared["men"], compared["women"]
-    gap, polled = women.estimate - men.estimate, women.poll - men.poll
-    rows.append(["women − men", str(len(gap)), correlation(gap, polled), "", points(rms(gap - polled)), "", ""])
-    rows[-1][5] = points(rms((women.neighbourhood - men.neighbourhood) - polled))
-    rows[-1][6] = points(rms(polled))
+    polled, gap, plain = gaps(compared)
+    slope = float(polled @ gap / (gap @ gap)) if len(gap) else np.nan
+    errors = [points(rms(gap - polled)), points(rms(plain - polled)), points(rms(polled))]
+    rows.append(["women − men", str(len(gap)), correlation(gap, polled), f"{slope:.2f}", *errors])
     return rows
+
+
+def gaps(compared: Mapping[str, Compared]) -> list[FloatArray]:
+    """Give women minus men of the states that polled both: of the polls, the estimates, and neighbourhood."""
+    men, women = compared["men"], compared["women"]
+    at = {s: i for i, s in enumerate(men.states)}
+    both = [(i, at[s]) for i, s in enumerate(women.states) if s in at]
+    w, m = (np.array(side, dtype=np.intp) for side in zip(*both, strict=True)) if both else ([], [])
+    return [getattr(women, n)[w] - getattr(men, n)[m] for n in ("poll", "estimate", "neighbourhood")]
+
+
+def verdict(rows: Sequence[Sequence[str]]) -> str:
+    """Say, from the lines of questions, where the estimates are nearer to the polls than neighbourhood and where not."""
+    nearer = [f"{r[0]} ({r[4]} against {r[5]} points)" for r in rows if float(r[4]) < float(r[5])]
+    further = [f"{r[0]} ({r[4]} against {r[5]})" for r in rows if float(r[4]) >= float(r[5])]
+    wrong = [r[0] for r in rows if r[2].startswith("-")]
+    parts = [
+        f"Nearer to the polls than *neighbourhood*: {', '.join(nearer) or 'none'}; no nearer: {', '.join(further) or 'none'}."
+    ]
+    if wrong:
+        parts.append(
+            f"By {' and '.join(wrong)} the estimates point the wrong way: their correlation with the polls is negative."
+        )
+    return " ".join(parts)
 
 
 def nation_rows(found: Estimates, poll: Poll) -> list[list[str]]:
@@ -294,10 +319,10 @@ def section(year: int, report: MergeReport, places: pa.Table, answers: Mapping[s
     compared = {name: compare(answers["st"], poll, name, everybody) for name in all_subgroups(POLLS)}
     unmatched = sum(report.unmatched_totals.values())
     empty = ", ".join(str(r) for r in report.empty_regions) or "none"
-    men, women = compared["men"], compared["women"]
-    gap = [points(float(np.mean(w - m))) for w, m in ((women.poll, men.poll), (women.estimate, men.estimate))]
+    gap = [points(float(np.mean(g))) for g in gaps(compared)]
     levels = ["", "states", "correlation", "neighbourhood", "RMSE", "neighbourhood", "mean error", "neighbourhood"]
     levels += ["error of polls", "% of polls inside", "the paper, 2012"]
+    told = question_rows(compared)
     differences = ["", "pairs", "correlation", "slope", "RMSE", "neighbourhood", "size of the polls'"]
     return f"""## {year}
 
@@ -310,9 +335,9 @@ Levels by state, in points of the two-party share:
 
 Differences of a subgroup from its state's result, all subgroups and states of a question together:
 
-{lay(differences, question_rows(compared))}
+{lay(differences, told)}
 
-The mean gap between women and men is {gap[0]} points in the polls and {gap[1]} in the estimates.
+The mean gap between women and men is {gap[0]} points in the polls and {gap[1]} in the estimates. {verdict(told)}
 
 The nation, in per cent:
 

@@ -353,10 +353,11 @@ Democratic share of the two-party vote, in per cent, if everybody voted: regions
 
 **A good score over regions says nothing about subgroups.** What was scored above is the total of a region, which is a mixture of
 people like those of other regions; a subgroup's vector lies far from every region's (*distance*: 1 is that between neighbouring
-regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. On hidden labels of this same
-survey, where the truth is known, this group link erred more for subgroups than *neighbourhood*, which lets everybody vote
-like their region, and its 95 % intervals held about half of the true values. Read the estimates as what the paper's method says,
-the intervals as what it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that a
+regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This group link is poor for
+subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighbourhood*, which lets everybody
+vote like their region, for age and income, and gets age the wrong way round; here, too, look at the young and at graduates. Only
+race, by which places differ most, is learnt. Read the estimates as what the paper's method says, the intervals as what
+it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that a
 subgroup and the rest of its region add up to the region's total.
 
 Each subgroup is set against all others of its region, so the answers of one question need not add up between them. They give:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.atomic import whole_file
 from crosslevel.plots.maps import choropleth
 
 FloatArray = npt.NDArray[np.float64]
 WHOLE_STATES = {"02": "AK", "09": "CT", "11": "DC"}
 """States that are one region; the map's boroughs of Alaska are not all those of the crosswalk."""
 DOTS_PER_INCH = 60
+COLOURS = 48
 
 
 def read_map(path: Path, region_of: Mapping[str, str]) -> dict[str, Any]:
@@ -63,8 +67,8 @@ def outline(used: list[int], arcs: list[FloatArray]) -> list[list[list[float]]]:
         Arcs of all rings; ``~i`` is arc ``i`` backwards.
     arcs : list of (n, 2)
     """
-    once = set(used)
-    outer = [a for a in used if ~a not in once]
+    times = Counter(used)
+    outer = [a for a, n in times.items() if n > times[~a]]
     path = {a: arcs[a] if a >= 0 else arcs[~a][::-1] for a in outer}
     begins: dict[tuple[float, float], list[int]] = {}
     for a in outer:
@@ -95,6 +99,7 @@ def draw_maps(path: Path, polygons: Mapping[str, Any], panels: Mapping[str, Mapp
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from PIL import Image
 
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
@@ -105,5 +110,11 @@ def draw_maps(path: Path, polygons: Mapping[str, Any], panels: Mapping[str, Mapp
         choropleth(polygons, values, ax, label=label, vmin=0.0, vmax=1.0)
         ax.collections[0].set_linewidth(0.05)
         ax.set_title(name.replace("$", r"\$"), loc="left")
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=DOTS_PER_INCH, format="png")
     plt.close(figure)
+    # a palette: a quarter of the size, and nothing to see of it
+    small = io.BytesIO()
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, "png", optimize=True)
+    with whole_file(path) as beside:
+        beside.write_bytes(small.getvalue())

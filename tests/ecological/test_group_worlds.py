@@ -6,7 +6,7 @@ given. The truth of a subgroup is its latent value, shifted to the place's total
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,11 @@ from crosslevel.ecological.answers import Rollup
 from crosslevel.ecological.estimating import Question, Setting, answer
 from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms, place_covariance
-from crosslevel.ecological.group.link import fit_group
+from crosslevel.ecological.group.link import GroupModel, fit_group
+from crosslevel.ecological.group.scales import Point
 from crosslevel.ecological.partitions import Request, cut
 from crosslevel.ecological.places import Totals
-from crosslevel.embedding import Embeddings
+from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.numerics.kernels import distances
 from crosslevel.results import Estimates, Provenance
 
@@ -52,7 +53,9 @@ def make(seed: int, *, nugget: float = TRUTH.nugget, trials: int = 4000) -> Worl
     terms = Terms(Q, "matern32", distances(xy, xy, "plane"), True, np.arange(Q) % STATES)
     share = rng.dirichlet([4.0, 3.0, 2.0], Q)
     centres = rng.normal(size=(G, P)) / np.sqrt(P)
-    vectors = centres[None] + 0.35 * rng.normal(size=(Q, 1, P)) / np.sqrt(P) + 0.2 * rng.normal(size=(Q, G, P)) / np.sqrt(P)
+    vectors = (
+        centres[None] + 0.35 * rng.normal(size=(Q, 1, P)) / np.sqrt(P) + 0.2 * rng.normal(size=(Q, G, P)) / np.sqrt(P)
+    )
     M = (share[:, :, None] * vectors).sum(axis=1)
     weight = rng.uniform(50, 200, Q)
     centre = weight @ M / weight.sum()
@@ -77,10 +80,13 @@ def make(seed: int, *, nugget: float = TRUTH.nugget, trials: int = 4000) -> Worl
     return World(terms, whole, found, totals, share.ravel(), place, special.expit(f), shifted)
 
 
-def solve(world: World, *, accounted: bool, national: bool = False, draws: int = 400) -> Estimates:
-    model = fit_group(
+def fitted(world: World) -> GroupModel:
+    return fit_group(
         world.whole.values, world.whole.weight, world.terms, world.totals.successes, world.totals.trials, n_starts=1
     )
+
+
+def ask(world: World, model: GroupModel, *, accounted: bool, national: bool = False, draws: int = 400) -> Estimates:
     keys = list(range(Q))
     parts = cut(world.found, Request(("group",), {}, None), world.whole, keys)
     rollup = Rollup(None, (None,), np.zeros(Q, np.intp)) if national else Rollup("place", tuple(keys), np.arange(Q))
@@ -89,24 +95,137 @@ def solve(world: World, *, accounted: bool, national: bool = False, draws: int =
     return answer(model, parts, question, setting)
 
 
-def study(seeds: range, *, accounted: bool) -> dict[str, float]:
-    inside, errors, scaled, national = [], [], [], []
+def study(seeds: range) -> dict[str, dict[str, float]]:
+    """Score both kinds of estimates, by place and for the nation, over many nations."""
+    scores: dict[str, list[list[float]]] = {"accounted": [], "plain": []}
     for seed in seeds:
         world = make(seed)
-        truth = world.shifted if accounted else world.rates
-        found = solve(world, accounted=accounted)
-        inside.append(np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])))
-        errors.append(np.mean(found["estimate"] - truth))
-        scaled.append(np.mean((found["estimate"] - truth) ** 2) / np.mean(found["std_error"] ** 2))
-        weight = world.found.weight.reshape(Q, G)
-        all_truth = (truth.reshape(Q, G) * weight).sum(axis=0) / weight.sum(axis=0)
-        everywhere = solve(world, accounted=accounted, national=True)
-        national.append(np.mean((everywhere["conf_low"] <= all_truth) & (all_truth <= everywhere["conf_high"])))
-    return {
-        "coverage": float(np.mean(inside)),
-        "coverage_error": float(np.std(inside) / np.sqrt(len(inside))),
-        "bias": float(np.mean(errors)),
-        "bias_error": float(np.std(errors) / np.sqrt(len(errors))),
-        "scaled": float(np.mean(scaled)),
-        "national": float(np.mean(national)),
-    }
+        model = fitted(world)
+        for name, truth in (("accounted", world.shifted), ("plain", world.rates)):
+            found = ask(world, model, accounted=name == "accounted")
+            everywhere = ask(world, model, accounted=name == "accounted", national=True)
+            weight = world.found.weight.reshape(Q, G)
+            all_truth = (truth.reshape(Q, G) * weight).sum(axis=0) / weight.sum(axis=0)
+            scores[name].append(
+                [
+                    np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])),
+                    np.mean(found["estimate"] - truth),
+                    np.mean((found["estimate"] - truth) ** 2) / np.mean(found["std_error"] ** 2),
+                    np.mean((everywhere["conf_low"] <= all_truth) & (all_truth <= everywhere["conf_high"])),
+                ]
+            )
+    out = {}
+    for name, rows in scores.items():
+        mean, error = np.mean(rows, axis=0), np.std(rows, axis=0) / np.sqrt(len(rows))
+        out[name] = dict(zip(("coverage", "bias", "scaled", "national"), mean.tolist(), strict=True))
+        out[name]["bias_error"] = float(error[1])
+    return out
+
+
+@pytest.mark.parametrize("seeds", [range(50), pytest.param(range(50, 350), marks=pytest.mark.slow)])
+def test_estimates_are_unbiased_and_intervals_hold(seeds: range) -> None:
+    """Coverage of a nation's parts is all or nothing when its few weights are off: 0.12 between nations, 0.017 over fifty."""
+    for name, score in study(seeds).items():
+        assert 0.92 <= score["coverage"] <= 0.98, (name, score)
+        assert 0.88 <= score["national"] <= 1.0, (name, score)
+        assert abs(score["bias"]) < 3.5 * score["bias_error"], (name, score)
+        # squared errors are those the standard errors announce
+        assert 0.75 <= score["scaled"] <= 1.25, (name, score)
+
+
+def test_taking_the_hyperparameters_as_known_would_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty places and twenty weights: intervals at the best hyperparameters alone are too short by a tenth and more."""
+    monkeypatch.setitem(globals(), "P", 20)
+    ratios = []
+    for seed in range(6):
+        world = make(seed)
+        model = fitted(world)
+        wide = ask(world, model, accounted=True)["std_error"]
+        model.kept[0] = (Point(model.fits[0].hyperparameters, model.fits[0].mode, 1.0),)
+        ratios.append(np.mean(wide) / np.mean(ask(world, model, accounted=True)["std_error"]))
+    assert np.mean(ratios) > 1.08
+
+
+def test_errors_of_subgroups_are_smaller_than_those_of_the_neighbourhood() -> None:
+    found, near = [], []
+    for seed in range(8):
+        world = make(seed)
+        answer_ = ask(world, fitted(world), accounted=True)
+        found.append(np.mean((answer_["estimate"] - world.shifted) ** 2))
+        near.append(np.mean((answer_["neighbourhood"] - world.shifted) ** 2))
+    assert np.mean(found) < 0.4 * np.mean(near)
+
+
+def test_the_variance_of_a_roll_up_is_that_of_joint_draws() -> None:
+    """Places share their weights, so errors of one subgroup add up: far more than independent errors would leave."""
+    world = make(3)
+    model = fitted(world)
+    places, nation = ask(world, model, accounted=False), ask(world, model, accounted=False, national=True)
+    weight = world.found.weight.reshape(Q, G)
+    share = weight / weight.sum(axis=0)
+    joint = np.einsum("sqg,qg->sg", np.asarray(places.draws).reshape(-1, Q, G), share)
+    np.testing.assert_allclose(nation["std_error"], joint.std(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(nation.draws), joint, rtol=1e-10)
+    independent = np.sqrt((share**2 * (places["std_error"] ** 2).reshape(Q, G)).sum(axis=0))
+    assert np.all(nation["std_error"] > 2.5 * independent)
+
+
+PLACES, PEOPLE, SAMPLE = 50, 3000, 400
+
+
+def people_world(seed: int) -> tuple[pa.Table, pa.Table, FloatArray]:
+    """Give a sample of people, places with totals, and true rates by place and group; the truth is of the whole population."""
+    rng = np.random.default_rng(seed)
+    n = PLACES * PEOPLE
+    town = np.repeat(np.arange(PLACES), PEOPLE)
+    kind = (rng.uniform(size=n) < rng.beta(3, 3, PLACES)[town]).astype(int)
+    age = 45 + 12 * rng.standard_normal(n) + (4 * rng.standard_normal(PLACES))[town] + 8 * kind
+    population = pa.table({"town": town, "kind": pa.array(kind.astype(str)), "age": age})
+    features = MeanEmbedding(16, random_state=0, bandwidth=2.0).fit(population, by="town")
+    whole = features.transform(population).values
+    parts = features.transform(population, by=["town", "kind"]).values
+    xy = np.column_stack([rng.uniform(-100, -80, PLACES), rng.uniform(30, 45, PLACES)])
+    terms = Terms(PLACES, "matern32", distances(xy, xy), True, None)
+    h = Hyperparameters(2.0, 0.1, 500.0, 0.02)
+    w = np.sqrt(h.embedding) * rng.standard_normal(whole.shape[1])
+    K = place_covariance(terms, h) - 10.0 + 1e-9 * np.eye(PLACES)
+    u = np.linalg.cholesky(K) @ rng.standard_normal(PLACES)
+    centre = whole.mean(axis=0)
+    yes = rng.binomial(5000, special.expit((whole - centre) @ w + u)).astype(float)
+    place = np.repeat(np.arange(PLACES), 2)
+    share = np.column_stack([1 - np.bincount(town, kind) / PEOPLE, np.bincount(town, kind) / PEOPLE]).ravel()
+    f = (parts - centre) @ w + u[place]
+    truth = account(f[None], share, place, yes / 5000).rate[0]
+    rows = np.concatenate([i * PEOPLE + rng.choice(PEOPLE, SAMPLE, replace=False) for i in range(PLACES)])
+    places = pa.table(
+        {"town": np.arange(PLACES), "yes": yes, "all": np.full(PLACES, 5000.0), "lon": xy[:, 0], "lat": xy[:, 1]}
+    )
+    return population.take(pa.array(rows)), places, truth
+
+
+@pytest.mark.filterwarnings("ignore:The hyperparameter")  # one at its limit is no fault of these worlds
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(60), marks=pytest.mark.slow)])
+def test_intervals_hold_when_people_are_a_sample(seeds: range) -> None:
+    """Through the front door: embeddings of four hundred people a place, with their sampling error.
+
+    Over sixty nations the intervals held 94 %, and 92 % when subgroups' embeddings were taken as exact. Those of the places are always
+    taken so, which flattens the regression: with sixty people a place it was 88 %.
+    """
+    inside, without, errors = [], [], []
+    for seed in seeds:
+        people, places, truth = people_world(seed)
+        model = EcologicalInference(n_features=16, bandwidth=2.0, n_starts=1)
+        model.fit(people, places, by="town", successes="yes", trials="all", coords=("lon", "lat"))
+        for found, kept in ((model.estimate(by="kind", draws=400), inside), (_certain(model), without)):
+            there = truth[2 * found["town"] + (found["kind"] == "1")]  # a place may have nobody of a kind in the sample
+            kept.append(np.mean((found["conf_low"] <= there) & (there <= found["conf_high"])))
+        errors.append(np.mean(found["estimate"] - there))
+    assert 0.90 <= np.mean(inside) <= 0.99, inside
+    assert np.mean(without) < np.mean(inside)
+    assert abs(np.mean(errors)) < 0.01
+
+
+def _certain(model: EcologicalInference) -> Estimates:
+    """Ask the same model as if the embeddings were of everybody."""
+    model.model_ = replace(model.model_, sampling=None)
+    return model.estimate(by="kind", draws=400)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from crosslevel.numerics.bivariate_normal import log_rectangle, log_rectangle_slopes
+from crosslevel.numerics.bivariate_normal import _panels, _peak, log_rectangle, log_rectangle_slopes
 
 
 def brute_force(a1, b1, a2, b2, rho):
@@ -92,3 +92,14 @@ def test_slopes_are_those_of_the_function():
             down[k] -= h
             numeric = float(log_rectangle(*up) - log_rectangle(*down)) / (2 * h)
             assert float(getattr(slopes, name)) == pytest.approx(numeric, rel=1e-5, abs=1e-7)
+
+
+def test_nodes_around_the_peak_agree_with_panels_everywhere():
+    """Rectangles up to 50 standard deviations out, narrow and wide: the peak may be anywhere, or at an end."""
+    rng = np.random.default_rng(4)
+    n = 600
+    sd, mean = np.exp(rng.uniform(np.log(0.05), np.log(2), (2, n))), rng.uniform(-2, 3, (2, n))
+    ends = -mean[0] / sd[0], (1 - mean[0]) / sd[0], -mean[1] / sd[1], (1 - mean[1]) / sd[1]
+    rho = rng.uniform(0.6, 0.925, n) * rng.choice([-1, 1], n)
+    expected = np.concatenate([_panels(*(v[i : i + 100] for v in (*ends, rho))) for i in range(0, n, 100)])
+    np.testing.assert_allclose(_peak(*ends, rho, 28), expected, atol=1e-10, rtol=1e-12)

@@ -60,6 +60,20 @@ def test_every_number_is_drawn_in_its_row(est):
     assert ax.yaxis_inverted()
 
 
+def test_bounds_by_either_name_are_drawn(est):
+    table = {n: est.table[n] for n in est.table.column_names if n not in ("lower", "upper")}
+    named = make({**table, "bound_low": est["lower"], "bound_high": est["upper"]}, title="Share")
+
+    def bars(drawn):
+        return [(p.get_x(), p.get_width(), p.get_y(), p.get_height()) for p in drawn.plot().patches]
+
+    assert bars(named) == bars(est)
+    assert len(bars(named)) == 2
+    assert not named.plot(bounds=False).patches
+    one_sided = make({**table, "bound_low": est["lower"]})
+    assert not one_sided.plot().patches
+
+
 def test_words_say_level_title_and_marks(est):
     ax = est.plot()
     assert ax.get_xlabel() == "estimate and 90 % interval (wald)"

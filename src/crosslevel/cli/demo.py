@@ -71,31 +71,9 @@ def estimate_subgroups(
             coords=("lon", "lat"),
         )
     )
-    columns: dict[str, list[Any]] = {}
-    by_region: Estimates | None = None
-    for variable in variables:
-        found = quietly(lambda v=variable: model.estimate(by=v, rollup="all"))  # type: ignore[misc]
-        local = quietly(lambda v=variable: model.estimate(by=v)).with_truth(  # type: ignore[misc]
-            world.true_rates(by=variable), "rate"
-        )
-        by_region = local if by_region is None or variable == MAPPED else by_region
-        levels = found[variable].tolist()
-        truth = {r[variable]: r["rate"] for r in world.true_rates(by=variable, rollup="all").to_pylist()}
-        contextual = _contextual(world, variable)
-        part: dict[str, list[Any]] = {
-            "variable": [variable] * len(levels),
-            "subgroup": [WORDS.get((variable, str(v)), str(v)) for v in levels],
-            **{name: found[name].tolist() for name in INTERVAL},
-            "truth": [truth[v] for v in levels],
-            "coverage": [_covered(local.select(**{variable: v})) for v in levels],
-            **{name: found[name].tolist() for name in BASELINES},
-            "rxc": [contextual[str(v)] for v in levels],
-            **{name: found[name].tolist() for name in BOUNDS},
-        }
-        for name, values in part.items():
-            columns.setdefault(name, []).extend(values)
-    if by_region is None:
-        raise ValueError("variables is empty")
+    parts = {variable: _asked(world, model, variable) for variable in variables}
+    found, by_region = parts[MAPPED if MAPPED in parts else variables[0]][1:]
+    columns = {name: [v for part, _, _ in parts.values() for v in part[name]] for name in parts[variables[0]][0]}
     made = Estimates.build(
         columns,
         keys=("variable", "subgroup"),
@@ -115,6 +93,31 @@ def estimate_subgroups(
         dataclasses.replace(made, diagnostics={**made.diagnostics, **score}, warnings=(_caution(made, score),)),
         dataclasses.replace(by_region, title=f"How each {MAPPED} voted in each region"),
     )
+
+
+def _asked(
+    world: Nation, model: EcologicalInference, variable: str
+) -> tuple[dict[str, list[Any]], Estimates, Estimates]:
+    """Ask about one variable: the columns of the table, the national answer, and that of the regions with its truth."""
+    found = quietly(lambda: model.estimate(by=variable, rollup="all"))
+    local = quietly(lambda: model.estimate(by=variable))
+    real = {(r["region"], r[variable]): r["rate"] for r in world.true_rates(by=variable).to_pylist()}
+    keys = zip(local["region"].tolist(), local[variable].tolist(), strict=True)
+    local = local.with_columns(truth=np.array([real[key] for key in keys]))
+    national = {r[variable]: r["rate"] for r in world.true_rates(by=variable, rollup="all").to_pylist()}
+    contextual = _contextual(world, variable)
+    levels = found[variable].tolist()
+    columns: dict[str, list[Any]] = {
+        "variable": [variable] * len(levels),
+        "subgroup": [WORDS.get((variable, str(v)), str(v)) for v in levels],
+        **{name: found[name].tolist() for name in INTERVAL},
+        "truth": [national[v] for v in levels],
+        "coverage": [_covered(local.select(**{variable: v})) for v in levels],
+        **{name: found[name].tolist() for name in BASELINES},
+        "rxc": [contextual[str(v)] for v in levels],
+        **{name: found[name].tolist() for name in BOUNDS},
+    }
+    return columns, found, local
 
 
 def _contextual(world: Nation, variable: str) -> dict[str, float]:

@@ -219,6 +219,7 @@ def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Cons
         f"Fitted {said['places']:,} places, {said['people']:,} people: embedding {model.seconds_['embedding']:,.1f} s, "
         f"fit {model.seconds_['fit']:,.1f} s",
         markup=False,
+        soft_wrap=True,
     )
     return model
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from crosslevel.cli.console import check_folder, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import frames
-from crosslevel.ecological.classical.comparison import METHODS, compare
-from crosslevel.ecological.classical.tables import UnitTables, table_from_frame
-from crosslevel.ecological.court.voters import among_voters, turnout
+from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
+from crosslevel.ecological.classical.comparison import METHODS
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.results import Estimates, Provenance, save
@@ -140,7 +139,7 @@ def _answered(settings: Settings, tables: UnitTables, console: Console) -> tuple
             if not every:
                 raise _named(name, error) from error
             left_out.append(f"{name} is left out: {_first_sentence(error)}")
-            console.print(f"Note: {left_out[-1]}", markup=False)
+            console.print(f"Note: {left_out[-1]}", markup=False, soft_wrap=True)
             continue
         answers[name] = replace(
             answers[name], diagnostics={**answers[name].diagnostics, "seconds": round(time.monotonic() - begun, 3)}

@@ -84,7 +84,6 @@ class Sums:
         self.bottom = None if facts[0].fixed else np.zeros(size)
         self.voters = np.ones(len(part.place))
         self.shift, self.distance = np.zeros(len(part.place)), np.zeros(len(part.place))
-        self.plain: FloatArray | None = None
 
     def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray) -> None:
         """Take in all parts of some places.
@@ -125,7 +124,7 @@ class Sums:
         size = len(self.present)
 
         def added(values: FloatArray) -> FloatArray:
-            return np.bincount(row, weights=values * weight, minlength=size)
+            return np.asarray(np.bincount(row, weights=values * weight, minlength=size), dtype=np.float64)
 
         people = added(np.ones(len(asked)))
         draws, bottom = self.top[outcome], people if self.bottom is None else self.bottom
@@ -146,7 +145,7 @@ class Sums:
             values = part.levels[name].to_pylist()
             keys[name] = [values[i] for i in level]
         columns = {
-            "estimate": draws.mean(axis=0) if self.plain is None else added(self.plain[asked]) / people,
+            "estimate": draws.mean(axis=0),
             "bound_low": low,
             "bound_high": high,
             "neighbourhood": near,

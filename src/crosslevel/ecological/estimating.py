@@ -17,7 +17,6 @@ from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.places import Totals
 from crosslevel.ecological.quantities import Facts, facts, quantities
 from crosslevel.errors import InputError
-from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
 
 __all__ = ["Question", "Setting", "answer"]
@@ -113,8 +112,6 @@ def _summed(
     """Draw the parts of a few places at a time, so that embeddings and logits are never all copied at once."""
     n_draws = question.n_draws
     sums = Sums(part, question.rollup, known, n_draws)
-    closed = not setting.account and len(drawn) == 1
-    sums.plain = np.zeros(len(part.place)) if closed else None
     together = drawn[0] is None  # a product kernel: parts must be drawn at once
     for index in part.blocks(None if together else max(1, BLOCK // n_draws)):
         M, place, effective = part.vectors(index), part.place[index], part.effective[index]
@@ -128,9 +125,6 @@ def _summed(
         )
         moved = np.nan_to_num(np.abs(shift)).mean(axis=0)[local]
         sums.add(index, found, moved, model.distance(M, effective))
-        if sums.plain is not None:
-            at = model.moments(0, M, place, effective, drawn[0])
-            sums.plain[index] = logistic_mean(at.mean, at.variance)
     return sums
 
 

@@ -6,7 +6,7 @@ B = I + W^1/2 K W^1/2 (Rasmussen & Williams 2006, algorithms 3.1 and 5.1), so K 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "evidence_gradient",
     "find_mode",
     "posterior_variance",
+    "refactor",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -284,6 +285,11 @@ def find_mode(K: FloatArray, likelihood: Likelihood, start: FloatArray | None = 
         )
     evidence = height - float(np.log(np.diag(L)).sum())
     return Mode(f, alpha, now.curvature, now.third, L, evidence, step, relative)
+
+
+def refactor(mode: Mode, K: FloatArray) -> Mode:
+    """Give a mode the factor of B again, when only its vectors were kept."""
+    return replace(mode, L=_factor(K, np.sqrt(mode.curvature)))
 
 
 def evidence_gradient(mode: Mode, K: FloatArray) -> FloatArray:

@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 SWEEPS = 5
 """Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""
 
-LONG, MEASURE = 120.0, 5.0  # seconds from which the user is told beforehand, and after how many
+LONG, MEASURE = 600.0, 5.0  # seconds from which the user is told beforehand, and after how many
 UNIT_BYTES, UNIT_DRAWS = (
     128e6,
     (100, 400),

@@ -112,7 +112,7 @@ def multinomial_dirichlet(
     >>> people = {"young": [10, 40, 70, 90, 20, 55], "old": [90, 60, 30, 10, 80, 45]}
     >>> votes = {"yes": [25, 37, 47, 55, 29, 41], "no": [75, 63, 53, 45, 71, 59]}
     >>> found = multinomial_dirichlet(people, votes)
-    >>> bool(found["conf_low"][0] > found["conf_high"][2])
+    >>> bool(found["estimate"][0] > found["estimate"][2])
     True
     >>> found.diagnostics["converged"], bool(found.diagnostics["max_rhat"] < 1.01)
     (True, True)

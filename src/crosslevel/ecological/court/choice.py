@@ -158,7 +158,7 @@ def polarization(
     >>> votes = {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
     >>> found = polarization(rxc(people, votes), groups=("young", "old"), outcome="yes", threshold=0.2)
     >>> found.diagnostics["findings"]
-    ['young choose yes, old choose no; their candidates of choice differ (probability above 0.99).']
+    ['young choose yes, old choose no; their candidates of choice differ (probability above 0.9975).']
     >>> bool(found["lower"][0] <= found["conf_low"][0] <= found["estimate"][0])
     True
     """

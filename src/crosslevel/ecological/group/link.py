@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import Fit, fit
 from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_product, latent, moments
+from crosslevel.ecological.group.scales import Point, divide, points
 from crosslevel.numerics.laplace import Binomial
 
 __all__ = ["GroupModel", "Sampling", "fit_group", "sampling_of"]
@@ -111,6 +112,8 @@ class GroupModel:
     sampling : Sampling or None
     nearest : float
         Median distance of a place's embedding to the nearest other place's.
+    kept : dict
+        Points of the hyperparameters' posterior by question, once they were asked for.
     """
 
     centre: FloatArray
@@ -122,17 +125,34 @@ class GroupModel:
     fits: tuple[Fit, ...]
     sampling: Sampling | None
     nearest: float
+    kept: dict[int, tuple[Point, ...]] = field(default_factory=dict, repr=False)
+
+    def points(self, stage: int) -> tuple[Point, ...]:
+        """Give the points that stand for the hyperparameters' posterior."""
+        if stage not in self.kept:
+            self.kept[stage] = points(self.rows[stage], self.terms, self.likelihoods[stage], self.fits[stage])
+        return self.kept[stage]
 
     def draws(self, stage: int, n_draws: int, seed: int) -> Draws | None:
         """Draw weights and place effects of one question; None where parts must be drawn together (product kernel)."""
         if self.terms.product:
             return None
-        found = self.fits[stage]
-        rng = _generator(seed, 0, stage)
-        drawn = draw(self.rows[stage], self.terms, found.hyperparameters, found.mode, n_draws, rng)
-        if self.sampling is None:
-            return drawn
-        return replace(drawn, within=self.sampling.variance(drawn.w, self.M))
+        rng, rows = _generator(seed, 0, stage), self.rows[stage]
+        w, u = np.empty((n_draws, self.M.shape[1])), np.empty((n_draws, self.terms.n_places))
+        for point, some in self._shared(stage, n_draws):
+            mode = point.whole_mode(rows, self.terms)
+            one = draw(rows, self.terms, point.hyperparameters, mode, some.stop - some.start, rng)
+            w[some], u[some] = one.w, one.u
+        return Draws(w, u, None if self.sampling is None else self.sampling.variance(w, self.M))
+
+    def _shared(self, stage: int, n_draws: int) -> Iterator[tuple[Point, slice]]:
+        """Say which draws belong to which point."""
+        found = self.points(stage)
+        first = 0
+        for point, n in zip(found, divide(np.array([p.weight for p in found]), n_draws).tolist(), strict=True):
+            if n:
+                yield point, slice(first, first + n)
+            first += n
 
     def logits(
         self,
@@ -162,50 +182,38 @@ class GroupModel:
         seed : (seed, number)
             Of the noise that belongs to these parts: the caller's seed, and a number of the partition.
         """
-        found = self.fits[stage]
-        centred = M - self.centre
+        centred, rows = M - self.centre, self.rows[stage]
         if draws is None:
+            f = np.empty((n_draws, len(M)))
             rng = _generator(seed[0], 1, stage, *seed[1:])
-            f = draw_product(
-                self.rows[stage], self.terms, found.hyperparameters, found.mode, centred, place, n_draws, rng
-            )
+            for point, some in self._shared(stage, n_draws):
+                mode, n = point.whole_mode(rows, self.terms), some.stop - some.start
+                f[some] = draw_product(rows, self.terms, point.hyperparameters, mode, centred, place, n, rng)
         else:
             f = latent(draws, centred, place)
-        noise = self._noise(stage, draws, M, effective)
-        if noise is None:
+        if self.sampling is None:
             return f
-        each, size = np.sqrt(noise[0]), np.sqrt(noise[1])
+        each = np.sqrt(self._within(stage, draws, n_draws))
+        size = np.sqrt(self.sampling.spreads(M, effective) / self.sampling.spread / np.maximum(effective, 1.0))
         order = np.argsort(place, kind="stable")
         for parts in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
             rng = _generator(seed[0], 2, stage, *seed[1:], int(place[parts[0]]))
             f[:, parts] += (each[:, None] * size[parts]) * rng.standard_normal((n_draws, len(parts)))
         return f
 
-    def _noise(
-        self, stage: int, draws: Draws | None, M: FloatArray, effective: FloatArray
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Give the variance that sampling adds to logits: a factor per draw, (n_draws,) or (1,), and per part, (m,)."""
-        if self.sampling is None:
-            return None
-        relative = self.sampling.spreads(M, effective) / self.sampling.spread
-        within = None if draws is None else draws.within
-        if within is None:  # what the prior expects, where weights have no draws
-            within = np.array([self.fits[stage].hyperparameters.embedding * self.sampling.spread])
-        return within, relative / np.maximum(effective, 1.0)
+    def _within(self, stage: int, draws: Draws | None, n_draws: int) -> FloatArray:
+        """Give the variance of w . phi between people of one place in each draw, (n_draws,)."""
+        if draws is not None and draws.within is not None:
+            return draws.within
+        within = np.empty(n_draws)  # what the prior expects, where weights have no draws
+        for point, some in self._shared(stage, n_draws):
+            within[some] = point.hyperparameters.embedding * (0.0 if self.sampling is None else self.sampling.spread)
+        return within
 
-    def moments(
-        self,
-        stage: int,
-        M: FloatArray,
-        place: IntArray,
-        effective: FloatArray | None = None,
-        draws: Draws | None = None,
-    ) -> Moments:
-        """Give mean and variance of the logits of parts; with the sampling error where ``effective`` is given."""
+    def moments(self, stage: int, M: FloatArray, place: IntArray) -> Moments:
+        """Give mean and variance of the logits of parts at the best hyperparameters, without sampling error."""
         found = self.fits[stage]
-        at = moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
-        noise = None if effective is None else self._noise(stage, draws, M, effective)
-        return at if noise is None else Moments(at.mean, at.variance + noise[0].mean() * noise[1])
+        return moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
 
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
         """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbours.

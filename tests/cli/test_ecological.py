@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(24, 60, n_states=4, turnout=0.6)
+
+
+@pytest.fixture(scope="module")
+def folder(world, tmp_path_factory):
+    where = tmp_path_factory.mktemp("ecological")
+    pq.write_table(world.people, where / "people.parquet", row_group_size=500)
+    pacsv.write_csv(world.places, where / "places.csv")
+    (where / "map.geojson").write_text(json.dumps(world.polygons))
+    return where
+
+
+@pytest.fixture(scope="module")
+def model(world):
+    made = cl.EcologicalInference(n_features=32, categorical=["sex"], random_state=3)
+    return made.fit(
+        world.people,
+        world.places,
+        by="region",
+        weight="weight",
+        successes="dem",
+        trials="votes",
+        coords=("lon", "lat"),
+    )
+
+
+FILES = ("ecological", "people.parquet", "places.csv", "--by", "region", "--weight", "weight", "--features", "32")
+SETTINGS = ("--lon", "lon", "--lat", "lat", "--categorical", "sex", "--seed", "3", "--draws", "60")
+ASKED = (*FILES, *SETTINGS, "--successes", "dem", "--trials", "votes")
+
+
+def same(found, expected):
+    assert found.keys == expected.keys
+    for name in expected.table.column_names:
+        if name in expected.keys:
+            assert found[name].tolist() == expected[name].tolist()
+        else:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
+
+
+def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
+    asked = ("--estimate", "sex", "--estimate", "age >= 65", "--estimate", "young=age < 30", "--estimate", "sex*race")
+    done = crosslevel(*ASKED, *asked, "--rollup", "state", "--rollup", "all", "--out", "run", cwd=folder)
+    written = sorted(p.name for p in (folder / "run").iterdir())
+    stems = [
+        f"{what}-{where}"
+        for what in ("sex", "sex-x-race", "subgroups")
+        for where in ("by-region", "by-state", "everywhere")
+    ]
+    assert written == sorted([*(f"{s}{e}" for s in stems for e in (".csv", ".crosslevel")), "model.crosslevel"])
+    out = folder / "run"
+    same(cl.load(out / "sex-everywhere.crosslevel"), model.estimate(by="sex", rollup="all", draws=60))
+    same(cl.load(out / "sex-by-region.crosslevel"), model.estimate(by="sex", draws=60))
+    same(cl.load(out / "sex-x-race-by-state.crosslevel"), model.estimate(by=["sex", "race"], rollup="state", draws=60))
+    queries = {"age >= 65": "age >= 65", "young": "age < 30"}
+    same(cl.load(out / "subgroups-by-state.crosslevel"), model.estimate(subgroups=queries, rollup="state", draws=60))
+    table = pacsv.read_csv(out / "subgroups-by-state.csv")
+    assert set(table["subgroup"].to_pylist()) == set(queries)
+    again = cl.load(out / "model.crosslevel").estimate(
+        by="sex", rollup="all", draws=60, people=folder / "people.parquet"
+    )
+    same(again, model.estimate(by="sex", rollup="all", draws=60))
+    assert "Fitted 24 places" in done.err
+    for words in ("95 % interval", "neighbourhood", "bound_low", "under the model", "young", "length", "converged yes"):
+        assert words in done.out
+    assert done.out.count("Intervals hold under the model") == 1
+    assert "R0001" not in done.out  # the tables by place are in the files
+
+
+def test_json_holds_every_row_and_the_fit(crosslevel, folder, model):
+    told = json.loads(
+        crosslevel(*ASKED, "--estimate", "sex", "--level", "0.8", "--cross-validate", "4", "--json", cwd=folder).out
+    )
+    expected = model.estimate(by="sex", level=0.8, draws=60)
+    rows = told["answers"]["sex-by-region"]["rows"]
+    np.testing.assert_allclose([r["conf_low"] for r in rows], expected["conf_low"], rtol=1e-6)
+    assert told["answers"]["sex-by-region"]["level"] == 0.8
+    validated = model.cross_validate(4, level=0.8, random_state=3)
+    np.testing.assert_allclose(told["scores"]["rmse"], validated.diagnostics["rmse"], rtol=1e-5)
+    assert told["fit"]["places"] == 24
+    assert told["files"] == {}
+    assert any("say nothing about subgroups" in w for w in told["warnings"])
+
+
+def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder):
+    asked = ("--estimate", "sex", "--rollup", "state", "--leave-out", "state", "--polygons", "map.geojson")
+    done = crosslevel(*ASKED, *asked, "--out", "page", "--report", cwd=folder)
+    page = (folder / "page" / "report.html").read_text()
+    for words in (
+        "What is observed: the share with dem in each place",
+        "sex by region: the estimate by region for sex 1",
+        "sex by state: the estimate by state for sex 1",
+        "possible at all (bounds)",
+        "neighbourhood",
+        "log_evidence",
+        "gradient_at_mode",
+        "one state left out at a time",
+    ):
+        assert words in page
+    assert page.count("<svg") == 5
+    assert "Places predicted from others: rmse" in done.out
+    assert (folder / "page" / "cross-validation.csv").exists()
+
+
+def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
+    votes = np.asarray(world.places["votes"])
+    dem = np.asarray(world.places["dem"])
+    pq.write_table(world.places.append_column("rep", pa.array(votes - dem)), folder / "two.parquet")
+    (folder / "poll.csv").write_text("subgroup,dem,rep\nsex == 2,300,200\n")
+    asked = (
+        "ecological",
+        "people.parquet",
+        "two.parquet",
+        *FILES[3:],
+        *SETTINGS,
+        "--outcome",
+        "dem",
+        "--outcome",
+        "rep",
+    )
+    options = ("--population", "population", "--state-effect", "state", "--evidence", "poll.csv", "--map", "rff")
+    more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
+    told = json.loads(
+        crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
+    )
+    rows = told["answers"]["sex-everywhere"]["rows"]
+    assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
+    model = cl.EcologicalInference(
+        n_features=32, map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
+    )
+    model.fit(
+        folder / "people.parquet",
+        pq.read_table(folder / "two.parquet"),
+        by="region",
+        weight="weight",
+        outcomes=["dem", "rep"],
+        population="population",
+        coords=("lon", "lat"),
+        columns=["age", "sex"],
+        where="age >= 25",
+        evidence={"subgroup": ["sex == 2"], "dem": [300], "rep": [200]},
+    )
+    expected = model.estimate(by="sex", rollup="all", contrast="difference", draws=60)
+    np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
+    told = json.loads(crosslevel(*asked, *options, "--estimate", "sex", "--of", "turnout", "--json", cwd=folder).out)
+    assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
+    assert told["fit"]["evidence_rows"] == 1
+
+
+def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
+    plain = ("--no-spatial", "--no-nugget", "--no-account", "--jobs", "1", "--out", "plain")
+    done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
+    made = cl.load(folder / "plain" / "model.crosslevel")
+    assert (made.spatial, made.nugget, made.account, made.n_features) == (None, False, False, 32)
+    assert "nugget=False" in done.out
+    crosslevel(*ASKED, "--spatial", "matern52", "--out", "rough", cwd=folder)
+    assert cl.load(folder / "rough" / "model.crosslevel").spatial == "matern52"
+
+
+def test_numbers_that_name_places_are_text_where_people_say_so(crosslevel, world, tmp_path):
+    def renumbered(table):
+        keys = [str(int(key[1:]) + 100) for key in table["region"].to_pylist()]
+        return table.set_column(table.column_names.index("region"), "region", pa.array(keys))
+
+    pq.write_table(renumbered(world.people), tmp_path / "people.parquet")
+    pacsv.write_csv(renumbered(world.places), tmp_path / "places.csv", pacsv.WriteOptions(quoting_style="none"))
+    told = json.loads(crosslevel(*ASKED, "--estimate", "sex", "--json", cwd=tmp_path).out)
+    assert told["answers"]["sex-by-region"]["rows"][0]["region"] == "101"
+
+
+def test_places_of_one_table_only(crosslevel, folder, world):
+    pacsv.write_csv(world.places.slice(0, 20), folder / "fewer.csv")
+    fewer = ("ecological", "people.parquet", "fewer.csv", *ASKED[3:], "--estimate", "sex")
+    assert "people and places do not match" in crosslevel(*fewer, cwd=folder, code=2).err
+    assert "Left out: " in crosslevel(*fewer, "--unmatched", "drop", cwd=folder).out
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ((), "nothing is asked; write for example --estimate sex"),
+        (("--rollup", "state", "--out", "o"), "--rollup puts subgroups together"),
+        (("--estimate", "sx"), "--estimate='sx' is not a column"),
+        (("--estimate", "sex", "--rollup", "sate"), "--rollup='sate' is not a column"),
+        (("--estimate", "sex", "--rollup", "all", "--rollup", "all"), "--rollup names the same column twice"),
+        (("--estimate", "sex", "--weight", "wt"), "--weight='wt' is not a column"),
+        (("--estimate", "sex", "--state-effect", "sate"), "--state-effect='sate' is not a column"),
+        (("--estimate", "sex", "--trials", "vots"), "Did you mean 'votes'"),
+        (("--estimate", "sex", "--of", "turnout"), "of='turnout' needs turnout"),
+        (("--estimate", "sex", "--contrast", "sum"), "contrast='sum'"),
+        (("--estimate", "sex", "--report"), "--report needs a folder"),
+        (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons are for the map of the report"),
+        (("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"), "choose one"),
+        (("--estimate", "sex", "--out", "places.csv"), "is a file; name a folder"),
+        (("--estimate", "sex", "--evidence", "nothing.csv"), "nothing.csv"),
+        (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
+        (("--estimate", "sex", "--metric", "cube"), "metric='cube'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
+    said = crosslevel(*ASKED, *asked, cwd=folder, code=2)
+    assert words in said.err
+    assert said.out == ""
+    assert "Traceback" not in said.err
+
+
+def test_what_is_missing_is_named(crosslevel, folder):
+    counts = ("--successes", "dem", "--trials", "votes", "--estimate", "sex")
+    for asked, words in (
+        (("people.parquet", "places.csv", *counts), "--by is missing"),
+        (("people.parquet", "places.csv", "--by", "regio", "--no-spatial", *counts), "Did you mean 'region'"),
+        (("people.parquet", "places.csv", "--by", "region", *counts), "--lon and --lat are missing"),
+        (("people.parquet", "places.csv", "--by", "region", "--lon", "lon", *counts), "--lon and --lat go together"),
+        (
+            ("people.parquet", "places.csv", "--by", "region", "--no-spatial", "--estimate", "sex"),
+            "successes and trials",
+        ),
+        (("people.parquet", "plces.csv", "--by", "region", "--no-spatial", *counts), "Did you mean 'places.csv'"),
+    ):
+        assert words in crosslevel("ecological", *asked, cwd=folder, code=2).err
+
+
+def test_a_map_of_other_places_is_refused_before_anything_is_fitted(crosslevel, folder, world):
+    def told(text):
+        (folder / "odd.geojson").write_text(text)
+        asked = ("--estimate", "sex", "--out", "odd", "--report", "--polygons", "odd.geojson")
+        done = crosslevel(*ASKED, *asked, cwd=folder, code=2)
+        assert "Fitted" not in done.err
+        return done.err
+
+    features = world.polygons["features"]
+    renamed = [{**f, "properties": {"regions": f["properties"]["region"]}} for f in features]
+    assert "Did you mean 'regions'" in told(json.dumps({"features": renamed}))
+    assert "lacks 1 place(s)" in told(json.dumps({"features": features[1:]}))
+    assert "no GeoJSON FeatureCollection" in told("[]")
+    assert "is not JSON" in told("{")
+    point = [{**features[0], "geometry": {"type": "Point", "coordinates": [0, 0]}}]
+    assert "is a Point; pass Polygons" in told(json.dumps({"features": point}))

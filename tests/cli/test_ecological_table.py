@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.csv as pacsv
+import pytest
+
+import crosslevel as cl
+from crosslevel.ecological import among_voters, compare, rxc, table_from_frame, turnout
+
+UNITS = pd.DataFrame(
+    {
+        "precinct": list("abcdefgh"),
+        "white": [80, 50, 20, 10, 60, 95, 70, 35],
+        "black": [20, 50, 80, 90, 40, 5, 30, 65],
+        "dem": [30, 40, 60, 62, 33, 20, 31, 52],
+        "rep": [40, 30, 10, 8, 36, 50, 38, 18],
+    }
+)
+UNITS["did not vote"] = 100 - UNITS["dem"] - UNITS["rep"]
+GROUPS = ("--group", "white", "--group", "black")
+ASKED = ("ecological", "--table", "units.csv", "--unit", "precinct", *GROUPS, "--outcome", "dem", "--outcome", "rep")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("table")
+    UNITS.to_csv(where / "units.csv", index=False)
+    return where
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return table_from_frame(UNITS, ["white", "black"], ["dem", "rep", "did not vote"], "precinct")
+
+
+def test_the_comparison_is_that_of_the_library(crosslevel, folder, tables):
+    done = crosslevel(*ASKED, "--outcome", "did not vote", "--out", "answer", "--report", cwd=folder)
+    expected = compare(tables)
+    found = cl.load(folder / "answer" / "comparison.crosslevel")
+    assert found.keys == expected.keys
+    for name in expected.table.column_names:
+        if name in expected.keys:
+            assert found[name].tolist() == expected[name].tolist()
+        else:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
+    assert set(found.warnings) == set(expected.warnings)
+    assert pacsv.read_csv(folder / "answer" / "comparison.csv").num_rows == len(expected)
+    units = cl.load(folder / "answer" / "rxc.crosslevel").units
+    assert set(units["unit"]) == set("abcdefgh")
+    page = (folder / "answer" / "report.html").read_text()
+    assert "possible at all (bounds)" in page
+    for words in ("neighbourhood", "rxc_em", "goodman", "95 % interval"):
+        assert words in done.out
+        assert words in page
+
+
+def test_json_methods_weights_and_level(crosslevel, folder, tables):
+    asked = ("--outcome", "did not vote", "--methods", "goodman, lp", "--methods", "rxc", "--weights", "equal")
+    told = json.loads(crosslevel(*ASKED, *asked, "--level", "0.8", "--json", cwd=folder).out)
+    expected = compare(tables, methods={"goodman": {"weights": "equal"}, "lp": {}, "rxc": {}}, level=0.8)
+    rows = told["answers"]["comparison"]["rows"]
+    assert [r["method"] for r in rows[:3]] == ["goodman", "lp", "rxc"]
+    low = np.array([np.nan if r["conf_low"] is None else r["conf_low"] for r in rows])
+    np.testing.assert_allclose(low, expected["conf_low"], rtol=1e-9)
+    assert set(told["methods"]) == {"goodman", "lp", "rxc"}
+    assert told["answers"]["comparison"]["level"] == 0.8
+
+
+def test_those_who_did_not_vote_are_left_out_of_the_shares(crosslevel, folder, tables):
+    asked = ("--outcome", "did not vote", "--abstain", "did not vote", "--methods", "goodman,rxc")
+    told = json.loads(crosslevel(*ASKED, *asked, "--json", cwd=folder).out)["answers"]
+    answer = rxc(tables)
+    for name, expected in (("among-voters", among_voters(answer)), ("turnout", turnout(answer))):
+        rows = [r for r in told[name]["rows"] if r["method"] == "rxc"]
+        for column in ("estimate", "conf_low", "conf_high", "lower", "upper", "count"):
+            np.testing.assert_allclose([r[column] for r in rows], expected[column], rtol=1e-9)
+    assert {r["outcome"] for r in told["among-voters"]["rows"]} == {"dem", "rep"}
+    assert "no posterior draws" in crosslevel(*ASKED, *asked, cwd=folder).out
+
+
+def test_repairs_are_done_and_said(crosslevel, folder):
+    asked = ("--methods", "neighbourhood", "--balance", "none-of-the-above", "--rest", "stayed at home")
+    out = crosslevel(*ASKED, *asked, cwd=folder).out
+    assert "stayed at home" in out
+    assert "Outcomes fell short in 8 of 8 units" in out
+    UNITS.assign(white=UNITS["white"] / 100, black=UNITS["black"] / 100, people=100).to_csv(folder / "shares.csv")
+    shares = ("ecological", "--table", "shares.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    assert "multiplied by the people" in crosslevel(*shares, "--total", "people", cwd=folder).out
+    pd.concat([UNITS, UNITS.tail(1)]).to_csv(folder / "twice.csv", index=False)
+    twice = ("ecological", "--table", "twice.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    assert "more than once" in crosslevel(*twice, cwd=folder, code=2).err
+    assert crosslevel(*twice, "--duplicates", "sum", cwd=folder).out
+    UNITS.assign(dem=UNITS["dem"].where(UNITS["precinct"] != "c")).to_csv(folder / "holes.csv", index=False)
+    holes = ("ecological", "--table", "holes.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    assert "missing value" in crosslevel(*holes, cwd=folder, code=2).err
+    assert "left out for missing values" in crosslevel(*holes, "--missing", "drop", cwd=folder).out
+    merged = crosslevel(
+        *ASKED, "--outcome", "did not vote", "--methods", "goodman", "--merge-below", "0.31", cwd=folder
+    )
+    assert "other" in merged.out
+
+
+def test_of_all_methods_those_that_refuse_are_left_out_and_said(crosslevel, folder, monkeypatch):
+    from crosslevel.cli import ecological_table as module
+
+    kept = {n: m for n, m in module.METHODS.items() if n in ("goodman", "neighbourhood", "king")}
+    monkeypatch.setattr(module, "METHODS", {**kept, "not_there": "not_there"})
+    done = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "all", "--json", cwd=folder)
+    told = json.loads(done.out)
+    assert list(told["methods"]) == ["neighbourhood", "goodman"]
+    assert any("king is left out" in w for w in told["warnings"])
+    assert any("not_there is left out" in w for w in told["warnings"])
+    assert "Note: king is left out" in done.err
+    said = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "king", cwd=folder, code=2).err
+    assert "--methods king: " in said
+    two = ("ecological", "--table", "units.csv", *GROUPS, "--outcome", "dem", "--outcome", "rep", "--balance", "scale")
+    told = json.loads(crosslevel(*two, "--methods", "king", "--seed", "4", "--json", cwd=folder).out)
+    assert len(told["answers"]["comparison"]["rows"]) == 4
+
+
+def test_an_unconverged_method_leaves_with_1(crosslevel, folder, monkeypatch):
+    from crosslevel.cli import ecological_table as module
+    from crosslevel.errors import ConvergenceError
+
+    def fail(*_):
+        raise ConvergenceError("no mode was reached")
+
+    monkeypatch.setattr(module, "_run", fail)
+    said = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "rxc", cwd=folder, code=1).err
+    assert "--methods rxc: no mode was reached" in said
+
+
+def test_the_truth_scores_every_method(crosslevel, folder):
+    names = ("dem", "rep", "did not vote")
+    truth = pd.DataFrame(
+        [(g, o, 1 / 3) for g in ("black", "white") for o in names], columns=["group", "outcome", "truth"]
+    )
+    truth.to_csv(folder / "truth.csv", index=False)
+    asked = ("--outcome", "did not vote", "--methods", "goodman,lp", "--truth", "truth.csv")
+    told = json.loads(crosslevel(*ASKED, *asked, "--json", cwd=folder).out)
+    rows = told["answers"]["comparison"]["rows"]
+    error = np.mean([abs(r["estimate"] - 1 / 3) for r in rows if r["method"] == "lp"])
+    assert told["scores"]["lp"]["mae"] == pytest.approx(error)
+    assert told["scores"]["lp"]["coverage"] is None
+    assert 0 <= told["scores"]["goodman"]["coverage"] <= 1
+    assert "mean absolute error" in crosslevel(*ASKED, *asked, cwd=folder).out
+    truth.iloc[1:].to_csv(folder / "truth.csv", index=False)
+    assert "no row for group 'black' and outcome 'dem'" in crosslevel(*ASKED, *asked, cwd=folder, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (ASKED, "do not add up"),
+        ((*ASKED, "--outcome", "did not vot"), "Did you mean 'did not vote'"),
+        ((*ASKED, "--group", "dem"), "a column is either a group or an outcome"),
+        ((*ASKED, "--outcome", "did not vote", "--methods", "godman"), "Did you mean 'goodman'"),
+        ((*ASKED, "--outcome", "did not vote", "--abstain", "did not"), "--abstain='did not'"),
+        ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--methods goodman: "),
+        ((*ASKED, "--rest", "x"), "--rest names the column that --balance"),
+        ((*ASKED, "--report"), "--report needs a folder"),
+        ((*ASKED, "--truth", "t.csv", "--abstain", "rep"), "choose one"),
+        ((*ASKED, "--out", "units.csv"), "is a file; name a folder"),
+        (("ecological", "--table", "units.csv", "--outcome", "dem"), "--group is missing"),
+        (("ecological", "--table", "units.csv", *GROUPS), "--outcome is missing"),
+        (("ecological", "--table", "unit.csv", *GROUPS, "--outcome", "dem"), "Did you mean 'units.csv'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
+    said = crosslevel(*asked, cwd=folder, code=2)
+    assert words in said.err
+    assert said.out == ""
