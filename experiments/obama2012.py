@@ -293,9 +293,12 @@ def region_section(all_rebuilt: Sequence[Rebuilt]) -> str:
 
 *Components* are those of the crosswalk as it is, *regions* those with Alaska as one place. A region is *equal to the vote* when the
 county votes that fall on it give both published counts; Alaska, without votes by borough, is taken from the published table.
-The areas 01801, 01802 and 01905 of Louisiana carry one code, 77777, in every survey file after Hurricane Katrina, which joins
-Orleans Parish with Jefferson, Plaquemines and St. Bernard: without that there would be one region more than published. The paper
-counts 837 regions, the table its authors published later {all_rebuilt[0].published}."""
+The areas 01801, 01802 and 01905 of Louisiana carry one code, 77777, in the survey's files of these years, after Hurricane Katrina,
+which joins Orleans Parish with Jefferson, Plaquemines and St. Bernard: without that there would be one region more than
+published. The paper counts 837 regions, the table its authors published later {all_rebuilt[0].published}.
+
+Positions are means over counties, weighted by people. The centroids published with the areas of 2010 take latitude for the angle from
+the pole, so that distances between them are not those on the earth."""
 
 
 def model_section(paths: Sequence[Path], rebuilt: Rebuilt, **settings: Any) -> str:

@@ -301,9 +301,9 @@ def variant_row(model: EcologicalInference, scores: Estimates) -> list[str]:
         *scored(scores),
         f"{model.log_marginal_:,.0f}",
         f"{h.embedding:.3g}",
-        "" if terms.distance is None else f"{h.spatial:.3g}",
-        "" if terms.distance is None else f"{h.length:,.0f}",
-        f"{np.sqrt(h.nugget):.3f}" if terms.nugget else "",
+        f"{h.spatial:.3g}" if "spatial" in terms.names else "",
+        f"{h.length:,.0f}" if "length" in terms.names else "",
+        f"{np.sqrt(h.nugget):.3f}" if "nugget" in terms.names else "",
     ]
 
 
@@ -355,13 +355,13 @@ Democratic share of the two-party vote, in per cent, if everybody voted: regions
 people like those of other regions; a subgroup's vector lies far from every region's (*distance*: 1 is that between neighbouring
 regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This group link is poor for
 subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighbourhood*, which lets everybody
-vote like their region, for age and income, and gets age the wrong way round; here, too, look at the young and at graduates. Only
-race, by which places differ most, is learnt. Read the estimates as what the paper's method says, the intervals as what
-it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that a
-subgroup and the rest of its region add up to the region's total.
+vote like their region, for age and income, gets age the wrong way round, and the sexes in one of the two years; here, too, look
+at the young and at graduates. Only race, by which places differ most, is learnt. Read the estimates as what the paper's method
+says, the intervals as what it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that
+a subgroup and the rest of its region add up to the region's total.
 
-Each subgroup is set against all others of its region, so the answers of one question need not add up between them. They give:
-{"; ".join(sums)}."""
+Each subgroup is set against all others of its region, so the answers of one question need not add up between them. Together they
+give, and in brackets what the regions' totals say of the same people: {"; ".join(sums)}."""
 
 
 def state_section(found: Estimates) -> str:
@@ -409,7 +409,8 @@ def time_section(study: Study) -> str:
 {lay(["", "seconds", "of processor time"], rows)}
 
 Peak memory {peak_memory():.2f} GB. All answers come from {study.passes} pass over the people. Most of the time goes to
-{slowest}. Other programs were running: processor time is the better measure."""
+{slowest}. Of an answer, about a quarter each goes to the distances of subgroups from the regions, to the latent values of the draws,
+and to the shifts that make parts add up. Other programs were running: processor time is the better measure."""
 
 
 def page(sections: Sequence[str]) -> str:

@@ -20,6 +20,8 @@ UNITS = pd.DataFrame(
     }
 )
 UNITS["did not vote"] = 100 - UNITS["dem"] - UNITS["rep"]
+SIZES = [1, 2, 3, 4, 1, 2, 3, 4]
+UNITS.iloc[:, 1:] = UNITS.iloc[:, 1:].mul(SIZES, axis=0)
 GROUPS = ("--group", "white", "--group", "black")
 ASKED = ("ecological", "--table", "units.csv", "--unit", "precinct", *GROUPS, "--outcome", "dem", "--outcome", "rep")
 
@@ -86,7 +88,9 @@ def test_repairs_are_done_and_said(crosslevel, folder):
     out = crosslevel(*ASKED, *asked, cwd=folder).out
     assert "stayed at home" in out
     assert "Outcomes fell short in 8 of 8 units" in out
-    UNITS.assign(white=UNITS["white"] / 100, black=UNITS["black"] / 100, people=100).to_csv(folder / "shares.csv")
+    people = UNITS["white"] + UNITS["black"]
+    shares = UNITS.assign(white=UNITS["white"] / people, black=UNITS["black"] / people, people=people)
+    shares.to_csv(folder / "shares.csv")
     shares = ("ecological", "--table", "shares.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
     assert "multiplied by the people" in crosslevel(*shares, "--total", "people", cwd=folder).out
     pd.concat([UNITS, UNITS.tail(1)]).to_csv(folder / "twice.csv", index=False)

@@ -267,6 +267,7 @@ def test_estimates_equal_to_the_polls_are_right_in_every_column(polls, data):
     assert rows[0][4] == "0.0"
     assert rows[0][8:] == ["2.0", "100", ".94"]
     matched = {n: polls.compare(state_answers(share), poll_of(polls, share), n, everybody) for n in names}
+    assert [row[1] for row in polls.question_rows(matched)] == ["10", "20", "15", "25", "5"]
     for row in polls.question_rows(matched)[:-1]:
         assert row[2:5] == ["1.00", "1.00", "0.0"]
     half = {k: everybody[k[0]] + 2 * (v - everybody[k[0]]) for k, v in share.items()}

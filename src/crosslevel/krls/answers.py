@@ -29,6 +29,7 @@ __all__ = ["EffectAnswers"]
 FloatArray = npt.NDArray[np.float64]
 
 TARGETS = ("sample", "population")
+FEWEST_DRAWS = 50
 
 
 class EffectAnswers(EffectPictures):
@@ -55,8 +56,8 @@ class EffectAnswers(EffectPictures):
         Estimates
             Key ``term`` (and those of ``by``); ``estimate`` (debiased), ``plug_in`` (the average of the fit's own
             effects), ``correction`` (their difference in standard errors) and ``flagged`` (more than one), ``statistic``,
-            ``p_value``, ``kind``, ``contrast``. With ``by`` also ``rows``, the number in the subgroup, and ``p_equal``, of
-            the hypothesis that the effect is the same in all of them.
+            ``p_value``, ``kind``, ``contrast``. With ``by`` also ``rows``, the number in the subgroup (counts of
+            ``sample_weight`` added up), and ``p_equal``, of the hypothesis that the effect is the same in all of them.
 
         Examples
         --------
@@ -73,25 +74,28 @@ class EffectAnswers(EffectPictures):
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
         _check_target(target)
-        call = f"effects(level={level!r}, target={target!r}"
-        if by is None:
-            if differences:
-                raise InputError("differences=True compares subgroups; say which with by=.")
-            return effects_table(
-                self._effects,
-                self._inference(),
-                level=level,
-                target=target,
-                frame=self._frame,
-                provenance=self._provenance(f"{call})"),
-                diagnostics=self._diagnostics(),
-                method=self._method_words(),
-                notes=self._notes(),
-            )
+        if by is not None:
+            return self._effects_by(level, target, by, differences)
+        if differences:
+            raise InputError("differences=True compares subgroups; say which with by=.")
+        return effects_table(
+            self._effects,
+            self._inference(),
+            level=level,
+            target=target,
+            frame=self._frame,
+            provenance=self._provenance(f"effects(level={level!r}, target={target!r})"),
+            diagnostics=self._diagnostics(),
+            method=self._method_words(),
+            notes=self._notes(),
+        )
+
+    def _effects_by(self, level: float, target: str, by: Any, differences: bool) -> Estimates:
+        """Give the average effects of subgroups, or their differences."""
         groups = self._groups(by)
         found = self._group_inference(groups)
         E, G = len(self._effects), len(groups)
-        rows = np.bincount(groups.group, minlength=G)
+        rows = subgroups.row_counts(groups, self._rows)
         covariance = found.covariance + (found.spread if target == "population" else 0.0)
         equal = subgroups.p_equal(found, covariance, E, G)
         names = groups.keys.column_names
@@ -114,7 +118,9 @@ class EffectAnswers(EffectPictures):
             level=level,
             target=target,
             frame=self._frame,
-            provenance=self._provenance(f"{call}, by={_say_by(by)}, differences={differences})"),
+            provenance=self._provenance(
+                f"effects(level={level!r}, target={target!r}, by={_say_by(by)}, differences={differences})"
+            ),
             diagnostics=self._diagnostics(),
             method=self._method_words(),
             notes=[*self._notes(), *self._slice_notes(groups)],
@@ -192,6 +198,8 @@ class EffectAnswers(EffectPictures):
         """
         check_is_fitted(self, "penalty_")
         refuse(self._model, "pointwise_bands()")
+        if simultaneous and draws < FEWEST_DRAWS:
+            raise InputError(f"draws={draws!r} are too few for a simultaneous band; pass at least {FEWEST_DRAWS}.")
         rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
         return band_table(
             self._model,
@@ -322,7 +330,8 @@ class EffectAnswers(EffectPictures):
         Notes
         -----
         Estimates and errors are those of :meth:`effects` (sample, without sample weights): ``avg_slopes`` of numbers, and
-        ``avg_comparisons`` of factors, booleans and columns of zeros and ones. Its ``avg_predictions`` are those of the debiased
+        ``avg_comparisons`` of factors, booleans and columns of zeros and ones. With the inference of the R packages errors lack
+        their doubled variance of first differences, and intervals are normal. Its ``avg_predictions`` are those of the debiased
         function, not of :meth:`predict`. There is a coefficient per distinct row, so it suits some thousand rows.
         """
         check_is_fitted(self, "penalty_")

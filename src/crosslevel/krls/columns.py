@@ -114,7 +114,7 @@ def learn_encoding(
                 raise unknown_name(f"reference[{name!r}]", references[name], levels, "level")
             levels = [references[name], *(v for v in levels if v != references[name])]
         made.append(Column(name, tuple(levels)))
-    return Encoding(tuple(made))
+    return _check_names(Encoding(tuple(made)))
 
 
 def missing_rows(table: pa.Table) -> BoolArray:
@@ -140,6 +140,11 @@ def _levels(values: pa.ChunkedArray, name: str) -> list[Any]:
         found = [v for i, v in enumerate(chunk.dictionary.to_pylist()) if i in present]
     else:
         found = sorted(v for v in pc.unique(values).to_pylist() if v is not None and v == v)
+    strange = next((v for v in found if not isinstance(v, str | int | float)), None)
+    if strange is not None:
+        raise InputError(
+            f"X: the factor {name!r} has the level {strange!r}; levels are text, numbers or booleans. Turn the column into text."
+        )
     if len(found) < 2:
         raise InputError(
             f"X: the factor {name!r} has {len(found)} level(s) ({listed(found)}) in the rows used; an effect needs two. "
@@ -174,6 +179,17 @@ def _dummies(table: pa.Table, column: Column, argument: str) -> FloatArray:
 
 def _label(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.10g}"
+
+
+def _check_names(encoding: Encoding) -> Encoding:
+    """Refuse a column that is called as the dummy of a factor is."""
+    names = encoding.names
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise InputError(
+            f"X: {listed(twice)} would name two columns, one of them a level of a factor; rename the other."
+        )
+    return encoding
 
 
 def build_effects(

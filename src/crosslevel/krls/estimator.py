@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -294,9 +295,9 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
             rule=self.rule,
             method=self.method,
             survey=self.weights == "survey",
-            rank=self.rank,
+            rank=None if self.rank is None else int(self.rank),
             backend=self.backend,
-            seed=self.random_state,
+            seed=int(self.random_state),
         )
 
     def _fit_logistic(self, given: Inputs) -> Fit:
@@ -352,12 +353,22 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
             _check_choice(name, getattr(self, name), choices)
         if isinstance(self.bandwidth, str):
             _check_choice("bandwidth", self.bandwidth, ("P", "maxvar"))
-        elif not 0 < float(self.bandwidth) < np.inf:
+        elif not _is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
             raise InputError(f"bandwidth={self.bandwidth!r} is not a positive number; pass 'P', 'maxvar' or a number.")
-        if self.penalty is not None and not 0 < float(self.penalty) < np.inf:
+        if self.penalty is not None and (not _is_number(self.penalty) or not 0 < self.penalty < np.inf):
             raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
-        if self.rank is not None and (self.rank != int(self.rank) or self.rank < 2):
+        if self.rank is not None and not _is_whole(self.rank, 2):
             raise InputError(f"rank={self.rank!r} is not a whole number of at least 2; pass None for the default.")
+        if not _is_whole(self.random_state, 0):
+            raise InputError(f"random_state={self.random_state!r} is not a seed; pass a whole number, 0 or more.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return _is_number(value) and value == np.floor(value) and least <= value < np.inf
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

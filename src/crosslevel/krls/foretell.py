@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslevel.data import frames
 from crosslevel.krls.costs import Cost, cost
 from crosslevel.krls.inputs import Options, read_fit
 from crosslevel.krls.kernel import GaussianKernel, standardise
@@ -27,8 +28,9 @@ def cost_of_rows(
     options, method, rank, bandwidth, seed
         Of the fit.
     """
-    placeholder = np.arange(len(X), dtype=np.float64)
-    rows = read_fit(estimator, X, placeholder, None, None, options).X
+    given = frames.to_arrow(X, "X") if frames.is_frame(X) else X
+    placeholder = np.arange(len(given), dtype=np.float64)
+    rows = read_fit(estimator, given, placeholder, None, None, options).X
     n, p = rows.shape
     if method == "exact":
         return cost(n, p, method)

@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 FEWEST_ROWS = 3
+SMALLEST_SQUARES = 1e-280
+"""Below this, sums of squares lose digits to underflow."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,12 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
         )
     if target.min() == target.max():
         raise InputError(f"y is {target[0]:g} in every row used; there is nothing to explain.")
-    if not np.isfinite(np.square(target - target.mean()).sum()):
-        raise InputError("y is too large for its squares to be held; divide it by a constant.")
+    for name, values in (("y", target), *zip((f"X: the column {n!r}" for n in encoding.names), matrix.T, strict=True)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.square(values - values.mean()).sum()
+        if not SMALLEST_SQUARES < squares < np.inf:
+            what = "small" if squares <= SMALLEST_SQUARES else "large"
+            raise InputError(f"{name} is too {what} for its squares to be held; change its unit.")
 
 
 def _weights(sample_weight: Any, n: int, kind: str) -> FloatArray:
@@ -200,11 +206,27 @@ def _weights(sample_weight: Any, n: int, kind: str) -> FloatArray:
     return w
 
 
-def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
+def _labels(cluster: Any) -> pa.Table:
+    """Read labels, or a frame of one column, as a table of one column."""
+    if len(getattr(cluster, "shape", ())) == 2 and frames.is_frame(cluster):
+        table = frames.to_arrow(cluster, "cluster")
+        if table.num_columns != 1:
+            raise InputError(f"cluster has {table.num_columns:,} columns; pass one label per row.")
+        return table.rename_columns(["cluster"])
     labels = cluster.combine_chunks() if isinstance(cluster, pa.ChunkedArray) else cluster
-    table = frames.to_arrow({"cluster": labels}, "cluster")
+    return frames.to_arrow({"cluster": labels}, "cluster")
+
+
+def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
+    table = _labels(cluster)
     if table.num_rows != len(used):
         raise InputError(f"cluster has {table.num_rows:,} labels for {len(used):,} rows; pass one per row.")
+    gaps = missing_rows(table) & used
+    if gaps.any():
+        raise InputError(
+            f"cluster is missing in {int(gaps.sum()):,} row(s), the first is row {int(np.argmax(gaps)):,}; drop these rows or "
+            "give them a cluster."
+        )
     groups = grouping.group_rows(table.filter(pa.array(used)), "cluster", "cluster")
     if len(groups) < 2:
         raise InputError("cluster has one label in all rows used; errors by cluster need at least two clusters.")

@@ -24,15 +24,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.krls.clusters import cr3
 from crosslevel.krls.collapse import Cells, collapse
 from crosslevel.krls.effects import Effect, Functionals, average_functionals, pointwise_effects
-from crosslevel.krls.inference import SHARE_OF_PENALTY, debiased_weights, hc3, residuals
-from crosslevel.krls.kernel import GaussianKernel, max_variance_bandwidth, standardise
-from crosslevel.krls.model import Fit, Solution
+from crosslevel.krls.inference import SHARE_OF_PENALTY, debiased_weights, residuals
+from crosslevel.krls.kernel import GaussianKernel, standardise
+from crosslevel.krls.model import Fit, Solution, bandwidth_of
 from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import check_memory, decompose
-from crosslevel.krls.variants import Inference, scales, spectrum_of, spread_of_effects
+from crosslevel.krls.variants import Inference, robust, scales, spectrum_of, spread_of_effects, stacked
 
 __all__ = [
     "LogisticFit",
@@ -226,8 +225,7 @@ def fit_logistic(
     check_memory(len(cells.m), len(y))
     scaling = standardise(cells.X, cells.m)
     Z = scaling.apply(cells.X)
-    wide = max_variance_bandwidth(Z, cells.m) if bandwidth == "maxvar" else None
-    kernel = GaussianKernel(Z, wide or float(Z.shape[1] if bandwidth == "P" else bandwidth))
+    kernel = GaussianKernel(Z, bandwidth_of(bandwidth, Z, cells.m))
     K = kernel.matrix()
     choice = _choose(K, cells) if penalty is None else Choice(float(penalty), np.empty((0, 2)))
     found = newton(K, cells.m, cells.mean, choice.penalty)
@@ -424,21 +422,13 @@ def infer_logistic(
     spectrum, cells = spectrum_of(fit), fit.cells
     spread = spread_of_effects(cells, pointwise) if rho is None else None
     rho = (cells.m / cells.N)[:, None] if rho is None else rho
-    made = [_functionals(fit, effects, r) for r in rho.T]
-    V = np.stack([f.V for f in made], axis=2).reshape(len(cells.m), -1)
-    ell = np.stack([f.ell for f in made], axis=2).reshape(1 + fit.kernel.Z.shape[1], -1)
+    functionals = stacked([_functionals(fit, effects, r) for r in rho.T])
     work, residual = _working(fit)
     weights = debiased_weights(
-        spectrum, replace(work, mean=residual), fit.kernel.Z, Functionals(V, ell), SHARE_OF_PENALTY * fit.penalty
+        spectrum, replace(work, mean=residual), fit.kernel.Z, functionals, SHARE_OF_PENALTY * fit.penalty
     )
     found = residuals(spectrum, work, fit.penalty, fit.kernel.Z)
-    dof, words = np.inf, "debiased, HC3, delta method"
-    if work.clusters is None:
-        covariance, _ = hc3(work, found, weights)
-    else:
-        covariance, _ = cr3(spectrum, work, found, weights)
-        G = len(work.clusters)
-        dof, words = G - 1.0, f"debiased, CR3, delta method, {G:,} clusters, t({G - 1:,})"
+    covariance, dof, words, notes = robust(spectrum, work, found, weights)
     scale = np.repeat(1.0 / _units(fit, effects), rho.shape[1])
     plug_in = (rho.T @ pointwise).T.reshape(-1)
     covariance = scale[:, None] * covariance * scale
@@ -448,6 +438,6 @@ def infer_logistic(
         covariance=covariance,
         spread=np.zeros_like(covariance) if spread is None else spread,
         dof=dof,
-        words=words,
-        notes=(NOTE,),
+        words=f"debiased, delta method, {words}",
+        notes=(NOTE, *notes),
     )

@@ -18,12 +18,11 @@ import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.errors import InputError, MissingExtraError
-from crosslevel.krls.clusters import cr3
 from crosslevel.krls.columns import Encoding
-from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, hc3, homoskedastic, residuals
+from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, homoskedastic, residuals
 from crosslevel.krls.model import Fit
 from crosslevel.krls.subgroups import covariate_table
-from crosslevel.krls.variants import sigma_squared, spectrum_of
+from crosslevel.krls.variants import robust, sigma_squared, spectrum_of
 
 if TYPE_CHECKING:
     from crosslevel.krls.answers import EffectAnswers
@@ -95,14 +94,9 @@ def linear_form(fit: Fit, inference: str) -> LinearForm:
     else:
         omega = spectrum.inverse(fit.penalty) * root
     weights = Weights(omega / root[:, None], omega.T @ (root * cells.mean))
-    dof = np.inf
     if inference in ("debiased", "hc3"):
         found = residuals(spectrum, cells, fit.penalty, fit.kernel.Z if debiased else None)
-        if cells.clusters is None:
-            covariance, _ = hc3(cells, found, weights)
-        else:
-            covariance, _ = cr3(spectrum, cells, found, weights)
-            dof = len(cells.clusters) - 1.0
+        covariance, dof, _, _ = robust(spectrum, cells, found, weights)
     else:
         covariance = homoskedastic(cells, weights, sigma_squared(fit, inference))
         dof = max(cells.N - fit.solution.edf, 1.0) if inference == "classical" else np.inf

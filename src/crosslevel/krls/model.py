@@ -13,7 +13,7 @@ from crosslevel.krls.paths import METHODS, find_path
 from crosslevel.krls.penalty import Choice, choose_penalty
 from crosslevel.krls.spectrum import Spectrum
 
-__all__ = ["METHODS", "Fit", "Solution", "fit", "solution_at"]
+__all__ = ["METHODS", "Fit", "Solution", "bandwidth_of", "fit", "solution_at"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def fit(
     y_sd = float(np.sqrt(squares / (N - 1.0)))
     cells = cells.rescaled(y_mean, y_sd)
     Z = scaling.apply(cells.X)
-    s = _bandwidth(bandwidth, Z, cells.m)
+    s = bandwidth_of(bandwidth, Z, cells.m)
     path = find_path(GaussianKernel(Z, s), cells.m, len(y), method, rank=rank, backend=backend, seed=seed)
     spectrum = path.spectrum
     given = None if penalty is None else Choice(float(penalty), np.empty((0, 2)))
@@ -162,7 +162,8 @@ def fit(
     )
 
 
-def _bandwidth(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
+def bandwidth_of(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
+    """Give the bandwidth as a number, for standardised distinct rows that stand for m rows each."""
     if isinstance(bandwidth, str):
         return float(Z.shape[1]) if bandwidth == "P" else max_variance_bandwidth(Z, m)
     return float(bandwidth)

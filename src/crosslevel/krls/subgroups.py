@@ -22,7 +22,18 @@ from crosslevel.krls.collapse import Cells
 from crosslevel.krls.columns import Encoding
 from crosslevel.krls.variants import Inference
 
-__all__ = ["RowFacts", "Subgroups", "covariate_table", "differences", "p_equal", "read_groups", "row_weights", "spread"]
+__all__ = [
+    "RowFacts",
+    "Subgroups",
+    "covariate_table",
+    "cut_on",
+    "differences",
+    "p_equal",
+    "read_groups",
+    "row_counts",
+    "row_weights",
+    "spread",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -175,6 +186,12 @@ def _by_label(by: Any, used: BoolArray) -> Subgroups:
         )
     groups = grouping.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
+
+
+def row_counts(groups: Subgroups, facts: RowFacts) -> IntArray:
+    """Count the rows of every group, (G,); a row of weight 2 is two rows where weights are counts."""
+    counts = None if facts.weights is None or facts.survey else facts.weights[groups.row]
+    return np.bincount(groups.group, counts, len(groups)).round().astype(np.intp)
 
 
 def row_weights(groups: Subgroups, cells: Cells, facts: RowFacts) -> tuple[FloatArray, FloatArray]:

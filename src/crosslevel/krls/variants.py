@@ -14,6 +14,7 @@ from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Effect, Functionals, average_functionals
 from crosslevel.krls.inference import (
     SHARE_OF_PENALTY,
+    Residuals,
     Weights,
     debiased_weights,
     hc3,
@@ -21,11 +22,20 @@ from crosslevel.krls.inference import (
     plug_in_weights,
     residuals,
 )
-from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import Spectrum
 
-__all__ = ["INFERENCE", "Inference", "infer", "scales", "sigma_squared", "spectrum_of", "spread_of_effects"]
+__all__ = [
+    "INFERENCE",
+    "Inference",
+    "infer",
+    "robust",
+    "scales",
+    "sigma_squared",
+    "spectrum_of",
+    "spread_of_effects",
+    "stacked",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -110,7 +120,7 @@ def infer(
     """
     spectrum, cells = spectrum_of(fit), fit.cells
     rho = (cells.m / cells.N)[:, None] if rho is None else rho
-    functionals = _stacked(fit.kernel, effects, rho)
+    functionals = stacked([average_functionals(fit.kernel, effects, r) for r in rho.T])
     effects = [e for e in effects for _ in range(rho.shape[1])]
     plain = plug_in_weights(spectrum, cells, functionals, fit.penalty)
     weights = plain
@@ -132,9 +142,8 @@ def infer(
     )
 
 
-def _stacked(kernel: GaussianKernel, effects: Sequence[Effect], rho: FloatArray) -> Functionals:
+def stacked(made: Sequence[Functionals]) -> Functionals:
     """Lay the functionals of several averages side by side, those of the first effect first."""
-    made = [average_functionals(kernel, effects, r) for r in rho.T]
     V = np.stack([f.V for f in made], axis=2)
     ell = np.stack([f.ell for f in made], axis=2)
     return Functionals(V.reshape(len(V), -1), ell.reshape(len(ell), -1))
@@ -144,18 +153,24 @@ Found = tuple[FloatArray, float, str, tuple[str, ...]]
 
 
 def _robust(fit: Fit, spectrum: Spectrum, inference: str, weights: Weights) -> Found:
-    cells = fit.cells
     debiased = inference == "debiased"
-    found = residuals(spectrum, cells, fit.penalty, fit.kernel.Z if debiased else None)
-    notes: tuple[str, ...] = () if debiased else (PLUG_IN_NOTE,)
-    which = "debiased" if debiased else "plug-in"
+    found = residuals(spectrum, fit.cells, fit.penalty, fit.kernel.Z if debiased else None)
+    covariance, dof, words, notes = robust(spectrum, fit.cells, found, weights)
+    if debiased:
+        return covariance, dof, f"debiased, {words}", notes
+    return covariance, dof, f"plug-in, {words}", (PLUG_IN_NOTE, *notes)
+
+
+def robust(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> Found:
+    """Give the covariance of all effects from deleted residuals, by row or by cluster, with what it is called and notes."""
+    notes: tuple[str, ...] = ()
     if cells.clusters is None:
         covariance, alone = hc3(cells, found, weights)
-        what, words, dof = "row", f"{which}, HC3", np.inf
+        what, words, dof = "row", "HC3", np.inf
     else:
         covariance, alone = cr3(spectrum, cells, found, weights)
         G = len(cells.clusters)
-        what, words, dof = "cluster", f"{which}, CR3, {G:,} clusters, t({G - 1:,})", G - 1.0
+        what, words, dof = "cluster", f"CR3, {G:,} clusters, t({G - 1:,})", G - 1.0
     if alone:
         notes += (
             f"{alone:,} {what}(s) alone determine a coefficient of the linear part; their residuals come from the fit "

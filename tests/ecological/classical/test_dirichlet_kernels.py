@@ -56,25 +56,26 @@ def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge):
     assert good, gap
 
 
-@pytest.mark.parametrize("alpha", [[[2.0, 3.0], [1.0, 4.0]], [[0.3, 6.0], [5.0, 0.4]]])
+@pytest.mark.parametrize("alpha", [[[2.0, 3.0], [1.0, 4.0]], [[0.3, 6.0], [5.0, 0.4]], [[3.0, 0.08], [0.1, 2.0]]])
 @pytest.mark.parametrize("N", [20, 3000])
 def test_one_unit_given_alpha_matches_quadrature(alpha, N):
     """Also where the likelihood is a sliver of the square of betas and where the prior has poles at its edges."""
     alpha, x, T = np.array(alpha), np.array([[0.35, 0.65]]), np.array([[0.6 * N, 0.4 * N]])
     # uniform in the logit: the poles of the prior become tails
-    z = np.linspace(-40, 25, 4001)
+    z = np.concatenate([np.arange(-400, -20, 1.0), np.arange(-20, 20, 0.02), np.arange(20, 401, 1.0)])
     b = special.expit(z)
+    width = np.gradient(z)
     prior = [a * special.log_expit(z) + c * special.log_expit(-z) for a, c in alpha]
     first, second = np.meshgrid(b, b, indexing="ij")
-    theta = 0.35 * first + 0.65 * second
-    h = prior[0][:, None] + prior[1][None, :] + T[0, 0] * np.log(theta) + T[0, 1] * np.log1p(-theta)
-    w = np.exp(h - h.max())
+    theta, rest = (0.35 * v[:, None] + 0.65 * v[None, :] for v in (b, special.expit(-z)))
+    h = prior[0][:, None] + prior[1][None, :] + T[0, 0] * np.log(theta) + T[0, 1] * np.log(rest)
+    w = np.exp(h - h.max()) * width[:, None] * width[None, :]
     w /= w.sum()
     expected = np.array([(w * first).sum(), (w * second).sum(), (w * first**2).sum(), (w * first * second).sum()])
     rng, m, S = np.random.default_rng(1), start(x, 2), np.empty((2, 2))
     draws = np.empty((20_000, 4))
     for k in range(len(draws)):
-        sweep_units(m, x, T, alpha, rng, S)
+        assert sweep_units(m, x, T, alpha, rng, S) == 0
         p, q = m[0, 0, 0] / 0.35, m[0, 1, 0] / 0.65
         draws[k] = p, q, p * p, p * q
     good, gap = within(draws, expected)

@@ -22,7 +22,7 @@ from crosslevel.ecological.classical.king_likelihood import (
     untruncated,
 )
 from crosslevel.ecological.classical.king_mode import find_mode
-from crosslevel.ecological.classical.king_simulation import draw_parameters, draw_units
+from crosslevel.ecological.classical.king_simulation import draw_parameters, draw_units, expected_units
 from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 
@@ -129,7 +129,7 @@ def test_every_draw_lies_inside_its_bounds_and_accounts_for_its_totals():
     X[:4] = [[0, 200], [200, 0], [1, 199], [199, 1]]
     T[4:6] = [[0, 200], [200, 0]]
     T[:4] = [[50, 150], [70, 130], [3, 197], [120, 80]]
-    found = king(X, T, draws=300)
+    found = king(X, T, draws=300, point="mean")
     draws = found.units.draws.reshape(300, 40, 2, 2)
     there = np.isfinite(draws)
     low, high = (found.units[c].reshape(40, 2, 2) for c in ("lower", "upper"))
@@ -238,7 +238,7 @@ def test_same_seed_same_numbers_and_checked_tables_are_taken():
     checked = king(unit_tables(X, T), draws=100, random_state=4)
     np.testing.assert_array_equal(frame["estimate"], checked["estimate"])
     assert isinstance(frame.to_frame(), pd.DataFrame)
-    assert (king(X, T, draws=100, random_state=5)["estimate"] != checked["estimate"]).all()
+    assert (king(X, T, draws=100, random_state=5)["std_error"] != checked["std_error"]).all()
 
 
 def test_a_unit_without_people_takes_its_covariates_with_it():
@@ -272,7 +272,7 @@ def registration(real_data, name, columns):
 )
 def test_rs_numbers_are_reproduced_by_its_own_sampler(real_data, name, columns, estimates, errors):
     """Golden: R 4.2.2, ei 1.3-3 at its defaults, which keeps about 100 draws: its means are known to a tenth of its errors."""
-    found = king(*registration(real_data, name, columns), sampler="ei")
+    found = king(*registration(real_data, name, columns), sampler="ei", point="mean")
     np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.01)
     np.testing.assert_allclose(found["std_error"][[0, 2]], errors, rtol=0.25)
 
@@ -282,7 +282,7 @@ def test_rs_numbers_are_reproduced_by_its_own_sampler(real_data, name, columns, 
     ("name", "columns", "truth"), [("ei_matproii", ("x", "t", "n"), 0.55), ("eco_reg", ("X", "Y", "N"), 0.5515)]
 )
 def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name, columns, truth):
-    found = king(*registration(real_data, name, columns), draws=2000)
+    found = king(*registration(real_data, name, columns), draws=2000, point="mean")
     expected, spread = {"ei_matproii": (0.600, 0.043), "eco_reg": (0.626, 0.046)}[name]  # 80 Metropolis chains of 6,000
     assert found["estimate"][0] == pytest.approx(expected, abs=0.006)
     assert found["std_error"][0] == pytest.approx(spread, rel=0.12)
@@ -291,6 +291,27 @@ def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name,
     assert found.diagnostics["starts_at_mode"] >= 3
     draws = found.units.draws
     assert ((draws >= found.units["lower"] - 1e-9) & (draws <= found.units["upper"] + 1e-9)).all()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "columns", "estimates"),
+    [("ei_matproii", ("x", "t", "n"), (0.5682, 0.8186)), ("eco_reg", ("X", "Y", "N"), (0.6229, 0.8056))],
+)
+def test_the_answer_at_the_mode_is_near_rs(real_data, name, columns, estimates):
+    found = king(*registration(real_data, name, columns))
+    np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.005)
+    assert found["conf_low"][0] < found["estimate"][0] < found["conf_high"][0]
+
+
+def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
+    rng = np.random.default_rng(4)
+    X, T = rng.uniform(0.05, 0.95, 40), rng.uniform(0.2, 0.8, 40)
+    problem = Problem(tomography_lines(X, T), np.empty((40, 0)), np.empty((40, 0)), Prior(0.5, 0.5, 0.5))
+    phi = np.array([0.3, -0.4, -1.2, -1.5, 0.4])
+    drawn = draw_units(problem, np.repeat(phi[None, :], 20_000, axis=0), rng)
+    for expected, draws in zip(expected_units(problem, phi), drawn, strict=True):
+        assert np.all(np.abs(expected - draws.mean(axis=0)) < 5 * draws.std(axis=0) / np.sqrt(20_000) + 1e-12)
 
 
 # bad input -----------------------------------------------------------------------------------------------------------

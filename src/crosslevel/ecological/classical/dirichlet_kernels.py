@@ -39,6 +39,8 @@ def _place(odds: float) -> float:
 def _swap(m: A, alpha: A, r: int, s: int, c: int, d: int, rng: Any) -> int:
     """Draw how much of r moves from d to c while s moves from c to d; tell whether the slice was lost."""
     down, up = min(m[r, c], m[s, d]), min(m[r, d], m[s, c])
+    if down > up:  # seen from the nearer end, the place keeps its precision
+        c, d, down, up = d, c, up, down
     room = down + up
     if not room > 0.0:
         return 0
@@ -72,6 +74,8 @@ def _swap(m: A, alpha: A, r: int, s: int, c: int, d: int, rng: Any) -> int:
 @njit(**JIT)
 def _shift(m: A, theta: A, t: A, alpha: A, r: int, c: int, d: int, rng: Any) -> int:
     """Draw how group r divides over c and d, given the rest; tell whether the slice was lost."""
+    if m[r, c] > m[r, d]:  # seen from the nearer end, the place keeps its precision
+        c, d = d, c
     e, f = max(m[r, c], TINY), max(m[r, d], TINY)
     room = e + f
     others_c, others_d = max(theta[c] - e, 0.0), max(theta[d] - f, 0.0)

@@ -19,7 +19,7 @@ from crosslevel.ecological.classical.king_likelihood import (
 from crosslevel.ecological.classical.king_mode import Mode, limits
 from crosslevel.numerics.truncated_normal import truncated_quantile
 
-__all__ = ["ParameterDraws", "draw_parameters", "draw_parameters_as_ei", "draw_units"]
+__all__ = ["ParameterDraws", "draw_parameters", "draw_parameters_as_ei", "draw_units", "expected_units"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,6 +29,7 @@ ROUNDS = 5
 EI_BATCH = 100
 SMALLEST_ROOT = 1e-20  # of a covariance
 AT_ONCE = 1 << 18
+NODES = 128
 
 
 class Part(NamedTuple):
@@ -163,6 +164,22 @@ def draw_units(problem: Problem, phi: FloatArray, rng: np.random.Generator) -> t
         other = _other(lines, c)
         first[here], second[here] = np.where(lines.first, c, other), np.where(lines.first, other, c)
     return first, second
+
+
+def expected_units(problem: Problem, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give the mean of both groups' shares in every unit at one value of the parameters, (n_units,) each.
+
+    Parameters
+    ----------
+    phi : (n_parameters,)
+    """
+    lines = problem.lines
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    mean, sd = coordinate(lines, untruncated(phi[None, :], problem))
+    # the mean is the integral of the quantile function
+    c = 0.5 * weights @ truncated_quantile(0.5 * (nodes[:, None] + 1.0), mean, sd, lines.low, lines.high)
+    other = _other(lines, c)
+    return np.where(lines.first, c, other), np.where(lines.first, other, c)
 
 
 def _other(lines: Lines, c: FloatArray) -> FloatArray:

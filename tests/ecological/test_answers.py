@@ -1,0 +1,411 @@
+"""Roll-ups, contrasts and the table, by hand; and the same answer whatever the order, the kind of frame or the threads."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import special
+
+from crosslevel.data.simulate import nation
+from crosslevel.data.simulate.nation import Nation
+from crosslevel.ecological import estimating
+from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
+from crosslevel.ecological.classical.least_squares import goodman_fit
+from crosslevel.ecological.estimating import Question, Setting, answer
+from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.partitions import REST, Partition
+from crosslevel.ecological.places import Totals
+from crosslevel.ecological.quantities import Quantity, facts
+from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.numerics.quadrature import logistic_mean
+from crosslevel.results import Estimates, Provenance
+
+DRAWS = 40
+
+
+class Stub:
+    """A link whose logits are given: one column per part, whatever the embeddings."""
+
+    sampling = None
+
+    def __init__(self, *f: np.ndarray) -> None:
+        self.f = f
+
+    def draws(self, stage: int, n_draws: int, seed: int) -> object:
+        return self.f[stage]
+
+    def logits(self, stage: int, draws: np.ndarray, M: np.ndarray, *_: object) -> np.ndarray:
+        return draws[:, M[:, 0].round().astype(int)].copy()
+
+    def distance(self, M: np.ndarray, effective: np.ndarray) -> np.ndarray:
+        return M[:, 0] / 10
+
+
+def partition(levels: list[str] | None = None) -> Partition:
+    """Four places with levels x and y; y is absent in place 3, and place 2 has a rest. Embedding = number of the part."""
+    place = np.array([0, 0, 1, 1, 2, 2, 3, 2])
+    level = np.array([0, 1, 0, 1, 0, 1, 0, REST])
+    weight = np.array([10.0, 30, 50, 50, 20, 20, 70, 60])
+    numbers = np.arange(8.0)[:, None]
+    share = weight / np.bincount(place, weight)[place]
+    whole = np.array([[np.sum(share[place == i] * numbers[place == i, 0])] for i in range(4)])
+    effective = np.array([5.0, 20, 25, 30, 10, 10, 40, 30])
+    return Partition(
+        pa.table({"kind": levels or ["x", "y"]}),
+        place,
+        level,
+        share,
+        weight,
+        effective,
+        numbers[:7],
+        np.arange(7),
+        whole,
+    )
+
+
+def logits(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(DRAWS, 8))
+
+
+TOTALS = Totals(("yes",), np.array([[30.0, 40, 10, 35]]), np.array([[60.0, 100, 80, 70]]), False)
+VOTES = Totals(
+    ("yes",), np.array([[40.0, 70, 60, 50], [30, 20, 10, 35]]), np.array([[60.0, 100, 80, 70], [40, 70, 60, 50]]), True
+)
+HERE = Rollup("town", ("a", "b", "c", "d"), np.arange(4))
+STATES = Rollup("state", ("n", "s"), np.array([0, 1, 1, 0]))
+ALL = Rollup(None, (None,), np.zeros(4, np.intp))
+
+
+def ask(
+    rollup: Rollup,
+    *f: np.ndarray,
+    totals: Totals = TOTALS,
+    of: str = "voters",
+    account: bool = True,
+    contrast: str | None = None,
+    reference: object = None,
+    parts: list[Partition] | None = None,
+    several: bool = False,
+) -> Estimates:
+    question = Question(rollup, of, contrast, reference, 0.9, DRAWS, 0)
+    setting = Setting(totals, account, several, "stub", Provenance.of(call="test"), "pyarrow", (), {})
+    return answer(Stub(*f), parts or [partition()], question, setting)  # type: ignore[arg-type]
+
+
+def test_without_accounting_a_place_is_its_logit() -> None:
+    f, part = logits(), partition()
+    found = ask(HERE, f, account=False)
+    rate = special.expit(f[:, :7])
+    assert found["town"].tolist() == ["a", "a", "b", "b", "c", "c", "d"]
+    assert found["kind"].tolist() == ["x", "y", "x", "y", "x", "y", "x"]
+    np.testing.assert_allclose(found.draws, rate, rtol=1e-14)
+    np.testing.assert_allclose(found["estimate"], rate.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(found["std_error"], rate.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found["conf_low"], np.quantile(rate, 0.05, axis=0), rtol=1e-14)
+    np.testing.assert_allclose(found["conf_high"], np.quantile(rate, 0.95, axis=0), rtol=1e-14)
+    np.testing.assert_array_equal(found["population"], part.weight[:7])
+    np.testing.assert_allclose(found["effective_size"], part.effective[:7])
+    np.testing.assert_allclose(found["distance"], np.arange(7) / 10)
+    np.testing.assert_array_equal(found["shift"], 0.0)
+
+
+@pytest.mark.parametrize("account", [False, True])
+@pytest.mark.parametrize("rollup", [STATES, ALL])
+def test_roll_ups_by_hand(rollup: Rollup, account: bool) -> None:
+    f, part = logits(1), partition()
+    by_place = ask(HERE, f, account=account)
+    found = ask(rollup, f, account=account)
+    cells = [(s, k) for s in range(len(rollup.labels)) for k in (0, 1)]
+    assert len(found) == len(cells)
+    y = (TOTALS.successes / TOTALS.trials)[0]
+    for row, (state, level) in enumerate(cells):
+        at = np.flatnonzero((rollup.member[part.place] == state) & (part.level == level))
+        w = part.weight[at] / part.weight[at].sum()
+        joint = np.asarray(by_place.draws)[:, at] @ w
+        np.testing.assert_allclose(np.asarray(found.draws)[:, row], joint, rtol=1e-12)
+        assert found["std_error"][row] == pytest.approx(joint.std())
+        assert found["estimate"][row] == pytest.approx(joint.mean())
+        assert found["neighbourhood"][row] == pytest.approx(w @ y[part.place[at]])
+        assert found["bound_low"][row] == pytest.approx(w @ by_place["bound_low"][at])
+        assert found["bound_high"][row] == pytest.approx(w @ by_place["bound_high"][at])
+        assert found["population"][row] == part.weight[at].sum()
+        kish = part.weight[at].sum() ** 2 / (part.weight[at] ** 2 / part.effective[at]).sum()
+        assert found["effective_size"][row] == pytest.approx(kish)
+        assert found["shift"][row] == pytest.approx(w @ by_place["shift"][at])
+
+
+def test_errors_that_go_together_add_up() -> None:
+    """One number moves all places: the roll-up varies like one of them, not like the mean of independent ones."""
+    common = np.random.default_rng(2).normal(size=(DRAWS, 1)) * np.ones((1, 8))
+    found, places = ask(ALL, common, account=False), ask(HERE, common, account=False)
+    np.testing.assert_allclose(found["std_error"], places["std_error"][0], rtol=1e-12)
+    alone = np.random.default_rng(2).normal(size=(DRAWS, 8))
+    assert ask(ALL, alone, account=False)["std_error"][0] < 0.85 * ask(HERE, alone, account=False)["std_error"].mean()
+
+
+def test_accounted_estimates_add_up_and_stay_inside() -> None:
+    found = ask(HERE, 3 * logits(2))
+    part, y = partition(), (TOTALS.successes / TOTALS.trials)[0]
+    for column in (found["estimate"], *np.asarray(found.draws)):
+        for i in (0, 1, 3):  # places without a rest
+            at = np.flatnonzero(part.place[:7] == i)
+            assert column[at] @ part.share[at] == pytest.approx(y[i], abs=1e-12)
+    for column in ("estimate", "conf_low", "conf_high"):
+        assert np.all((found["bound_low"] <= found[column]) & (found[column] <= found["bound_high"]))
+    # place d has only x: it is everybody there
+    assert found["estimate"][6] == y[3]
+    assert found["std_error"][6] == 0.0
+    assert (found["conf_low"][6], found["conf_high"][6], found["bound_low"][6]) == (y[3], y[3], y[3])
+
+
+def test_voters_weigh_roll_ups() -> None:
+    f, g, part = logits(3), logits(4), partition()
+    found = ask(ALL, f, g, totals=VOTES, account=False)
+    turnout, choice = special.expit(f[:, :7]), special.expit(g[:, :7])
+    for row, level in enumerate((0, 1)):
+        at = np.flatnonzero(part.level == level)
+        votes = turnout[:, at] * part.weight[at]
+        by_hand = (votes * choice[:, at]).sum(axis=1) / votes.sum(axis=1)
+        np.testing.assert_allclose(np.asarray(found.draws)[:, row], by_hand, rtol=1e-12)
+        voters = turnout[:, at].mean(axis=0) * part.weight[at]
+        y = (VOTES.successes[1] / VOTES.successes[0])[part.place[at]]
+        assert found["neighbourhood"][row] == pytest.approx(voters @ y / voters.sum())
+    people = ask(ALL, f, g, totals=VOTES, of="people", account=False)
+    at = np.flatnonzero(part.level == 0)
+    w = part.weight[at] / part.weight[at].sum()
+    np.testing.assert_allclose(np.asarray(people.draws)[:, 0], (turnout * choice)[:, at] @ w, rtol=1e-12)
+    only = ask(ALL, f, g, totals=VOTES, of="turnout", account=False)
+    np.testing.assert_allclose(np.asarray(only.draws)[:, 0], turnout[:, at] @ w, rtol=1e-12)
+
+
+def test_several_outcomes_have_a_key_of_their_own() -> None:
+    k, n = np.array([[30.0, 40, 10, 35], [20, 30, 50, 20]]), np.array([[60.0, 100, 80, 70], [30, 60, 70, 35]])
+    totals = Totals(("red", "green", "blue"), k, n, False)
+    found = ask(STATES, logits(5), logits(6), totals=totals, several=True)
+    assert found.keys == ("state", "kind", "outcome")
+    table = found.to_frame("pandas")
+    assert set(table["outcome"]) == {"red", "green", "blue"}
+    np.testing.assert_allclose(table.groupby(["state", "kind"])["estimate"].sum(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("block", [DRAWS, 3 * DRAWS, 10**6])
+def test_places_at_a_time_change_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, g = logits(7), logits(8)
+    expected = ask(STATES, f, g, totals=VOTES)
+    monkeypatch.setattr(estimating, "BLOCK", block)
+    found = ask(STATES, f, g, totals=VOTES)
+    for column in found.table.column_names[2:]:
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-12, err_msg=column)
+
+
+def test_contrasts_are_of_the_draws() -> None:
+    f = logits(9)
+    places = ask(HERE, f)
+    draws = np.asarray(places.draws)
+    found = ask(HERE, f, contrast="difference")
+    assert found["town"].tolist() == ["a", "b", "c"]  # d has one subgroup only
+    assert found["kind"].tolist() == ["y"] * 3
+    assert found["against"].tolist() == ["x"] * 3
+    joint = draws[:, [1, 3, 5]] - draws[:, [0, 2, 4]]
+    np.testing.assert_allclose(found["estimate"], joint.mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found["std_error"], joint.std(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found["conf_high"], np.quantile(joint, 0.95, axis=0), rtol=1e-10)
+    np.testing.assert_allclose(found["neighbourhood"], 0.0, atol=1e-15)
+    other = ask(HERE, f, contrast="difference", reference="y")
+    np.testing.assert_allclose(other["estimate"], -found["estimate"], rtol=1e-10)
+    ratio = ask(HERE, f, contrast="ratio", reference="x")
+    np.testing.assert_allclose(ratio["estimate"], np.median(draws[:, [1, 3, 5]] / draws[:, [0, 2, 4]], axis=0))
+    np.testing.assert_allclose(ratio["neighbourhood"], 1.0)
+    nation_ = ask(ALL, f, contrast="difference")
+    assert nation_.keys == ("kind", "against")
+    with pytest.raises(InputError, match=r"reference='z' is none of the subgroups; they are \['x', 'y'\]"):
+        ask(HERE, f, contrast="difference", reference="z")
+
+
+def test_three_levels_are_compared_pairwise_within_outcomes() -> None:
+    rng = np.random.default_rng(0)
+    draws = rng.uniform(size=(10, 6))
+    keys = {"kind": ["x", "y", "z"] * 2, "outcome": ["red"] * 3 + ["blue"] * 3}
+    near = np.arange(6.0)
+    found = contrast_block(
+        Block(keys, draws, {"estimate": draws.mean(axis=0), "neighbourhood": near}), ["kind"], "difference", None
+    )
+    assert list(zip(found.keys["kind"], found.keys["against"], strict=True)) == [("y", "x"), ("z", "x"), ("z", "y")] * 2
+    np.testing.assert_allclose(found.draws[:, 4], draws[:, 5] - draws[:, 3])
+    np.testing.assert_allclose(found.columns["estimate"], found.draws.mean(axis=0))
+    with pytest.raises(InputError, match="no place has two of them"):
+        contrast_block(
+            Block({"kind": ["x"]}, draws[:, :1], {"estimate": near[:1], "neighbourhood": near[:1]}),
+            ["kind"],
+            "ratio",
+            None,
+        )
+
+
+def test_a_ratio_by_zero_has_no_interval_and_says_so() -> None:
+    f = logits(10)
+    totals = Totals(("yes",), np.array([[0.0, 40, 10, 35]]), TOTALS.trials, False)  # nobody in place a
+    found = ask(HERE, f, totals=totals, contrast="ratio")
+    table = found.to_frame("pandas").set_index("town")
+    assert table.loc["a", ["estimate", "std_error", "conf_low", "conf_high"]].isna().all()
+    assert table.loc[["b", "c"], ["estimate", "std_error", "conf_low", "conf_high"]].notna().all().all()
+    assert any("divide by a rate that can be zero" in w for w in found.warnings)
+
+
+def test_absent_subgroups_are_counted() -> None:
+    found = ask(HERE, logits())
+    assert any(w.startswith("1 subgroup(s) of places have no people") for w in found.warnings)
+    assert not any("have no people" in w for w in ask(STATES, logits()).warnings)
+    empty = partition(["nobody", "none"])
+    gone = Partition(
+        empty.levels,
+        np.arange(4),
+        np.full(4, REST),
+        np.ones(4),
+        np.ones(4),
+        np.ones(4),
+        empty.bags,
+        np.empty(0, int),
+        empty.whole,
+    )
+    with pytest.raises(InputError, match="no place has people in any of the subgroups"):
+        ask(HERE, logits(), parts=[gone])
+
+
+def test_goodman_is_the_classical_regression() -> None:
+    part, rate, n = partition(), np.array([0.5, 0.4, 0.125, 0.5]), np.array([60.0, 100, 80, 70])
+    x = np.array([[0.25, 0.75, 0], [0.5, 0.5, 0], [0.2, 0.2, 0.6], [1, 0, 0]])
+    expected = goodman_fit(x, np.column_stack([rate, 1 - rate]), n, ("x", "y", "rest")).B[:2, 0]
+    np.testing.assert_allclose(goodman_rates(part, rate, n), expected)
+    few = Partition(
+        part.levels,
+        *(a[:4] for a in (part.place, part.level, part.share, part.weight, part.effective)),
+        part.bags,
+        part.rows,
+        part.whole,
+    )
+    assert np.isnan(goodman_rates(few, rate[:2], n[:2])).all()  # two places cannot tell two levels apart
+
+
+def test_sums_take_the_blocks_in_any_order() -> None:
+    part = partition()
+    known = facts(TOTALS, part.share, part.place)
+    numerator = np.random.default_rng(0).uniform(size=(DRAWS, 8))
+    one, two = (Sums(part, STATES, known, DRAWS) for _ in range(2))
+    everything = np.arange(8)
+    one.add(everything, [Quantity("yes", numerator, None)], np.ones(8), np.arange(8.0))
+    for block in (everything[part.place == i] for i in (2, 0, 3, 1)):
+        two.add(block, [Quantity("yes", numerator[:, block], None)], np.ones(len(block)), block.astype(float))
+    a, b = one.block(0, np.zeros(2)), two.block(0, np.zeros(2))
+    np.testing.assert_allclose(a.draws, b.draws, rtol=1e-12)
+    for name in a.columns:
+        np.testing.assert_allclose(a.columns[name], b.columns[name], rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def world() -> Nation:
+    return nation(25, 60, n_states=4, turnout=0.6)
+
+
+OPTIONS = {
+    "by": "region",
+    "weight": "weight",
+    "successes": "dem",
+    "trials": "votes",
+    "population": "population",
+    "coords": ("lon", "lat"),
+}
+
+
+def solve(people: object, places: object, settings: dict[str, object] | None = None, **question: object) -> Estimates:
+    model = EcologicalInference(n_features=16, n_starts=1, **(settings or {}))  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.fit(people, places, **OPTIONS)  # type: ignore[arg-type]
+        return model.estimate(draws=100, **question)  # type: ignore[arg-type]
+
+
+def same(found: Estimates, expected: Estimates, rtol: float) -> None:
+    a, b = (e.to_frame("pandas").sort_values(list(e.keys)).reset_index(drop=True) for e in (found, expected))
+    pd.testing.assert_frame_equal(a, b, rtol=rtol, atol=1e-9, check_dtype=False)
+
+
+@pytest.fixture(scope="module")
+def expected(world: Nation) -> Estimates:
+    return solve(world.people, world.places, by="sex")
+
+
+def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Estimates) -> None:
+    """With the bandwidth given and no sampling error: both come from a sample of people, which depends on their order."""
+    order = np.random.default_rng(0).permutation(world.people.num_rows)
+    turned = world.people.take(pa.array(order))
+    settings = {"bandwidth": 2.0, "sampling_error": False}
+    plain = solve(world.people, world.places, settings, by="sex")
+    same(solve(turned, world.places, settings, by="sex"), plain, 1e-6)
+    # as they are by default, the answer moves by far less than its own standard error
+    moved = np.abs(solve(turned, world.places, by="sex")["estimate"] - expected["estimate"])
+    assert np.all(moved < 0.25 * expected["std_error"])
+
+
+def test_batches_of_people_change_rounding_only(world: Nation, expected: Estimates) -> None:
+    chunks = pa.concat_tables([world.people.slice(i, 300) for i in range(0, world.people.num_rows, 300)])
+    assert chunks["sex"].num_chunks > 1
+    same(solve(chunks, world.places, by="sex"), expected, 1e-6)
+
+
+def test_the_order_of_places_changes_nothing(world: Nation, expected: Estimates) -> None:
+    order = np.random.default_rng(1).permutation(world.places.num_rows)
+    found = solve(world.people, world.places.take(pa.array(order)), by="sex")
+    assert found.table.equals(expected.table)
+
+
+def test_the_kind_of_frame_changes_nothing(world: Nation, expected: Estimates) -> None:
+    found = solve(world.people.to_pandas(), world.places.to_pandas(), by="sex")
+    assert isinstance(found.to_frame(), pd.DataFrame)
+    assert found.table.equals(expected.table)
+    found = solve(pl.from_arrow(world.people), pl.from_arrow(world.places), by="sex")
+    assert isinstance(found.to_frame(), pl.DataFrame)
+    assert found.table.equals(expected.table)
+
+
+def test_threads_and_repetition_change_nothing(world: Nation, expected: Estimates) -> None:
+    assert solve(world.people, world.places, by="sex").table.equals(expected.table)
+    assert solve(world.people, world.places, {"n_jobs": 2}, by="sex").table.equals(expected.table)
+
+
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+@pytest.mark.parametrize("of", ["voters", "people", "turnout"])
+def test_a_subgroup_of_everybody_is_the_place(world: Nation, of: str) -> None:
+    places = world.places
+    found = solve(world.people, places, subgroups={"everybody": "age >= 0"}, of=of)
+    dem, votes, population = (np.asarray(places[c], dtype=float) for c in ("dem", "votes", "population"))
+    rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[of]
+    np.testing.assert_allclose(found["estimate"], rate, rtol=1e-12)
+    np.testing.assert_allclose(found["std_error"], 0.0, atol=1e-15)
+    np.testing.assert_allclose(found["conf_low"], rate, rtol=1e-12)
+    np.testing.assert_allclose(found["neighbourhood"], rate, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_without_accounting_the_mean_is_the_quadratures(world: Nation) -> None:
+    """At fixed hyperparameters the mean rate is known in closed form; draws reach it to their Monte Carlo error."""
+    model = EcologicalInference(
+        n_features=16,
+        account=False,
+        sampling_error=False,
+        hyperparameters={"embedding": 1.0, "spatial": 0.2, "length": 300.0, "nugget": 0.02},
+    )
+    model.fit(
+        world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat")
+    )
+    found = model.estimate(by="sex", draws=2000)
+    parts = model.embedder_.transform(world.people, by=["region", "sex"])
+    place = np.array([model.places_.keys.index(k) for k in parts.key_table["region"].to_pylist()])
+    at = model.model_.moments(0, parts.values, place)
+    expected = logistic_mean(at.mean, at.variance)
+    np.testing.assert_allclose((found["estimate"] - expected) / found["std_error"], 0.0, atol=4.5 / np.sqrt(2000))
