@@ -320,14 +320,23 @@ def section(year: int, report: MergeReport, places: pa.Table, answers: Mapping[s
     unmatched = sum(report.unmatched_totals.values())
     empty = ", ".join(str(r) for r in report.empty_regions) or "none"
     gap = [points(float(np.mean(g))) for g in gaps(compared)]
-    levels = ["", "states", "correlation", "neighbourhood", "RMSE", "neighbourhood", "mean error", "neighbourhood"]
+    levels = [
+        "",
+        "states",
+        "correlation",
+        "neighbourhood's",
+        "RMSE",
+        "neighbourhood's",
+        "mean error",
+        "neighbourhood's",
+    ]
     levels += ["error of polls", "% of polls inside", "the paper, 2012"]
     told = question_rows(compared)
-    differences = ["", "pairs", "correlation", "slope", "RMSE", "neighbourhood", "size of the polls'"]
+    differences = ["", "pairs", "correlation", "slope", "RMSE", "neighbourhood's", "size of the polls'"]
     return f"""## {year}
 
-{places.num_rows:,} regions with {report.totals["votes_total"]:,} votes, of which {unmatched:,} could not be placed; regions without
-votes: {empty}. {len({s for s, _ in poll.share} - {NATION})} states have polls.
+{places.num_rows:,} regions with {report.totals["votes_total"]:,} votes for all candidates, of which {unmatched:,} could
+not be placed; regions without votes: {empty}. {len({s for s, _ in poll.share} - {NATION})} states have polls.
 
 Levels by state, in points of the two-party share:
 

@@ -81,6 +81,29 @@ def test_those_who_did_not_vote_are_left_out_of_the_shares(crosslevel, folder, t
             np.testing.assert_allclose([r[column] for r in rows], expected[column], rtol=1e-9)
     assert {r["outcome"] for r in told["among-voters"]["rows"]} == {"dem", "rep"}
     assert "no posterior draws" in crosslevel(*ASKED, *asked, cwd=folder).out
+    told = json.loads(crosslevel(*ASKED, *asked[:4], "--json", cwd=folder).out)["answers"]
+    assert {r["method"] for r in told["comparison"]["rows"]} - {r["method"] for r in told["turnout"]["rows"]} == {
+        "bounds"
+    }
+    said = crosslevel(*ASKED, *asked[:4], "--methods", "bounds", cwd=folder, code=2).err
+    assert "--abstain needs a method whose shares add up" in said
+
+
+def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folder, monkeypatch):
+    from crosslevel.cli import ecological_table as module
+    from crosslevel.errors import InputError
+
+    def only_rxc(answer, abstain):
+        if "contextual" not in answer.method:
+            raise InputError("the shares do not add up; mend them.")
+        return among_voters(answer, abstain)
+
+    monkeypatch.setattr(module, "among_voters", only_rxc)
+    asked = ("--outcome", "did not vote", "--abstain", "did not vote", "--methods", "goodman,rxc", "--json")
+    told = json.loads(crosslevel(*ASKED, *asked, cwd=folder).out)
+    assert {r["method"] for r in told["answers"]["among-voters"]["rows"]} == {"rxc"}
+    assert {r["method"] for r in told["answers"]["turnout"]["rows"]} == {"rxc"}
+    assert "goodman is left out among voters: the shares do not add up." in told["warnings"]
 
 
 def test_repairs_are_done_and_said(crosslevel, folder):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import crosslevel.krls.costs as costs
@@ -51,6 +53,12 @@ def test_the_estimator_counts_distinct_rows_and_probes(mixed, rng, monkeypatch):
     for module in (foretell, costs):
         monkeypatch.setattr(module, "EXACT_ROWS", 50)
     assert KRLS().cost(rng.normal(size=(400, 1))).method == "partial"
+
+
+def test_any_table_will_do(rng):
+    X = {"a": rng.normal(size=50), "b": rng.normal(size=50)}
+    for table in (X, pl.DataFrame(X), pl.LazyFrame(X), pa.table(X)):
+        assert KRLS().cost(table).rows == 50
 
 
 def test_bad_input():

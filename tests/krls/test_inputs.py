@@ -50,6 +50,10 @@ def test_infinite_values(frame, y):
 def test_constant_columns_and_outcomes(frame, y):
     refuse(r"1 column\(s\) have one value in all rows used \('same'\)", frame.assign(same=3.0), y)
     refuse(r"y is 2 in every row used", frame, np.full(30, 2.0))
+    refuse("y is too small for its squares to be held; change its unit", frame, y * 1e-160)
+    refuse("y is too large for its squares", frame, y * 1e160)
+    refuse("X: the column 'age' is too small", frame.assign(age=frame["age"] * 1e-200), y)
+    refuse("X: the column 'age' is too large", frame.assign(age=frame["age"] * 1e200), y)
     refuse(r"the factor 'arm' has 1 level\(s\) \('a'\)", frame.assign(arm="a"), y)
 
 
@@ -100,7 +104,11 @@ def test_weights(frame, y):
 def test_clusters(frame, y):
     refuse("cluster has 5 labels for 30 rows", frame, y, cluster=np.arange(5))
     refuse("cluster has one label in all rows", frame, y, cluster=["a"] * 30)
-    refuse(r"missing value\(s\), the first in row 1", frame, y, cluster=["a", None] * 15)
+    refuse(r"cluster is missing in 15 row\(s\), the first is row 1", frame, y, cluster=["a", None] * 15)
+    refuse("cluster has 2 columns; pass one label", frame, y, cluster=frame)
+    holes = frame.assign(age=frame["age"].where(frame.index != 0))
+    labels = np.where(np.arange(30) == 3, np.nan, np.arange(30) % 4)
+    refuse("the first is row 3; drop", holes, y, cluster=labels, missing="drop")  # rows are those that were given
     with pytest.raises(InputError, match="inference='krls' knows no clusters"):
         KRLS(inference="krls").fit(frame, y, cluster=np.arange(30) % 5).effects()
 
@@ -110,6 +118,9 @@ def test_names(frame, y):
     refuse(r"categorical='arm' is one name; pass a list", frame, y, categorical="arm")
     refuse(r"reference\['arm'\]='z' is not a level; the levels are 'a', 'b', 'c'", frame, y, reference={"arm": "z"})
     refuse(r"reference names 'age', a column of numbers", frame, y, reference={"age": 1})
+    refuse(r"X: 'arm: b' would name two columns.*rename", frame.assign(**{"arm: b": frame["age"] ** 2}), y)
+    days = pd.to_datetime(["2020-01-01", "2021-01-01"] * 15).date
+    refuse(r"the factor 'day' has the level datetime.date.*into text", frame.assign(day=days), y, categorical=["day"])
     model = KRLS().fit({"age": frame["age"], "arm": frame["arm"]}, y)
     with pytest.raises(InputError, match=r"'arm' is not a column.*Did you mean 'army'"):
         model.predict({"age": [1.0], "army": ["a"]})
@@ -130,6 +141,13 @@ def test_names(frame, y):
         ({"bandwidth": 0.0}, "bandwidth=0.0 is not a positive number"),
         ({"penalty": -1.0}, "penalty=-1.0 is not a positive number"),
         ({"missing": "skip"}, "missing='skip' is not a choice"),
+        ({"bandwidth": None}, "bandwidth=None is not a positive number"),
+        ({"bandwidth": True}, "bandwidth=True is not a positive number"),
+        ({"penalty": "auto"}, "penalty='auto' is not a positive number"),
+        ({"rank": "all"}, "rank='all' is not a whole number"),
+        ({"rank": 2.5}, "rank=2.5 is not a whole number"),
+        ({"random_state": None}, "random_state=None is not a seed"),
+        ({"random_state": -1}, "random_state=-1 is not a seed"),
     ],
 )
 def test_parameters(frame, y, params, match):
@@ -144,6 +162,14 @@ def test_arguments_of_effects(frame, y):
         model.effects(target="world")
     with pytest.raises(InputError, match="X has 4,001 rows; a simultaneous band is simulated for at most 4,000"):
         model.pointwise_bands("age", {"age": np.zeros(4001), "arm": ["a"] * 4001}, simultaneous=True)
+    with pytest.raises(InputError, match="draws=0 are too few for a simultaneous band; pass at least 50"):
+        model.pointwise_bands("age", simultaneous=True, draws=0)
+
+
+def test_clusters_as_a_frame_of_one_column(frame, y):
+    labels = np.arange(30) % 7
+    one, other = (KRLS(penalty=1.0).fit(frame, y, cluster=c) for c in (labels, pd.DataFrame({"household": labels})))
+    np.testing.assert_array_equal(one.effects()["std_error"], other.effects()["std_error"])
 
 
 def test_y_of_another_length_or_kind(frame, y):

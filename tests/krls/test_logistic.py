@@ -189,6 +189,15 @@ def test_no_convergence_no_numbers(voters, monkeypatch):
         KRLS(0.1, loss="logistic").fit(X, y)
 
 
+def test_a_row_that_alone_determines_a_coefficient_is_told(voters):
+    X, y = voters()
+    X[:, 1] = np.arange(60) == 7
+    for cluster, what in ((None, "1 row(s) alone"), (np.arange(60) // 3, "1 cluster(s) alone")):
+        found = KRLS(1.0, loss="logistic").fit(X, y, cluster=cluster).effects()
+        assert np.isfinite(found["std_error"]).all()
+        assert any(what in note for note in found.warnings)
+
+
 def test_bad_input(voters):
     X, y = voters()
     with pytest.raises(InputError, match="y is 2 in row 0 of those used; loss='logistic' takes outcomes of 0 and 1"):

@@ -147,6 +147,13 @@ def test_counts_are_rows(people, rng):
         right = long.effects(by=np.repeat(labels, counts), target=target)
         for name in ("estimate", "std_error", "plug_in"):
             np.testing.assert_allclose(left[name], right[name], rtol=1e-8)
+        assert left["rows"].tolist() == right["rows"].tolist()
+
+
+def test_survey_weights_are_no_rows(people):
+    X, y = people
+    found = KRLS(penalty=1.0, weights="survey").fit(X, y, sample_weight=np.linspace(0.5, 2, 120)).effects(by="owner")
+    assert found["rows"][:2].tolist() == X["owner"].value_counts().sort_index().tolist()
 
 
 def test_differences_come_from_the_joint_covariance(people):

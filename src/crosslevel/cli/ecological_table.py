@@ -88,10 +88,7 @@ def run(settings: Settings, as_json: bool) -> None:
     if settings.truth is not None:
         results[COMPARISON] = _with_truth(results[COMPARISON], read_table(settings.truth))
     if settings.abstain:
-        voted = {n: quietly(lambda a=a: among_voters(a, settings.abstain)) for n, a in answers.items()}  # type: ignore[misc]
-        went = {n: quietly(lambda a=a: turnout(a, settings.abstain)) for n, a in answers.items()}  # type: ignore[misc]
-        results[VOTERS] = side_by_side(voted, "Share of each group's voters with each outcome, by method")
-        results[TURNOUT] = side_by_side(went, "Share of each group that voted, by method")
+        results |= _among_voters(answers, settings.abstain)
     files = _write(settings, results, answers)
     seconds = time.monotonic() - began
     if as_json:
@@ -147,6 +144,29 @@ def _answered(settings: Settings, tables: UnitTables, console: Console) -> tuple
     if not answers:
         raise InputError("no method can answer for these tables; see the notes above.")
     return answers, left_out
+
+
+def _among_voters(answers: Mapping[str, Estimates], abstain: list[str]) -> dict[str, Estimates]:
+    """Ask every method how those who voted chose, and who voted; methods that cannot say are left out and said."""
+    voted, went, left_out = {}, {}, []
+    for name, answer in answers.items():
+        if name == "bounds":  # midpoints are no table; the bounds themselves stand beside every method
+            continue
+        try:
+            voted[name] = quietly(lambda a=answer: among_voters(a, abstain))  # type: ignore[misc]
+            went[name] = quietly(lambda a=answer: turnout(a, abstain))  # type: ignore[misc]
+        except InputError as error:
+            left_out.append(f"{name} is left out among voters: {_first_sentence(error)}")
+    if not went:
+        raise InputError(
+            f"--abstain needs a method whose shares add up, such as goodman or rxc; {' '.join(left_out) or 'bounds do not.'}"
+        )
+    return {
+        VOTERS: side_by_side(
+            {n: voted[n] for n in went}, "Share of each group's voters with each outcome, by method", left_out
+        ),
+        TURNOUT: side_by_side(went, "Share of each group that voted, by method", left_out),
+    }
 
 
 def _run(name: str, tables: UnitTables, settings: Settings) -> Estimates:

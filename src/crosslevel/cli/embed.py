@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from crosslevel.cli.console import make_folder, people_bar, quietly
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.embedding import Embeddings, MeanEmbedding
-from crosslevel.errors import CrosslevelError, CrosslevelWarning, FileError, InputError
+from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.results import load, save
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def run(settings: Settings, as_json: bool) -> None:
     console = Console(stderr=True, highlight=False)
     subgroups = parse_subgroups(settings.subgroups)
     people = open_batches(settings.people)
-    _make_folder(settings.out)
+    make_folder(settings.out)
     if not settings.resume:
         settings.state.unlink(missing_ok=True)
     began = time.monotonic()
@@ -97,8 +96,8 @@ def run(settings: Settings, as_json: bool) -> None:
     where = settings.where
     console.print(f"Expected: {fitted.cost(people, where=where, subgroups=subgroups)}")
     try:
-        with _bar(console, "Embedding") as progress:
-            found = _quietly(
+        with people_bar(console, "Embedding") as progress:
+            found = quietly(
                 lambda: fitted.transform(
                     people, where=where, subgroups=subgroups, checkpoint=settings.state, progress=progress
                 )
@@ -112,15 +111,6 @@ def run(settings: Settings, as_json: bool) -> None:
     for note in notes:
         console.print(f"Note: {note}", markup=False)
     _say(fitted, found, settings.out, notes, time.monotonic() - began, as_json)
-
-
-def _make_folder(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise FileError(f"out={str(out)!r} is a file; name a folder for the answer.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"out={str(out)!r} cannot be made ({error.strerror}); name another folder.") from error
 
 
 def _fitted(settings: Settings, people: Batches, console: Console) -> MeanEmbedding:
@@ -146,8 +136,8 @@ def _fitted(settings: Settings, people: Batches, console: Console) -> MeanEmbedd
         engine=settings.engine,
         n_jobs=settings.n_jobs,
     )
-    with _bar(console, "Learning levels and scales") as progress:
-        fitted = _quietly(
+    with people_bar(console, "Learning levels and scales") as progress:
+        fitted = quietly(
             lambda: embedding.fit(
                 people,
                 by=settings.by,
@@ -175,31 +165,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"--bandwidth {text!r} is neither 'median' nor a number.") from None
-
-
-def _quietly(work: Callable[[], Any]) -> Any:
-    """Run without printing our warnings: they are carried in the answer and said once, at the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)
-        return work()
-
-
-@contextmanager
-def _bar(console: Console, what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show rows done, rows per second and the time left."""
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            of = "" if task.total is None else f" of {task.total:,.0f}"
-            speed = f", {task.speed:,.0f} rows/s" if task.speed else ""
-            return Text(f"{task.completed:,.0f}{of} people{speed}")
-
-    columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(what, total=None)
-        yield lambda rows, total: shown.update(task, completed=rows, total=total)
 
 
 def _write(found: Embeddings, out: Path) -> None:

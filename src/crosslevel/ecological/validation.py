@@ -16,7 +16,8 @@ from crosslevel.data import frames, grouping
 from crosslevel.data.batches import open_batches
 from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.group.fit import fit
-from crosslevel.ecological.group.posterior import Moments, moments
+from crosslevel.ecological.group.posterior import Moments
+from crosslevel.ecological.group.scales import mixed_moments, points
 from crosslevel.ecological.places import coordinates
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances
@@ -55,7 +56,8 @@ def cross_validate(
             n_starts=1,
             fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
         )
-        at = moments(rows, model.terms, found.hyperparameters, found.mode, model.M[test], test)
+        likely = points(rows, model.terms, likelihood, found)
+        at = mixed_moments(rows, model.terms, likely, model.M[test], test)
         mean[test], variance[test], fold[test] = at.mean, at.variance, number
     asked = trials > 0
     share = np.divide(successes, trials, out=np.full(q, np.nan), where=asked)
@@ -136,8 +138,7 @@ def predict_places(fitted: EcologicalInference, places: object, people: Any, lev
         seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(new)))]))
     elif new and seen.A is None:
         seen = replace(seen, A=np.arange(len(known)))
-    h = model.fits[stage]
-    return _predicted(fitted, keys, moments(seen, terms, h.hyperparameters, h.mode, M[place], place), level)
+    return _predicted(fitted, keys, mixed_moments(seen, terms, model.points(stage), M[place], place), level)
 
 
 def _predicted(fitted: EcologicalInference, keys: list[object], at: Moments, level: float) -> Estimates:

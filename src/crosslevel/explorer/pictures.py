@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslevel.errors import InputError, listed
-from crosslevel.plots import intervals, style
+from crosslevel.plots import intervals, methods, style
 from crosslevel.plots.maps import by_names_of, estimate_map
 from crosslevel.results import Estimates
 
@@ -14,6 +14,8 @@ __all__ = ["pictures"]
 
 LONGEST = 60
 """Rows of an interval plot; further ones stand in the table."""
+MOST_CELLS = 20
+"""Cells of a picture of several methods."""
 
 
 def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -45,9 +47,7 @@ def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None 
                 continue
         ax = _axes(8, _height(estimates))
         if "method" in estimates.keys:
-            from crosslevel.plots.comparison import methods
-
-            drawn[heading] = methods(estimates, ax)
+            drawn[heading] = methods(estimates, ax, max_cells=MOST_CELLS)
         else:
             drawn[heading] = intervals(estimates, ax, max_rows=LONGEST)
     if polygons is not None and named and not mapped:
@@ -74,7 +74,10 @@ def _first_subgroup(estimates: Estimates, by: str) -> dict[str, Any] | None:
 
 
 def _height(estimates: Estimates) -> float:
-    """Give inches for the rows that are drawn, with room for the heads of groups."""
+    """Give inches for the rows that are drawn, with room for the heads of groups; a comparison draws its rows closer."""
+    if "method" in estimates.keys:
+        n_methods = len(set(estimates["method"].tolist()))
+        return max(3.0, 1.2 + 0.2 * min(len(estimates) // n_methods, MOST_CELLS) * (n_methods + 1.2))
     rows = min(len(estimates), LONGEST)
     heads = len(set(estimates[estimates.keys[0]].tolist()[:rows])) if len(estimates.keys) > 1 else 0
     return max(3.0, 1.2 + 0.27 * (rows + 1.7 * min(heads, rows)))

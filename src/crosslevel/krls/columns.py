@@ -1,9 +1,10 @@
 """How does a table become the matrix of the kernel, and which effects does each column have?
 
-A numeric column stays as it is; with two values it is binary, and its effect is a first difference. A text, categorical or
-boolean-coded factor with L levels becomes L - 1 columns of zeros and ones, the first level being the reference; its effects
-are contrasts of each level with the reference in which the *whole* factor is set. (Switching one dummy and leaving its
-siblings as observed, as the R packages do, makes people with two levels at once; ``contrast="dummy"`` does that.)
+A column of numbers or booleans stays as it is; with two values it is binary, and its effect is a first difference. A column of
+text, of a categorical type, or of codes that are listed is a factor; with L levels it becomes L - 1 columns of zeros and ones,
+the first level being the reference. Its effects are contrasts of each level with the reference in which the *whole* factor is
+set. (Switching one dummy and leaving its siblings as observed, as the R packages do, makes people with two levels at once;
+``contrast="dummy"`` does that.)
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from crosslevel.plots.comparison import methods
 from crosslevel.plots.effects import effect_curve, effect_distributions, effect_ranking
 from crosslevel.plots.intervals import intervals
-from crosslevel.plots.maps import choropleth
+from crosslevel.plots.maps import choropleth, estimate_map
 from crosslevel.plots.margins import margins
 from crosslevel.plots.sensitivity import contour, slope_curve
 from crosslevel.plots.style import style
@@ -22,6 +22,7 @@ __all__ = [
     "effect_curve",
     "effect_distributions",
     "effect_ranking",
+    "estimate_map",
     "intervals",
     "margins",
     "methods",

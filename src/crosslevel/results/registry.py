@@ -17,6 +17,7 @@ __all__ = ["find_kind", "find_plot", "kind_of", "kinds", "register_kind", "regis
 
 _PLOTS: dict[str, str | Callable[..., Any]] = {
     "intervals": "crosslevel.plots.intervals:intervals",
+    "map": "crosslevel.plots.maps:estimate_map",
     "margins": "crosslevel.plots.margins:margins",
     "methods": "crosslevel.plots.comparison:methods",
     "sensitivity": "crosslevel.plots.sensitivity:contour",

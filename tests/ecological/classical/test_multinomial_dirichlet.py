@@ -251,8 +251,8 @@ def test_bad_options_are_refused_with_a_repair(options, words):
 def test_precincts_of_north_carolina(real_data):
     """Race by party, counted: the posterior of this model, converged, has 2.3 % of people in a wrong cell.
 
-    A random walk over the same posterior (400,000 sweeps) gives 0.932, 0.026, 0.042 for black voters; after the 40,000
-    sweeps customary in R it still stands at 1.9 to 2.0 %, nearer the truth by not having arrived.
+    A random walk over the same posterior (400,000 sweeps) gives 0.932, 0.026, 0.042 for black voters; after 40,000
+    sweeps, from starts of its own, it still stands at 1.9 to 2.0 %, nearer the truth by not having arrived.
     """
     data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")
     X, T = (np.column_stack([data[c].to_numpy() for c in s.split()]) for s in ("white black natam", "dem rep non"))

@@ -220,6 +220,9 @@ def test_draws_of_points_are_a_mixture() -> None:
         mean += point.weight * at.mean
         square += point.weight * (at.variance + at.mean**2)
     sd = np.sqrt(square - mean**2)
+    closed = one.moments(0, M, place)
+    np.testing.assert_allclose(closed.mean, mean, rtol=1e-10)
+    np.testing.assert_allclose(closed.variance, sd**2, rtol=1e-8)
     np.testing.assert_allclose((f.mean(axis=0) - mean) / sd, 0.0, atol=0.05)
     np.testing.assert_allclose(f.std(axis=0) / sd, 1.0, atol=0.05)
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import Fit, fit
-from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_product, latent, moments
-from crosslevel.ecological.group.scales import Point, divide, points
+from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_product, latent
+from crosslevel.ecological.group.scales import Point, divide, mixed_moments, points
 from crosslevel.numerics.laplace import Binomial
 
 __all__ = ["GroupModel", "Sampling", "fit_group", "sampling_of"]
@@ -211,9 +211,8 @@ class GroupModel:
         return within
 
     def moments(self, stage: int, M: FloatArray, place: IntArray) -> Moments:
-        """Give mean and variance of the logits of parts at the best hyperparameters, without sampling error."""
-        found = self.fits[stage]
-        return moments(self.rows[stage], self.terms, found.hyperparameters, found.mode, M - self.centre, place)
+        """Give mean and variance of the logits of parts, without sampling error."""
+        return mixed_moments(self.rows[stage], self.terms, self.points(stage), M - self.centre, place)
 
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
         """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbours.

@@ -8,6 +8,7 @@ of the length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +17,14 @@ from scipy import optimize, stats
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, covariance
 from crosslevel.ecological.group.fit import Fit, _Search
+from crosslevel.ecological.group.posterior import Moments, moments
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Likelihood, Mode, find_mode, refactor
 
-__all__ = ["Point", "divide", "points"]
+__all__ = ["Point", "divide", "mixed_moments", "points"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 FEW, MANY = 16, 32
 """Points where scales are known well and where they are not."""
@@ -93,6 +96,25 @@ def points(rows: Rows, terms: Terms, likelihood: Likelihood, found: Fit) -> tupl
         heights.append(mode.log_evidence + flat @ x + 0.5 * deviate @ deviate)
     weights = _levelled(np.exp(np.array(heights) - max(heights)))
     return tuple(Point(h, mode, float(w)) for (h, mode), w in zip(chosen, weights, strict=True))
+
+
+def mixed_moments(rows: Rows, terms: Terms, found: Sequence[Point], M: FloatArray, place: IntArray) -> Moments:
+    """Give mean and variance of the latent value of bags over all points.
+
+    Parameters
+    ----------
+    rows, terms
+        Of the fit, or extended by places that were not observed.
+    found : sequence of Point
+    M : (m, p)
+        Centred embeddings.
+    place : (m,) int
+    """
+    weight = np.array([point.weight for point in found])
+    each = [moments(rows, terms, p.hyperparameters, p.whole_mode(rows, terms), M, place) for p in found]
+    means, variances = np.array([at.mean for at in each]), np.array([at.variance for at in each])
+    mean = weight @ means
+    return Moments(mean, weight @ (variances + (means - mean) ** 2))
 
 
 def _peak(search: _Search, flat: FloatArray, found: Fit, low: FloatArray, high: FloatArray) -> FloatArray:
