@@ -399,7 +399,8 @@ def page(records: Sequence[Record], harder: Sequence[Record], replicates: int) -
     lowest = _two(float(stats.binom.ppf(1 - 0.5**0.1, replicates, LEVEL)) / replicates)
     rows = "\n".join(line(main_cells(r)) for r in records)
     bands = "\n".join(line(band_cells(r)) for r in (*records, *harder))
-    formulas = "\n".join(line([d.name, d.covariates, d.formula, d.noise]) for d in (*DESIGNS, *HARDER))
+    said = ([d.name, d.covariates, d.formula, d.noise] for d in (*DESIGNS, *HARDER))
+    formulas = "\n".join(line([words.replace("|", r"\|") for words in cells]) for cells in said)
     return f"""# Do the intervals cover?
 
 `KRLS` draws 95 % intervals around average effects. On data whose true effects are known, they should hold them 95 times in a

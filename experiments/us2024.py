@@ -143,11 +143,11 @@ def main() -> None:
         say(time_section(study)),
     ]
     if options.ablations:
+        rows = variants(people, places, options.features, options.keep)
+        rows.insert(0, ["the model", *variant_row(study.model, study.scores)])
+        sections.insert(2, say(ablation_section(rows)))
+        sections.insert(5, map_section(study.answers["region"], folder, options.out))
         with whole_file(options.out) as beside:
-            rows = variants(people, places, options.features, options.keep)
-            rows.insert(0, ["the model", *variant_row(study.model, study.scores)])
-            sections.insert(2, say(ablation_section(rows)))
-            sections.insert(5, map_section(study.answers["region"], folder, options.out))
             beside.write_text(page(sections), encoding="utf-8")
 
 
@@ -317,9 +317,7 @@ def subgroup_section(found: Estimates, people: pa.Table, places: pa.Table) -> st
         weight = found["population"][at]
         added = float(weight @ found["estimate"][at] / weight.sum())
         should = float(weight @ found["neighbourhood"][at] / weight.sum())
-        sums.append(
-            f"{question} {points(added)} (people of these subgroups by their regions' totals: {points(should)})"
-        )
+        sums.append(f"{question} {points(added)} ({points(should)})")
         rows += [
             [
                 f"{question}: {name}",

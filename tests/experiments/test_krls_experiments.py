@@ -128,9 +128,11 @@ def test_the_page_says_what_was_counted(coverage, design):
     error[0, 3] = 1e9
     made = replace(found, error=error, r_error=error + 1e9)
     assert made.covered.tolist() == [1.0, 1.0, 1.0, 0.75]
-    words = coverage.page([made], 4)
+    words = coverage.page([made], [replace(found, name="F9")], 4)
     assert "| D8 | 200, 4 | .938 / .75 | .000 / .00 |" in words
-    assert "1 designs without clusters: **.938** on average, R's .000" in words
+    assert "1 designs without clusters: **.938** on average, R's .000" in words  # the harder one does not count here
+    assert words.count("| F9 |") == 1
+    assert r"normal, .3 + .9\|x₁\| |" in words  # a bare bar would be the end of the cell
 
 
 def test_bias_is_measured_given_the_covariates(coverage):
