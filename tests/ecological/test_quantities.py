@@ -154,6 +154,8 @@ def test_rates_stay_inside_the_bounds(n: int, exhaustive: bool, turnout: bool, o
         (6, 3, 4, 0),
         (9, 8, 9, 2),
         (9, 1, 3, 1),
+        (9, 3, 4, 4),
+        (9, 3, 4, 0),
     ],
 )
 def test_bounds_among_voters_by_enumeration(people: int, own: int, voters: int, yes: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ class Partition:
     effective : (m,)
         Kish's effective number of people.
     bags : (n_bags, p)
-        Embeddings, among them those of the parts asked for.
+        Embeddings, among them those of the parts asked for; without columns where a link needs none.
     rows : (n_asked,) int
         Their rows in ``bags``.
     whole : (q, p)
@@ -79,8 +79,8 @@ class Partition:
     weight: FloatArray
     effective: FloatArray
     bags: FloatArray
-    rows: IntArray
-    whole: FloatArray
+    rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    whole: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def asked(self) -> npt.NDArray[np.bool_]:
@@ -95,6 +95,8 @@ class Partition:
     def vectors(self, parts: IntArray) -> FloatArray:
         """Give the mean embeddings of some parts, not centred, (len(parts), p)."""
         M = np.empty((len(parts), self.bags.shape[1]))
+        if not M.size:
+            return M
         asked = self.level[parts] != REST
         M[asked] = self.bags[self.rows[parts[asked]]]
         if asked.all():

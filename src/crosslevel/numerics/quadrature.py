@@ -32,7 +32,7 @@ def logistic_mean(mean: npt.ArrayLike, variance: npt.ArrayLike) -> FloatArray:
     Examples
     --------
     >>> logistic_mean([0.0, 2.0], [1.0, 1.0]).round(4)
-    array([0.5   , 0.8418])
+    array([0.5   , 0.8445])
     """
     m, s = _normal(mean, variance)
     weights = np.exp(-0.5 * NORMAL**2)
