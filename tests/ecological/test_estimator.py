@@ -128,7 +128,10 @@ def test_learnt_hyperparameters_can_be_given_again(world, people):
     first = make(hyperparameters=None).fit(people, world.places, **COUNTS)
     again = make(hyperparameters=first.hyperparameters_).fit(people, world.places, **COUNTS)
     assert again.hyperparameters_ == first.hyperparameters_
-    assert np.allclose(women(again)["estimate"], women(first)["estimate"], atol=1e-9)
+    assert again.log_marginal_ == pytest.approx(first.log_marginal_, abs=1e-9)
+    # what is given is taken as known, so the interval may only lose the part that came from learning it
+    known, learnt = women(again), women(first)
+    assert np.allclose(known["estimate"], learnt["estimate"], atol=0.25 * learnt["std_error"].max())
 
 
 def test_filtering_in_fit_is_filtering_before(world, people):

@@ -12,10 +12,10 @@ import pytest
 
 from crosslevel import ecological
 from crosslevel.ecological.assumptions.answered_units import answered_units
-from crosslevel.ecological.classical.duncan_davis import cell_bounds
 from crosslevel.ecological.assumptions.omitted import benchmark, bias_bound, bias_scale, robustness_value
 from crosslevel.ecological.assumptions.sensitivity import SLOPE, sensitivity
 from crosslevel.ecological.assumptions.slope_shift import exposure, own_slope_map, shifted, slope_to_move
+from crosslevel.ecological.classical.duncan_davis import cell_bounds
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates
 

@@ -9,10 +9,10 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import ecological
-from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.classical.duncan_davis import cell_bounds
 from crosslevel.ecological.classical.layout import cell_estimates
 from crosslevel.ecological.classical.tables import unit_tables
+from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.court.voters import among_voters, turnout
 from crosslevel.errors import InputError
 

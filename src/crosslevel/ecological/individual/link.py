@@ -127,7 +127,12 @@ class IndividualParts:
         """Draw the logits of the parts of every partition, (n_draws, m) each, in one sweep over the people."""
         fit, pairs = self.model.fits[stage], self.collapsed.pairs
         drawn = draw(
-            fit.rows, self.model.terms, fit.hyperparameters, fit.mode, n_draws, np.random.default_rng([seed, stage])
+            fit.rows,
+            self.model.terms,
+            fit.hyperparameters,
+            fit.mode,
+            n_draws,
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stage,))),
         )
         codes = self.collapsed.codes + self.model.first
         effects = drawn.w @ self.model.B.T
@@ -193,8 +198,8 @@ def parts_of(
             key=lambda t: tuple((str(type(v).__name__), v) if isinstance(v, str) else ("", v) for v in found[t][1])
         )
         levels = _levels(request, [found[t][1] for t in mine], names[k] if names else None, types)
-        partition, column = _partition(weights, squares, all_squares, collapsed.total, mine, levels)
-        partitions.append(partition)
+        cut, column = _partition(weights, squares, all_squares, collapsed.total, mine, levels)
+        partitions.append(cut)
         columns.append(column)
     return IndividualParts(model, collapsed, targets, partitions, columns, totals, account, n_jobs)
 
@@ -236,7 +241,9 @@ def _partition(
         share,
         weight,
         effective,
-        np.empty((len(where), 0)),
+        np.empty((0, 0)),
+        np.empty(0, dtype=np.intp),
+        np.empty((0, 0)),
     )
     column = np.concatenate([np.array(mine, dtype=np.intp)[level], np.full(len(left), -1)]).astype(np.intp)
     return partition, column
