@@ -84,11 +84,12 @@ def test_the_readme_example_runs(tmp_path, monkeypatch):
     space: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), space)
     assert (tmp_path / "report.html").stat().st_size > 10_000
-    loaded = crosslevel.load(tmp_path / "found.crosslevel")
-    assert loaded.equals(space["found"])
-    certain, found = space["certain"], space["found"]
-    assert (certain["lower"] <= certain["upper"]).all()
-    assert len(found) == len(certain)
+    found, world = space["found"], space["world"]
+    loaded = crosslevel.load(tmp_path / "model.crosslevel")
+    again = loaded.estimate(by="race", rollup="state", people=world.people)
+    assert (again["estimate"] == found["estimate"]).all()
+    assert (found["bound_low"] <= found["conf_low"]).all()
+    assert (found["conf_high"] <= found["bound_high"]).all()
 
 
 def test_every_module_imports():
