@@ -12,7 +12,7 @@ import pyarrow as pa
 from scipy import special
 
 from crosslevel.ecological.group.covariance import Terms
-from crosslevel.ecological.group.posterior import draw
+from crosslevel.ecological.group.posterior import Draws, draw
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed
 from crosslevel.ecological.individual.fit import IndividualFit, fit_individual, level_roots
 from crosslevel.ecological.individual.model import Design
@@ -141,11 +141,9 @@ class IndividualParts:
         for begin in range(0, n_draws, DRAWS_AT_ONCE):
             some = slice(begin, min(begin + DRAWS_AT_ONCE, n_draws))
             eta = effects[some][:, codes].sum(axis=-1)
-            f = drawn.u[some]
-            if self.account:
-                f = shifts(pairs, eta, y, f, self.n_jobs)
+            whole = np.broadcast_to(y, drawn.u[some].shape) if self.account else _place_rates(fit, drawn, some)
+            f = shifts(pairs, eta, whole, drawn.u[some], self.n_jobs)
             sums = target_sums(pairs, self.collapsed.label, self.targets, eta, f, self.n_jobs)
-            whole = np.broadcast_to(y, f.shape) if self.account else _whole(self, eta, f)
             for k, (part, column) in enumerate(zip(self.partitions, self.columns, strict=True)):
                 out[k][some] = _logits(sums, whole, part, column)
         return out
@@ -262,10 +260,7 @@ def _logits(sums: FloatArray, whole: FloatArray, part: Partition, column: IntArr
     return np.asarray(special.logit(np.clip(out, 1e-15, 1.0 - 1e-15)))
 
 
-def _whole(parts: IndividualParts, eta: FloatArray, f: FloatArray) -> FloatArray:
-    everybody = Targets(
-        np.arange(len(parts.collapsed.labels) + 1, dtype=np.int64),
-        np.zeros(len(parts.collapsed.labels), dtype=np.int32),
-        1,
-    )
-    return target_sums(parts.collapsed.pairs, parts.collapsed.label, everybody, eta, f, parts.n_jobs)[:, :, 0]
+def _place_rates(fit: IndividualFit, drawn: Draws, some: slice) -> FloatArray:
+    """Draw the rates of places: their logits are what the look-alike is linear in, effects and place alone are not."""
+    off = drawn.w[some] @ fit.linear.J.T + drawn.u[some] - fit.mode.f
+    return np.asarray(special.expit(fit.linear.level + fit.linear.slope * off))

@@ -67,6 +67,10 @@ class Linear:
     J : (q, p)
     z : (q,)
     W : (q,)
+    level : (q,)
+        Logit of each place's rate.
+    slope : (q,)
+        d logit P / d f.
     iterations : int
     decrement : float
         Gain that a further step promises.
@@ -79,6 +83,8 @@ class Linear:
     J: FloatArray
     z: FloatArray
     W: FloatArray
+    level: FloatArray
+    slope: FloatArray
     iterations: int
     decrement: float
     gradient: float
@@ -164,7 +170,7 @@ def find_map(
             "or coarser columns may help."
         )
     gradient = max(float(np.max(np.abs(slope_f) / (1.0 + n))), float(np.max(np.abs(slope_beta)) / (1.0 + n.sum())))
-    return Linear(beta, f, J, z, W, step, promised, gradient)
+    return Linear(beta, f, J, z, W, special.logit(found.rate), s, step, promised, gradient)
 
 
 def linear_mode(found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, Mode]:

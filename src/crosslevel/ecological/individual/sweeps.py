@@ -139,14 +139,15 @@ def shifts(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray,
     Parameters
     ----------
     eta : (n_draws, n_cells)
-    target : (q,)
+    target : (q,) or (n_draws, q)
     guess : (n_draws, q)
     """
     f = np.array(guess, dtype=np.float64)
+    wanted = np.ascontiguousarray(np.broadcast_to(target, f.shape))
 
     def run(a: int, b: int) -> None:
         for s in range(len(eta)):
-            _roots(pairs.start, pairs.cell, pairs.weight, eta[s], target, f[s], a, b)
+            _roots(pairs.start, pairs.cell, pairs.weight, eta[s], wanted[s], f[s], a, b)
 
     _shared(run, pairs, n_jobs)
     return f
