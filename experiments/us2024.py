@@ -416,7 +416,7 @@ def page(sections: Sequence[str]) -> str:
     return f"""# The election of 2024
 
 The study of Flaxman, Wang and Smola, *Who supported Obama in 2012?* (KDD 2015), on a current election and with the corrections
-of {{doc}}`ecological`.
+of {{doc}}`ecological-regression`.
 
 {body}
 

@@ -211,6 +211,11 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--evidence", "nothing.csv"), "nothing.csv"),
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
         (("--estimate", "sex", "--metric", "cube"), "metric='cube'"),
+        (("--estimate", "sex", "--level", "95"), "level=95.0 is not between 0 and 1"),
+        (("--estimate", "sex", "--draws", "5"), "draws=5 is not a whole number of at least 50"),
+        (("--estimate", "region"), "by names 'region', which is the place itself"),
+        (("--estimate", "sex", "--rollup", "population"), "the key 'population' of places is called like"),
+        (("--cross-validate", "1000"), "--cross-validate 1000 is not between 2 and the"),
     ],
 )
 def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
@@ -218,6 +223,7 @@ def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
     assert words in said.err
     assert said.out == ""
     assert "Traceback" not in said.err
+    assert "Fitted" not in said.err  # nobody waits for a fit to be told
 
 
 def test_what_is_missing_is_named(crosslevel, folder):

@@ -106,6 +106,27 @@ def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folde
     assert "goodman is left out among voters: the shares do not add up." in told["warnings"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--seed", "-1"), "--seed=-1 is not a whole number"),
+        (("--level", "95"), "level=95.0 is not between 0 and 1"),
+        (("--weights", "people"), "--weights='people' is not a choice"),
+    ],
+)
+def test_bad_options_are_refused_whatever_the_method(crosslevel, folder, asked, words):
+    assert (
+        words in crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "bounds", *asked, cwd=folder, code=2).err
+    )
+
+
+def test_weights_are_printed(crosslevel, folder):
+    out = crosslevel(
+        *ASKED, "--outcome", "did not vote", "--methods", "goodman,rxc_em", "--weights", "equal", cwd=folder
+    ).out
+    assert "comparison: goodman (equal weights), rxc_em)" in out
+
+
 def test_repairs_are_done_and_said(crosslevel, folder):
     asked = ("--methods", "neighbourhood", "--balance", "none-of-the-above", "--rest", "stayed at home")
     out = crosslevel(*ASKED, *asked, cwd=folder).out
@@ -118,11 +139,15 @@ def test_repairs_are_done_and_said(crosslevel, folder):
     assert "multiplied by the people" in crosslevel(*shares, "--total", "people", cwd=folder).out
     pd.concat([UNITS, UNITS.tail(1)]).to_csv(folder / "twice.csv", index=False)
     twice = ("ecological", "--table", "twice.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
-    assert "more than once" in crosslevel(*twice, cwd=folder, code=2).err
+    said = crosslevel(*twice, cwd=folder, code=2).err
+    assert "more than once" in said
+    assert "or let --duplicates sum sum their rows" in said
     assert crosslevel(*twice, "--duplicates", "sum", cwd=folder).out
     UNITS.assign(dem=UNITS["dem"].where(UNITS["precinct"] != "c")).to_csv(folder / "holes.csv", index=False)
     holes = ("ecological", "--table", "holes.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
-    assert "missing value" in crosslevel(*holes, cwd=folder, code=2).err
+    said = crosslevel(*holes, cwd=folder, code=2).err
+    assert "missing value" in said
+    assert "let --missing zero take them for nobody or --missing drop leave" in said
     assert "left out for missing values" in crosslevel(*holes, "--missing", "drop", cwd=folder).out
     merged = crosslevel(
         *ASKED, "--outcome", "did not vote", "--methods", "goodman", "--merge-below", "0.31", cwd=folder
@@ -186,7 +211,7 @@ def test_the_truth_scores_every_method(crosslevel, folder):
         ((*ASKED, "--group", "dem"), "a column is either a group or an outcome"),
         ((*ASKED, "--outcome", "did not vote", "--methods", "godman"), "Did you mean 'goodman'"),
         ((*ASKED, "--outcome", "did not vote", "--abstain", "did not"), "--abstain='did not'"),
-        ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--methods goodman: "),
+        ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--weights='heavy' is not a choice"),
         ((*ASKED, "--rest", "x"), "--rest names the column that --balance"),
         ((*ASKED, "--report"), "--report needs a folder"),
         ((*ASKED, "--truth", "t.csv", "--abstain", "rep"), "choose one"),

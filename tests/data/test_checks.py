@@ -45,6 +45,14 @@ def test_the_smallest_negative_weight_is_refused():
         checks.check_weights([1.0, -1e-300])
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(InputError, match="--seed=.* is not a whole number of at least 0; pass one, such as --seed=0"):
+        checks.check_seed(seed, "--seed")
+    assert checks.check_seed(np.int64(7)) == 7
+    assert checks.check_seed(None) is None
+
+
 @pytest.mark.parametrize("level", [None, "0.95", True])
 def test_a_level_is_a_number(level):
     with pytest.raises(InputError, match="is not a number; for 95 % intervals pass level=0.95"):

@@ -227,6 +227,16 @@ def test_contrasts_are_of_the_draws() -> None:
         ask(HERE, f, contrast="difference", reference="z")
 
 
+def test_titles_say_what_and_where() -> None:
+    f, g = logits(9), logits(10)
+    assert ask(HERE, f).title == "Share with yes of each subgroup, by town"
+    assert ask(ALL, f, contrast="ratio").title == "Ratio of share with yes between subgroups, everywhere"
+    assert ask(STATES, f, g, totals=VOTES, of="turnout").title == "Turnout of each subgroup, by state"
+    assert (
+        ask(STATES, f, g, totals=VOTES, of="people").title == "Share of everybody with yes of each subgroup, by state"
+    )
+
+
 def test_three_levels_are_compared_pairwise_within_outcomes() -> None:
     rng = np.random.default_rng(0)
     draws = rng.uniform(size=(10, 6))

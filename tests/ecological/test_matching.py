@@ -30,6 +30,13 @@ def test_places_without_trials_may_have_people():
     assert len(found.notes) == 1
 
 
+def test_a_part_that_is_all_or_tiny_is_told_in_digits():
+    with pytest.raises(InputError, match=r"20 people \(100 % of the weight\) .* 2 place\(s\) \(100 % of the trials\)"):
+        matched(places("ab"), list("wxyz"))
+    with pytest.raises(InputError, match=r"5 people \(0.05 % of the weight\)"):
+        matched(places("ab"), list("abx"), weight=[1000, 999, 1])
+
+
 def test_both_sides_are_told_by_count_and_weight():
     with pytest.raises(
         InputError, match=r"10 people \(50 % of the weight\) live in 2 place\(s\) that places lacks \('x', 'y'\)"

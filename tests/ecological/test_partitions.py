@@ -175,6 +175,8 @@ def test_bad_requests() -> None:
         read_request("subgroup", None, None, "town")
     with pytest.raises(InputError, match="is no mapping of a name to a query"):
         read_request(None, "sex == 2", None, "town")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="subgroups has the name 65, which is no text; write '65'"):
+        read_request(None, {65: "age > 64"}, None, "town")  # type: ignore[dict-item]
     assert read_request("sex", {"old": "age > 64"}, "age > 17", "town") == Request(
         ("sex",), {"old": "age > 64"}, "age > 17"
     )

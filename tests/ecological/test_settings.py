@@ -146,12 +146,31 @@ def question(found=None, by=("sex",), **options):
         ({"level": "a"}, r"level='a' is not a number"),
         ({"rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
         ({"rollup": "sex"}, r"rollup='sex' is also in by"),
-        ({"by": ("estimate",)}, r"by names 'estimate', which is a column of the answer"),
+        *(
+            ({"by": (name,)}, rf"by names '{name}', which is a column of the answer")
+            for name in ("estimate", "distance", "shift")
+        ),
     ],
 )
 def test_questions_that_cannot_be_answered(options, message):
     with pytest.raises(InputError, match=message):
         question(**options)
+
+
+@pytest.mark.parametrize("name", ["population", "effective_size", "outcome", "estimate", "subgroup"])
+def test_keys_of_places_that_are_columns_of_the_answer(name):
+    message = rf"the key '{name}' of places is called like a column of the answer"
+    named = Request((), {"old": "age > 64"}, None)
+    asked = {"of": "voters", "contrast": None, "reference": None, "level": 0.95, "draws": 100, "seed": 0}
+    with pytest.raises(InputError, match=message):
+        read_question(read_places(FOUR | {name: FOUR["state"]}, "town", "yes", "all"), named, rollup=name, **asked)
+    renamed = {name if column == "town" else column: values for column, values in FOUR.items()}
+    with pytest.raises(InputError, match=message):
+        read_question(read_places(renamed, name, "yes", "all"), named, rollup=None, **asked)
+
+
+def test_a_place_may_be_called_subgroup_where_no_subgroup_is_named():
+    assert question(places(subgroup=FOUR["state"]), rollup="subgroup").rollup.name == "subgroup"
 
 
 def test_roll_ups():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -162,8 +163,31 @@ def test_places_without_trials_at_the_last_question_are_predicted_but_not_scored
     fitted.model_ = fit_group(m.M, np.ones(Q), m.terms, k, n, n_starts=1)
     found = run(fitted)
     assert np.isnan(found["truth"][4])
+    assert np.isnan(found["log_density"][4])
     assert np.isfinite(found["estimate"]).all()
     assert np.isfinite(found.diagnostics["mean_log_density"])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "turnout", "stages", "words"),
+    [
+        (("yes",), False, 1, "yes"),
+        (("yes",), True, 2, "yes"),
+        (("red", "green", "blue"), False, 2, "green, of those without red"),
+        (("red", "green", "blue"), True, 4, "blue, of those without red and green"),
+    ],
+)
+def test_the_title_names_the_question_that_is_scored(
+    outcomes: tuple[str, ...], turnout: bool, stages: int, words: str
+) -> None:
+    fitted = world()
+    k, n = (np.repeat(v, stages, axis=0) for v in (fitted.places_.totals.successes, fitted.places_.totals.trials))
+    fitted.places_ = replace(fitted.places_, totals=Totals(outcomes, k, n, turnout))
+    m = fitted.model_
+    h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
+    fitted.model_ = fit_group(m.M, np.ones(Q), m.terms, k, n, fixed=[h] * stages)
+    fitted.hyperparameters = {"embedding": 1.0}
+    assert run(fitted, k=2).title == f"Share of each place with {words}, predicted from the other places"
 
 
 def test_fixed_hyperparameters_stay_fixed() -> None:
@@ -227,6 +251,9 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     np.testing.assert_allclose(found["estimate"], logistic_mean(at.mean, at.variance), rtol=1e-8)
     deviate = stats.norm.ppf(0.975) * np.sqrt(at.variance)
     np.testing.assert_allclose(found["conf_low"], special.expit(at.mean - deviate), rtol=1e-8)
+    off = made.places.set_column(made.places.column_names.index("lat"), "lat", pa.array([500.0] * 24))
+    with pytest.raises(InputError, match=r"coords of 'R0006' are .* no longitude and latitude in degrees"):
+        model.predict_places(off, people=made.people)
     # a place that was seen is known far better than one that was not
     width = found["conf_high"] - found["conf_low"]
     new = [keys.index(k) for k in held]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from crosslevel.ecological.classical.comparison import METHODS
+from crosslevel.errors import ConvergenceError
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -28,6 +32,49 @@ def test_small_options_are_merged(data):
     assert names == ("A", "C", "other")
     assert (np.array([50, 2, 4, 30, 14]) @ matrix).tolist() == [64, 30, 6]
     assert data._label("ARDERN, Jacinda (Labour Party)") == "Labour Party"
+
+
+def test_every_method_is_scored_and_tells_its_convergence(study, monkeypatch):
+    monkeypatch.setattr(study, "small_tables", lambda folder: [study.TINY])
+    rows = {row[1]: row for row in study.small_rows(Path())}
+    assert {name.split(",")[0].split(" ")[0] for name in rows} == set(METHODS)
+    assert all(len(row) == len(study.COLUMNS) for row in rows.values())
+    for name, words in (("king", "effective draws"), ("multinomial_dirichlet", "r-hat"), ("rxc", "gradient")):
+        assert words in rows[name][-1]
+        assert rows[name][5].endswith("of 4")
+    assert rows["goodman"][-1] == "–"
+
+
+def test_a_refused_fit_is_a_line_and_not_a_gap(study, monkeypatch):
+    def refuses(groups, outcomes):
+        raise ConvergenceError("it did not converge; wait.")
+
+    monkeypatch.setattr(study, "small_tables", lambda folder: [study.TINY])
+    monkeypatch.setattr(study, "methods", lambda: {"stubborn": refuses})
+    assert [(row[2], row[-1]) for row in study.small_rows(Path())] == [("–", "refused")]
+    refused, answered = (study.timed(study.TINY, m) for m in (refuses, study.ecological.rxc_em))
+    years = {year: [refused] for year in study.NZ_YEARS}
+    assert study.nz_line("stubborn", years, None)[-1] == "0 of 5"
+    line = study.nz_line("mixed", {**years, 2014: [refused, answered]}, None)
+    assert line[-1] == "1 of 6"
+    assert line[1] == line[2] == line[7] == f"{answered.wrong:.2f}"
+    assert len(line) == len(study.NZ_COLUMNS)
+
+
+@pytest.fixture
+def court(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module("court_truth")
+
+
+def test_court_reports_are_scored_by_hand(court, study):
+    """A truth that is the estimate is contained everywhere, and its largest cell is first."""
+    table = study.ecological.rxc(*study.TINY.tables)["count"].reshape(2, 2)
+    answers, chance, first = court.one_district(replace(study.TINY, truth=table))
+    assert {name: len(held) for name, held in answers.items()} == dict(zip(answers, (4, 2, 2, 2), strict=True))
+    assert all(all(held) for held in answers.values())
+    assert ((chance > 0.5) == (first == 1)).all()
+    assert first.sum() == 2
 
 
 @pytest.mark.data

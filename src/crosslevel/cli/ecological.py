@@ -16,7 +16,11 @@ from crosslevel.cli.console import check_folder, make_folder, people_bar, quietl
 from crosslevel.cli.ecological_asks import Ask, read_asks
 from crosslevel.cli.ecological_pages import observed_map, read_polygons
 from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.checks import check_level
 from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.partitions import read_request
+from crosslevel.ecological.places import read_places
+from crosslevel.ecological.settings import read_question
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.explorer.pictures import pictures
@@ -91,6 +95,7 @@ def run(settings: Settings, as_json: bool) -> None:
     places = _read_places(settings, people)
     _check_columns(settings, people.schema.names, places.column_names)
     asks = read_asks(settings.estimate, people.schema)
+    _check_questions(settings, asks, places)
     polygons = None
     if settings.polygons is not None:
         polygons = read_polygons(settings.polygons, str(settings.by), places[settings.by].to_pylist())
@@ -179,6 +184,37 @@ def _check_columns(settings: Settings, people: list[str], places: list[str]) -> 
                     raise unknown_name(option, name, known)
     if len(set(settings.rollup)) < len(settings.rollup):
         raise InputError("--rollup names the same column twice; name each once.")
+
+
+def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> None:
+    """Refuse what cannot be answered before anybody is read."""
+    by = str(settings.by)
+    check_level(settings.level)
+    found = read_places(
+        places,
+        by,
+        settings.successes,
+        settings.trials,
+        outcomes=settings.outcome or None,
+        population=settings.population,
+    )
+    for ask in asks:
+        request = read_request(ask.by or None, ask.subgroups or None, None, by)
+        for rollup in (*settings.rollup, None):
+            read_question(
+                found,
+                request,
+                rollup=rollup,
+                of=settings.of,
+                contrast=settings.contrast,
+                reference=None,
+                level=settings.level,
+                draws=settings.draws,
+                seed=settings.seed,
+            )
+    k = settings.cross_validate
+    if k is not None and not 2 <= k <= len(found):
+        raise InputError(f"--cross-validate {k} is not between 2 and the {len(found):,} places.")
 
 
 def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Console) -> EcologicalInference:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.cli.console import check_folder, make_folder, quietly, read_table, write_estimates
-from crosslevel.data import frames
+from crosslevel.data import checks, frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
-from crosslevel.ecological.classical.comparison import METHODS
+from crosslevel.ecological.classical.comparison import METHODS, comparison_words
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.results import Estimates, Provenance, save
@@ -79,7 +81,12 @@ def run(settings: Settings, as_json: bool) -> None:
         "duplicates": settings.duplicates,
     }
     cleaning |= {"merge_below": settings.merge_below} | ({} if settings.rest is None else {"rest": settings.rest})
-    tables = table_from_frame(table, settings.group, settings.outcome, settings.unit, total=settings.total, **cleaning)
+    try:
+        tables = table_from_frame(
+            table, settings.group, settings.outcome, settings.unit, total=settings.total, **cleaning
+        )
+    except InputError as error:
+        raise InputError(_as_typed(str(error))) from error
     _check_abstain(settings.abstain, tables)
     if settings.out is not None:
         make_folder(settings.out)
@@ -97,8 +104,22 @@ def run(settings: Settings, as_json: bool) -> None:
     _say(results, files)
 
 
+def _as_typed(text: str) -> str:
+    """Write the repairs that a message offers as options of the command line."""
+    text = re.sub(r"unit_tables\(\.\.\., (\w+=[^)]*)\)", r"\1", text)
+    return re.sub(
+        r"\b(balance|rest|missing|duplicates|merge_below|total)=('[^']*'|[\w.-]+)",
+        lambda found: f"--{found[1].replace('_', '-')} {shlex.quote(found[2].strip(chr(39)).rstrip('.'))}",
+        text,
+    )
+
+
 def _check(settings: Settings) -> None:
     check_folder(settings.out)
+    checks.check_level(settings.level)
+    checks.check_seed(settings.seed, "--seed")
+    if settings.weights not in ("population", "equal"):
+        raise unknown_name("--weights", settings.weights, ["population", "equal"], "choice")
     for option, names in (("--group", settings.group), ("--outcome", settings.outcome)):
         if not names:
             raise InputError(
@@ -213,7 +234,7 @@ def side_by_side(answers: Mapping[str, Estimates], title: str, notes: Sequence[s
     return Estimates.build(
         made,
         keys=(*first.keys, "method"),
-        method="comparison: " + ", ".join(answers),
+        method=comparison_words(answers),
         level=level,
         interval="none" if level is None else "each method's own",
         provenance=Provenance.of(

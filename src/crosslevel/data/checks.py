@@ -6,7 +6,7 @@ Each check returns the array it accepted, as contiguous float64, so a caller val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from crosslevel.errors import InputError
 
-__all__ = ["as_numbers", "check_counts", "check_finite", "check_level", "check_successes", "check_weights"]
+__all__ = [
+    "as_numbers",
+    "check_counts",
+    "check_finite",
+    "check_level",
+    "check_seed",
+    "check_successes",
+    "check_weights",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -105,3 +113,18 @@ def check_level(level: float) -> float:
         hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
         raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")
     return float(level)
+
+
+def check_seed(seed: int | None, argument: str = "random_state") -> int | None:
+    """Refuse a seed that no random generator takes.
+
+    Examples
+    --------
+    >>> check_seed(0), check_seed(None)
+    (0, None)
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"{argument}={seed!r} is not a whole number of at least 0; pass one, such as {argument}=0.")
+    return int(seed)

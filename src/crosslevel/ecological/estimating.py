@@ -210,12 +210,10 @@ def _n_absent(part: Partition, rollup: Rollup) -> int:
 
 
 def _title(question: Question, setting: Setting) -> str:
-    what = {
-        "turnout": "Turnout",
-        "people": "Share of everybody",
-        "voters": "Share",
-    }[question.of]
+    what = {"turnout": "turnout", "people": "share of everybody", "voters": "share"}[question.of]
     outcome = "" if setting.several or question.of == "turnout" else f" with {setting.totals.outcomes[0]}"
-    where = "by place" if question.rollup.name is not None else "everywhere"
+    where = "everywhere" if question.rollup.name is None else f"by {question.rollup.name}"
     compared = {"difference": "Difference in ", "ratio": "Ratio of ", None: ""}[question.contrast]
-    return f"{compared}{what}{outcome} of each subgroup, {where}"
+    whose = "between subgroups" if question.contrast else "of each subgroup"
+    words = f"{compared}{what}{outcome} {whose}, {where}"
+    return words[0].upper() + words[1:]

@@ -32,8 +32,8 @@ from crosslevel.errors import CrosslevelWarning
 __all__ = ["EcologicalInference"]
 
 NO_NUGGET = (
-    "nugget=False: places of a hundred thousand votes are then believed to a tenth of a point, and intervals are far too narrow "
-    "(they held 2 to 27 % of held-out places where 95 % were promised)."
+    "nugget=False: places of a hundred thousand votes are then believed to a tenth of a point, and intervals are too narrow (on the "
+    "election of 2024, 95 % intervals held 89 % of held-out regions, and 3 to 33 % without the field over the map)."
 )
 
 

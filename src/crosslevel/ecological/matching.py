@@ -42,14 +42,14 @@ def match(found: Places, keys: Sequence[object], weight: FloatArray, n_rows: Int
     if strange:
         part = float(weight[strange].sum() / weight.sum())
         sentences.append(
-            f"{int(n_rows[strange].sum()):,} people ({100 * part:.2g} % of the weight) live in {len(strange):,} place(s) that "
+            f"{int(n_rows[strange].sum()):,} people ({_percent(part)} of the weight) live in {len(strange):,} place(s) that "
             f"places lacks ({listed([keys[i] for i in strange])})"
         )
     if empty:
         n = found.totals.trials[1 if found.totals.turnout else 0]
         part = float(n[[number[key] for key in empty]].sum() / n.sum())
         sentences.append(
-            f"{len(empty):,} place(s) ({100 * part:.2g} % of the trials) have no people of positive weight ({listed(empty)})"
+            f"{len(empty):,} place(s) ({_percent(part)} of the trials) have no people of positive weight ({listed(empty)})"
         )
     kept = np.array([number[key] for key in keys if key in number], dtype=np.intp)
     if not sentences:
@@ -59,6 +59,10 @@ def match(found: Places, keys: Sequence[object], weight: FloatArray, n_rows: Int
             f"people and places do not match: {'; '.join(sentences)}. {_repair(found, keys, bool(len(kept)))}"
         )
     return found.take(kept, [f"Left out: {'; '.join(sentences)}."])
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def _repair(found: Places, keys: Sequence[object], some: bool) -> str:

@@ -141,6 +141,9 @@ def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | N
         raise InputError(
             f"subgroups={subgroups!r} is no mapping of a name to a query; pass subgroups={{'women over 65': 'sex == 2 and age >= 65'}}."
         )
+    for name in subgroups or ():
+        if not isinstance(name, str):
+            raise InputError(f"subgroups has the name {name!r}, which is no text; write {str(name)!r}.")
     if not names and not subgroups and where is None:
         raise InputError("nothing is asked for; pass by='column', subgroups={'name': 'query'} or where='query'.")
     return Request(names, dict(subgroups or {}), where)

@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.ecological.evidence import Evidence
-from crosslevel.ecological.group.covariance import Hyperparameters, Rows, covariance
+from crosslevel.ecological.group.covariance import Hyperparameters, Rows
 from crosslevel.ecological.group.fit import Fit
-from crosslevel.ecological.group.link import GroupModel
+from crosslevel.ecological.group.link import GroupModel, observe
 from crosslevel.ecological.learning import sampling_error
 from crosslevel.ecological.places import Places, Totals
 from crosslevel.ecological.settings import prior_terms
 from crosslevel.embedding import Embeddings, MeanEmbedding
-from crosslevel.numerics.laplace import Binomial, Mode
+from crosslevel.numerics.laplace import Mode
 
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
@@ -136,41 +136,21 @@ def _model(model: EcologicalInference, meta: Mapping[str, Any], arrays: Mapping[
     totals, evidence, centre = model.places_.totals, model.evidence_, arrays["centre"]
     terms = prior_terms(model, model.places_)
     places = Rows.of(model.whole_.values - centre)
-    rows, k, n = places, totals.successes, totals.trials
-    if evidence is not None:
-        rows = Rows.of(np.vstack([places.M, evidence.M - centre]), np.vstack([np.eye(len(places.M)), evidence.A]))
-        k, n = np.hstack([k, evidence.successes]), np.hstack([n, evidence.trials])
-    owner = np.concatenate([np.arange(len(places.M)), np.full(len(rows.M) - len(places.M), -1)]).astype(np.intp)
-    seen, observed, likelihoods, fits = [], [], [], []
-    for stage, facts in enumerate(meta["fits"]):
-        asked = np.flatnonzero(n[stage] > 0)
-        seen.append(rows if len(asked) == len(rows.M) else rows.take(asked))
-        observed.append(owner[asked])
-        likelihoods.append(Binomial(k[stage][asked], n[stage][asked]))
-        h = Hyperparameters(**facts["hyperparameters"])
-        fits.append(
-            Fit(
-                h,
-                _mode(facts, arrays, stage, len(asked)),
-                covariance(seen[-1], terms, h),
-                facts["slope"],
-                tuple(facts["at_limit"]),
-                tuple(facts["evidences"]),
-                facts["evaluations"],
-            )
+    seen = observe(places, centre, totals.successes, totals.trials, None if evidence is None else evidence.extra)
+    fits = tuple(
+        Fit(
+            Hyperparameters(**facts["hyperparameters"]),
+            _mode(facts, arrays, stage, len(seen.rows[stage].M)),
+            facts["slope"],
+            tuple(facts["at_limit"]),
+            tuple(facts["evidences"]),
+            facts["evaluations"],
         )
-    sampling = sampling_error(model.embedder_, model.whole_) if model.sampling_error else None
-    return GroupModel(
-        centre,
-        places.M,
-        tuple(seen),
-        tuple(observed),
-        tuple(likelihoods),
-        terms,
-        tuple(fits),
-        sampling,
-        meta["nearest"],
+        for stage, facts in enumerate(meta["fits"])
     )
+    sampling = sampling_error(model.embedder_, model.whole_) if model.sampling_error else None
+    nearest = float(meta["nearest"])
+    return GroupModel(centre, places.M, seen.rows, seen.observed, seen.likelihoods, terms, fits, sampling, nearest)
 
 
 def _fit_facts(fit: Fit) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks
@@ -19,6 +20,7 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.partitions import Request
 from crosslevel.ecological.places import Places
 from crosslevel.ecological.quantities import SHARES
+from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.numerics.kernels import METRICS, SMOOTHNESS, distances
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINKS",
+    "check_degrees",
     "check_parameters",
     "fixed_hyperparameters",
     "open_people",
@@ -39,8 +42,11 @@ LINKS = ("group",)
 KERNELS = ("sum", "product")
 LEAST_PLACES = 3
 LEAST_DRAWS = 50
-TAKEN = ("estimate", "std_error", "conf_low", "conf_high", "outcome", "against")
-"""Columns of the answer that a key must not be called."""
+TAKEN = (
+    *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighbourhood", "goodman"),
+    *("population", "effective_size", "distance", "shift", "outcome", "against"),
+)
+"""Columns of the answer that a key must not be called: they would take its place."""
 
 
 def check_parameters(model: EcologicalInference) -> None:
@@ -93,7 +99,7 @@ def prior_terms(model: EcologicalInference, places: Places) -> Terms:
         if len(np.unique(places.coords, axis=0)) < 2:
             raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
         if model.metric == "sphere":
-            _check_degrees(places)
+            check_degrees(places.coords, places.keys)
         distance = distances(places.coords, places.coords, model.metric)
     if model.group is not None:
         values = places.column(model.group, "group")
@@ -104,15 +110,13 @@ def prior_terms(model: EcologicalInference, places: Places) -> Terms:
     return Terms(len(places), model.spatial, distance, bool(model.nugget), group, model.kernel == "product")
 
 
-def _check_degrees(places: Places) -> None:
-    coords = places.coords
-    if coords is None:
-        return
+def check_degrees(coords: npt.NDArray[np.float64], keys: Sequence[object]) -> None:
+    """Refuse coordinates, (q, 2), that are no longitude and latitude in degrees."""
     bad = (np.abs(coords[:, 0]) > 360) | (np.abs(coords[:, 1]) > 90)
     if bad.any():
         i = int(np.argmax(bad))
         raise InputError(
-            f"coords of {places.keys[i]!r} are {coords[i].tolist()}, which is no longitude and latitude in degrees; correct them (in "
+            f"coords of {keys[i]!r} are {coords[i].tolist()}, which is no longitude and latitude in degrees; correct them (in "
             "this order), or pass metric='plane' for other coordinates."
         )
 
@@ -179,10 +183,21 @@ def read_question(
         raise InputError(f"draws={draws!r} is not a whole number of at least {LEAST_DRAWS}.")
     if rollup is not None and rollup in request.by:
         raise InputError(f"rollup={rollup!r} is also in by; name it in one of them.")
+    found = _rollup(places, rollup)
+    _check_keys(found, request)
+    return Question(found, of, contrast, reference, checks.check_level(level), int(draws), seed)
+
+
+def _check_keys(rollup: Rollup, request: Request) -> None:
+    """Refuse keys that are called like another column of the answer."""
     clash = next((name for name in request.by if name in TAKEN), None)
     if clash is not None:
         raise InputError(f"by names {clash!r}, which is a column of the answer; rename that column of people.")
-    return Question(_rollup(places, rollup), of, contrast, reference, checks.check_level(level), int(draws), seed)
+    taken = TAKEN if request.by and not request.subgroups else (*TAKEN, SUBGROUP)
+    if rollup.name in taken:
+        raise InputError(
+            f"the key {rollup.name!r} of places is called like a column of the answer; rename that column of places."
+        )
 
 
 def _rollup(places: Places, name: str | None) -> Rollup:

@@ -18,7 +18,8 @@ from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.group.fit import fit
 from crosslevel.ecological.group.posterior import Moments
 from crosslevel.ecological.group.scales import mixed_moments, points
-from crosslevel.ecological.places import coordinates
+from crosslevel.ecological.places import Totals, coordinates
+from crosslevel.ecological.settings import check_degrees
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances
 from crosslevel.numerics.laplace import Binomial
@@ -41,49 +42,29 @@ def cross_validate(
     model, places = fitted.model_, fitted.places_
     stage = len(model.fits) - 1
     successes, trials = places.totals.successes[stage], places.totals.trials[stage]
-    q = len(places)
-    fold = np.zeros(q, dtype=np.int64)
-    mean, variance = np.zeros(q), np.zeros(q)
-    for number, test in enumerate(_folds(fitted, k, leave_out, random_state)):
-        kept = np.flatnonzero(~np.isin(model.observed[stage], test))
-        rows, counted = model.rows[stage].take(kept), model.likelihoods[stage]
-        likelihood = Binomial(counted.successes[kept], counted.trials[kept])
-        found = fit(
-            rows,
-            model.terms,
-            likelihood,
-            # from no start of the whole fit's: that one has seen the places left out
-            n_starts=1,
-            fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
-        )
-        likely = points(rows, model.terms, likelihood, found)
-        at = mixed_moments(rows, model.terms, likely, model.M[test], test)
-        mean[test], variance[test], fold[test] = at.mean, at.variance, number
-    asked = trials > 0
-    share = np.divide(successes, trials, out=np.full(q, np.nan), where=asked)
+    at, fold = _out_of_fold(fitted, stage, _folds(fitted, k, leave_out, random_state))
+    asked, counted = trials > 0, np.maximum(trials, 1.0)
+    share = np.divide(successes, trials, out=np.full(len(places), np.nan), where=asked)
     tail = 0.5 * (1.0 - level)
-    limits = share_quantiles(np.maximum(trials, 1.0), mean, variance, [tail, 1.0 - tail])
-    log_density = binomial_log_density(successes, np.maximum(trials, 1.0), mean, variance) + np.log(
-        np.maximum(trials, 1.0)
-    )
-    estimate = logistic_mean(mean, variance)
-    national = successes.sum() / trials.sum()
+    limits = share_quantiles(counted, at.mean, at.variance, [tail, 1.0 - tail])
+    log_density = binomial_log_density(successes, counted, at.mean, at.variance) + np.log(counted)
+    estimate = logistic_mean(at.mean, at.variance)
     scores = {
         "rmse": rmse(estimate, share),
         "mean_log_density": float(log_density[asked].mean()),
         "coverage": coverage(limits[:, 0], limits[:, 1], share),
-        "rmse_national_mean": rmse(np.full(q, national), share),
+        "rmse_national_mean": rmse(np.full(len(places), successes.sum() / trials.sum()), share),
     }
     how = f"{k} folds" if leave_out is None else f"one {leave_out} left out at a time"
     return Estimates.build(
         {
             places.by: places.keys,
             "estimate": estimate,
-            "std_error": _share_error(mean, variance, trials),
+            "std_error": _share_error(at.mean, at.variance, trials),
             "conf_low": limits[:, 0],
             "conf_high": limits[:, 1],
             "truth": share,
-            "log_density": log_density,
+            "log_density": np.where(asked, log_density, np.nan),
             "fold": fold,
         },
         keys=[places.by],
@@ -98,8 +79,39 @@ def cross_validate(
         diagnostics=scores,
         warnings=["These scores are of places; they say nothing about subgroups."],
         frame=places.frame,
-        title="Share of each place, predicted from the other places",
+        title=f"Share of each place with {_question(places.totals)}, predicted from the other places",
     )
+
+
+def _out_of_fold(
+    fitted: EcologicalInference, stage: int, folds: list[npt.NDArray[np.intp]]
+) -> tuple[Moments, npt.NDArray[np.int64]]:
+    """Predict the logit of every place from those outside its fold, and number the folds: (q,) each."""
+    model, q = fitted.model_, len(fitted.places_)
+    mean, variance, fold = np.zeros(q), np.zeros(q), np.zeros(q, dtype=np.int64)
+    for number, test in enumerate(folds):
+        kept = np.flatnonzero(~np.isin(model.observed[stage], test))
+        rows, counted = model.rows[stage].take(kept), model.likelihoods[stage]
+        likelihood = Binomial(counted.successes[kept], counted.trials[kept])
+        found = fit(
+            rows,
+            model.terms,
+            likelihood,
+            # from no start of the whole fit's: that one has seen the places left out
+            n_starts=1,
+            fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
+        )
+        likely = points(rows, model.terms, likelihood, found)
+        at = mixed_moments(rows, model.terms, likely, model.M[test], test)
+        mean[test], variance[test], fold[test] = at.mean, at.variance, number
+    return Moments(mean, variance), fold
+
+
+def _question(totals: Totals) -> str:
+    """Name the last question and whom it was asked of."""
+    *before, last = totals.questions
+    before = before[1:] if totals.turnout else before
+    return f"{last}, of those without {' and '.join(before)}" if before else last
 
 
 def predict_places(fitted: EcologicalInference, places: object, people: Any, level: float) -> Estimates:
@@ -164,7 +176,7 @@ def _predicted(fitted: EcologicalInference, keys: list[object], at: Moments, lev
         ),
         diagnostics=fitted.certificate(),
         frame=known.frame,
-        title="Rate of each place",
+        title=f"Rate of {_question(known.totals)} in each place",
     )
 
 
@@ -174,7 +186,10 @@ def _extended(fitted: EcologicalInference, table: pa.Table) -> Terms:
     n = len(known) + table.num_rows
     distance, group = None, None
     if terms.distance is not None and known.coords is not None and known.coords_by is not None:
-        where = coordinates(table, known.coords_by, table[known.by].to_pylist())
+        keys = table[known.by].to_pylist()
+        where = coordinates(table, known.coords_by, keys)
+        if fitted.metric == "sphere":
+            check_degrees(where, keys)
         both = np.vstack([known.coords, where])
         distance = distances(both, both, fitted.metric)
     if terms.group is not None and fitted.group is not None:

@@ -34,6 +34,8 @@ STEPS = 200
 HALVINGS = 40
 TOLERANCE = 1e-8
 """Largest gradient at the mode, relative to the counts, that passes."""
+ROUNDING = 1e-15
+"""Error of a log likelihood relative to the counts it adds up: a billion trials leave it no digits below a millionth."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,7 @@ def find_mode(K: FloatArray, likelihood: Likelihood, start: FloatArray | None = 
         f_towards = K @ towards
         promised = float(gradient @ f_towards)  # twice the gain that a quadratic would give
         # so close that the height no longer tells: whole steps while they lessen the gradient
-        close = promised <= 1e-10 * (1.0 + abs(height))
+        close = promised <= 1e-10 * (1.0 + abs(height)) + ROUNDING * float(now.scale.sum())
         length = 1.0
         for _ in range(HALVINGS):
             f_new, alpha_new = f + length * f_towards, alpha + length * towards

@@ -247,6 +247,17 @@ def test_rounded_percentages_are_brought_to_the_total_and_it_is_said():
     assert "rows off by rounding (up to 0.1 %)" in tables.notes[1]
 
 
+def test_many_units_of_a_hundred_may_be_whole_percentages_and_it_is_said():
+    young, left = np.arange(10, 30), np.arange(40, 60)
+    groups, votes = {"young": young, "old": 100 - young}, {"left": left, "right": 100 - left}
+    assert clean(groups, votes, None).notes[0].startswith("Every unit counts exactly 100 people. If these are percent")
+    assert "exactly 100" in ecological.neighbourhood(groups, votes).warnings[0]
+    few = [{name: values[:19] for name, values in side.items()} for side in (groups, votes)]
+    assert clean(*few, None).notes == ()
+    assert clean({**groups, "old": 101 - young}, {**votes, "right": 101 - left}, None).notes == ()
+    assert not any("exactly" in note for note in clean(groups, votes, None, total=np.full(20, 500)).notes)
+
+
 def test_shares_of_the_population_leave_the_rest_to_balance():
     tables = clean(shares_of(GROUPS), shares_of(SHORT), total=PEOPLE, balance="none-of-the-above", rest="did not vote")
     np.testing.assert_allclose(tables.T, [[50, 30, 20], [20, 30, 0], [5, 10, 5]], atol=1e-9)

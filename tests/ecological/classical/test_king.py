@@ -373,6 +373,7 @@ def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(mo
         ({"erho": -1}, "erho=-1 is not a standard deviation"),
         ({"sampler": "nuts"}, "sampler='nuts' is not a sampler"),
         ({"level": 95}, "Did you mean 0.95"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(changes, message):

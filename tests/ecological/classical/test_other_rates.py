@@ -209,6 +209,7 @@ def test_compare_puts_the_methods_side_by_side():
         np.testing.assert_allclose(both.select(method="goodman")[column], alone[column])
     assert np.isnan(both.select(method="bounds")["conf_low"]).all()
     assert set(both.diagnostics["seconds"]) == set(methods)
+    assert "comparison: bounds, goodman (equal weights), rxc_em, rxc" in both.summary()
     axes = both.plot()
     assert "group_0" in [text.get_text() for text in (*axes.texts, *axes.get_yticklabels())]
     assert ecological.compare(X, T, methods=["neighbourhood"]).level is None

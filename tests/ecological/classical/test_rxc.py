@@ -184,6 +184,7 @@ def test_intervals_widen_with_the_level():
         ({"labels": {"group_9": "a"}}, "labels='group_9' is not a option|labels='group_9' is not an option"),
         ({"labels": {"group_0": "a"}}, "labels tie no group to an outcome"),
         ({"level": 95}, "level=95 is not between"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number"),
     ],
 )
 def test_bad_options_get_a_sentence(options, message):

@@ -49,7 +49,6 @@ def test_no_neighbour_is_higher(group: bool, product: bool) -> None:
     found = fit(rows, terms, like)
     assert found.slope <= module.GRADIENT
     assert_highest(found, rows, terms, like)
-    np.testing.assert_array_equal(found.K, covariance(rows, terms, found.hyperparameters))
     assert len(found.evidences) == 2
     assert max(found.evidences) == pytest.approx(found.mode.log_evidence, abs=1e-6)
 
@@ -107,13 +106,6 @@ def test_a_search_cut_short_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "STEPS", 1)
     with pytest.raises(ConvergenceError, match=r"evidence is not flat .*slope .*fix hyperparameters"):
         fit(rows, terms, like)
-
-
-def test_tick_is_called_at_every_evaluation() -> None:
-    rows, terms, like = world()
-    ticks: list[int] = []
-    found = fit(rows, terms, like, tick=lambda: ticks.append(1))
-    assert len(ticks) == found.evaluations
 
 
 def test_a_prior_pulls() -> None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.assumptions.answered_units import answered_units
 from crosslevel.ecological.assumptions.covariates import covariate_blocks
@@ -98,9 +100,11 @@ def car_test(
     [0.001]
     """
     x, t, N, names, frame, data = _shares(groups, outcomes)
+    if not isinstance(weights, str):
+        raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
     if weights not in ("population", "equal"):
         raise unknown_name("weights", weights, ["population", "equal"], "choice")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 99:
+    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 99:
         raise InputError(f"draws={draws!r} is not a whole number of at least 99; pass 999.")
     w = N / N.mean() if weights == "population" else np.ones(len(N))
     blocks = {} if covariates is None else covariate_blocks(covariates, len(x))
@@ -110,7 +114,8 @@ def car_test(
             f"groups and covariates make {design.shape[1]} terms for {len(x)} units; the test needs three times as many units. Merge "
             "groups or leave covariates out."
         )
-    found = curvature_test(x, t, w, design, draws, random_state)
+    random_state = checks.check_seed(random_state)
+    found = curvature_test(x, t, w, design, int(draws), random_state)
     return Estimates.build(
         {
             "outcome": [*names, ALL],

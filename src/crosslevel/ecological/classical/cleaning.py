@@ -34,6 +34,9 @@ LARGEST_FACTOR = 2.0
 SHARE_ROUNDING = 0.02
 """How far from one the shares of a unit may add up to by rounding: eight options to the nearest half percent."""
 
+MANY_HUNDREDS = 20
+"""With so many units of exactly 100 people, percentages rounded to whole numbers are likelier than counts."""
+
 OTHER = "other"
 
 
@@ -116,7 +119,7 @@ def in_counts(m: Margins) -> tuple[Margins, Notes]:
     """Multiply shares by ``total``; without it, refuse what looks like shares."""
     if m.total is None:
         _refuse_shares(m)
-        return m, ()
+        return m, _whole_percentages(m)
     if len(m.total) and not m.total.any():
         raise InputError("total is zero in every unit; pass the people of each.")
     X, said_x = _multiplied(m.X, m.total, "groups", m.units)
@@ -159,6 +162,17 @@ def _refuse_shares(m: Margins) -> None:
     raise InputError(
         f"{' and '.join(wrong)} {'are' if len(set(wrong.values())) == 1 else 'look like'} {kind} ({looks}); pass counts: multiply "
         "each row by its unit's people, or let unit_tables(..., total=people) do so. (Counts in thousands: multiply by 1000.)"
+    )
+
+
+def _whole_percentages(m: Margins) -> Notes:
+    """Say so when counts may be percentages rounded to whole numbers, which nothing can tell from units of 100 people."""
+    sums = np.concatenate([values.sum(axis=1) for _, _, values in _sides(m)])
+    if len(m.units) < MANY_HUNDREDS or (sums[sums > 0] != 100).any():
+        return ()
+    return (
+        "Every unit counts exactly 100 people. If these are percentages, pass total as well, the people of each unit: without it "
+        "all units weigh the same.",
     )
 
 

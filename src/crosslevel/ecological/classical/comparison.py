@@ -16,7 +16,7 @@ from crosslevel.ecological.classical.tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["METHODS", "compare"]
+__all__ = ["METHODS", "compare", "comparison_words"]
 
 METHODS = {
     "bounds": "baselines",
@@ -92,7 +92,7 @@ def compare(
     return Estimates.build(
         _interleaved(answers),
         keys=("group", "outcome", "method"),
-        method="comparison: " + ", ".join(answers),
+        method=comparison_words(answers),
         level=level if with_interval else None,
         interval="each method's own" if with_interval else "none",
         provenance=Provenance.of(
@@ -111,6 +111,12 @@ def compare(
         frame=tables.frame,
         title="Share of each group with each outcome, by method",
     )
+
+
+def comparison_words(answers: Mapping[str, Estimates]) -> str:
+    """Name the methods compared, with the weights of those that have a choice of them."""
+    weights = {name: a.diagnostics.get("weights") for name, a in answers.items()}
+    return "comparison: " + ", ".join(f"{name} ({w} weights)" if w else name for name, w in weights.items())
 
 
 def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]) -> Estimates:

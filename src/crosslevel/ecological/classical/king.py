@@ -145,7 +145,7 @@ def king(
     True
     """
     tables = unit_tables(groups, outcomes, units)
-    level = checks.check_level(level)
+    level, random_state = checks.check_level(level), checks.check_seed(random_state)
     n_draws = _count(draws)
     prior = Prior(*(_sd(v, a) for v, a in ((erho, "erho"), (esigma, "esigma"), (ebeta, "ebeta"))))
     if point not in POINTS:
@@ -173,27 +173,6 @@ def king(
     first, second = draw_units(problem, found.phi, rng)
     middle = expected_units(problem, mode.phi) if point == "mode" else (first.mean(axis=0), second.mean(axis=0))
     cells = tables.X[:, :, None] * _four(*middle)
-    normal = untruncated(mode.phi[None, :], problem)
-    alphas = np.split(mode.phi[5:], [len(names_b)])
-    diagnostics = {
-        "converged": failure is None,
-        "gradient_norm": mode.gradient_norm,
-        "distance_to_mode_in_sd": mode.distance,
-        "starts": mode.starts,
-        "starts_at_mode": mode.agreeing,
-        "other_modes": len(mode.lower),
-        "effective_draws": found.effective,
-        "proposals": found.proposals,
-        "rounds": found.rounds,
-        "largest_weight": found.largest,
-        "mean": [float(normal.mb.mean()), float(normal.mw.mean())],
-        "sd": [float(normal.sb[0, 0]), float(normal.sw[0, 0])],
-        "rho": float(normal.rho[0, 0]),
-        "coefficients": {
-            "zb": dict(zip(names_b, (alphas[0] / scale_b).tolist(), strict=True)),
-            "zw": dict(zip(names_w, (alphas[1] / scale_w).tolist(), strict=True)),
-        },
-    }
     options = {"level": level, "draws": n_draws, "erho": erho, "esigma": esigma, "ebeta": ebeta, "point": point}
     options["sampler"] = sampler
     shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
@@ -213,10 +192,43 @@ def king(
         unit_columns=_around(_interval_columns(first, second, level), _four(*middle)),
         draws=_four(*_district_shares(tables, first, second)),
         unit_draws=_four(first, second) if kept else None,
-        diagnostics=diagnostics,
+        diagnostics=_diagnostics(
+            problem, mode, found, failure is None, {"zb": (names_b, scale_b), "zw": (names_w, scale_w)}
+        ),
         warnings=(*_warnings(tables, mode, X, sampler, kept), *((failure,) if failure else ())),
         seed=random_state,
     )
+
+
+def _diagnostics(
+    problem: Problem,
+    mode: Mode,
+    found: ParameterDraws,
+    converged: bool,
+    covariates: dict[str, tuple[list[str], FloatArray]],
+) -> dict[str, Any]:
+    """Give the certificate, and the distribution at the mode before it is cut; coefficients per unit of the covariate."""
+    normal = untruncated(mode.phi[None, :], problem)
+    slopes = np.split(mode.phi[5:], [problem.Zb.shape[1]])
+    return {
+        "converged": converged,
+        "gradient_norm": mode.gradient_norm,
+        "distance_to_mode_in_sd": mode.distance,
+        "starts": mode.starts,
+        "starts_at_mode": mode.agreeing,
+        "other_modes": len(mode.lower),
+        "effective_draws": found.effective,
+        "proposals": found.proposals,
+        "rounds": found.rounds,
+        "largest_weight": found.largest,
+        "mean": [float(normal.mb.mean()), float(normal.mw.mean())],
+        "sd": [float(normal.sb[0, 0]), float(normal.sw[0, 0])],
+        "rho": float(normal.rho[0, 0]),
+        "coefficients": {
+            side: dict(zip(names, (slope / scale).tolist(), strict=True))
+            for (side, (names, scale)), slope in zip(covariates.items(), slopes, strict=True)
+        },
+    }
 
 
 def _count(draws: object) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +32,6 @@ class Fit:
     ----------
     hyperparameters : Hyperparameters
     mode : Mode
-    K : (n, n)
-        Prior covariance of the rows.
     slope : float
         Largest slope of the log evidence left, over the hyperparameters that are not at a limit.
     at_limit : tuple of str
@@ -45,7 +43,6 @@ class Fit:
 
     hyperparameters: Hyperparameters
     mode: Mode
-    K: FloatArray
     slope: float
     at_limit: tuple[str, ...]
     evidences: tuple[float, ...]
@@ -61,7 +58,6 @@ def fit(
     n_starts: int = 2,
     fixed: Hyperparameters | None = None,
     prior: Mapping[str, tuple[float, float]] | None = None,
-    tick: Callable[[], None] | None = None,
 ) -> Fit:
     """Maximise the Laplace evidence over the hyperparameters.
 
@@ -76,8 +72,6 @@ def fit(
         Take these as they are.
     prior : mapping of name to (mean, sd), optional
         Normal priors of log hyperparameters.
-    tick : callable, optional
-        Called after every evaluation.
 
     Raises
     ------
@@ -85,10 +79,9 @@ def fit(
         When no start ends where the evidence is flat.
     """
     if fixed is not None:
-        K = covariance(rows, terms, fixed)
-        mode = find_mode(K, likelihood)
-        return Fit(fixed, mode, K, 0.0, (), (mode.log_evidence,), 1)
-    search = _Search(rows, terms, likelihood, tick, prior)
+        mode = find_mode(covariance(rows, terms, fixed), likelihood)
+        return Fit(fixed, mode, 0.0, (), (mode.log_evidence,), 1)
+    search = _Search(rows, terms, likelihood, prior)
     guesses = [start] if start is not None else _guesses(rows, terms, likelihood)
     if len(guesses) > n_starts:
         heights = [search.value(search.pack(g))[0] for g in guesses]
@@ -101,9 +94,8 @@ def fit(
             f"{search.evaluations} evaluations); scale the coordinates, or fix hyperparameters."
         )
     h = search.unpack(best.x)
-    K = covariance(rows, terms, h)
-    mode = find_mode(K, likelihood)
-    return Fit(h, mode, K, best.slope, best.at_limit, tuple(-end.cost for end in ends), search.evaluations)
+    mode = find_mode(covariance(rows, terms, h), likelihood)
+    return Fit(h, mode, best.slope, best.at_limit, tuple(-end.cost for end in ends), search.evaluations)
 
 
 @dataclass(frozen=True)
@@ -122,10 +114,9 @@ class _Search:
         rows: Rows,
         terms: Terms,
         likelihood: Likelihood,
-        tick: Callable[[], None] | None,
         prior: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        self.rows, self.terms, self.likelihood, self.tick = rows, terms, likelihood, tick
+        self.rows, self.terms, self.likelihood = rows, terms, likelihood
         self.evaluations = 0
         known = prior or {}
         self.prior = np.array([known.get(name, (0.0, np.inf)) for name in terms.names])
@@ -154,8 +145,6 @@ class _Search:
         K = covariance(self.rows, self.terms, h)
         mode = find_mode(K, self.likelihood)
         self.evaluations += 1
-        if self.tick is not None:
-            self.tick()
         off = (x - self.prior[:, 0]) / self.prior[:, 1]
         cost = -mode.log_evidence + 0.5 * float(off @ off)
         return cost, off / self.prior[:, 1] - slopes(self.rows, self.terms, h, evidence_gradient(mode, K))

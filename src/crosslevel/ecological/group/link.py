@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,10 +14,11 @@ from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_pro
 from crosslevel.ecological.group.scales import Point, divide, mixed_moments, points
 from crosslevel.numerics.laplace import Binomial
 
-__all__ = ["GroupModel", "Sampling", "fit_group", "sampling_of"]
+__all__ = ["GroupModel", "Observed", "Sampling", "fit_group", "observe", "sampling_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
+Extra = tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,10 +245,9 @@ def fit_group(
     trials: FloatArray,
     *,
     sampling: Sampling | None = None,
-    extra: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None,
+    extra: Extra = None,
     n_starts: int = 2,
     fixed: Sequence[Hyperparameters] | None = None,
-    tick: Callable[[], None] | None = None,
 ) -> GroupModel:
     """Fit a process to every question of the chain.
 
@@ -262,31 +262,55 @@ def fit_group(
     sampling : Sampling, optional
     extra : (M, A, successes, trials), optional
         Further rows (r, p), (r, q), (n_stages, r), (n_stages, r): what is known of subgroups.
-    n_starts, tick
+    n_starts : int
         As in :func:`crosslevel.ecological.group.fit.fit`.
     fixed : sequence of Hyperparameters, optional
         One for each question, taken as they are.
     """
     centre = weight @ M / weight.sum()
     places = Rows.of(M - centre)
-    rows = places
-    k, n = successes, trials
-    if extra is not None:
-        rows = Rows.of(np.vstack([places.M, extra[0] - centre]), np.vstack([np.eye(len(M)), extra[1]]))
-        k, n = np.hstack([k, extra[2]]), np.hstack([n, extra[3]])
     own = np.diag(places.gram)
     square = own[:, None] + own[None, :] - 2.0 * places.gram
     np.fill_diagonal(square, np.inf)
     nearest = float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
-    fits, seen, likelihoods, observed = [], [], [], []
-    owner = np.concatenate([np.arange(len(M)), np.full(len(rows.M) - len(M), -1)]).astype(np.intp)
-    for stage in range(len(k)):
-        asked = np.flatnonzero(n[stage] > 0)
-        seen.append(rows if len(asked) == len(rows.M) else rows.take(asked))
-        observed.append(owner[asked])
-        likelihoods.append(Binomial(k[stage][asked], n[stage][asked]))
-        given = None if fixed is None else fixed[stage]
-        fits.append(fit(seen[-1], terms, likelihoods[-1], n_starts=n_starts, fixed=given, tick=tick))
-    return GroupModel(
-        centre, places.M, tuple(seen), tuple(observed), tuple(likelihoods), terms, tuple(fits), sampling, nearest
+    seen = observe(places, centre, successes, trials, extra)
+    given = [None] * len(trials) if fixed is None else fixed
+    fits = tuple(
+        fit(rows, terms, likelihood, n_starts=n_starts, fixed=h)
+        for rows, likelihood, h in zip(seen.rows, seen.likelihoods, given, strict=True)
+    )
+    return GroupModel(centre, places.M, seen.rows, seen.observed, seen.likelihoods, terms, fits, sampling, nearest)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What was observed, for each question: see the attributes of :class:`GroupModel`."""
+
+    rows: tuple[Rows, ...]
+    observed: tuple[IntArray, ...]
+    likelihoods: tuple[Binomial, ...]
+
+
+def observe(places: Rows, centre: FloatArray, successes: FloatArray, trials: FloatArray, extra: Extra) -> Observed:
+    """Put places and evidence together, and keep for every question those who were asked.
+
+    Parameters
+    ----------
+    places : Rows
+        Centred embeddings.
+    centre : (p,)
+    successes, trials : (n_stages, q)
+    extra
+        As in :func:`fit_group`.
+    """
+    rows, k, n = places, successes, trials
+    if extra is not None:
+        rows = Rows.of(np.vstack([places.M, extra[0] - centre]), np.vstack([np.eye(len(places.M)), extra[1]]))
+        k, n = np.hstack([k, extra[2]]), np.hstack([n, extra[3]])
+    owner = np.concatenate([np.arange(len(places.M)), np.full(len(rows.M) - len(places.M), -1)]).astype(np.intp)
+    asked = [np.flatnonzero(some > 0) for some in n]
+    return Observed(
+        tuple(rows if len(i) == len(rows.M) else rows.take(i) for i in asked),
+        tuple(owner[i] for i in asked),
+        tuple(Binomial(k[stage][i], n[stage][i]) for stage, i in enumerate(asked)),
     )

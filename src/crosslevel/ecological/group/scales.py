@@ -75,11 +75,11 @@ def points(rows: Rows, terms: Terms, likelihood: Likelihood, found: Fit) -> tupl
     """
     if found.evaluations == 1:
         return (Point(found.hyperparameters, found.mode, 1.0),)
-    search = _Search(rows, terms, likelihood, None)
+    search = _Search(rows, terms, likelihood)
     # flat on standard deviations: half a logarithm of each variance
     flat = np.array([0.0 if name == "length" else 0.5 for name in terms.names])
     low, high = np.array(search.bounds).T
-    peak = _peak(search, flat, found, low, high)
+    peak = _peak(search, flat, found, low)
     root = _root(search, peak)
     widest = float(np.sqrt((root**2).sum(axis=1)).max())
     z = stats.norm.ppf(stats.qmc.Sobol(len(peak), scramble=True, seed=0).random(FEW if widest < KNOWN else MANY))
@@ -117,7 +117,7 @@ def mixed_moments(rows: Rows, terms: Terms, found: Sequence[Point], M: FloatArra
     return Moments(mean, weight @ (variances + (means - mean) ** 2))
 
 
-def _peak(search: _Search, flat: FloatArray, found: Fit, low: FloatArray, high: FloatArray) -> FloatArray:
+def _peak(search: _Search, flat: FloatArray, found: Fit, low: FloatArray) -> FloatArray:
     """Find the peak under the flat prior, which no variance of zero can be; roughly, since points are weighed anyway."""
 
     def cost(x: FloatArray) -> tuple[float, FloatArray]:
