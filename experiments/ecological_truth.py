@@ -143,7 +143,7 @@ def certificate(found: Estimates) -> str:
     """Say how well a fit converged, in the words of its method."""
     said = found.diagnostics
     if "max_rhat" in said:
-        return f"r-hat {said['max_rhat']:.3f}, ESS {min(said['min_ess_bulk'], said['min_ess_tail']):.0f}"
+        return f"r-hat {said['max_rhat']:.4f}, ESS {min(said['min_ess_bulk'], said['min_ess_tail']):.0f}"
     if "effective_draws" in said:
         return f"{said['effective_draws']:.0f} effective draws"
     if "gradient_norm" in said:
