@@ -407,8 +407,7 @@ def time_section(study: Study) -> str:
 {lay(["", "seconds", "of processor time"], rows)}
 
 Peak memory {peak_memory():.2f} GB. All answers come from {study.passes} pass over the people. Most of the time goes to
-{slowest}. Of an answer, about a quarter each goes to the distances of subgroups from the regions, to the latent values of the draws,
-and to the shifts that make parts add up. Other programs were running: processor time is the better measure."""
+{slowest}. Two threads; where other programs run, processor time is the better measure."""
 
 
 def page(sections: Sequence[str]) -> str:

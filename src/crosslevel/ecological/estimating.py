@@ -124,7 +124,10 @@ def _summed(
             logits, totals.take(places), part.share[index], local, of=question.of, accounted=setting.account
         )
         moved = np.nan_to_num(np.abs(shift)).mean(axis=0)[local]
-        sums.add(index, found, moved, model.distance(M, effective))
+        asked = part.asked[index]
+        distance = np.zeros(len(index))  # of rests nobody asks
+        distance[asked] = model.distance(M[asked], effective[asked])
+        sums.add(index, found, moved, distance)
     return sums
 
 

@@ -272,6 +272,8 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         )
         embedded = time.perf_counter()
         model = self._fit_link(given)
+        for stage in range(len(model.fits)):
+            model.points(stage)  # how sure its scales are: seconds that belong to the fit, not to the first answer
         notes = (*given.notes, *(() if self.nugget else (NO_NUGGET,)))
         notes = (*notes, *limit_words(model.fits, given.places.totals.questions))
         asked = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}

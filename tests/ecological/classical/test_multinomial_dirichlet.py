@@ -90,7 +90,7 @@ def test_intervals_cover_on_worlds_of_the_model():
     rng = np.random.default_rng(5)
     hits = []
     for seed in range(60):
-        X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 2.0, (2, 2)))
+        X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 0.5, (2, 2)))
         found = multinomial_dirichlet(X, T, level=0.9, random_state=seed, draws=50, warmup=40, allow_unconverged=True)
         truth = cells.sum(axis=0) / X.sum(axis=0)[:, None]
         hits.append((truth.ravel() >= found["conf_low"]) & (truth.ravel() <= found["conf_high"]))
@@ -132,7 +132,7 @@ def test_the_prior_matters_where_data_say_little():
     X, T = np.array([[50, 50]]), np.array([[50, 50]])
     loose = multinomial_dirichlet(X, T)
     tight = multinomial_dirichlet(X, T, lambda1=400.0, lambda2=10.0)
-    assert (loose.diagnostics["lambda1"], loose.diagnostics["lambda2"]) == (4.0, 0.5)
+    assert (loose.diagnostics["lambda1"], loose.diagnostics["lambda2"]) == (4.0, 2.0)
     assert (tight["std_error"] < 0.6 * loose["std_error"]).all()
     assert "1 unit(s) for 2 groups" in loose.warnings[0]
 
@@ -251,12 +251,12 @@ def test_bad_options_are_refused_with_a_repair(options, words):
 @pytest.mark.parametrize(
     ("prior", "error", "expected"),
     [
-        ({}, 2.15, [0.453, 0.383, 0.164, 0.929, 0.020, 0.051, 0.935, 0.031, 0.033]),
-        ({"lambda2": 2.0}, 2.28, [0.452, 0.382, 0.166, 0.932, 0.022, 0.046, 0.935, 0.030, 0.035]),
+        ({}, 2.28, [0.452, 0.382, 0.166, 0.932, 0.022, 0.046, 0.935, 0.030, 0.035]),
+        ({"lambda2": 0.5}, 2.15, [0.453, 0.383, 0.164, 0.929, 0.020, 0.051, 0.935, 0.031, 0.033]),
     ],
 )
 def test_precincts_of_north_carolina(real_data, prior, error, expected):
-    """Race by party, counted: the posterior, converged, with the default prior and with eiPack's.
+    """Race by party, counted: the posterior, converged, with eiPack's prior (the default) and with a wider one.
 
     With eiPack's a random walk over the same posterior (400,000 sweeps) gives 0.932, 0.026, 0.042 for black voters; after
     40,000 sweeps, from starts of its own, it still stands at 1.9 to 2.0 %, nearer the truth by not having arrived.
