@@ -85,6 +85,7 @@ def unknown_name(argument: str, name: object, choices: Sequence[object], what: s
     weight='wt' is not a column; the columns are 'wgt', 'age'. Did you mean 'wgt'?
     """
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    article = "an" if what[:1] in "aeio" else "a"
     return InputError(
-        f"{argument}={name!r} is not a {what}; the {plural} are {listed(choices, 12)}.{nearest(name, choices)}"
+        f"{argument}={name!r} is not {article} {what}; the {plural} are {listed(choices, 12)}.{nearest(name, choices)}"
     )

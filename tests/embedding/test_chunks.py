@@ -61,7 +61,7 @@ def test_chunks_are_cut_by_row_number_and_begin_anywhere():
 def test_engines_are_found_by_name():
     assert find_engine("local", 3).n_jobs == 3
     assert count_jobs(None) == count_jobs(-1) >= 1
-    with pytest.raises(InputError, match="engine='locl' is not a engine; .*Did you mean 'local'"):
+    with pytest.raises(InputError, match="engine='locl' is not an engine; .*Did you mean 'local'"):
         find_engine("locl")
     for bad in (0, -2, 1.5, True):
         with pytest.raises(InputError, match="n_jobs"):

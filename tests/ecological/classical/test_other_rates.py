@@ -136,7 +136,7 @@ def test_homogeneous_units_speak_for_their_group():
         ),
         (
             lambda x, t: ecological.compare(x, t, methods={"goodman": {"weigths": "equal"}}),
-            r"methods\['goodman'\]='weigths' is not a .*Did you mean 'weights'",
+            r"methods\['goodman'\]='weigths' is not an? .*Did you mean 'weights'",
         ),
         (
             lambda x, t: ecological.compare(x, t, methods={"goodman": {"weights": "pop"}}),
