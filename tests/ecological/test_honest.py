@@ -29,7 +29,7 @@ def test_closed_form_and_draws_agree(parts):
     share, place, level, rate, total, weight = parts
     tau, omega = 0.3, 0.15
     f = np.repeat(special.logit(rate)[None, :], 8000, axis=0)
-    moved = perturb(f, [level], place, Confounding(tau, omega, 5), np.random.default_rng(0))
+    moved = perturb(f, [level], Confounding(tau, omega, 5), np.random.default_rng(0))
     drawn = account(moved, share, place, total).rate
     np.testing.assert_allclose(
         (summing(place, len(total)) @ (drawn * share).T).T, np.broadcast_to(total, (8000, len(total))), atol=1e-8
@@ -46,9 +46,9 @@ def test_closed_form_and_draws_agree(parts):
 
 
 def test_no_confounding_changes_nothing(parts):
-    _share, place, level, rate, _total, _ = parts
+    _share, _place, level, rate, _total, _ = parts
     f = special.logit(rate)[None, :]
-    moved = perturb(f, [level], place, Confounding(0.0, 0.0, 0), np.random.default_rng(0))
+    moved = perturb(f, [level], Confounding(0.0, 0.0, 0), np.random.default_rng(0))
     np.testing.assert_array_equal(moved, f)
     np.testing.assert_array_equal(shrink(f, np.zeros(f.shape[1]), 0.0), f)
 
@@ -62,7 +62,7 @@ def test_the_spread_does_not_vanish_with_more_people(parts):
 
 def test_crossings_add_the_effects_of_their_columns():
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    moved = perturb(np.zeros((40_000, 4)), [a, b], np.zeros(4, int), Confounding(1.0, 0.0, 0), np.random.default_rng(1))
+    moved = perturb(np.zeros((40_000, 4)), [a, b], Confounding(1.0, 0.0, 0), np.random.default_rng(1))
     cov = np.cov(moved.T)
     np.testing.assert_allclose(np.diag(cov), 2.3, rtol=0.05)
     np.testing.assert_allclose([cov[0, 1], cov[0, 2]], 1.0, rtol=0.06)

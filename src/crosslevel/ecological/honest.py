@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from crosslevel.ecological.accounting import summing
 
@@ -91,7 +90,6 @@ def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
 def perturb(
     f: FloatArray,
     effects: list[IntArray],
-    place: IntArray,
     confounding: Confounding,
     rng: np.random.Generator,
 ) -> FloatArray:
@@ -103,7 +101,6 @@ def perturb(
         Logits of parts.
     effects : list of (m,) int
         Level of each part in each column that cuts them; effects of several columns add up, with a smaller one of their crossing.
-    place : (m,) int
     confounding : Confounding
     rng : numpy.random.Generator
     """
@@ -146,7 +143,6 @@ def geometry(rate: FloatArray, share: FloatArray, weight: FloatArray, place: Int
     people = by_level @ weight
     P = (by_level @ (weight * rate)) / np.maximum(people, 1e-300)
     a = weight / np.maximum(people[level], 1e-300) * v / np.maximum((P * (1.0 - P))[level], 1e-300)
-    J = np.zeros((n_levels, n_levels))
     # J_gh = sum_i a_ig (1[g = h] - w_ih): places' parts meet pairwise
     A, W = np.zeros((q, n_levels)), np.zeros((q, n_levels))
     A[place, level], W[place, level] = a, w
@@ -178,8 +174,3 @@ def paule_mandel(error: FloatArray, variance: FloatArray, K: FloatArray, weight:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
     return 0.5 * (low + high)
-
-
-def place_logits(rate: FloatArray, trials: FloatArray) -> FloatArray:
-    """Give the logits of observed rates, finite where none or all did."""
-    return np.asarray(special.logit((rate * trials + 0.5) / (trials + 1.0)))

@@ -10,6 +10,7 @@ from crosslevel.ecological.individual.collapse import Labels, collapse
 from crosslevel.ecological.individual.link import fit_link, parts_of
 from crosslevel.ecological.partitions import Request
 from crosslevel.ecological.places import Totals
+from crosslevel.errors import InputError
 
 SUBGROUPS = {"b": "race == 'b'", "young b": "race == 'b' and age < 40"}
 
@@ -84,3 +85,10 @@ def test_unaccounted_draws_have_the_posterior_of_the_place(world):
     error = np.sqrt(observed * (1 - observed) / world.trials)
     assert np.abs(whole.mean(axis=0) - observed).max() < 6 * error.max()
     np.testing.assert_allclose(whole.std(axis=0), error, rtol=0.5)
+
+
+def test_a_chain_of_questions_is_refused(world):
+    both = np.vstack([world.successes, world.successes])
+    totals = Totals(("yes",), both, both + 1, True)
+    with pytest.raises(InputError, match="totals ask 2 questions"):
+        fit_link(world.collapsed, world.coarsening, world.terms, totals)

@@ -20,6 +20,7 @@ from crosslevel.ecological.individual.sweeps import Targets, shifts, target_sums
 from crosslevel.ecological.partitions import REST, Partition, Request
 from crosslevel.ecological.places import Totals
 from crosslevel.embedding.chunks import SUBGROUP
+from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
 
 __all__ = ["IndividualModel", "IndividualParts", "fit_link", "parts_of"]
@@ -55,17 +56,11 @@ class IndividualModel:
     fits: tuple[IndividualFit, ...]
     shares: FloatArray
 
-    def effects(self, stage: int = 0) -> dict[str, FloatArray]:
-        """Give the effect of every level of every column, in logits, averaging zero over people."""
-        e = self.B @ self.fits[stage].linear.beta
-        ends = [*self.first[1:].tolist(), len(e)]
-        return {n: e[a:b] for n, a, b in zip(self.coarsening.names, self.first, ends, strict=True)}
-
 
 def fit_link(
     collapsed: Collapsed, coarsening: Coarsening, terms: Terms, totals: Totals, *, n_jobs: int = 1, **options: Any
 ) -> IndividualModel:
-    """Fit a question after the other; later ones weigh people by how likely they were to be asked.
+    """Fit the one question of the totals.
 
     Parameters
     ----------
@@ -77,6 +72,10 @@ def fit_link(
     options
         Of :func:`crosslevel.ecological.individual.fit.fit_individual`.
     """
+    if len(totals.trials) != 1:
+        raise InputError(
+            f"totals ask {len(totals.trials)} questions; the individual link answers one. Leave out population and name one outcome."
+        )
     B, first = level_roots(coarsening)
     codes = collapsed.codes + first
     design = Design(codes, B, collapsed.pairs)
