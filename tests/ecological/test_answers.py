@@ -13,11 +13,11 @@ from scipy import special
 
 from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
-from crosslevel.ecological import estimating
 from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
 from crosslevel.ecological.classical.least_squares import goodman_fit
 from crosslevel.ecological.estimating import Question, Setting, answer
 from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.honest import FALLBACK, Confounding
 from crosslevel.ecological.partitions import REST, Partition
 from crosslevel.ecological.places import Totals
 from crosslevel.ecological.quantities import Quantity, facts
@@ -29,21 +29,20 @@ DRAWS = 40
 
 
 class Stub:
-    """A link whose logits are given: one column per part, whatever the embeddings."""
+    """A link whose logits are given: one column per part, whichever places are asked for."""
 
-    sampling = None
+    together = False
 
-    def __init__(self, *f: np.ndarray) -> None:
-        self.f = f
+    def __init__(self, partitions: list[Partition], *f: np.ndarray, block: int = 1_000_000) -> None:
+        self.partitions, self.f, self.block = partitions, f, block
 
-    def draws(self, stage: int, n_draws: int, seed: int) -> object:
-        return self.f[stage]
+    def logits(self, places: slice, parts: list[np.ndarray], n_draws: int, seed: int) -> list[list[np.ndarray]]:
+        for part, index in zip(self.partitions, parts, strict=True):
+            assert set(part.place[index]) <= set(range(places.start, places.stop))
+        return [[f[:, index].copy() for f in self.f] for index in parts]
 
-    def logits(self, stage: int, draws: np.ndarray, M: np.ndarray, *_: object) -> np.ndarray:
-        return draws[:, M[:, 0].round().astype(int)].copy()
-
-    def distance(self, M: np.ndarray, effective: np.ndarray) -> np.ndarray:
-        return M[:, 0] / 10
+    def distance(self, number: int, parts: np.ndarray) -> np.ndarray:
+        return parts / 10
 
 
 def partition(levels: list[str] | None = None) -> Partition:
@@ -91,10 +90,16 @@ def ask(
     reference: object = None,
     parts: list[Partition] | None = None,
     several: bool = False,
+    interval: str = "model",
+    confounding: Confounding = FALLBACK,
+    pull: float = 0.0,
+    block: int = 1_000_000,
 ) -> Estimates:
-    question = Question(rollup, of, contrast, reference, 0.9, DRAWS, 0)
-    setting = Setting(totals, account, several, "stub", Provenance.of(call="test"), "pyarrow", (), {})
-    return answer(Stub(*f), parts or [partition()], question, setting)  # type: ignore[arg-type]
+    question = Question(rollup, of, contrast, reference, 0.9, len(f[0]), 0, interval)
+    setting = Setting(
+        totals, account, several, "stub", Provenance.of(call="test"), "pyarrow", (), {}, confounding, (pull,) * 3
+    )
+    return answer(Stub(parts or [partition()], *f, block=block), question, setting)
 
 
 def test_without_accounting_a_place_is_its_logit() -> None:
@@ -194,13 +199,55 @@ def test_several_outcomes_have_a_key_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("block", [DRAWS, 3 * DRAWS, 10**6])
-def test_places_at_a_time_change_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("interval", ["model", "honest"])
+def test_places_at_a_time_change_nothing(block: int, interval: str) -> None:
     f, g = logits(7), logits(8)
-    expected = ask(STATES, f, g, totals=VOTES)
-    monkeypatch.setattr(estimating, "BLOCK", block)
-    found = ask(STATES, f, g, totals=VOTES)
+    expected = ask(STATES, f, g, totals=VOTES, interval=interval)
+    found = ask(STATES, f, g, totals=VOTES, block=block, interval=interval)
     for column in found.table.column_names[2:]:
         np.testing.assert_allclose(found[column], expected[column], rtol=1e-12, err_msg=column)
+
+
+def test_honest_intervals_add_up_and_hold_the_model_s() -> None:
+    f = np.random.default_rng(3).normal(scale=0.1, size=(4000, 8))
+    plain, wide = ask(HERE, f), ask(HERE, f, interval="honest")
+    np.testing.assert_array_equal(wide["estimate"], plain["estimate"])
+    np.testing.assert_array_equal(wide["model_low"], plain["conf_low"])
+    np.testing.assert_array_equal(wide["model_high"], plain["conf_high"])
+    apart = wide["town"] != "d"  # the one subgroup that is everybody
+    assert (wide["conf_low"] < plain["conf_low"])[apart].all()
+    assert (wide["conf_high"] > plain["conf_high"])[apart].all()
+    assert wide["conf_low"][~apart] == pytest.approx(wide["conf_high"][~apart])
+    part = partition()
+    in_a = np.asarray(wide.draws)[:, :2] @ part.share[:2]
+    np.testing.assert_allclose(in_a, 0.5, atol=1e-8)
+    assert "tau 0.31" in wide.interval
+
+
+def test_no_confounding_gives_the_model_s_intervals() -> None:
+    f = logits(5)
+    plain, same = ask(STATES, f), ask(STATES, f, interval="honest", confounding=Confounding(0.0, 0.0))
+    for column in ("estimate", "conf_low", "conf_high", "std_error"):
+        np.testing.assert_array_equal(same[column], plain[column])
+
+
+def test_estimates_are_pulled_towards_their_places() -> None:
+    f = logits(6)
+    free, half, all_ = (ask(HERE, f, interval="honest", pull=pull) for pull in (0.0, 0.5, 1.0))
+    away = [np.abs(found["estimate"] - found["neighbourhood"])[:4] for found in (free, half, all_)]
+    assert (away[1] < away[0]).all()
+    np.testing.assert_allclose(away[2], 0.0, atol=1e-9)
+    np.testing.assert_array_equal(
+        ask(HERE, f, pull=0.5)["estimate"], free["estimate"]
+    )  # under the model nothing is pulled
+
+
+def test_the_confounding_of_a_subgroup_is_one_in_all_places() -> None:
+    """Shared effects do not average out over places, those of single places do."""
+    f = np.zeros((4000, 8))
+    shared = ask(ALL, f, interval="honest", confounding=Confounding(0.3, 0.0))
+    own = ask(ALL, f, interval="honest", confounding=Confounding(0.0, 0.3))
+    assert (shared["std_error"] > 1.3 * own["std_error"]).all()
 
 
 def test_contrasts_are_of_the_draws() -> None:
@@ -333,7 +380,7 @@ OPTIONS = {
 
 
 def solve(people: object, places: object, settings: dict[str, object] | None = None, **question: object) -> Estimates:
-    model = EcologicalInference(n_features=16, n_starts=1, **(settings or {}))  # type: ignore[arg-type]
+    model = EcologicalInference(link="group", n_features=16, n_starts=1, **(settings or {}))  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         model.fit(people, places, **OPTIONS)  # type: ignore[arg-type]
@@ -351,15 +398,9 @@ def expected(world: Nation) -> Estimates:
 
 
 def test_the_order_of_people_changes_rounding_only(world: Nation, expected: Estimates) -> None:
-    """With the bandwidth given and no sampling error: both come from a sample of people, which depends on their order."""
+    """Whom the bandwidth and the sampling error are measured on does not depend on the order; sums do, in the last digits."""
     order = np.random.default_rng(0).permutation(world.people.num_rows)
-    turned = world.people.take(pa.array(order))
-    settings = {"bandwidth": 2.0, "sampling_error": False}
-    plain = solve(world.people, world.places, settings, by="sex")
-    same(solve(turned, world.places, settings, by="sex"), plain, 1e-6)
-    # as they are by default, the answer moves by far less than its own standard error
-    moved = np.abs(solve(turned, world.places, by="sex")["estimate"] - expected["estimate"])
-    assert np.all(moved < 0.25 * expected["std_error"])
+    same(solve(world.people.take(pa.array(order)), world.places, by="sex"), expected, 1e-6)
 
 
 def test_batches_of_people_change_rounding_only(world: Nation, expected: Estimates) -> None:
@@ -405,6 +446,7 @@ def test_a_subgroup_of_everybody_is_the_place(world: Nation, of: str) -> None:
 def test_without_accounting_the_mean_is_the_quadratures(world: Nation) -> None:
     """At fixed hyperparameters the mean rate is known in closed form; draws reach it to their Monte Carlo error."""
     model = EcologicalInference(
+        link="group",
         n_features=16,
         account=False,
         sampling_error=False,

@@ -184,7 +184,7 @@ def world():
 
 
 def fitted(world, evidence=None, hyperparameters=FIXED, **options):
-    model = EcologicalInference(n_features=64, categorical=["sex"], hyperparameters=hyperparameters)
+    model = EcologicalInference(link="group", n_features=64, categorical=["sex"], hyperparameters=hyperparameters)
     return model.fit(world.people, world.places, evidence=evidence, **COUNTS | options)
 
 
@@ -228,7 +228,7 @@ def test_weights_decide_who_the_subgroup_is(world):
         world.people.column_names.index("weight"), "weight", pa.compute.multiply(world.people["weight"], 2.0)
     )
     one = fitted(world, rows)
-    two = EcologicalInference(n_features=64, categorical=["sex"], hyperparameters=FIXED)
+    two = EcologicalInference(link="group", n_features=64, categorical=["sex"], hyperparameters=FIXED)
     two.fit(doubled, world.places, evidence=rows, **COUNTS)
     assert np.allclose(one.evidence_.A, two.evidence_.A, rtol=1e-12)
     assert np.allclose(one.evidence_.M, two.evidence_.M, rtol=1e-9, atol=1e-12)

@@ -214,7 +214,7 @@ def test_intervals_hold_when_people_are_a_sample(seeds: range) -> None:
     inside, without, errors = [], [], []
     for seed in seeds:
         people, places, truth = people_world(seed)
-        model = EcologicalInference(n_features=16, bandwidth=2.0, n_starts=1)
+        model = EcologicalInference(link="group", n_features=16, bandwidth=2.0, n_starts=1)
         model.fit(people, places, by="town", successes="yes", trials="all", coords=("lon", "lat"))
         for found, kept in ((model.estimate(by="kind", draws=400), inside), (_certain(model), without)):
             there = truth[2 * found["town"] + (found["kind"] == "1")]  # a place may have nobody of a kind in the sample

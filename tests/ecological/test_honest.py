@@ -3,7 +3,7 @@ import pytest
 from scipy import special
 
 from crosslevel.ecological.accounting import account, summing
-from crosslevel.ecological.honest import Confounding, geometry, paule_mandel, perturb, shrink
+from crosslevel.ecological.honest import Confounding, draw_shared, geometry, paule_mandel, perturb, shrink
 
 
 @pytest.fixture
@@ -18,6 +18,12 @@ def parts():
     return share.ravel(), place, level, rate.ravel(), total, weight.ravel()
 
 
+def moved_by(f, effects, confounding, seed=0, place=None):
+    shared = draw_shared(effects, confounding, len(f), np.random.default_rng(seed))
+    place = np.zeros(f.shape[1], dtype=int) if place is None else place
+    return perturb(f, shared, np.arange(f.shape[1]), place, confounding, seed, (4,))
+
+
 def test_a_part_that_is_everybody_cannot_be_confounded():
     found = geometry(
         np.array([0.3, 0.5]), np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.array([0, 0]), np.array([0, 1])
@@ -29,7 +35,7 @@ def test_closed_form_and_draws_agree(parts):
     share, place, level, rate, total, weight = parts
     tau, omega = 0.3, 0.15
     f = np.repeat(special.logit(rate)[None, :], 8000, axis=0)
-    moved = perturb(f, [level], Confounding(tau, omega, 5), np.random.default_rng(0))
+    moved = moved_by(f, [level], Confounding(tau, omega, 5), place=place)
     drawn = account(moved, share, place, total).rate
     np.testing.assert_allclose(
         (summing(place, len(total)) @ (drawn * share).T).T, np.broadcast_to(total, (8000, len(total))), atol=1e-8
@@ -48,7 +54,7 @@ def test_closed_form_and_draws_agree(parts):
 def test_no_confounding_changes_nothing(parts):
     _share, _place, level, rate, _total, _ = parts
     f = special.logit(rate)[None, :]
-    moved = perturb(f, [level], Confounding(0.0, 0.0, 0), np.random.default_rng(0))
+    moved = moved_by(f, [level], Confounding(0.0, 0.0, 0))
     np.testing.assert_array_equal(moved, f)
     np.testing.assert_array_equal(shrink(f, np.zeros(f.shape[1]), 0.0), f)
 
@@ -62,7 +68,7 @@ def test_the_spread_does_not_vanish_with_more_people(parts):
 
 def test_crossings_add_the_effects_of_their_columns():
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    moved = perturb(np.zeros((40_000, 4)), [a, b], Confounding(1.0, 0.0, 0), np.random.default_rng(1))
+    moved = moved_by(np.zeros((40_000, 4)), [a, b], Confounding(1.0, 0.0, 0), 1)
     cov = np.cov(moved.T)
     np.testing.assert_allclose(np.diag(cov), 2.3, rtol=0.05)
     np.testing.assert_allclose([cov[0, 1], cov[0, 2]], 1.0, rtol=0.06)
@@ -86,3 +92,21 @@ def test_errors_smaller_than_the_model_allows_mean_no_confounding():
 
 def test_shrinking_moves_towards_the_place():
     assert shrink(np.array([2.0]), np.array([1.0]), 0.25) == pytest.approx(1.75)
+
+
+def test_few_columns_make_heavier_tails_of_the_right_quantile():
+    """The Student quantile of 5 + 1 degrees in place of the normal one."""
+    moved = moved_by(np.zeros((200_000, 1)), [np.zeros(1, dtype=int)], Confounding(1.0, 0.0, 5, 6.0))
+    assert np.quantile(moved, 0.975) == pytest.approx(2.447, rel=0.03)
+
+
+def test_places_by_themselves_are_perturbed_as_with_others(parts):
+    _share, place, level, rate, _total, _ = parts
+    confounding = Confounding(0.3, 0.2)
+    f = np.repeat(special.logit(rate)[None, :], 30, axis=0)
+    shared = draw_shared([level], confounding, 30, np.random.default_rng(0))
+    whole = perturb(f, shared, np.arange(len(level)), place, confounding, 1, (4, 0))
+    some = np.flatnonzero(place >= 40)
+    np.testing.assert_array_equal(
+        perturb(f[:, some], shared, some, place[some], confounding, 1, (4, 0)), whole[:, some]
+    )

@@ -137,24 +137,6 @@ def test_everybody_leaves_no_rest_in_spite_of_rounding() -> None:
     np.testing.assert_array_equal(part.share, 1.0)
 
 
-@pytest.mark.parametrize("size", [1, 3, 5, 7, 1000, None])
-def test_blocks_are_whole_places_and_all_of_them(size: int | None) -> None:
-    who = people()
-    found = embed(who, [((t,), (who["town"] == i) & (who["sex"] == 2)) for i, t in enumerate(TOWNS)], ["town"])
-    (part,) = cut(found, Request((), {}, "sex == 2"), whole_of(who), TOWNS)
-    blocks = part.blocks(size)
-    assert sorted(np.concatenate(blocks).tolist()) == list(range(8))
-    seen: set[int] = set()
-    for block in blocks:
-        here = set(part.place[block].tolist())
-        assert not here & seen
-        seen |= here
-        assert size is None or len(block) <= max(size, 2)
-        np.testing.assert_allclose(part.vectors(block), part.M[block], rtol=1e-12)
-    if size == 5:
-        assert [len(b) for b in blocks] == [4, 4]
-
-
 def test_embeddings_are_not_copied() -> None:
     who = people()
     found = embed(

@@ -48,7 +48,7 @@ VARIANTS = {
 def test_the_same_answers_bit_for_bit(world, tmp_path, name):
     settings, options = VARIANTS[name]
     settings = {"n_features": 64, "categorical": ["sex"], "hyperparameters": FIXED} | settings
-    model = cl.EcologicalInference(**settings).fit(world.people, world.places, **COUNTS | options)
+    model = cl.EcologicalInference(**{"link": "group"} | settings).fit(world.people, world.places, **COUNTS | options)
     loaded = through_a_file(model, tmp_path)
     for asked in ({"by": "sex", "rollup": "state"}, {"subgroups": {"old": "age >= 65"}}):
         assert loaded.estimate(**asked, draws=60, people=world.people).equals(model.estimate(**asked, draws=60))
@@ -60,7 +60,7 @@ def test_the_same_answers_bit_for_bit(world, tmp_path, name):
 
 def test_new_places_are_predicted_alike(world, tmp_path):
     old, new = world.places.slice(0, 25), world.places.slice(25)
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED)
     with pytest.warns(cl.errors.CrosslevelWarning, match="Left out"):
         model.fit(world.people, old, unmatched="drop", **COUNTS)
     loaded = through_a_file(model, tmp_path)
@@ -68,7 +68,9 @@ def test_new_places_are_predicted_alike(world, tmp_path):
 
 
 def test_people_are_not_in_the_file(world, tmp_path):
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED).fit(
+        world.people, world.places, **COUNTS
+    )
     loaded = through_a_file(model, tmp_path)
     assert loaded.people_ is None
     with pytest.raises(InputError, match=r"people is missing: a loaded model does not hold them"):
@@ -79,14 +81,16 @@ def test_people_are_not_in_the_file(world, tmp_path):
 
 def test_a_file_without_sampling_error_has_no_sample_of_people(world, tmp_path):
     for told, names in ((True, {"arrays/sample.npy"}), (False, set())):
-        model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED, sampling_error=told)
+        model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED, sampling_error=told)
         cl.save(model.fit(world.people, world.places, **COUNTS), tmp_path / "m")
         with zipfile.ZipFile(tmp_path / "m") as archive:
             assert {n for n in archive.namelist() if "sample" in n} == names
 
 
 def test_the_sample_comes_back_bit_for_bit(world, tmp_path):
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED).fit(
+        world.people, world.places, **COUNTS
+    )
     loaded = through_a_file(model, tmp_path)
     assert np.array_equal(loaded.embedder_.sample_, model.embedder_.sample_)
     assert loaded.embedder_.sample_.dtype == model.embedder_.sample_.dtype
@@ -94,7 +98,7 @@ def test_the_sample_comes_back_bit_for_bit(world, tmp_path):
 
 
 def test_what_is_made_again_is_made_alike(world, tmp_path):
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED)
     model.fit(world.people, world.places, evidence=POLL, **COUNTS)
     loaded = through_a_file(model, tmp_path)
     for one, two in zip(model.model_.rows, loaded.model_.rows, strict=True):
@@ -109,7 +113,7 @@ def test_every_type_of_column_of_places_survives(world, tmp_path):
     n = world.places.num_rows
     odd = world.places.append_column("day", pa.array([datetime.date(2024, 11, 5)] * n))
     odd = odd.append_column("half", pa.array([None, *["x"] * (n - 1)]).dictionary_encode())
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, odd, **COUNTS)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED).fit(world.people, odd, **COUNTS)
     loaded = through_a_file(model, tmp_path)
     assert loaded.places_.table.equals(model.places_.table)
     assert set(loaded.places_.column("day", "rollup")) == {datetime.date(2024, 11, 5)}
@@ -122,14 +126,18 @@ def test_a_file_of_the_largest_use_is_tens_of_megabytes():
 
 
 def test_saving_twice_gives_the_same_bytes(world, tmp_path):
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED).fit(
+        world.people, world.places, **COUNTS
+    )
     cl.save(model, tmp_path / "a")
     cl.save(cl.load(tmp_path / "a"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_file_that_lacks_a_part_is_refused(world, tmp_path):
-    model = cl.EcologicalInference(n_features=64, hyperparameters=FIXED).fit(world.people, world.places, **COUNTS)
+    model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED).fit(
+        world.people, world.places, **COUNTS
+    )
     meta, arrays = model.to_payload()
     for name in ("whole.values", "mode0.L", "places.table"):
         less = {n: a for n, a in arrays.items() if n != name}

@@ -47,7 +47,14 @@ def places(coords=("lon", "lat"), population=None, **changed):
         ({"sampling_error": 2}, r"sampling_error=2 is neither True nor False"),
         ({"n_starts": 0}, r"n_starts=0 is not a whole number of at least 1"),
         ({"random_state": None}, r"random_state=None is not a whole number of at least 0"),
-        ({"kernel": "product", "spatial": None}, r"kernel='product' multiplies by the spatial kernel"),
+        (
+            {"link": "group", "kernel": "product", "spatial": None},
+            r"kernel='product' multiplies by the spatial kernel",
+        ),
+        ({"kernel": "product"}, r"kernel='product' lets the weights .* needs link='group'"),
+        ({"rho": -0.1}, r"rho=-0.1 is not a finite number >= 0"),
+        ({"n_bins": 1}, r"n_bins=1 is not a whole number of at least 2"),
+        ({"link": "group", "rho": 0.1}, r"interactions and rho belong to link='individual'"),
     ],
 )
 def test_parameters_that_mean_nothing(settings, message):

@@ -51,7 +51,7 @@ def world(
     table = {"town": np.arange(Q), "yes": k, "all": np.full(Q, trials), "state": [f"s{i % 5}" for i in range(Q)]}
     places = read_places(table, "town", "yes", "all")
     model = fit_group(M, np.ones(Q), Terms(Q, kind, D, nugget, None), k[None], np.full((1, Q), trials), n_starts=1)
-    return SimpleNamespace(model_=model, places_=places, hyperparameters=None, random_state=0)
+    return SimpleNamespace(link="group", model_=model, places_=places, hyperparameters=None, random_state=0)
 
 
 def run(fitted: Any, k: int = 5, leave_out: str | None = None, level: float = 0.95) -> Any:
@@ -231,7 +231,7 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     names = made.people["region"].to_pylist()
     people = made.people.filter(pa.array([n not in held for n in names]))
     h = {"embedding": 1.0, "spatial": 0.3, "length": 400.0, "nugget": 0.05, "group": 0.1}
-    model = EcologicalInference(n_features=16, hyperparameters=h, group="state")
+    model = EcologicalInference(link="group", n_features=16, hyperparameters=h, group="state")
     model.fit(people, given, coords=("lon", "lat"), **options)
     found = model.predict_places(made.places, people=made.people)
     assert found["region"].tolist() == keys

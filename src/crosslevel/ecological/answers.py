@@ -83,9 +83,10 @@ class Sums:
         # several outcomes of one question are shares of the same people
         self.bottom = None if facts[0].fixed else np.zeros(size)
         self.voters = np.ones(len(part.place))
-        self.shift, self.distance = np.zeros(len(part.place)), np.zeros(len(part.place))
+        self.shift = np.zeros(len(part.place))
+        self.distance: FloatArray | None = None
 
-    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray) -> None:
+    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray | None) -> None:
         """Take in all parts of some places.
 
         Parameters
@@ -94,10 +95,15 @@ class Sums:
             Which of the partition's parts.
         found : sequence of Quantity
             Of these parts, one per outcome.
-        shift, distance : (m,)
-            Mean size of the shift, and distance from the places' embeddings.
+        shift : (m,)
+            Mean size of the shift.
+        distance : (m,) or None
+            Distance from the places' embeddings, where the link has such.
         """
-        self.shift[parts], self.distance[parts] = shift, distance
+        self.shift[parts] = shift
+        if distance is not None:
+            self.distance = np.zeros(len(self.part.place)) if self.distance is None else self.distance
+            self.distance[parts] = distance
         asked = np.flatnonzero(self.row[parts] >= 0)
         weight = self.part.weight[parts[asked]]
         rows, at = np.unique(self.row[parts[asked]], return_inverse=True)
@@ -152,7 +158,7 @@ class Sums:
             "goodman": goodman[level],
             "population": people,
             "effective_size": people**2 / added(weight / part.effective[asked]),
-            "distance": added(self.distance[asked]) / people,
+            **({} if self.distance is None else {"distance": added(self.distance[asked]) / people}),
             "shift": added(self.shift[asked]) / people,
         }
         return Block(keys, draws, columns)

@@ -7,16 +7,17 @@ from typing import Any
 
 from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.group.fit import Fit
+from crosslevel.ecological.individual.fit import IndividualFit
 
 __all__ = ["certificate", "limit_words"]
 
 
-def certificate(fits: Sequence[Fit], terms: Terms, questions: Sequence[str]) -> dict[str, Any]:
+def certificate(fits: Sequence[Fit | IndividualFit], terms: Terms, questions: Sequence[str]) -> dict[str, Any]:
     """Say for every question what was learnt and how flat the ground is there.
 
     Parameters
     ----------
-    fits : sequence of Fit
+    fits : sequence of Fit or IndividualFit
         One for each question.
     terms : Terms
     questions : sequence of str
@@ -29,16 +30,25 @@ def certificate(fits: Sequence[Fit], terms: Terms, questions: Sequence[str]) -> 
         said |= {
             f"{first}at_limit": ", ".join(fit.at_limit) or "none",
             f"{first}log_evidence": fit.mode.log_evidence,
-            f"{first}evidence_slope": fit.slope,
             f"{first}gradient_at_mode": fit.mode.gradient,
             f"{first}newton_steps": fit.mode.iterations,
-            f"{first}evaluations": fit.evaluations,
-            f"{first}log_evidence_by_start": list(fit.evidences),
         }
+        if isinstance(fit, IndividualFit):
+            said |= {
+                f"{first}decrement_at_mode": fit.linear.decrement,
+                f"{first}rounds": fit.rounds,
+                f"{first}last_change_of_log_scales": fit.change,
+            }
+        else:
+            said |= {
+                f"{first}evidence_slope": fit.slope,
+                f"{first}evaluations": fit.evaluations,
+                f"{first}log_evidence_by_start": list(fit.evidences),
+            }
     return said
 
 
-def limit_words(fits: Sequence[Fit], questions: Sequence[str]) -> list[str]:
+def limit_words(fits: Sequence[Fit | IndividualFit], questions: Sequence[str]) -> list[str]:
     """Say which hyperparameters ended at the limit of their range: a term that is absent, or takes all."""
     texts = []
     for name, fit in zip(questions, fits, strict=True):

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
-from crosslevel.ecological.group.link import GroupModel
-from crosslevel.ecological.group.posterior import Draws
+from crosslevel.ecological.honest import FALLBACK, Confounding, Shared, draw_shared, perturb, shrink
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.places import Totals
-from crosslevel.ecological.quantities import Facts, facts, quantities
+from crosslevel.ecological.quantities import facts, quantities
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["Question", "Setting", "answer"]
+__all__ = ["INTERVALS", "Question", "Setting", "Source", "answer"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 KEPT_DRAWS = 5_000_000
 """Draws of a larger answer are not kept in it: 40 MB."""
 BLOCK = 1_000_000
-"""Logits drawn at a time: 8 MB for each of the few copies the way takes."""
+"""Draws laid out at a time."""
+INTERVALS = ("honest", "model")
+
+
+class Source(Protocol):
+    """A fitted link and the parts of places it is asked about.
+
+    Attributes
+    ----------
+    partitions : list of Partition
+    together : bool
+        Whether the parts of all places must be drawn at once.
+    block : int
+        Logits to draw at a time.
+    """
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The parts of places, a partition for each thing asked."""
+
+    @property
+    def together(self) -> bool:
+        """Whether the parts of all places must be drawn at once."""
+
+    @property
+    def block(self) -> int:
+        """Logits to draw at a time."""
+
+    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
+        """Draw the logits of parts of neighbouring places: by partition, then by question, (n_draws, m) each."""
+
+    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
+        """Say how far parts of a partition lie from the places; None where distance has no meaning."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +75,8 @@ class Question:
     level : float
     n_draws : int
     seed : int
+    interval : {"honest", "model"}
+        Whether intervals allow for confounding.
     """
 
     rollup: Rollup
@@ -51,6 +86,7 @@ class Question:
     level: float
     n_draws: int
     seed: int
+    interval: str = "model"
 
 
 @dataclass(frozen=True)
@@ -65,6 +101,9 @@ class Setting:
         Whether the answer has a key ``outcome``.
     method, provenance, frame, warnings, diagnostics
         Of the estimates.
+    confounding : Confounding
+    pulls : tuple of float
+        How far each partition is pulled towards the places' own rates.
     """
 
     totals: Totals
@@ -75,60 +114,128 @@ class Setting:
     frame: FrameKind
     warnings: tuple[str, ...]
     diagnostics: Mapping[str, Any]
+    confounding: Confounding = FALLBACK
+    pulls: tuple[float, ...] = ()
 
 
-def answer(model: GroupModel, parts: Sequence[Partition], question: Question, setting: Setting) -> Estimates:
+def answer(source: Source, question: Question, setting: Setting) -> Estimates:
     """Draw, account, add up, and lay out."""
-    totals = setting.totals
+    totals, parts = setting.totals, source.partitions
     if question.of == "turnout":
         totals = Totals(("turnout",), totals.successes[:1], totals.trials[:1], True)
-    drawn = [model.draws(stage, question.n_draws, question.seed) for stage in range(len(totals.trials))]
-    blocks: list[Block] = []
-    for number, part in enumerate(parts):
-        if not part.asked.any():
-            continue
-        known = facts(totals, part.share, part.place, question.of)
-        sums = _summed(model, drawn, part, number, known, totals, question, setting)
-        for i, fact in enumerate(known):
-            block = sums.block(i, goodman_rates(part, fact.place_rate, fact.trials))
-            if setting.several:
-                block = Block({**block.keys, "outcome": [fact.outcome] * len(block)}, block.draws, block.columns)
-            blocks.append(block)
+    asking = [_Asked(number, part, totals, question, setting) for number, part in enumerate(parts)]
+    for places, index in _blocks(source, len(totals.trials[0]), question.n_draws):
+        logits = source.logits(places, index, question.n_draws, question.seed)
+        for one, mine, f in zip(asking, index, logits, strict=True):
+            if len(mine):
+                one.add(mine, f[: len(totals.trials)], source.distance(one.number, mine))
+    blocks = [block for one in asking if one.part.asked.any() for block in one.blocks()]
     if not blocks:
         raise InputError("no place has people in any of the subgroups asked for; check by, subgroups and where.")
     return _estimates(_stacked(blocks), parts, question, setting)
 
 
-def _summed(
-    model: GroupModel,
-    drawn: Sequence[Draws | None],
-    part: Partition,
-    number: int,
-    known: Sequence[Facts],
-    totals: Totals,
-    question: Question,
-    setting: Setting,
-) -> Sums:
-    """Draw the parts of a few places at a time, so that embeddings and logits are never all copied at once."""
-    n_draws = question.n_draws
-    sums = Sums(part, question.rollup, known, n_draws)
-    together = drawn[0] is None  # a product kernel: parts must be drawn at once
-    for index in part.blocks(None if together else max(1, BLOCK // n_draws)):
-        M, place, effective = part.vectors(index), part.place[index], part.effective[index]
-        logits = [
-            model.logits(stage, draws, M, place, effective, n_draws, (question.seed, number))
-            for stage, draws in enumerate(drawn)
-        ]
-        places, local = np.unique(place, return_inverse=True)
+class _Asked:
+    """One partition: the sums of its draws as the model has them, and those that allow for confounding."""
+
+    def __init__(self, number: int, part: Partition, totals: Totals, question: Question, setting: Setting) -> None:
+        self.number, self.part, self.totals, self.question, self.setting = number, part, totals, question, setting
+        self.known = facts(totals, part.share, part.place, question.of)
+        self.honest = question.interval == "honest"
+        self.pull = setting.pulls[number] if self.honest and setting.pulls else 0.0
+        if not part.asked.any():
+            return
+        self.plain = Sums(part, question.rollup, self.known, question.n_draws)
+        if self.honest:
+            self.wide = Sums(part, question.rollup, self.known, question.n_draws)
+            self.shared = [self._shared(stage) for stage in range(len(totals.trials))]
+
+    def _shared(self, stage: int) -> Shared:
+        rng = np.random.default_rng(np.random.SeedSequence(self.question.seed, spawn_key=(3, stage, self.number)))
+        return draw_shared(_codes(self.part), self.setting.confounding, self.question.n_draws, rng)
+
+    def add(self, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
+        """Take in all parts of some places."""
+        if not self.part.asked.any():
+            return
+        place = self.part.place[index]
+        if self.pull:
+            logits = [shrink(f, self._place_logit(stage)[place], self.pull) for stage, f in enumerate(logits)]
+        self._add(self.plain, index, logits, distance)
+        if self.honest:
+            moved = [
+                perturb(
+                    f,
+                    self.shared[stage],
+                    index,
+                    place,
+                    self.setting.confounding,
+                    self.question.seed,
+                    (4, stage, self.number),
+                )
+                for stage, f in enumerate(logits)
+            ]
+            self._add(self.wide, index, moved, distance)
+
+    def _place_logit(self, stage: int) -> FloatArray:
+        k, n = self.totals.successes[stage], self.totals.trials[stage]
+        return np.asarray(special.logit((k + 0.5) / (n + 1.0)))
+
+    def _add(self, sums: Sums, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
+        places, local = np.unique(self.part.place[index], return_inverse=True)
         found, shift = quantities(
-            logits, totals.take(places), part.share[index], local, of=question.of, accounted=setting.account
+            list(logits),
+            self.totals.take(places),
+            self.part.share[index],
+            local,
+            of=self.question.of,
+            accounted=self.setting.account,
         )
-        moved = np.nan_to_num(np.abs(shift)).mean(axis=0)[local]
-        asked = part.asked[index]
-        distance = np.zeros(len(index))  # of rests nobody asks
-        distance[asked] = model.distance(M[asked], effective[asked])
-        sums.add(index, found, moved, distance)
-    return sums
+        sums.add(index, found, np.nan_to_num(np.abs(shift)).mean(axis=0)[local], distance)
+
+    def blocks(self) -> Iterator[Block]:
+        """Put every outcome in rows."""
+        tail = 0.5 * (1.0 - self.question.level)
+        for i, fact in enumerate(self.known):
+            goodman = goodman_rates(self.part, fact.place_rate, fact.trials)
+            block = self.plain.block(i, goodman)
+            if self.honest:
+                wide = self.wide.block(i, goodman).draws
+                columns = dict(block.columns)
+                if self.question.contrast is None:
+                    columns["model_low"], columns["model_high"], _, _ = _spread(block.draws, tail)
+                block = Block(block.keys, wide, columns)
+            if self.setting.several:
+                block = Block({**block.keys, "outcome": [fact.outcome] * len(block)}, block.draws, block.columns)
+            yield block
+
+
+def _codes(part: Partition) -> list[IntArray]:
+    """Number the levels of the parts in each column that cuts them; what is left of a place is a level of its own."""
+    columns = []
+    for name in part.levels.column_names:
+        number = {value: i for i, value in enumerate(dict.fromkeys(part.levels[name].to_pylist()))}
+        code = np.array([number[value] for value in part.levels[name].to_pylist()], dtype=np.intp)
+        if len(number) > 1 or part.levels.num_columns == 1:
+            columns.append(np.where(part.asked, np.append(code, len(number))[part.level], len(number)))
+    return columns or [np.where(part.asked, part.level, part.levels.num_rows)]
+
+
+def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[IntArray]]]:
+    """Cut the places in neighbours whose parts are about as many as can be drawn at a time."""
+    orders = [np.argsort(part.place, kind="stable") for part in source.partitions]
+    counts = np.sum([np.bincount(part.place, minlength=q) for part in source.partitions], axis=0)
+    size = np.inf if source.together else max(1, source.block // n_draws)
+    first, held = 0, 0
+    for i in range(q):
+        held += int(counts[i])
+        if i + 1 == q or held + int(counts[i + 1]) > size:
+            index = []
+            for part, order in zip(source.partitions, orders, strict=True):
+                a, b = np.searchsorted(part.place[order], [first, i + 1])
+                index.append(order[a:b])
+            yield slice(first, i + 1), index
+            first, held = i + 1, 0
 
 
 def _stacked(blocks: Sequence[Block]) -> Block:
@@ -177,7 +284,7 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         keys=tuple(block.keys),
         method=setting.method,
         level=question.level,
-        interval="posterior quantiles, under the model",
+        interval=_interval_words(question, setting),
         provenance=setting.provenance,
         diagnostics={**setting.diagnostics, "draws": question.n_draws},
         warnings=warnings,
@@ -202,6 +309,13 @@ def _spread(draws: FloatArray, tail: float) -> tuple[FloatArray, FloatArray, Flo
             low[rows], high[rows] = np.quantile(some[good], [tail, 1.0 - tail], axis=1)
             error[rows] = some[good].std(axis=1)
     return low, high, error, finite
+
+
+def _interval_words(question: Question, setting: Setting) -> str:
+    if question.interval == "model":
+        return "posterior quantiles, under the model"
+    c = setting.confounding
+    return f"posterior quantiles that allow for confounding (tau {c.tau:.2f}, omega {c.omega:.2f})"
 
 
 def _n_absent(part: Partition, rollup: Rollup) -> int:

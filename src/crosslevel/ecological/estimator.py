@@ -16,7 +16,15 @@ from crosslevel.ecological.asking import SubgroupAnswers
 from crosslevel.ecological.certificate import limit_words
 from crosslevel.ecological.evidence import read_evidence
 from crosslevel.ecological.group.link import GroupModel, fit_group
-from crosslevel.ecological.learning import Gathered, gather, people_fingerprint, sampling_error
+from crosslevel.ecological.individual.link import IndividualModel, fit_link
+from crosslevel.ecological.learning import (
+    Counted,
+    Gathered,
+    count_people,
+    gather,
+    people_fingerprint,
+    sampling_error,
+)
 from crosslevel.ecological.places import read_places
 from crosslevel.ecological.settings import (
     check_parameters,
@@ -25,9 +33,11 @@ from crosslevel.ecological.settings import (
     prior_terms,
     settings_words,
 )
+from crosslevel.ecological.trusting import Trust
 from crosslevel.embedding import MeanEmbedding
+from crosslevel.embedding.engines import count_jobs
 from crosslevel.embedding.run import Progress
-from crosslevel.errors import CrosslevelWarning
+from crosslevel.errors import CrosslevelWarning, InputError
 
 __all__ = ["EcologicalInference"]
 
@@ -37,19 +47,21 @@ NO_NUGGET = (
 )
 
 
-class EcologicalInference(SubgroupAnswers, BaseEstimator):
+class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     """Say how each subgroup behaved in each place, from weighted people by place and totals by place.
 
-    The people of a place become one vector, the mean of their features; a Gaussian process of that vector and of the place's
-    position explains the totals; its value at the vector of a subgroup is the subgroup's answer. Every draw is then shifted so
-    that the subgroups of a place add up to its total.
+    With ``link="individual"`` people decide one by one: each has a probability that depends on who they are and where they live, and
+    a place's total is the sum of its people's. With ``link="group"``, the paper's, the people of a place become one vector, the mean
+    of their features, and a Gaussian process of that vector and of the place's position explains the totals; its value at the
+    vector of a subgroup is the subgroup's answer. Every draw is then shifted so that the subgroups of a place add up to its total.
+    The first is nearer to the truth of subgroups, the second predicts the totals of places better; see Notes.
 
     Parameters
     ----------
-    link : {"group"}, default "group"
-        How people and totals are tied: "group" is the paper's, one latent value per bag of people.
+    link : {"individual", "group"}, default "individual"
+        How people and totals are tied.
     n_features : int, default 4096
-        Length of the vectors; see :class:`crosslevel.MeanEmbedding` for this and the next three.
+        Length of the vectors of the group link; see :class:`crosslevel.MeanEmbedding` for this and the next three.
     map : str, default "sorf"
         The feature map.
     bandwidth : "median" or float, default "median"
@@ -71,6 +83,13 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         Shift draws so that subgroups add up to the totals. False gives the paper's answers, which do not.
     sampling_error : bool, default True
         Add what the sampling of few people does to a subgroup's vector.
+    n_bins : int, default 12
+        Individual link: the most bins of a column of numbers.
+    interactions : sequence of (column, column), optional
+        Individual link: pairs of columns that have an effect together, beside that of each.
+    rho : float, default 0
+        Individual link: how far the composition of a place acts on everybody there, as a variance in units of that of people's own
+        effects. Totals cannot tell; :meth:`sensitivity` shows what it would change.
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them: ``embedding``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior has
         such terms. A sequence of mappings gives every question its own.
@@ -90,12 +109,14 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         Laplace's approximation of the log evidence, of all questions together.
     converged_ : bool
         Always True: a fit that does not converge raises :class:`crosslevel.errors.ConvergenceError`.
-    model_ : GroupModel
+    calibration_ : Calibration or None
+        What :meth:`calibrate` learnt.
+    model_ : IndividualModel or GroupModel
         The fitted link.
     places_ : Places
         Places used, in sorted order of their keys.
     whole_ : Embeddings
-        Their vectors.
+        Their vectors: of the individual link, the share of people in every level.
     evidence_ : Evidence or None
     embedder_ : MeanEmbedding
     warnings_ : tuple of str
@@ -110,7 +131,17 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
 
     Notes
     -----
-    mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij is the mean embedding of place i, centred at the weighted mean over places;
+    **Individual link.** k_i ~ Binomial(n_i, sum_c W_ic / (1 + exp(-(x_c . beta + b_i)))) over covariate cells c, W_ic their share of
+    the place's people: an effect for every level of every column (numbers in bins whose effects are smooth), b = level + Matern
+    field + nugget (+ group effect). The mode of all of them is found exactly, scales in turn with it under priors; draws are those of
+    the linear look-alike at the mode, each shifted to the totals. Turnout and several outcomes are a chain of such questions, each
+    among those who are left.
+
+    **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
+    ``interval="honest"`` (the default) every draw is moved by one more effect of each subgroup, of standard deviation tau on the
+    logit scale, and re-shifted to the totals; :meth:`calibrate` learns tau by hiding columns that are known.
+
+    **Group link.** mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij is the mean embedding of place i, centred at the weighted mean over places;
 
         f_i = bias + mu_i . w + s_i + g_i + e_i,    k_i ~ Binomial(n_i, 1 / (1 + exp(-f_i))),
 
@@ -126,8 +157,7 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
     that: ``account=False, nugget=False, metric="plane", sampling_error=False``.
 
     People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
-    kind of frame change no bit; the row groups of a file change rounding. The order of people changes which thousand of them the
-    median bandwidth and the sampling error are measured on.
+    kind of frame change no bit; the row groups of a file and the order of people change rounding.
 
     References
     ----------
@@ -162,7 +192,7 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
 
     def __init__(
         self,
-        link: str = "group",
+        link: str = "individual",
         n_features: int = 4096,
         *,
         map: str = "sorf",
@@ -175,6 +205,9 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         group: str | None = None,
         account: bool = True,
         sampling_error: bool = True,
+        n_bins: int = 12,
+        interactions: Sequence[Sequence[str]] | None = None,
+        rho: float = 0.0,
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
         n_starts: int = 2,
         random_state: int = 0,
@@ -192,6 +225,9 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         self.group = group
         self.account = account
         self.sampling_error = sampling_error
+        self.n_bins = n_bins
+        self.interactions = interactions
+        self.rho = rho
         self.hyperparameters = hyperparameters
         self.n_starts = n_starts
         self.random_state = random_state
@@ -260,40 +296,34 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
         terms = prior_terms(self, found)
         fixed_hyperparameters(self.hyperparameters, terms, found.totals.questions)
         claims = None if evidence is None else read_evidence(evidence, found, stream.schema, **named)  # type: ignore[arg-type]
-        given = gather(
-            stream,
-            found,
-            self._new_embedder(),
-            claims,
-            weight=weight,
-            columns=columns,
-            unmatched=unmatched,
-            progress=progress,
-        )
-        embedded = time.perf_counter()
+        common = {"weight": weight, "columns": columns, "unmatched": unmatched, "progress": progress}
+        given: Gathered | Counted
+        if self.link == "individual":
+            if claims is not None:
+                raise InputError("evidence is read by the group link only; pass link='group', or leave evidence out.")
+            given = count_people(stream, found, self._new_embedder(), n_bins=int(self.n_bins), **common)  # type: ignore[arg-type]
+        else:
+            given = gather(stream, found, self._new_embedder(), claims, **common)  # type: ignore[arg-type]
+        gathered = time.perf_counter()
         model = self._fit_link(given)
-        for stage in range(len(model.fits)):
-            model.points(stage)  # how sure its scales are: seconds that belong to the fit, not to the first answer
         notes = (*given.notes, *(() if self.nugget else (NO_NUGGET,)))
         notes = (*notes, *limit_words(model.fits, given.places.totals.questions))
         asked = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
         words = {n: list(v) if isinstance(v, list | tuple) else v for n, v in asked.items()}
         # nothing is kept of a fit that was stopped: all of it is set here
-        self.embedder_, self.places_, self.whole_, self.evidence_ = (
-            given.embedder,
-            given.places,
-            given.whole,
-            given.evidence,
-        )
-        self.model_, self.warnings_ = model, notes
+        self.embedder_, self.places_, self.whole_ = given.embedder, given.places, given.whole
+        self.evidence_ = given.evidence if isinstance(given, Gathered) else None
+        self.cells_ = given.collapsed if isinstance(given, Counted) else None
+        self.model_, self.warnings_, self.calibration_ = model, notes, None
         self.people_, self.where_, self.by_ = people, where, by
+        self.asked_ = words
         self.call_ = settings_words(self, "fit", words)
         self.data_ = {
             "people": people_fingerprint(given.whole, given.embedder.columns_),
             "places": given.places.fingerprint,
-            **({} if given.evidence is None else {"evidence": given.evidence.fingerprint}),
+            **({} if self.evidence_ is None else {"evidence": self.evidence_.fingerprint}),
         }
-        self.seconds_ = {"embedding": embedded - begun, "fit": time.perf_counter() - embedded}
+        self.seconds_ = {"embedding": gathered - begun, "fit": time.perf_counter() - gathered}
         self._set_attributes()
         for text in notes:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
@@ -311,23 +341,36 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
 
     def __getstate__(self) -> Any:
         # a pickle is a saved form too, and people are never saved
-        return {name: None if name == "people_" else value for name, value in super().__getstate__().items()}
+        held = ("people_", "cells_", "other_")
+        return {name: None if name in held else value for name, value in super().__getstate__().items()}
 
     def _new_embedder(self) -> MeanEmbedding:
         return MeanEmbedding(
             self.n_features,
-            self.map,
+            "linear" if self.link == "individual" else self.map,
             self.bandwidth,
             categorical=self.categorical,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
 
-    def _fit_link(self, given: Gathered) -> GroupModel:
-        """Fit the link to what was gathered; a further link has its branch here."""
+    def _fit_link(self, given: Gathered | Counted) -> GroupModel | IndividualModel:
+        """Fit the link to what was gathered."""
         terms = prior_terms(self, given.places)
         totals = given.places.totals
-        return fit_group(
+        fixed = fixed_hyperparameters(self.hyperparameters, terms, totals.questions)
+        if isinstance(given, Counted):
+            return fit_link(
+                given.collapsed,
+                given.coarsening,
+                terms,
+                totals,
+                interactions=self.interactions,
+                rho=float(self.rho),
+                fixed=fixed,
+                n_jobs=count_jobs(self.n_jobs),
+            )
+        model = fit_group(
             given.whole.values,
             given.whole.weight,
             terms,
@@ -336,8 +379,11 @@ class EcologicalInference(SubgroupAnswers, BaseEstimator):
             sampling=sampling_error(given.embedder, given.whole) if self.sampling_error else None,
             extra=None if given.evidence is None else given.evidence.extra,
             n_starts=self.n_starts,
-            fixed=fixed_hyperparameters(self.hyperparameters, terms, totals.questions),
+            fixed=fixed,
         )
+        for stage in range(len(model.fits)):
+            model.points(stage)  # how sure its scales are: seconds that belong to the fit, not to the first answer
+        return model
 
     def _set_attributes(self) -> None:
         """Set what follows from the model, after a fit and after loading."""

@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from crosslevel.ecological.accounting import summing
 
-__all__ = ["FALLBACK", "Confounding", "Geometry", "geometry", "paule_mandel", "perturb", "shrink"]
+__all__ = [
+    "FALLBACK",
+    "Confounding",
+    "Geometry",
+    "Shared",
+    "draw_shared",
+    "geometry",
+    "paule_mandel",
+    "perturb",
+    "shrink",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -36,15 +46,18 @@ class Confounding:
         sd of one place.
     n_labels : int
         Columns that were hidden to learn them; 0 for the fallback.
+    degrees : float or None
+        Degrees of freedom of the Student quantile that few columns ask for; None for the normal one.
     """
 
     tau: float
     omega: float
-    n_labels: int
+    n_labels: int = 0
+    degrees: float | None = None
 
 
-FALLBACK = Confounding(0.31, 0.15, 0)
-"""Learnt on twenty columns of United States microdata in 998 regions."""
+FALLBACK = Confounding(0.31, 0.15)
+"""Learnt on twenty columns of United States microdata in 998 regions, by the individual link."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +100,65 @@ def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
     return (1.0 - amount) * f + amount * place_logit
 
 
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Draws of the confounding that all places share.
+
+    Attributes
+    ----------
+    codes : list of (m,) int
+        Effect of each part, in each column that cuts them and in their crossing.
+    values : list of (n_draws, n_codes)
+    scale : (n_draws, 1)
+        How many times tau a draw takes: uncertain where few columns were hidden.
+    """
+
+    codes: list[IntArray]
+    values: list[FloatArray]
+    scale: FloatArray
+
+    def at(self, parts: IntArray) -> FloatArray:
+        """Give the effects of some parts, (n_draws, len(parts))."""
+        out = np.zeros((len(self.scale), len(parts)))
+        for codes, values in zip(self.codes, self.values, strict=True):
+            out += values[:, codes[parts]]
+        return out
+
+
+def draw_shared(effects: list[IntArray], confounding: Confounding, n_draws: int, rng: np.random.Generator) -> Shared:
+    """Draw effects of levels: those of several columns add up, with a smaller one of their crossing.
+
+    Parameters
+    ----------
+    effects : list of (m,) int
+        Level of each part in each column that cuts them.
+    confounding : Confounding
+    n_draws : int
+    rng : numpy.random.Generator
+    """
+    scale = np.ones((n_draws, 1))
+    if confounding.degrees is not None:
+        scale = np.sqrt(confounding.degrees / rng.chisquare(confounding.degrees, (n_draws, 1)))
+    codes, sizes = list(effects), [1.0] * len(effects)
+    if len(effects) > 1:
+        _, crossing = np.unique(np.column_stack(effects), axis=0, return_inverse=True)
+        codes.append(crossing.reshape(-1))
+        sizes.append(float(np.sqrt(CROSSED)))
+    values = [
+        size * confounding.tau * scale * rng.standard_normal((n_draws, int(c.max(initial=-1)) + 1))
+        for c, size in zip(codes, sizes, strict=True)
+    ]
+    return Shared(codes, values, scale)
+
+
 def perturb(
     f: FloatArray,
-    effects: list[IntArray],
+    shared: Shared,
+    parts: IntArray,
+    place: IntArray,
     confounding: Confounding,
-    rng: np.random.Generator,
+    seed: int,
+    key: tuple[int, ...],
 ) -> FloatArray:
     """Add confounding to every draw: shared effects of levels, and one of each part.
 
@@ -99,21 +166,21 @@ def perturb(
     ----------
     f : (n_draws, m)
         Logits of parts.
-    effects : list of (m,) int
-        Level of each part in each column that cuts them; effects of several columns add up, with a smaller one of their crossing.
+    shared : Shared
+    parts : (m,) int
+        Their numbers.
+    place : (m,) int
+        Their places: the effects of one place do not depend on which others are asked for.
     confounding : Confounding
-    rng : numpy.random.Generator
+    seed, key
+        Of the random numbers.
     """
-    n_draws, m = f.shape
-    out = f + confounding.omega * rng.standard_normal((n_draws, m))
-    for codes in effects:
-        own = rng.standard_normal((n_draws, int(codes.max(initial=-1)) + 1))
-        out += confounding.tau * own[:, codes]
-    if len(effects) > 1:
-        _, crossing = np.unique(np.column_stack(effects), axis=0, return_inverse=True)
-        crossing = crossing.reshape(-1)
-        own = rng.standard_normal((n_draws, int(crossing.max(initial=-1)) + 1))
-        out += np.sqrt(CROSSED) * confounding.tau * own[:, crossing]
+    out = f + shared.at(parts)
+    if confounding.omega > 0:
+        order = np.argsort(place, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*key, int(place[some[0]]))))
+            out[:, some] += confounding.omega * shared.scale * rng.standard_normal((len(f), len(some)))
     return out
 
 

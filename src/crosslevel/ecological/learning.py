@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from crosslevel.data.batches import Batches
 from crosslevel.ecological.evidence import Claims, Evidence, weigh_evidence
 from crosslevel.ecological.group.link import Sampling, sampling_of
+from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, coarsen, collapse
+from crosslevel.ecological.individual.link import level_shares
 from crosslevel.ecological.matching import match, take_bags
 from crosslevel.ecological.places import Places
 from crosslevel.embedding import Embeddings, MeanEmbedding
@@ -20,7 +23,7 @@ from crosslevel.embedding.chunks import ALL, SUBGROUP
 from crosslevel.embedding.run import Progress
 from crosslevel.errors import CrosslevelWarning
 
-__all__ = ["Gathered", "gather", "people_fingerprint", "sampling_error"]
+__all__ = ["Counted", "Gathered", "count_people", "gather", "people_fingerprint", "sampling_error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,67 @@ def gather(
         [*(str(w.message) for w in said), *places.notes, *(() if evidence is None else evidence.notes)]
     )
     return Gathered(embedder, places, whole, evidence if evidence else None, tuple(texts))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What the individual link is fitted to.
+
+    Attributes
+    ----------
+    embedder : MeanEmbedding
+        How columns are read.
+    places : Places
+        Those with people and trials, in sorted order of their keys.
+    whole : Embeddings
+        Composition of the places: the share of people in every level.
+    coarsening : Coarsening
+    collapsed : Collapsed
+    notes : tuple of str
+    """
+
+    embedder: MeanEmbedding
+    places: Places
+    whole: Embeddings
+    coarsening: Coarsening
+    collapsed: Collapsed
+    notes: tuple[str, ...]
+
+
+def count_people(
+    people: Batches,
+    places: Places,
+    embedder: MeanEmbedding,
+    *,
+    weight: str | None,
+    columns: Sequence[str] | None,
+    n_bins: int,
+    unmatched: str,
+    progress: Progress | None,
+) -> Counted:
+    """Go over the people twice, to learn their encoding and to count them by place and cell."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CrosslevelWarning)
+        embedder.fit(people, by=places.by, columns=columns, weight=weight, progress=progress)
+    coarsening = coarsen(embedder.encoder_, embedder.sample_, n_bins)
+    places = places.take(np.array(sorted(range(len(places)), key=lambda i: places.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
+    found = collapse(people, coarsening, place=places.by, keys=places.keys, weight=weight, progress=progress)
+    lived = np.flatnonzero(found.total > 0)
+    keys = [places.keys[i] for i in lived] + list(found.strangers)
+    weights = np.concatenate([found.total[lived], [w for w, _ in found.strangers.values()]])
+    rows = np.concatenate([found.count.sum(axis=1)[lived], [n for _, n in found.strangers.values()]])
+    places = match(places, keys, weights, rows.astype(np.intp), unmatched)
+    found = found.inhabited()
+    first = np.concatenate([[0], np.cumsum(coarsening.sizes)]).astype(np.int32)
+    whole = Embeddings(
+        level_shares(found.pairs, found.codes + first[:-1], int(first[-1])),
+        pa.table({places.by: places.table[places.by]}),
+        found.total,
+        found.count.sum(axis=1),
+        found.total**2 / np.maximum(found.squares.sum(axis=1), 1e-300),
+    )
+    texts = dict.fromkeys([*(str(w.message) for w in said), *places.notes])
+    return Counted(embedder, places, whole, coarsening, found, tuple(texts))
 
 
 def people_fingerprint(whole: Embeddings, columns: Sequence[str]) -> str:

@@ -113,20 +113,6 @@ class Partition:
         M[~asked] = rest / self.share[parts[~asked], None]
         return M
 
-    def blocks(self, size: int | None) -> list[IntArray]:
-        """Number the parts of a few places at a time, about ``size`` parts each, or all at once."""
-        order = np.argsort(self.place, kind="stable")
-        if size is None or len(order) <= size:
-            return [order]
-        places = self.place[order]
-        ends = np.append(np.flatnonzero(np.diff(places)) + 1, len(order))
-        blocks, first = [], 0
-        for end, following in zip(ends, [*ends[1:], np.inf], strict=True):
-            if following - first > size:
-                blocks.append(order[first:end])
-                first = end
-        return blocks
-
 
 def read_request(by: object, subgroups: Mapping[str, str] | None, where: str | None, place: str) -> Request:
     """Check what is asked for."""

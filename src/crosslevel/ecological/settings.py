@@ -15,7 +15,7 @@ import pyarrow as pa
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.ecological.answers import Rollup
-from crosslevel.ecological.estimating import Question
+from crosslevel.ecological.estimating import INTERVALS, Question
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.partitions import Request
 from crosslevel.ecological.places import Places
@@ -38,13 +38,13 @@ __all__ = [
     "settings_words",
 ]
 
-LINKS = ("group",)
+LINKS = ("individual", "group")
 KERNELS = ("sum", "product")
 LEAST_PLACES = 3
 LEAST_DRAWS = 50
 TAKEN = (
     *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighbourhood", "goodman"),
-    *("population", "effective_size", "distance", "shift", "outcome", "against"),
+    *("population", "effective_size", "distance", "shift", "outcome", "against", "model_low", "model_high"),
 )
 """Columns of the answer that a key must not be called: they would take its place."""
 
@@ -62,10 +62,18 @@ def check_parameters(model: EcologicalInference) -> None:
     for argument in ("nugget", "account", "sampling_error"):
         if not isinstance(getattr(model, argument), bool | np.bool_):
             raise InputError(f"{argument}={getattr(model, argument)!r} is neither True nor False.")
-    for argument, least in (("n_starts", 1), ("random_state", 0)):
+    for argument, least in (("n_starts", 1), ("random_state", 0), ("n_bins", 2)):
         value = getattr(model, argument)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise InputError(f"{argument}={value!r} is not a whole number of at least {least}.")
+    if isinstance(model.rho, bool) or not isinstance(model.rho, Real) or not 0.0 <= float(model.rho) < np.inf:
+        raise InputError(
+            f"rho={model.rho!r} is not a finite number >= 0; 0 says that composition acts on nobody but its own."
+        )
+    if model.link == "individual" and model.kernel == "product":
+        raise InputError("kernel='product' lets the weights of embeddings vary over the map; it needs link='group'.")
+    if model.link == "group" and (model.interactions is not None or model.rho):
+        raise InputError("interactions and rho belong to link='individual'; leave them out of link='group'.")
     if model.kernel == "product" and model.spatial is None:
         raise InputError("kernel='product' multiplies by the spatial kernel, and spatial=None; name one.")
 
@@ -169,12 +177,15 @@ def read_question(
     level: float,
     draws: int,
     seed: int,
+    interval: str = "honest",
 ) -> Question:
     """Check what is asked about the subgroups."""
     if of not in SHARES:
         raise unknown_name("of", of, SHARES, "share")
     if of != "voters" and not places.totals.turnout:
         raise InputError(f"of={of!r} needs turnout; name the column of everybody in fit(population=...).")
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS, "interval")
     if contrast not in (None, "difference", "ratio"):
         raise unknown_name("contrast", contrast, ["difference", "ratio"], "contrast")
     if reference is not None and contrast is None:
@@ -185,7 +196,7 @@ def read_question(
         raise InputError(f"rollup={rollup!r} is also in by; name it in one of them.")
     found = _rollup(places, rollup)
     _check_keys(found, request)
-    return Question(found, of, contrast, reference, checks.check_level(level), int(draws), seed)
+    return Question(found, of, contrast, reference, checks.check_level(level), int(draws), seed, interval)
 
 
 def _check_keys(rollup: Rollup, request: Request) -> None:

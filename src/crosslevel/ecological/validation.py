@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,16 @@ from crosslevel.data import frames, grouping
 from crosslevel.data.batches import open_batches
 from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.group.fit import fit
+from crosslevel.ecological.group.link import GroupModel
 from crosslevel.ecological.group.posterior import Moments
 from crosslevel.ecological.group.scales import mixed_moments, points
+from crosslevel.ecological.individual.collapse import collapse
+from crosslevel.ecological.individual.link import IndividualModel, design_of, level_shares
+from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.prediction import fitted_rates, held_out, unseen
 from crosslevel.ecological.places import Totals, coordinates
 from crosslevel.ecological.settings import check_degrees
+from crosslevel.embedding.engines import count_jobs
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances
 from crosslevel.numerics.laplace import Binomial
@@ -42,7 +48,8 @@ def cross_validate(
     model, places = fitted.model_, fitted.places_
     stage = len(model.fits) - 1
     successes, trials = places.totals.successes[stage], places.totals.trials[stage]
-    at, fold = _out_of_fold(fitted, stage, _folds(fitted, k, leave_out, random_state))
+    folds = _folds(fitted, k, leave_out, random_state)
+    at, fold = (_out_of_fold if isinstance(model, GroupModel) else _individuals_out_of_fold)(fitted, stage, folds)
     asked, counted = trials > 0, np.maximum(trials, 1.0)
     share = np.divide(successes, trials, out=np.full(len(places), np.nan), where=asked)
     tail = 0.5 * (1.0 - level)
@@ -68,7 +75,7 @@ def cross_validate(
             "fold": fold,
         },
         keys=[places.by],
-        method=f"distribution regression, group link, cross-validated ({how})",
+        method=f"distribution regression, {fitted.link} link, cross-validated ({how})",
         level=level,
         interval="predictive quantiles of the observed share",
         provenance=Provenance.of(
@@ -87,7 +94,7 @@ def _out_of_fold(
     fitted: EcologicalInference, stage: int, folds: list[npt.NDArray[np.intp]]
 ) -> tuple[Moments, npt.NDArray[np.int64]]:
     """Predict the logit of every place from those outside its fold, and number the folds: (q,) each."""
-    model, q = fitted.model_, len(fitted.places_)
+    model, q = cast("GroupModel", fitted.model_), len(fitted.places_)
     mean, variance, fold = np.zeros(q), np.zeros(q), np.zeros(q, dtype=np.int64)
     for number, test in enumerate(folds):
         kept = np.flatnonzero(~np.isin(model.observed[stage], test))
@@ -107,6 +114,29 @@ def _out_of_fold(
     return Moments(mean, variance), fold
 
 
+def _individuals_out_of_fold(
+    fitted: EcologicalInference, stage: int, folds: list[npt.NDArray[np.intp]]
+) -> tuple[Moments, npt.NDArray[np.int64]]:
+    """The same by the individual link."""
+    model, totals = cast("IndividualModel", fitted.model_), fitted.places_.totals
+    if fitted.cells_ is None:
+        raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
+    jobs = count_jobs(fitted.n_jobs)
+    at = held_out(
+        design_of(model, fitted.cells_, totals, stage, jobs),
+        model.terms,
+        Binomial(totals.successes[stage], totals.trials[stage]),
+        folds,
+        fixed=None if fitted.hyperparameters is None else model.fits[stage].hyperparameters,
+        seed=int(fitted.random_state),
+        n_jobs=jobs,
+    )
+    fold = np.zeros(len(fitted.places_), dtype=np.int64)
+    for number, test in enumerate(folds):
+        fold[test] = number
+    return at, fold
+
+
 def _question(totals: Totals) -> str:
     """Name the last question and whom it was asked of."""
     *before, last = totals.questions
@@ -115,11 +145,14 @@ def _question(totals: Totals) -> str:
 
 
 def predict_places(fitted: EcologicalInference, places: object, people: Any, level: float) -> Estimates:
-    """Predict shares of places, fitted or new."""
+    """Predict shares of places, fitted or new, by the fitted link."""
     model, known = fitted.model_, fitted.places_
     stage = len(model.fits) - 1
     if places is None:
-        at = model.moments(stage, model.M + model.centre, np.arange(len(known)))
+        if isinstance(model, GroupModel):
+            at = model.moments(stage, model.M + model.centre, np.arange(len(known)))
+        else:
+            at = fitted_rates(model, stage)
         return _predicted(fitted, known.keys, at, level)
     table = frames.to_arrow(places, "places")
     frames.check_columns(table, [known.by], "by")
@@ -127,30 +160,84 @@ def predict_places(fitted: EcologicalInference, places: object, people: Any, lev
     keys = table[known.by].to_pylist()
     number = {key: i for i, key in enumerate(known.keys)}
     new = [key for key in keys if key not in number]
-    M, terms = model.M, model.terms
-    if new:
-        source = fitted.people_ if people is None else people
-        if source is None:
-            raise InputError(
-                "people is missing: a loaded model does not hold them; pass predict_places(places, people=people)."
-            )
-        found = fitted.embedder_.transform(open_batches(source, where=fitted.where_), by=fitted.by_)
-        rows = {key: i for i, key in enumerate(found.key_table[known.by].to_pylist())}
-        without = [key for key in new if key not in rows]
-        if without:
-            raise InputError(
-                f"{len(without):,} place(s) have no people ({listed(without)}); pass people= with theirs, or leave them out."
-            )
-        M = np.vstack([M, found.values[[rows[key] for key in new]] - model.centre])
-        terms = _extended(fitted, table.filter(pa.array([key not in number for key in keys])))
-        number |= {key: len(known) + i for i, key in enumerate(new)}
+    source = fitted.people_ if people is None else people
+    if new and source is None:
+        raise InputError(
+            "people is missing: a loaded model does not hold them; pass predict_places(places, people=people)."
+        )
+    number |= {key: len(known) + i for i, key in enumerate(new)}
     place = np.array([number[key] for key in keys], dtype=np.intp)
+    fresh = table.filter(pa.array([key not in known.keys for key in keys]))
+    terms = _extended(fitted, fresh) if new else model.terms
+    if isinstance(model, GroupModel):
+        return _predicted(fitted, keys, _group_moments(fitted, model, stage, terms, new, source, place), level)
+    at = fitted_rates(model, stage)
+    if new:
+        more = _individual_moments(fitted, model, stage, terms, new, source)
+        at = Moments(np.append(at.mean, more.mean), np.append(at.variance, more.variance))
+    return _predicted(fitted, keys, Moments(at.mean[place], at.variance[place]), level)
+
+
+def _group_moments(
+    fitted: EcologicalInference,
+    model: GroupModel,
+    stage: int,
+    terms: Terms,
+    new: list[object],
+    people: Any,
+    place: npt.NDArray[np.intp],
+) -> Moments:
+    M, known = model.M, fitted.places_
     seen = model.rows[stage]
-    if new and seen.A is not None and seen.A.ndim == 2:
-        seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(new)))]))
-    elif new and seen.A is None:
-        seen = replace(seen, A=np.arange(len(known)))
-    return _predicted(fitted, keys, mixed_moments(seen, terms, model.points(stage), M[place], place), level)
+    if new:
+        found = fitted.embedder_.transform(open_batches(people, where=fitted.where_), by=fitted.by_)
+        rows = {key: i for i, key in enumerate(found.key_table[known.by].to_pylist())}
+        _check_inhabited([key for key in new if key not in rows])
+        M = np.vstack([M, found.values[[rows[key] for key in new]] - model.centre])
+        if seen.A is None:
+            seen = replace(seen, A=np.arange(len(known)))
+        elif seen.A.ndim == 2:
+            seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(new)))]))
+    return mixed_moments(seen, terms, model.points(stage), M[place], place)
+
+
+def _individual_moments(
+    fitted: EcologicalInference, model: IndividualModel, stage: int, terms: Terms, new: list[object], people: Any
+) -> Moments:
+    if stage:
+        raise InputError(
+            "new places are predicted for one question only; leave out population and name one outcome in fit."
+        )
+    stream = open_batches(people, where=fitted.where_)
+    found = collapse(stream, model.coarsening, place=fitted.by_, keys=new, weight=fitted.embedder_.weight_)
+    _check_inhabited([key for key, total in zip(new, found.total, strict=True) if not total > 0])
+    codes = model.effects.codes(found.codes)
+    context = None
+    if model.rho > 0:
+        # centred as in the fit: what the places of the fit have on average is in whole_
+        shares = level_shares(found.pairs, codes, len(model.effects.B))
+        middle = fitted.whole_.weight @ fitted.whole_.values / fitted.whole_.weight.sum()
+        if shares.shape[1] != len(middle):
+            raise InputError("new places with rho and interactions cannot be predicted; fit without one of them.")
+        context = np.sqrt(model.rho) * (shares - middle) @ model.effects.B
+    design = Design(codes, model.effects.B, found.pairs, context)
+    q = len(fitted.places_)
+    return unseen(
+        model.fits[stage],
+        terms,
+        np.arange(q),
+        design,
+        np.arange(q, q + len(new)),
+        seed=int(fitted.random_state),
+        n_jobs=count_jobs(fitted.n_jobs),
+    )
+
+
+def _check_inhabited(without: list[object]) -> None:
+    if without:
+        raise InputError(
+            f"{len(without):,} place(s) have no people ({listed(without)}); pass people= with theirs, or leave them out."
+        )
 
 
 def _predicted(fitted: EcologicalInference, keys: list[object], at: Moments, level: float) -> Estimates:
@@ -166,7 +253,7 @@ def _predicted(fitted: EcologicalInference, keys: list[object], at: Moments, lev
             "conf_high": special.expit(at.mean + deviate),
         },
         keys=[known.by],
-        method="distribution regression, group link",
+        method=f"distribution regression, {fitted.link} link",
         level=level,
         interval="posterior quantiles of the place's rate",
         provenance=Provenance.of(

@@ -78,10 +78,16 @@ def coverage_std_error(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.Array
     return float(np.sqrt(c * (1.0 - c) / len(t)))
 
 
-def interval_score(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike, level: float) -> float:
+def interval_score(
+    low: npt.ArrayLike,
+    high: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    level: float,
+    weight: npt.ArrayLike | None = None,
+) -> float:
     """How good are the intervals, width and misses together (smaller is better)?
 
-    The mean of (high - low) + 2/α · (distance of the truth outside the interval), α = 1 - level: eq. 43 of Gneiting
+    The mean, weighted where weights are given, of (high - low) + 2/α · (distance of the truth outside the interval), α = 1 - level: eq. 43 of Gneiting
     and Raftery (2007), "Strictly proper scoring rules, prediction, and estimation".
 
     Examples
@@ -90,9 +96,10 @@ def interval_score(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.ArrayLike
     3.0
     """
     alpha = 1.0 - check_level(level)
-    lo, hi, t = _complete(low=low, high=high, truth=truth)
+    w = np.ones_like(np.asarray(truth, dtype=np.float64)) if weight is None else weight
+    lo, hi, t, w = _complete(low=low, high=high, truth=truth, weight=w)
     outside = np.maximum(lo - t, 0.0) + np.maximum(t - hi, 0.0)
-    return float(np.mean(hi - lo + 2.0 / alpha * outside))
+    return float(np.average(hi - lo + 2.0 / alpha * outside, weights=w))
 
 
 def wrong_cell_share(est_counts: npt.ArrayLike, true_counts: npt.ArrayLike) -> float:

@@ -51,7 +51,8 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     keys = [f"t{i:02d}" for i in range(q)]
     stream = open_batches(table)
     learnt = learn(stream, ["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000)
-    coarsening = coarsen(learnt.encoder, learnt.sample, 8)
+    encoder = learnt.encoder
+    coarsening = coarsen(encoder, encoder.encode(learnt.sample).dense(encoder.n_inputs), 8)
     collapsed = collapse(open_batches(table), coarsening, place="town", keys=keys, weight="w")
     xy = rng.uniform(0, 5, (q, 2))
     terms = Terms(q, "matern32", distances(xy, xy, "plane"), True, None)

@@ -79,7 +79,12 @@ def test_too_many_combinations_are_a_sentence(world):
 
     stream = open_batches(people)
     learnt = learn(stream, [f"x{j}" for j in range(30)], by=["town"], weight="w", n_sample=6)
+    sample = learnt.encoder.encode(learnt.sample).dense(learnt.encoder.n_inputs)
     with pytest.raises(InputError, match="more than can be numbered"):
         collapse(
-            open_batches(people), coarsen(learnt.encoder, learnt.sample, 8), place="town", keys=["a", "b"], weight="w"
+            open_batches(people),
+            coarsen(learnt.encoder, sample, 8),
+            place="town",
+            keys=["a", "b"],
+            weight="w",
         )

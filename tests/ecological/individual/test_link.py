@@ -7,7 +7,8 @@ from crosslevel.data.batches import open_batches
 from crosslevel.data.queries import parse
 from crosslevel.ecological.accounting import summing
 from crosslevel.ecological.individual.collapse import Labels, collapse
-from crosslevel.ecological.individual.link import fit_link, parts_of
+from crosslevel.ecological.individual.link import fit_link
+from crosslevel.ecological.individual.source import parts_of
 from crosslevel.ecological.partitions import Request
 from crosslevel.ecological.places import Totals
 from crosslevel.errors import InputError
@@ -15,9 +16,9 @@ from crosslevel.errors import InputError
 SUBGROUPS = {"b": "race == 'b'", "young b": "race == 'b' and age < 40"}
 
 
-def ask(world, request, account=True, n_jobs=1):
-    totals = Totals(("yes",), world.successes[None], world.trials[None], False)
-    model = fit_link(world.collapsed, world.coarsening, world.terms, totals)
+def ask(world, request, account=True, n_jobs=1, totals=None, sampling=False, interactions=None):
+    totals = totals or Totals(("yes",), world.successes[None], world.trials[None], False)
+    model = fit_link(world.collapsed, world.coarsening, world.terms, totals, interactions=interactions)
     labels = Labels(
         request.by,
         tuple((n, parse(q)) for n, q in request.subgroups.items()),
@@ -27,18 +28,24 @@ def ask(world, request, account=True, n_jobs=1):
         open_batches(world.people), world.coarsening, place="town", keys=world.keys, weight="w", labels=labels
     )
     types = {n: world.people.schema.field(n).type for n in request.by}
-    return parts_of(model, collapsed, request, totals, account=account, types=types, n_jobs=n_jobs)
+    return parts_of(model, collapsed, request, totals, account=account, sampling=sampling, types=types, n_jobs=n_jobs)
+
+
+def draw(parts, n_draws, number=0, stage=0, q=40):
+    """Give the draws of one partition, in the order of its parts."""
+    index = [np.arange(len(p.place)) for p in parts.partitions]
+    return special.expit(parts.logits(slice(0, q), index, n_draws, 0)[number][stage])
 
 
 def test_every_draw_adds_up_and_threads_change_nothing(world):
     parts = ask(world, Request(("race",), {}, None))
-    rates = special.expit(parts.all_logits(0, 60, 0)[0])
+    rates = draw(parts, 60)
     part = parts.partitions[0]
     whole = (summing(part.place, 40) @ (rates * part.share).T).T
     np.testing.assert_allclose(whole, np.broadcast_to(world.successes / world.trials, whole.shape), atol=1e-9)
     assert part.levels["race"].to_pylist() == ["a", "b", "c"]
     again = ask(world, Request(("race",), {}, None), n_jobs=2)
-    np.testing.assert_array_equal(special.expit(again.all_logits(0, 60, 0)[0]), rates)
+    np.testing.assert_array_equal(draw(again, 60), rates)
 
 
 def test_shares_weights_and_kish_sizes_are_those_of_the_people(world):
@@ -57,7 +64,7 @@ def test_shares_weights_and_kish_sizes_are_those_of_the_people(world):
 def test_a_subgroup_is_the_average_of_its_people(world):
     """The mean over draws lies near the truth of who the people are, far nearer than the place's own rate."""
     parts = ask(world, Request(("race",), {}, None))
-    rates = special.expit(parts.all_logits(0, 200, 0)[0]).mean(axis=0)
+    rates = draw(parts, 200).mean(axis=0)
     part = parts.partitions[0]
     frame = world.people.to_pandas().assign(chance=world.chance)
     truth = frame.groupby("race")[["chance", "w"]].apply(lambda g: np.average(g.chance, weights=g.w))
@@ -79,7 +86,7 @@ def test_people_outside_where_are_the_rest(world):
 def test_unaccounted_draws_have_the_posterior_of_the_place(world):
     parts = ask(world, Request(("race",), {}, None), account=False)
     part = parts.partitions[0]
-    rates = special.expit(parts.all_logits(0, 300, 0)[0])
+    rates = draw(parts, 300)
     whole = (summing(part.place, 40) @ (rates * part.share).T).T
     observed = world.successes / world.trials
     error = np.sqrt(observed * (1 - observed) / world.trials)
@@ -87,8 +94,92 @@ def test_unaccounted_draws_have_the_posterior_of_the_place(world):
     np.testing.assert_allclose(whole.std(axis=0), error, rtol=0.5)
 
 
-def test_a_chain_of_questions_is_refused(world):
-    both = np.vstack([world.successes, world.successes])
-    totals = Totals(("yes",), both, both + 1, True)
-    with pytest.raises(InputError, match="totals ask 2 questions"):
-        fit_link(world.collapsed, world.coarsening, world.terms, totals)
+def test_few_places_at_a_time_change_nothing(world):
+    parts = ask(world, Request((), SUBGROUPS, None))
+    whole = [draw(parts, 40, number) for number in range(2)]
+    for places in (slice(0, 7), slice(7, 40)):
+        index = [np.flatnonzero((p.place >= places.start) & (p.place < places.stop)) for p in parts.partitions]
+        for number, found in enumerate(parts.logits(places, index, 40, 0)):
+            np.testing.assert_allclose(special.expit(found[0]), whole[number][:, index[number]], rtol=1e-12)
+
+
+def test_a_chain_asks_those_who_are_left(world):
+    """Turnout that depends on race: votes are shares of those who voted, and every draw adds up to both totals."""
+    rng = np.random.default_rng(0)
+    frame = world.people.to_pandas()
+    turnout = np.where(frame.race == "b", 0.35, 0.75)
+    place = np.searchsorted(world.keys, frame.town)
+    people = np.full(40, 40_000.0)
+
+    def mean(values, weight):
+        return np.bincount(place, weights=weight * values) / np.bincount(place, weights=weight)
+
+    voted = rng.binomial(40_000, mean(turnout, frame.w)).astype(float)
+    yes = rng.binomial(voted.astype(int), mean(world.chance, frame.w * turnout)).astype(float)
+    totals = Totals(("yes",), np.vstack([voted, yes]), np.vstack([people, voted]), True)
+    parts = ask(world, Request(("race",), {}, None), totals=totals)
+    part = parts.partitions[0]
+    went, chose = (draw(parts, 60, stage=stage) for stage in (0, 1))
+    add = summing(part.place, 40)
+    np.testing.assert_allclose((add @ (went * part.share).T).T, np.broadcast_to(voted / people, (60, 40)), atol=1e-9)
+    both = (add @ (went * chose * part.share).T).T
+    np.testing.assert_allclose(both, np.broadcast_to(yes / people, (60, 40)), atol=1e-9)
+    by_race = [np.average(went.mean(axis=0)[part.level == k], weights=part.weight[part.level == k]) for k in range(3)]
+    assert by_race[1] < 0.5 < min(by_race[0], by_race[2])
+    voters = went.mean(axis=0) * part.weight
+    found = [np.average(chose.mean(axis=0)[part.level == k], weights=voters[part.level == k]) for k in range(3)]
+    truth = [np.average(world.chance[frame.race == r], weights=frame.w[frame.race == r]) for r in "abc"]
+    np.testing.assert_allclose(found, truth, atol=0.12)
+
+
+def test_context_moves_what_people_do_to_what_places_do(world):
+    """With rho the same totals leave less to people's own effects."""
+    totals = Totals(("yes",), world.successes[None], world.trials[None], False)
+    fixed = [fit_link(world.collapsed, world.coarsening, world.terms, totals).fits[0].hyperparameters]
+    beta = {
+        rho: np.linalg.norm(
+            fit_link(world.collapsed, world.coarsening, world.terms, totals, rho=rho, fixed=fixed).fits[0].linear.beta
+        )
+        for rho in (0.0, 0.3, 3.0)
+    }
+    assert beta[0.0] > beta[0.3] > beta[3.0]
+
+
+def test_interactions_find_what_two_columns_do_together(make_world):
+    world = make_world(q=150, people=200, field=0.1, seed=4)
+    frame = world.people.to_pandas()
+    place = frame.town.map({key: i for i, key in enumerate(world.keys)}).to_numpy()
+    chance = special.expit(special.logit(world.chance) + 1.5 * ((frame.race == "b") & (frame.age < 40)))
+    rate = np.bincount(place, weights=frame.w * chance) / np.bincount(place, weights=frame.w)
+    totals = Totals(("yes",), np.round(20_000 * rate)[None], np.full((1, len(rate)), 20_000.0), False)
+    request = Request(("race",), {}, "age < 40")
+    truth = np.average(
+        chance[(frame.race == "b") & (frame.age < 40)], weights=frame.w[(frame.race == "b") & (frame.age < 40)]
+    )
+    error = {}
+    for pairs in (None, [("race", "age")]):
+        parts = ask(world, request, totals=totals, interactions=pairs)
+        part = parts.partitions[0]
+        rates, mine = draw(parts, 60, q=len(rate)).mean(axis=0), part.level == 1
+        error[pairs is None] = abs(np.average(rates[mine], weights=part.weight[mine]) - truth)
+    assert error[False] < error[True]
+
+
+def test_interactions_are_checked(world):
+    totals = Totals(("yes",), world.successes[None], world.trials[None], False)
+    with pytest.raises(InputError, match="pass pairs of two columns"):
+        fit_link(world.collapsed, world.coarsening, world.terms, totals, interactions=[("race",)])
+    with pytest.raises(InputError, match="interactions='rase' is not a column.*Did you mean 'race'"):
+        fit_link(world.collapsed, world.coarsening, world.terms, totals, interactions=[("rase", "age")])
+
+
+def test_few_people_make_a_part_less_sure(world):
+    request = Request(("race",), {}, None)
+    sure = draw(ask(world, request), 400)
+    parts = ask(world, request, sampling=True)
+    unsure = draw(parts, 400)
+    part = parts.partitions[0]
+    extra = special.logit(unsure).var(axis=0) - special.logit(sure).var(axis=0)
+    assert extra.mean() > 0
+    few = part.effective < np.quantile(part.effective, 0.2)
+    assert extra[few].mean() > 2 * extra[~few].mean()

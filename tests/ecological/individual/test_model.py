@@ -4,7 +4,8 @@ from scipy import linalg, optimize, special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, place_covariance
 from crosslevel.ecological.individual import model
-from crosslevel.ecological.individual.fit import fit_individual, level_roots
+from crosslevel.ecological.individual.effects import effects_of
+from crosslevel.ecological.individual.fit import fit_individual
 from crosslevel.ecological.individual.model import Design, find_map, linear_mode
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial
@@ -13,8 +14,8 @@ H = Hyperparameters(embedding=0.4, spatial=0.2, length=1.5, nugget=0.05)
 
 
 def design_of(world):
-    B, first = level_roots(world.coarsening)
-    return Design((world.collapsed.codes + first).astype(np.int32), B, world.collapsed.pairs)
+    effects = effects_of(world.coarsening)
+    return Design(effects.codes(world.collapsed.codes), effects.B, world.collapsed.pairs)
 
 
 def log_posterior(x, design, K, likelihood):
@@ -71,8 +72,9 @@ def test_starts_agree_and_threads_change_nothing(world):
 
 
 def test_the_look_alike_has_the_mode_itself(world):
-    found = find_map(design_of(world), world.terms, H, Binomial(world.successes, world.trials))
-    rows, mode = linear_mode(found, world.terms, H)
+    design = design_of(world)
+    found = find_map(design, world.terms, H, Binomial(world.successes, world.trials))
+    rows, mode = linear_mode(design, found, world.terms, H)
     np.testing.assert_allclose(H.embedding * rows.M.T @ mode.alpha, found.beta, atol=1e-5)
     np.testing.assert_allclose(mode.f, found.J @ found.beta + found.f, atol=1e-5)
 
@@ -80,8 +82,8 @@ def test_the_look_alike_has_the_mode_itself(world):
 def test_effects_and_scales_are_recovered(make_world):
     world = make_world(q=200, people=150, field=0.15, seed=11)
     found = fit_individual(design_of(world), world.terms, Binomial(world.successes, world.trials))
-    B, first = level_roots(world.coarsening)
-    effects = B @ found.linear.beta
+    known = effects_of(world.coarsening)
+    effects, first = known.B @ found.linear.beta, known.first
     race = effects[first[0] : first[0] + 3]
     np.testing.assert_allclose(race - race[0], [0.0, 1.2, -0.8], atol=0.25)
     age = effects[first[1] : first[1] + 8]

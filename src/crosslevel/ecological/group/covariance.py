@@ -74,6 +74,12 @@ class Terms:
     group: IntArray | None
     product: bool = False
 
+    def take(self, places: IntArray) -> Terms:
+        """Keep some places."""
+        distance = None if self.distance is None else self.distance[np.ix_(places, places)]
+        group = None if self.group is None else np.unique(self.group[places], return_inverse=True)[1].astype(np.intp)
+        return Terms(len(places), self.kind, distance, self.nugget, group, self.product)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Hyperparameters that are learnt, in the order of the gradient."""

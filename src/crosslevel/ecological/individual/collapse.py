@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -92,26 +92,24 @@ class Coarsening:
         return out
 
 
-def coarsen(encoder: Encoder, sample: pa.Table, n_bins: int) -> Coarsening:
+def coarsen(encoder: Encoder, sample: FloatArray, n_bins: int) -> Coarsening:
     """Choose bins of numbers that hold about equal numbers of people.
 
     Parameters
     ----------
     encoder : Encoder
-    sample : pyarrow.Table
-        A sample of people drawn with their weights.
+    sample : (n, n_inputs)
+        Encoded people, drawn with their weights.
     n_bins : int
         The most bins of a number.
     """
-    encoded = encoder.encode(sample)
     edges: dict[str, FloatArray] = {}
-    marked = sum(isinstance(c, Category) for c in encoder.columns)
-    numbers = [c for c in encoder.columns if isinstance(c, Number)]
-    for position, column in enumerate(numbers):
-        values = encoded.reals[:, position].astype(np.float64)
+    for column, at in zip(encoder.columns, encoder.offsets, strict=False):
+        if isinstance(column, Category):
+            continue
+        values = sample[:, at]
         if column.has_null:
-            values = values[encoded.codes[:, marked] < 0]
-            marked += 1
+            values = values[sample[:, at + 1] == 0.0]
         distinct = np.unique(values)
         if len(distinct) <= n_bins:
             found = 0.5 * (distinct[1:] + distinct[:-1])
@@ -157,6 +155,8 @@ class Collapsed:
         Weights are shares of the place's people.
     label : (n,) int32
         Label of each pair.
+    behind, square : (n,)
+        People behind each pair, and the sum of their squared weights.
     labels : list of (by values or None, tuple of matched subgroups)
         None marks people outside ``where``.
     total : (q,)
@@ -165,16 +165,29 @@ class Collapsed:
         Sum of squared weights, and number of people.
     n_rows : int
         People read.
+    strangers : dict of key to (weight, number of people)
+        Those who live in none of the places.
     """
 
     codes: npt.NDArray[np.int32]
     pairs: Pairs
     label: npt.NDArray[np.int32]
+    behind: FloatArray
+    square: FloatArray
     labels: list[tuple[tuple[Any, ...] | None, tuple[int, ...]]]
     total: FloatArray
     squares: FloatArray
     count: npt.NDArray[np.int64]
     n_rows: int
+    strangers: dict[Any, tuple[float, int]]
+
+    def inhabited(self) -> Collapsed:
+        """Leave out the places where nobody lives."""
+        kept = self.total > 0
+        if kept.all():
+            return self
+        pairs = replace(self.pairs, start=np.append(self.pairs.start[:-1][kept], self.pairs.start[-1]))
+        return replace(self, pairs=pairs, total=self.total[kept], squares=self.squares[kept], count=self.count[kept])
 
 
 def collapse(
@@ -215,18 +228,24 @@ def collapse(
     number = {key: i for i, key in enumerate(keys)}
     counter = _Counter(len(keys))
     known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int] = {}
+    strangers: dict[Any, tuple[float, int]] = {}
     row = 0
     for batch in source:
         w = check_weights(batch, weight, row)
         where = group_rows(pa.Table.from_batches([batch.select([place])]), place, "by")
-        own = np.array([number.get(k, -1) for k in where.keys[place].to_pylist()], dtype=np.int64)[where.codes]
+        here = where.keys[place].to_pylist()
+        own = np.array([number.get(k, -1) for k in here], dtype=np.int64)[where.codes]
+        for j in [j for j, k in enumerate(here) if k not in number]:
+            mine = (where.codes == j) & (w > 0)
+            before = strangers.get(here[j], (0.0, 0))
+            strangers[here[j]] = (before[0] + float(w[mine].sum()), before[1] + int(mine.sum()))
         cell = coarsening.levels(batch, row).astype(np.int64) @ strides
         label = _label(batch, wanted, known)
         counter.add(own, cell, label, w)
         row += batch.num_rows
         if progress is not None:
             progress(row, source.num_rows)
-    return counter.finish(coarsening, strides, known, row)
+    return counter.finish(coarsening, strides, known, row, strangers)
 
 
 def _label(
@@ -236,14 +255,16 @@ def _label(
     n = batch.num_rows
     code = np.zeros(n, dtype=np.int64)
     values: list[tuple[Any, ...]] = [()]
-    if wanted.by:
-        groups = group_rows(pa.Table.from_batches([batch.select(list(wanted.by))]), wanted.by, "by")
-        code = groups.codes.copy()
+    outside = np.zeros(n, dtype=bool) if wanted.where is None else ~wanted.where.mask(batch)
+    if wanted.by and not outside.all():
+        # only those asked for must have a value
+        inside = batch.select(list(wanted.by)).filter(pa.array(~outside))
+        groups = group_rows(pa.Table.from_batches([inside]), wanted.by, "by")
+        code[~outside] = groups.codes
         values = list(zip(*(groups.keys[c].to_pylist() for c in wanted.by), strict=True))
     bits = np.zeros(n, dtype=np.int64)
     for j, (_, query) in enumerate(wanted.subgroups):
         bits |= query.mask(batch).astype(np.int64) << j
-    outside = np.zeros(n, dtype=bool) if wanted.where is None else ~wanted.where.mask(batch)
     code = np.where(outside, -1, code)
     bits[outside] = 0
     both, inverse = np.unique(np.column_stack([code, bits]), axis=0, return_inverse=True)
@@ -261,7 +282,6 @@ class _Counter:
         self.n_places = n_places
         self.parts: list[tuple[npt.NDArray[Any], ...]] = []
         self.held = 0
-        self.by_label: list[tuple[npt.NDArray[Any], ...]] = []
 
     def add(
         self,
@@ -273,17 +293,7 @@ class _Counter:
         """Count people; weight 0 counts for nothing."""
         kept = (place >= 0) & (weight > 0)
         place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
-        n_labels = int(label.max(initial=0)) + 1
-        both, inverse = np.unique(place * n_labels + label, return_inverse=True)
-        self.by_label.append(
-            (
-                both // n_labels,
-                both % n_labels,
-                np.bincount(inverse, weights=weight**2, minlength=len(both)),
-                np.bincount(inverse, minlength=len(both)),
-            )
-        )
-        self.parts.append(_put_together(place, cell, label, weight))
+        self.parts.append(_put_together(place, cell, label, weight, np.ones(len(weight)), weight**2))
         self.held += len(self.parts[-1][0])
         if self.held > MERGE_AT and len(self.parts) > 1:
             self._merge()
@@ -298,6 +308,7 @@ class _Counter:
         strides: npt.NDArray[np.int64],
         known: Mapping[tuple[tuple[Any, ...] | None, tuple[int, ...]], int],
         n_rows: int,
+        strangers: dict[Any, tuple[float, int]],
     ) -> Collapsed:
         """Sort by place and give cells dense numbers."""
         if not self.parts or not sum(len(p[0]) for p in self.parts):
@@ -305,19 +316,29 @@ class _Counter:
                 "people has no rows of positive weight in any place; check the file, the keys and the where filter."
             )
         self._merge()
-        place, cell, label, weight = self.parts[0]
+        place, cell, label, weight, behind, square = self.parts[0]
         distinct, dense = np.unique(cell, return_inverse=True)
         codes = (distinct[:, None] // strides % np.array(coarsening.sizes, dtype=np.int64)).astype(np.int32)
         total = np.asarray(np.bincount(place, weights=weight, minlength=self.n_places), dtype=np.float64)
         start = np.searchsorted(place, np.arange(self.n_places + 1)).astype(np.int64)
-        squares = np.zeros((self.n_places, len(known)))
-        count = np.zeros((self.n_places, len(known)))
-        for own, name, square, n in self.by_label:
-            np.add.at(squares, (own, name), square)
-            np.add.at(count, (own, name), n)
+        at, size = place * len(known) + label, self.n_places * len(known)
+        squares, count = (
+            np.asarray(np.bincount(at, weights=v, minlength=size), dtype=np.float64).reshape(self.n_places, len(known))
+            for v in (square, behind)
+        )
         pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
         return Collapsed(
-            codes, pairs, label.astype(np.int32), list(known), total, squares, count.astype(np.int64), n_rows
+            codes,
+            pairs,
+            label.astype(np.int32),
+            behind,
+            square,
+            list(known),
+            total,
+            squares,
+            count.astype(np.int64),
+            n_rows,
+            strangers,
         )
 
 
@@ -325,13 +346,13 @@ def _put_together(
     place: npt.NDArray[np.int64],
     cell: npt.NDArray[np.int64],
     label: npt.NDArray[np.int64],
-    weight: FloatArray,
+    *amounts: FloatArray,
 ) -> tuple[npt.NDArray[Any], ...]:
-    """Sum the weights of equal (place, cell, label), sorted by them."""
+    """Sum weights, numbers and squares of equal (place, cell, label), sorted by them."""
     distinct, dense = np.unique(cell, return_inverse=True)
     n_labels = int(label.max(initial=0)) + 1
     key = (place * len(distinct) + dense) * n_labels + label
     both, inverse = np.unique(key, return_inverse=True)
-    summed = np.bincount(inverse, weights=weight, minlength=len(both))
+    summed = [np.asarray(np.bincount(inverse, weights=a, minlength=len(both)), dtype=np.float64) for a in amounts]
     rest = both // n_labels
-    return rest // len(distinct), distinct[rest % len(distinct)], both % n_labels, summed
+    return rest // len(distinct), distinct[rest % len(distinct)], both % n_labels, *summed

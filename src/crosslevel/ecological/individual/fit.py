@@ -10,22 +10,25 @@ import numpy.typing as npt
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import fit
-from crosslevel.ecological.individual.collapse import Coarsening
 from crosslevel.ecological.individual.model import Design, Linear, find_map, linear_mode
-from crosslevel.embedding.encoding import Category
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian, Mode
 
-__all__ = ["PRIOR", "IndividualFit", "fit_individual", "level_roots"]
+__all__ = ["PRIOR", "IndividualFit", "fit_individual"]
 
 FloatArray = npt.NDArray[np.float64]
 
 ROUNDS = 30
 CLOSE = 0.03
 """Largest change of a log hyperparameter from one round to the next that counts as standing still."""
-PRIOR: Mapping[str, tuple[float, float]] = {"embedding": (float(np.log(0.25)), 1.2)}
-"""Normal prior of the log variance of effects: sd of half a logit, within a factor 3.3 with probability .95. Without it the
-evidence of the linear look-alike can run away, since the look-alike itself depends on the effects."""
+PRIOR: Mapping[str, tuple[float, float]] = {
+    "embedding": (float(np.log(0.25)), 1.2),
+    "spatial": (float(np.log(0.1)), 2.0),
+    "nugget": (float(np.log(0.03)), 2.0),
+    "group": (float(np.log(0.03)), 2.0),
+}
+"""Normal priors of log variances. That of effects (sd of half a logit, within a factor 3.3 with probability .95) holds what would run
+away: the evidence of the linear look-alike, since the look-alike itself depends on the effects. The others are wide."""
 START = Hyperparameters(embedding=0.25, spatial=0.1, length=300.0, nugget=0.03, group=0.02)
 
 
@@ -95,7 +98,7 @@ def fit_individual(
         if fixed is not None:
             change = 0.0
             break
-        better = fit(Rows.of(found.J), terms, Gaussian(found.z, found.W), start=h, prior=prior)
+        better = fit(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=prior)
         limit = better.at_limit
         moves = {name: np.log(getattr(better.hyperparameters, name) / getattr(h, name)) for name in terms.names}
         change = max(abs(v) for name, v in moves.items() if name not in limit) if len(limit) < len(moves) else 0.0
@@ -115,7 +118,7 @@ def fit_individual(
         )
     if found is None:
         raise AssertionError("no turn was taken")
-    rows, mode = linear_mode(found, terms, h)
+    rows, mode = linear_mode(design, found, terms, h)
     return IndividualFit(h, found, rows, mode, turn, float(change), limit)
 
 
@@ -126,24 +129,3 @@ def _first(terms: Terms) -> Hyperparameters:
         length = 0.2 * float(np.median(apart)) if len(apart) else 1.0
     chosen = {name: getattr(START, name) for name in terms.names} | ({"length": length} if terms.kind else {})
     return Hyperparameters(**chosen)
-
-
-def level_roots(coarsening: Coarsening) -> tuple[FloatArray, npt.NDArray[np.int32]]:
-    """Give B, a square root of the prior correlation of level effects, and the first level of each column.
-
-    Effects of categories are independent; those of the bins of a number follow a trend and a smooth curve, a missing value its own.
-    """
-    sizes = coarsening.sizes
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    B = np.zeros((first[-1], first[-1]))
-    for column, a, b in zip(coarsening.encoder.columns, first[:-1], first[1:], strict=True):
-        n = int(b - a)
-        block = np.eye(n)
-        if not isinstance(column, Category):
-            n_bins = n - int(column.has_null)
-            if n_bins > 2:
-                x = np.linspace(-1.0, 1.0, n_bins)
-                smooth = np.exp(-0.5 * ((x[:, None] - x) / 0.35) ** 2)
-                block[:n_bins, :n_bins] = np.linalg.cholesky(np.outer(x, x) + smooth + 1e-9 * np.eye(n_bins))
-        B[a:b, a:b] = block
-    return B, first[:-1]

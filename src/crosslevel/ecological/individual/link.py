@@ -1,35 +1,34 @@
-"""What the individual link says about subgroups: sums of people's own probabilities."""
+"""The individual link, fitted: a mode for every question of the chain, and who was asked it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from scipy import special
 
-from crosslevel.ecological.group.covariance import Terms
-from crosslevel.ecological.group.posterior import Draws, draw
+from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed
-from crosslevel.ecological.individual.fit import IndividualFit, fit_individual, level_roots
+from crosslevel.ecological.individual.effects import Effects, effects_of
+from crosslevel.ecological.individual.fit import IndividualFit, fit_individual
 from crosslevel.ecological.individual.model import Design
-from crosslevel.ecological.individual.sweeps import Targets, shifts, target_sums, target_weights
-from crosslevel.ecological.partitions import REST, Partition, Request
+from crosslevel.ecological.individual.sweeps import Pairs, chances, roots
 from crosslevel.ecological.places import Totals
-from crosslevel.embedding.chunks import SUBGROUP
-from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
 
-__all__ = ["IndividualModel", "IndividualParts", "fit_link", "parts_of"]
+__all__ = [
+    "IndividualModel",
+    "asked_next",
+    "composition",
+    "design_of",
+    "fit_link",
+    "level_shares",
+    "observed_rate",
+]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-
-DRAWS_AT_ONCE = 50
-NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,28 +38,40 @@ class IndividualModel:
     Attributes
     ----------
     coarsening : Coarsening
-    B : (n_levels, p)
-    first : (n_columns,) int32
-        First level of each column.
+        How people become cells.
+    effects : Effects
     terms : Terms
     fits : tuple of IndividualFit
         One for each question of the chain.
-    shares : (q, n_levels)
-        Composition of the places.
+    rho : float
+        How far a place's composition acts on everybody in it: an assumption.
     """
 
     coarsening: Coarsening
-    B: FloatArray
-    first: npt.NDArray[np.int32]
+    effects: Effects
     terms: Terms
     fits: tuple[IndividualFit, ...]
-    shares: FloatArray
+    rho: float
+
+    def cell_logits(self, stage: int, levels: npt.NDArray[np.int32], beta: FloatArray) -> FloatArray:
+        """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
+        codes = self.effects.codes(levels)
+        return np.asarray((beta @ self.effects.B.T)[..., codes].sum(axis=-1))
 
 
 def fit_link(
-    collapsed: Collapsed, coarsening: Coarsening, terms: Terms, totals: Totals, *, n_jobs: int = 1, **options: Any
+    collapsed: Collapsed,
+    coarsening: Coarsening,
+    terms: Terms,
+    totals: Totals,
+    *,
+    interactions: Sequence[Sequence[str]] | None = None,
+    rho: float = 0.0,
+    fixed: Sequence[Hyperparameters] | None = None,
+    n_jobs: int = 1,
+    **options: Any,
 ) -> IndividualModel:
-    """Fit the one question of the totals.
+    """Fit every question of the chain, each among those who are left after the one before.
 
     Parameters
     ----------
@@ -69,197 +80,85 @@ def fit_link(
     coarsening : Coarsening
     terms : Terms
     totals : Totals
+    interactions : sequence of (column, column), optional
+    rho : float
+        Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
+    fixed : sequence of Hyperparameters, optional
+        One for each question, taken as they are.
     options
         Of :func:`crosslevel.ecological.individual.fit.fit_individual`.
     """
-    if len(totals.trials) != 1:
-        raise InputError(
-            f"totals ask {len(totals.trials)} questions; the individual link answers one. Leave out population and name one outcome."
+    effects = effects_of(coarsening, interactions)
+    codes = effects.codes(collapsed.codes)
+    context = None
+    if rho > 0:
+        context = np.sqrt(rho) * composition(collapsed, codes, effects.B)
+    pairs, fits = collapsed.pairs, []
+    for stage in range(len(totals.trials)):
+        design = Design(codes, effects.B, pairs, context)
+        counted = Binomial(totals.successes[stage], totals.trials[stage])
+        found = fit_individual(
+            design, terms, counted, fixed=None if fixed is None else fixed[stage], n_jobs=n_jobs, **options
         )
-    B, first = level_roots(coarsening)
-    codes = collapsed.codes + first
-    design = Design(codes, B, collapsed.pairs)
-    found = fit_individual(design, terms, Binomial(totals.successes[0], totals.trials[0]), n_jobs=n_jobs, **options)
-    return IndividualModel(coarsening, B, first, terms, (found,), level_shares(collapsed, first, len(B)))
+        fits.append(found)
+        if stage + 1 < len(totals.trials):
+            pairs = _left(design, found, totals, stage, n_jobs)
+    return IndividualModel(coarsening, effects, terms, tuple(fits), rho)
 
 
-def level_shares(collapsed: Collapsed, first: npt.NDArray[np.int32], n_levels: int) -> FloatArray:
-    """Give the share of each place's people in every level, (q, n_levels)."""
-    pairs = collapsed.pairs
-    q = pairs.n_places
-    place = np.repeat(np.arange(q), np.diff(pairs.start))
-    out = np.zeros((q, n_levels))
-    for column in range(collapsed.codes.shape[1]):
-        level = collapsed.codes[pairs.cell, column] + first[column]
-        out += np.bincount(place * n_levels + level, weights=pairs.weight, minlength=q * n_levels).reshape(q, n_levels)
-    return out
+def design_of(model: IndividualModel, collapsed: Collapsed, totals: Totals, stage: int, n_jobs: int = 1) -> Design:
+    """Make the design of a fitted question again: those who were asked it."""
+    pairs, codes = collapsed.pairs, model.effects.codes(collapsed.codes)
+    for before in range(stage):
+        pairs = _left(Design(codes, model.effects.B, pairs), model.fits[before], totals, before, n_jobs)
+    J = model.fits[stage].linear.J
+    extra = model.fits[stage].rows.M[:, J.shape[1] :]
+    return Design(codes, model.effects.B, pairs, extra if extra.shape[1] else None)
 
 
-@dataclass(frozen=True, eq=False)
-class IndividualParts:
-    """Parts of places, and draws of their logits.
-
-    Attributes
-    ----------
-    model : IndividualModel
-    collapsed : Collapsed
-        People by place, cell and label.
-    targets : Targets
-    partitions : list of Partition
-    columns : list of (m,) int
-        Target of each part, or -1 for what is left of the place.
-    totals : Totals
-    account : bool
-    n_jobs : int
-    """
-
-    model: IndividualModel
-    collapsed: Collapsed
-    targets: Targets
-    partitions: list[Partition]
-    columns: list[IntArray]
-    totals: Totals
-    account: bool
-    n_jobs: int
-
-    def all_logits(self, stage: int, n_draws: int, seed: int) -> list[FloatArray]:
-        """Draw the logits of the parts of every partition, (n_draws, m) each, in one sweep over the people."""
-        fit, pairs = self.model.fits[stage], self.collapsed.pairs
-        drawn = draw(
-            fit.rows,
-            self.model.terms,
-            fit.hyperparameters,
-            fit.mode,
-            n_draws,
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stage,))),
-        )
-        codes = self.collapsed.codes + self.model.first
-        effects = drawn.w @ self.model.B.T
-        y = self.totals.successes[stage] / self.totals.trials[stage]
-        out = [np.empty((n_draws, len(p.place))) for p in self.partitions]
-        for begin in range(0, n_draws, DRAWS_AT_ONCE):
-            some = slice(begin, min(begin + DRAWS_AT_ONCE, n_draws))
-            eta = effects[some][:, codes].sum(axis=-1)
-            whole = np.broadcast_to(y, drawn.u[some].shape) if self.account else _place_rates(fit, drawn, some)
-            f = shifts(pairs, eta, whole, drawn.u[some], self.n_jobs)
-            sums = target_sums(pairs, self.collapsed.label, self.targets, eta, f, self.n_jobs)
-            for k, (part, column) in enumerate(zip(self.partitions, self.columns, strict=True)):
-                out[k][some] = _logits(sums, whole, part, column)
-        return out
+def _left(design: Design, found: IndividualFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
+    """Weigh people by their probability of being asked the next question."""
+    pairs, eta = design.pairs, design.eta(found.linear.beta)
+    f = roots(pairs, eta, observed_rate(totals, stage), found.linear.f, n_jobs)
+    left = asked_next(totals, stage, chances(pairs, eta, f)) * pairs.weight
+    return replace(pairs, weight=_shares(left, pairs))
 
 
-def parts_of(
-    model: IndividualModel,
-    collapsed: Collapsed,
-    request: Request,
-    totals: Totals,
-    *,
-    account: bool,
-    types: dict[str, pa.DataType],
-    n_jobs: int = 1,
-) -> IndividualParts:
-    """Cut places in the parts that are asked for.
+def asked_next(totals: Totals, stage: int, chance: FloatArray) -> FloatArray:
+    """Give the probability of being asked the next question: that of voting, then of not having chosen yet."""
+    return chance if totals.turnout and stage == 0 else 1.0 - chance
+
+
+def observed_rate(totals: Totals, stage: int) -> FloatArray:
+    """Give the rate that was counted in every place, (q,); one half where nobody was asked."""
+    n = totals.trials[stage]
+    return np.divide(totals.successes[stage], n, out=np.full(len(n), 0.5), where=n > 0)
+
+
+def composition(collapsed: Collapsed, codes: npt.NDArray[np.int32], B: FloatArray) -> FloatArray:
+    """Give who lives in each place, per coefficient and less the mean over people, (q, p)."""
+    shares = level_shares(collapsed.pairs, codes, len(B))
+    return np.asarray((shares - collapsed.total @ shares / collapsed.total.sum()) @ B)
+
+
+def level_shares(pairs: Pairs, codes: npt.NDArray[np.int32], n_effects: int) -> FloatArray:
+    """Give the share of each place's people with every effect, (q, n_effects).
 
     Parameters
     ----------
-    collapsed : Collapsed
-        Counted with the labels of the request.
-    types : mapping of by column to its Arrow type
+    pairs : Pairs
+    codes : (n_cells, n_terms)
+    n_effects : int
     """
-    names = list(request.subgroups)
-    found: list[tuple[int, tuple[Any, ...]]] = []  # (partition, level values) of each target
-    members: list[list[int]] = []
-    number: dict[tuple[int, tuple[Any, ...]], int] = {}
-    for values, matched in collapsed.labels:
-        own: list[int] = []
-        if values is not None:
-            for partition in matched if names else (0,):
-                key = (partition, values)
-                if key not in number:
-                    number[key] = len(found)
-                    found.append(key)
-                own.append(number[key])
-        members.append(own)
-    start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
-    targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), len(found))
-    weights = target_weights(collapsed.pairs, collapsed.label, targets, n_jobs)
-    member = np.zeros((len(members), len(found)))
-    for label, own in enumerate(members):
-        member[label, own] = 1.0
-    squares = collapsed.squares @ member
-    all_squares = collapsed.squares.sum(axis=1)
-    partitions, columns = [], []
-    for k in range(max(len(names), 1)):
-        mine = [t for t, (partition, _) in enumerate(found) if partition == k]
-        mine.sort(
-            key=lambda t: tuple((str(type(v).__name__), v) if isinstance(v, str) else ("", v) for v in found[t][1])
-        )
-        levels = _levels(request, [found[t][1] for t in mine], names[k] if names else None, types)
-        cut, column = _partition(weights, squares, all_squares, collapsed.total, mine, levels)
-        partitions.append(cut)
-        columns.append(column)
-    return IndividualParts(model, collapsed, targets, partitions, columns, totals, account, n_jobs)
+    q, place = pairs.n_places, pairs.place
+    out = np.zeros((q, n_effects))
+    for term in range(codes.shape[1]):
+        at = place * n_effects + codes[pairs.cell, term]
+        out += np.bincount(at, weights=pairs.weight, minlength=q * n_effects).reshape(q, n_effects)
+    return out
 
 
-def _levels(
-    request: Request, values: Sequence[tuple[Any, ...]], name: str | None, types: dict[str, pa.DataType]
-) -> pa.Table:
-    columns: dict[str, pa.Array] = {n: pa.array([v[j] for v in values], types[n]) for j, n in enumerate(request.by)}
-    if name is not None:
-        columns[SUBGROUP] = pa.array([name] * len(values), pa.string())
-    elif not request.by:
-        columns[SUBGROUP] = pa.array([str(request.where)] * len(values), pa.string())
-    return pa.table(columns)
-
-
-def _partition(
-    weights: FloatArray,
-    squares: FloatArray,
-    all_squares: FloatArray,
-    total: FloatArray,
-    mine: list[int],
-    levels: pa.Table,
-) -> tuple[Partition, IntArray]:
-    q = len(total)
-    own = weights[:, mine]
-    place, level = np.nonzero(own > 0)
-    rest = 1.0 - own.sum(axis=1)
-    left = np.flatnonzero(rest > NEGLIGIBLE)
-    share = np.concatenate([own[place, level], rest[left]])
-    where = np.concatenate([place, left])
-    share = share / np.bincount(where, weights=share, minlength=q)[where]
-    weight = share * total[where]
-    square = np.concatenate([squares[:, mine][place, level], all_squares[left] - squares[left][:, mine].sum(axis=1)])
-    effective = weight**2 / np.maximum(square, 1e-12 * weight**2)
-    partition = Partition(
-        levels,
-        where.astype(np.intp),
-        np.concatenate([level, np.full(len(left), REST)]).astype(np.intp),
-        share,
-        weight,
-        effective,
-        np.empty((0, 0)),
-        np.empty(0, dtype=np.intp),
-        np.empty((0, 0)),
-    )
-    column = np.concatenate([np.array(mine, dtype=np.intp)[level], np.full(len(left), -1)]).astype(np.intp)
-    return partition, column
-
-
-def _logits(sums: FloatArray, whole: FloatArray, part: Partition, column: IntArray) -> FloatArray:
-    asked = column >= 0
-    out = np.empty((len(sums), len(column)))
-    out[:, asked] = sums[:, part.place[asked], column[asked]] / part.share[asked]
-    if (~asked).any():
-        taken = np.zeros((len(sums), whole.shape[1]))
-        for place, target in zip(part.place[asked], column[asked], strict=True):
-            taken[:, place] += sums[:, place, target]
-        here = part.place[~asked]
-        out[:, ~asked] = (whole[:, here] - taken[:, here]) / part.share[~asked]
-    return np.asarray(special.logit(np.clip(out, 1e-15, 1.0 - 1e-15)))
-
-
-def _place_rates(fit: IndividualFit, drawn: Draws, some: slice) -> FloatArray:
-    """Draw the rates of places: their logits are what the look-alike is linear in, effects and place alone are not."""
-    off = drawn.w[some] @ fit.linear.J.T + drawn.u[some] - fit.mode.f
-    return np.asarray(special.expit(fit.linear.level + fit.linear.slope * off))
+def _shares(weight: FloatArray, pairs: Pairs) -> FloatArray:
+    """Scale weights to add up to one in every place; where nobody is left the people stay as they were."""
+    whole = np.add.reduceat(weight, pairs.start[:-1])[pairs.place]
+    return np.where(whole > 0, weight / np.where(whole > 0, whole, 1.0), pairs.weight)

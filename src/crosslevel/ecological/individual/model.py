@@ -43,11 +43,24 @@ class Design:
     B : (n_levels, p)
         Effects of levels per coefficient: a square root of their prior correlation.
     pairs : Pairs
+    context : (q, p') or None
+        What the composition of a place does to everybody in it, per coefficient of its own with the variance of beta; the root of
+        rho is in it.
     """
 
     codes: npt.NDArray[np.int32]
     B: FloatArray
     pairs: Pairs
+    context: FloatArray | None = None
+
+    def rows(self, J: FloatArray) -> Rows:
+        """Write the slopes of places as rows of a linear model."""
+        return Rows.of(J if self.context is None else np.hstack([J, self.context]))
+
+    def place_prior(self, terms: Terms, h: Hyperparameters) -> FloatArray:
+        """Give the prior covariance of the place effects, (q, q)."""
+        K = place_covariance(terms, h)
+        return K if self.context is None else K + h.embedding * (self.context @ self.context.T)
 
     def eta(self, beta: FloatArray) -> FloatArray:
         """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
@@ -117,7 +130,7 @@ def find_map(
     """
     k, n = likelihood.successes, likelihood.trials
     pairs, n_levels = design.pairs, len(design.B)
-    K = place_covariance(terms, h)
+    K = design.place_prior(terms, h)
     jitter = 1e-10 * float(np.mean(np.diag(K)))
     factor = linalg.cho_factor(K + jitter * np.eye(len(K)), lower=True, check_finite=False)
     beta = np.zeros(design.B.shape[1]) if start is None else start.beta
@@ -173,9 +186,9 @@ def find_map(
     return Linear(beta, f, J, z, W, special.logit(found.rate), s, step, promised, gradient)
 
 
-def linear_mode(found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, Mode]:
+def linear_mode(design: Design, found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, Mode]:
     """Write the linear look-alike as rows and a mode, from which draws are made."""
-    rows = Rows.of(found.J)
+    rows = design.rows(found.J)
     K = h.embedding * rows.gram + place_covariance(terms, h)
     root = np.sqrt(found.W)
     B = root[:, None] * K * root
@@ -183,8 +196,9 @@ def linear_mode(found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, 
     L = np.asarray(linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False))
     alpha = root * linalg.cho_solve((L, True), root * found.z, check_finite=False)
     f = K @ alpha
-    evidence = -0.5 * found.z @ alpha - float(np.log(np.diag(L)).sum()) + 0.5 * float(np.log(found.W).sum())
-    evidence -= 0.5 * len(found.z) * np.log(2 * np.pi)
+    told = found.W > 0  # a place where nobody was asked says nothing
+    evidence = -0.5 * found.z @ alpha - float(np.log(np.diag(L)).sum()) + 0.5 * float(np.log(found.W[told]).sum())
+    evidence -= 0.5 * int(told.sum()) * np.log(2 * np.pi)
     return rows, Mode(f, alpha, found.W, np.zeros_like(f), L, evidence, found.iterations, found.gradient)
 
 

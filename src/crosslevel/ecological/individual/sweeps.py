@@ -14,8 +14,20 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-__all__ = ["Pairs", "Rates", "Targets", "bending", "level_rates", "roots", "shifts", "target_sums", "target_weights"]
+__all__ = [
+    "Pairs",
+    "Rates",
+    "Targets",
+    "bending",
+    "chances",
+    "level_rates",
+    "roots",
+    "shifts",
+    "target_sums",
+    "target_weights",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -45,6 +57,17 @@ class Pairs:
     def n_places(self) -> int:
         """Number of places q."""
         return len(self.start) - 1
+
+    @property
+    def place(self) -> IntArray:
+        """(n,) place of each pair."""
+        return np.repeat(np.arange(self.n_places), np.diff(self.start))
+
+    def take(self, places: slice) -> Pairs:
+        """Keep the pairs of neighbouring places."""
+        start = self.start[places.start : places.stop + 1]
+        some = slice(int(start[0]), int(start[-1]))
+        return Pairs(start - start[0], self.cell[some], self.weight[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +156,19 @@ def bending(
     return np.asarray(sum(parts) - cross - cross.T + (J * second[:, None]).T @ J)
 
 
-def shifts(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, n_jobs: int = 1) -> FloatArray:
+def chances(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
+    """Give the probability of every pair, (n,) or (n_draws, n); f is infinite where everybody or nobody did."""
+    return np.asarray(special.expit(eta[..., pairs.cell] + f[..., pairs.place]))
+
+
+def shifts(
+    pairs: Pairs,
+    eta: FloatArray,
+    target: FloatArray,
+    guess: FloatArray,
+    n_jobs: int = 1,
+    weight: FloatArray | None = None,
+) -> FloatArray:
     """Find the place effects of every draw that make its rates add up, (n_draws, q); infinite where the total is none or all.
 
     Parameters
@@ -141,13 +176,16 @@ def shifts(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray,
     eta : (n_draws, n_cells)
     target : (q,) or (n_draws, q)
     guess : (n_draws, q)
+    weight : (n_draws, n), optional
+        Share of the place's people counted, of every pair in every draw, in place of the pairs' own.
     """
     f = np.array(guess, dtype=np.float64)
     wanted = np.ascontiguousarray(np.broadcast_to(target, f.shape))
 
     def run(a: int, b: int) -> None:
         for s in range(len(eta)):
-            _roots(pairs.start, pairs.cell, pairs.weight, eta[s], wanted[s], f[s], a, b)
+            own = pairs.weight if weight is None else weight[s]
+            _roots(pairs.start, pairs.cell, own, eta[s], wanted[s], f[s], a, b)
 
     _shared(run, pairs, n_jobs)
     return f
@@ -178,6 +216,7 @@ def target_sums(
     eta: FloatArray,
     f: FloatArray,
     n_jobs: int = 1,
+    weight: FloatArray | None = None,
 ) -> FloatArray:
     """Sum probabilities over every target of every place, (n_draws, q, n_targets): shares of the place's people.
 
@@ -188,12 +227,13 @@ def target_sums(
     eta : (n_draws, n_cells)
     f : (n_draws, q)
         Infinite where everybody or nobody did.
+    weight : (n_draws, n), optional
+        As in :func:`shifts`.
     """
     out = np.zeros((len(eta), pairs.n_places, targets.n))
+    own = pairs.weight[None] if weight is None else weight
     _shared(
-        lambda a, b: _targets(
-            pairs.start, pairs.cell, pairs.weight, label, targets.start, targets.target, eta, f, out, a, b
-        ),
+        lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, eta, f, out, a, b),
         pairs,
         n_jobs,
     )
@@ -293,9 +333,10 @@ def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
     start, cell, weight, label, label_start, target, eta, f, out, first, last
 ):
     for s in range(eta.shape[0]):
+        own = weight[s if len(weight) > 1 else 0]
         for i in range(first, last):
             x = f[s, i]
             for j in range(start[i], start[i + 1]):
-                p = weight[j] / (1.0 + np.exp(-(eta[s, cell[j]] + x)))
+                p = own[j] / (1.0 + np.exp(-(eta[s, cell[j]] + x)))
                 for k in range(label_start[label[j]], label_start[label[j] + 1]):
                     out[s, i, target[k]] += p

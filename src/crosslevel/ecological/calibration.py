@@ -1,0 +1,306 @@
+"""How far are subgroups off for reasons that totals cannot show? Learnt from columns that were hidden and are known.
+
+For every hidden column, group and level the error of the model on the logit scale is compared with what the model's own draws allow;
+what is left over is one variance, tau^2 (omega^2 more within places), times a geometry that knows how much of a group's confounding
+the matched totals take away. How far estimates are pulled towards the places' own rates is chosen per column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import special, stats
+
+from crosslevel.data.queries import parse
+from crosslevel.ecological.accounting import account, summing
+from crosslevel.ecological.hidden import Dimension, Task
+from crosslevel.ecological.honest import FALLBACK, Confounding, geometry, paule_mandel, shrink
+from crosslevel.ecological.partitions import Request
+from crosslevel.results.scores import coverage, interval_score
+
+__all__ = ["Calibration", "Errors", "calibration_words", "errors_of", "learn_calibration", "scores_of"]
+
+FloatArray = npt.NDArray[np.float64]
+
+PULLS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+FEW = 3
+"""Fewer hidden columns than this tell less than the shipped value."""
+ENOUGH = 8
+"""From this many on the normal quantile serves."""
+LEAST_PEOPLE = 100
+"""Groups of places with fewer people have no truth to speak of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What hidden columns taught.
+
+    Attributes
+    ----------
+    confounding : Confounding
+    pulls : mapping of column to float
+        How far its groups are pulled towards the places' own rates.
+    labels : tuple of str
+    coverage, place_coverage : float
+        Of intervals for every hidden column, all else learnt from the others: over all places, and within places.
+    table : pyarrow.Table
+        The same by hidden column: error, coverage, width and score, of all places and within places, and the error of the
+        neighbourhood.
+    level : float
+        Level of those intervals.
+    """
+
+    confounding: Confounding
+    pulls: Mapping[str, float]
+    labels: tuple[str, ...]
+    coverage: float
+    place_coverage: float
+    table: pa.Table
+    level: float
+
+    def __repr__(self) -> str:
+        return f"<Calibration: {self.words()}>"
+
+    def words(self) -> str:
+        """Say it in one line."""
+        c = self.confounding
+        if not c.n_labels:
+            return f"tau {c.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
+        return (
+            f"tau {c.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f} "
+            f"(within places {self.place_coverage:.2f})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of the groups of one column, on the logit scale.
+
+    Attributes
+    ----------
+    error, variance, K, own : (n_groups,)
+        Over all places: truth less estimate, variance of the draws, and what tau^2 and omega^2 are multiplied with.
+    estimate, truth, neighbourhood : (n_groups,)
+        Rates.
+    people : (n_groups,)
+    place_error, place_variance, place_shape, place_noise, place_people : (m,)
+        Likewise for groups of places; ``noise`` is the variance of the truth itself.
+    place_estimate, place_truth, place_neighbourhood : (m,)
+    """
+
+    error: FloatArray
+    variance: FloatArray
+    K: FloatArray
+    own: FloatArray
+    estimate: FloatArray
+    truth: FloatArray
+    neighbourhood: FloatArray
+    people: FloatArray
+    place_error: FloatArray
+    place_variance: FloatArray
+    place_shape: FloatArray
+    place_noise: FloatArray
+    place_people: FloatArray
+    place_estimate: FloatArray
+    place_truth: FloatArray
+    place_neighbourhood: FloatArray
+
+
+def errors_of(task: Task, dimension: Dimension, pull: float, least: int = LEAST_PEOPLE) -> Errors:
+    """Compare draws with the truth, after pulling them.
+
+    Parameters
+    ----------
+    task : Task
+    dimension : Dimension
+        One of the task's.
+    pull : float
+        lambda.
+    least : int
+        People a group of a place must have.
+    """
+    d, y = dimension, task.total
+    rate = d.rate
+    if pull:
+        near = special.logit(np.clip(y, 1e-9, 1.0 - 1e-9))[d.place]
+        rate = account(shrink(special.logit(d.rate), near, pull), d.share, d.place, y).rate
+    rate = np.clip(rate, 1e-9, 1.0 - 1e-9)
+    n_levels = len(d.levels)
+    there = np.unique(d.level)
+    add = summing(d.level, n_levels)[there]
+    people = add @ d.weight
+    whole = (add @ (rate * d.weight).T).T / people
+    P = np.clip(whole.mean(axis=0), 1e-9, 1.0 - 1e-9)
+    T = (add @ (d.truth * d.weight)) / people
+    p = rate.mean(axis=0)
+    shape = geometry(p, d.share, d.weight, d.place, d.level)
+    enough = d.count >= least
+    smooth = (d.truth * d.effective + 0.5) / (d.effective + 1.0)
+    noise = np.clip(1.0 - d.share, 0.0, 1.0) / np.maximum(d.effective * p * (1.0 - p), 1e-9)
+    return Errors(
+        special.logit(_open(T, people)) - special.logit(P),
+        special.logit(np.clip(whole, 1e-9, 1.0 - 1e-9)).var(axis=0, ddof=1),
+        shape.level[there],
+        shape.level_own[there],
+        P,
+        T,
+        (add @ (y[d.place] * d.weight)) / people,
+        people,
+        (special.logit(smooth) - special.logit(p))[enough],
+        special.logit(rate).var(axis=0, ddof=1)[enough],
+        shape.part[enough],
+        noise[enough],
+        d.weight[enough],
+        p[enough],
+        d.truth[enough],
+        y[d.place][enough],
+    )
+
+
+def _open(rate: FloatArray, people: FloatArray) -> FloatArray:
+    return np.asarray((rate * people + 0.5) / (people + 1.0))
+
+
+def learn_calibration(tasks: Sequence[Task], level: float = 0.95) -> Calibration:
+    """Learn tau, omega and pulls from hidden columns, and check them leaving out one column at a time.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    level : float
+        Level of the intervals that are checked.
+    """
+    memory: dict[tuple[int, str, float], Errors] = {}
+
+    def errors(t: int, d: Dimension, pull: float) -> Errors:
+        key = (t, d.name, pull)
+        if key not in memory:
+            memory[key] = errors_of(tasks[t], d, pull)
+        return memory[key]
+
+    names = list(dict.fromkeys(d.name for task in tasks for d in task.dimensions))
+
+    def learn(chosen: Sequence[int]) -> tuple[Confounding, dict[str, float]]:
+        pulls = {}
+        for name in names:
+            mine = [(t, d) for t in chosen for d in tasks[t].dimensions if d.name == name]
+            if mine:
+                losses = [
+                    np.mean([np.abs(e.estimate - e.truth).mean() for e in (errors(t, d, pull) for t, d in mine)])
+                    for pull in PULLS
+                ]
+                pulls[name] = PULLS[int(np.argmin(losses))]
+        found = [errors(t, d, pulls[d.name]) for t in chosen for d in tasks[t].dimensions]
+        return _confounding(found, len(chosen)), pulls
+
+    rows = []
+    for t, task in enumerate(tasks):
+        others = [k for k in range(len(tasks)) if k != t]
+        confounding, pulls = learn(others) if others else (FALLBACK, {})
+        found = [errors(t, d, pulls.get(d.name, 0.0)) for d in task.dimensions]
+        rows.append({"label": task.label, "share": task.share, **scores_of(found, confounding, level)})
+    table = pa.Table.from_pylist(rows)
+    confounding, pulls = learn(range(len(tasks)))
+    return Calibration(
+        confounding,
+        pulls,
+        tuple(task.label for task in tasks),
+        float(np.mean(table["coverage"].to_numpy())),
+        float(np.nanmean(table["place_coverage"].to_numpy())),
+        table,
+        level,
+    )
+
+
+def _confounding(found: Sequence[Errors], n_labels: int) -> Confounding:
+    if n_labels < FEW:
+        return FALLBACK
+    tau2 = paule_mandel(*(np.concatenate([getattr(e, n) for e in found]) for n in ("error", "variance", "K")))
+    parts = [e for e in found if len(e.place_error)]
+    omega2 = FALLBACK.omega**2
+    if parts:
+        weight = np.concatenate([e.place_people / e.place_people.sum() for e in parts])
+        within = paule_mandel(
+            np.concatenate([e.place_error for e in parts]),
+            np.concatenate([e.place_variance + e.place_noise for e in parts]),
+            np.concatenate([e.place_shape for e in parts]),
+            weight,
+        )
+        omega2 = max(0.0, within - tau2)
+    degrees = None if n_labels >= ENOUGH else float(n_labels + 1)
+    return Confounding(float(np.sqrt(tau2)), float(np.sqrt(omega2)), n_labels, degrees)
+
+
+def _quantile(confounding: Confounding, level: float) -> float:
+    tail = 0.5 * (1.0 + level)
+    return float(stats.norm.ppf(tail) if confounding.degrees is None else stats.t.ppf(tail, confounding.degrees))
+
+
+def scores_of(found: Sequence[Errors], confounding: Confounding, level: float = 0.95) -> dict[str, float]:
+    """Score intervals of groups over all places and within places: shares, points of a share as fractions.
+
+    Every group counts alike over all places; within places people do.
+    """
+    z, tau2, omega2 = _quantile(confounding, level), confounding.tau**2, confounding.omega**2
+    P, T, near = (np.concatenate([getattr(e, n) for e in found]) for n in ("estimate", "truth", "neighbourhood"))
+    spread = np.sqrt(np.concatenate([e.variance + tau2 * e.K + omega2 * e.own for e in found]))
+    low, high = special.expit(special.logit(P) - z * spread), special.expit(special.logit(P) + z * spread)
+    said: dict[str, Any] = {
+        "groups": len(P),
+        "error": float(np.abs(P - T).mean()),
+        "neighbourhood_error": float(np.abs(near - T).mean()),
+        "coverage": coverage(low, high, T),
+        "width": float((high - low).mean()),
+        "score": interval_score(low, high, T, level),
+    }
+    p, t, w = (np.concatenate([getattr(e, f"place_{n}") for e in found]) for n in ("estimate", "truth", "people"))
+    if not len(p):
+        return said | dict.fromkeys(
+            ("place_rmse", "place_neighbourhood_rmse", "place_coverage", "place_width", "place_score"), np.nan
+        )
+    w = w / w.sum()
+    near = np.concatenate([e.place_neighbourhood for e in found])
+    spread = np.sqrt(
+        np.concatenate([e.place_variance + e.place_noise + (tau2 + omega2) * e.place_shape for e in found])
+    )
+    low, high = special.expit(special.logit(p) - z * spread), special.expit(special.logit(p) + z * spread)
+    return said | {
+        "place_rmse": float(np.sqrt(w @ (p - t) ** 2)),
+        "place_neighbourhood_rmse": float(np.sqrt(w @ (near - t) ** 2)),
+        "place_coverage": float(w @ ((low <= t) & (t <= high))),
+        "place_width": float(w @ (high - low)),
+        "place_score": interval_score(low, high, t, level, w),
+    }
+
+
+def calibration_words(
+    calibration: Calibration | None, link: str, request: Request
+) -> tuple[Confounding, tuple[float, ...], list[str]]:
+    """Say which confounding and which pulls an answer gets, and what its reader must know."""
+    n = max(len(request.subgroups), 1)
+    if calibration is None:
+        words = (
+            f"Intervals allow for confounding with the fallback tau = {FALLBACK.tau}, learnt on United States microdata by the "
+            "individual link; calibrate() learns it from columns of your own people, and estimates are then pulled towards "
+            "their places (lambda = 0 until then)."
+        )
+        return FALLBACK, (0.0,) * n, [words]
+    pulls = tuple(_pull(calibration.pulls, columns) for columns in _columns(request))
+    return calibration.confounding, pulls, [f"Intervals allow for confounding: {calibration.words()}."]
+
+
+def _columns(request: Request) -> list[set[str]]:
+    """Name the columns that cut each partition."""
+    if not request.subgroups:
+        return [set(request.by) or set(parse(str(request.where)).columns)]
+    return [{*request.by, *parse(query).columns} for query in request.subgroups.values()]
+
+
+def _pull(pulls: Mapping[str, float], columns: set[str]) -> float:
+    """Groups of one column are pulled as its groups were; crossings of several are left where they are."""
+    return pulls.get(next(iter(columns)), 0.0) if len(columns) == 1 else 0.0

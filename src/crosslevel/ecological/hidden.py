@@ -1,0 +1,377 @@
+"""Hide a column that is known, sum it to places, learn it back from the sums: what the model says, beside the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.data.batches import Batches
+from crosslevel.data.queries import Query
+from crosslevel.ecological.group.covariance import Hyperparameters, Terms
+from crosslevel.ecological.group.posterior import draw
+from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, Labels, collapse
+from crosslevel.ecological.individual.effects import effects_of
+from crosslevel.ecological.individual.fit import fit_individual
+from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.sweeps import Pairs, chances, shifts
+from crosslevel.embedding.encoding import Category, Encoder
+from crosslevel.embedding.run import Progress
+from crosslevel.errors import InputError
+from crosslevel.numerics.laplace import Binomial
+
+__all__ = ["Cut", "Dimension", "Label", "Task", "cuts_of", "hide"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+BANDS = 4
+"""Groups a column of numbers is cut in."""
+MOST_LEVELS = 12
+"""Categories of more levels are not cut by, unless they are asked for."""
+LEAST_PLACES = 10
+TELLING = 0.9
+"""A column that explains this much of the label's variance leaves the features with it."""
+SHARES = (0.05, 0.95)
+"""Between these a label tells something about the middle of the logit scale."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """A column that is hidden.
+
+    Attributes
+    ----------
+    name : str
+    query : Query
+        Who has it; people of whom nothing is known are left out.
+    hidden : tuple of str
+        Columns that leave the features with it.
+    """
+
+    name: str
+    query: Query
+    hidden: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A column to compare groups by.
+
+    Attributes
+    ----------
+    name : str
+    column : int
+        Its number among the coarsened columns.
+    group : (n_levels,) int
+        Group of each level.
+    names : tuple of str
+        Of the groups.
+    """
+
+    name: str
+    column: int
+    group: IntArray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """Groups of one column in every place: what the model says and what is true.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+    place, level : (m,) int
+    share : (m,)
+        Of the place's people.
+    weight : (m,)
+    count, effective : (m,)
+        People behind it, and Kish's number of them.
+    rate : (n_draws, m)
+        Draws that add up to the place's total.
+    truth : (m,)
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    place: IntArray
+    level: IntArray
+    share: FloatArray
+    weight: FloatArray
+    count: FloatArray
+    effective: FloatArray
+    rate: FloatArray
+    truth: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A hidden column, learnt back from its totals.
+
+    Attributes
+    ----------
+    label : str
+    total : (q,)
+        Rate of each place.
+    dimensions : tuple of Dimension
+    hyperparameters : Hyperparameters
+    share : float
+        Of everybody.
+    hidden : tuple of str
+        Columns that were not among the features: the label's own, those named with it, and those that nearly determine it.
+    """
+
+    label: str
+    total: FloatArray
+    dimensions: tuple[Dimension, ...]
+    hyperparameters: Hyperparameters
+    share: float
+    hidden: tuple[str, ...]
+
+
+def cuts_of(coarsening: Coarsening, chosen: Sequence[str] | None) -> list[Cut]:
+    """Say which columns to compare by: categories of few levels as they are, numbers in four bands of about equal size.
+
+    Parameters
+    ----------
+    coarsening : Coarsening
+    chosen : sequence of str, optional
+        Only these.
+    """
+    cuts = []
+    words = coarsening.describe()
+    for j, (column, size) in enumerate(zip(coarsening.encoder.columns, coarsening.sizes, strict=True)):
+        if chosen is not None and column.name not in chosen:
+            continue
+        if isinstance(column, Category):
+            if chosen is None and size > MOST_LEVELS:
+                continue
+            group = np.arange(size)
+        else:
+            n_bins = size - int(column.has_null)
+            group = np.append(np.arange(n_bins) * min(BANDS, n_bins) // n_bins, [min(BANDS, n_bins)] * column.has_null)
+        names = []
+        for g in range(int(group.max()) + 1):
+            inside = [words[column.name][k] for k in np.flatnonzero(group == g)]
+            names.append(inside[0] if len(inside) == 1 else f"{inside[0]} .. {inside[-1]}")
+        cuts.append(Cut(column.name, j, group.astype(np.intp), tuple(names)))
+    return cuts
+
+
+def hide(
+    stream: Batches,
+    coarsening: Coarsening,
+    features: Sequence[str],
+    cuts: Sequence[Cut],
+    label: Label,
+    *,
+    place: str,
+    keys: Sequence[object],
+    weight: str | None,
+    terms: Terms,
+    trials: FloatArray,
+    start: Hyperparameters | None = None,
+    n_draws: int = 60,
+    seed: int = 0,
+    n_jobs: int = 1,
+    shares: tuple[float, float] = SHARES,
+    progress: Progress | None = None,
+) -> Task:
+    """Hide a label, fit the individual link to its totals, and draw every group.
+
+    Parameters
+    ----------
+    stream : Batches
+        People.
+    coarsening : Coarsening
+        Of the features and of the columns to compare by.
+    features : sequence of str
+        Columns the link may use, but for those hidden with the label.
+    cuts : sequence of Cut
+    label : Label
+    place, keys, weight
+        As in :func:`crosslevel.ecological.individual.collapse.collapse`.
+    terms : Terms
+        Over the places.
+    trials : (q,)
+        How exactly the totals are to be believed: as many as the real question has.
+    start : Hyperparameters, optional
+    shares : (float, float)
+        Between which the label's share must lie.
+    """
+    known = " and ".join(f"{c} is not null" for c in label.query.columns)
+    found = collapse(
+        stream.select(where=known),
+        coarsening,
+        place=place,
+        keys=keys,
+        weight=weight,
+        labels=Labels(subgroups=((label.name, label.query),)),
+        progress=progress,
+    )
+    lived = np.flatnonzero(found.total > 0)
+    if len(lived) < LEAST_PLACES:
+        raise InputError(
+            f"labels: {label.name!r} is known in {len(lived)} place(s); a label needs at least {LEAST_PLACES}. Leave it out."
+        )
+    found = found.inhabited()
+    used = [j for j, n in enumerate(coarsening.names) if n not in label.hidden]
+    told = {coarsening.names[j] for j in _telling(found, used)}
+    used = [j for j in used if coarsening.names[j] in features and coarsening.names[j] not in told]
+    if not used:
+        raise InputError(
+            f"labels: without {label.name!r} no feature is left to learn it from; name more columns in fit."
+        )
+    people = _Counted.of(found, used, [c for c in cuts if c.name not in label.hidden and c.name not in told])
+    share = float(found.total @ people.total / found.total.sum())
+    if not shares[0] <= share <= shares[1]:
+        raise InputError(
+            f"labels: {label.name!r} is true of {100 * share:.2g} % of people; labels need {100 * shares[0]:g} to {100 * shares[1]:g} %. "
+            "Leave it out."
+        )
+    kept = Coarsening(
+        Encoder(tuple(coarsening.encoder.columns[j] for j in used), coarsening.encoder.unknown), coarsening.edges
+    )
+    effects = effects_of(kept)
+    design = Design(effects.codes(people.levels), effects.B, people.pairs)
+    where, n = terms.take(lived), trials[lived]
+    fit = fit_individual(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))
+    drawn = draw(fit.rows, where, fit.hyperparameters, fit.mode, n_draws, rng)
+    dimensions = [_Sums(people, cut, n_draws) for cut in people.cuts]
+    guess = drawn.u[0]
+    for k in range(n_draws):
+        eta = design.eta(drawn.w[k])
+        guess = shifts(people.pairs, eta[None], people.total, drawn.u[k : k + 1] if k == 0 else guess[None], n_jobs)[0]
+        p = chances(people.pairs, eta, guess)
+        for one in dimensions:
+            one.add(k, p)
+    return Task(
+        label.name,
+        people.total,
+        tuple(one.finish(found) for one in dimensions),
+        fit.hyperparameters,
+        share,
+        tuple(sorted({*label.hidden, *told})),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """People by place and by what the link may see, with the truth of each kind.
+
+    Attributes
+    ----------
+    pairs : Pairs
+    levels : (n_cells, n_used) int32
+    cuts : list of Cut
+    groups : list of (n,) int
+        Group of every pair, for each cut.
+    truth : (n,)
+        Share of the pair's people who have the label, times the pair's weight.
+    total : (q,)
+    """
+
+    pairs: Pairs
+    levels: npt.NDArray[np.int32]
+    cuts: list[Cut]
+    groups: list[IntArray]
+    truth: FloatArray
+    total: FloatArray
+
+    @classmethod
+    def of(cls, found: Collapsed, used: Sequence[int], cuts: list[Cut]) -> _Counted:
+        own = np.column_stack([found.codes[:, list(used)], *(c.group[found.codes[:, c.column]] for c in cuts)])
+        distinct, dense = np.unique(own, axis=0, return_inverse=True)
+        cell = dense.reshape(-1)[found.pairs.cell]
+        key = found.pairs.place * len(distinct) + cell
+        both, inverse = np.unique(key, return_inverse=True)
+        weight = _added(inverse, found.pairs.weight, len(both))
+        has = np.array([bool(matched) for _, matched in found.labels])[found.label]
+        truth = _added(inverse, found.pairs.weight * has, len(both))
+        q = found.pairs.n_places
+        start = np.searchsorted(both // len(distinct), np.arange(q + 1)).astype(np.int64)
+        at = (both % len(distinct)).astype(np.int32)
+        pairs = Pairs(start, at, weight)
+        groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
+        return cls(
+            pairs,
+            np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32),
+            cuts,
+            groups,
+            truth,
+            np.add.reduceat(truth, start[:-1]),
+        )
+
+
+class _Sums:
+    """Sums of probabilities over the groups of one column in every place."""
+
+    def __init__(self, people: _Counted, cut: Cut, n_draws: int) -> None:
+        self.people, self.cut = people, cut
+        number = next(k for k, c in enumerate(people.cuts) if c is cut)
+        self.n = len(cut.names)
+        self.at = people.pairs.place * self.n + people.groups[number]
+        q = people.pairs.n_places
+        self.size = q * self.n
+        self.weight = self._sum(people.pairs.weight)
+        self.there = np.flatnonzero(self.weight > 0)
+        self.rate = np.empty((n_draws, len(self.there)))
+
+    def _sum(self, values: FloatArray) -> FloatArray:
+        return _added(self.at, values, self.size)
+
+    def add(self, k: int, p: FloatArray) -> None:
+        """Take in the k-th draw."""
+        summed = self._sum(self.people.pairs.weight * p)
+        self.rate[k] = summed[self.there] / self.weight[self.there]
+
+    def finish(self, found: Collapsed) -> Dimension:
+        """Put draws and truth together."""
+        there = self.there
+        place, level = there // self.n, there % self.n
+        group = self.cut.group[found.codes[found.pairs.cell, self.cut.column]]
+        return Dimension(
+            self.cut.name,
+            self.cut.names,
+            place.astype(np.intp),
+            level.astype(np.intp),
+            self.weight[there],
+            self.weight[there] * found.total[place],
+            *_behind(found, group, self.n, there),
+            np.clip(self.rate, 1e-12, 1.0 - 1e-12),
+            self._sum(self.people.truth)[there] / self.weight[there],
+        )
+
+
+def _behind(found: Collapsed, group: IntArray, n: int, there: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Give how many people are behind each group of a place, and Kish's number of them."""
+    at = found.pairs.place * n + group
+    q = found.pairs.n_places
+    count, square, share = (_added(at, v, q * n)[there] for v in (found.behind, found.square, found.pairs.weight))
+    return count, (share * found.total[there // n]) ** 2 / np.maximum(square, 1e-300)
+
+
+def _added(at: npt.NDArray[Any], values: FloatArray, size: int) -> FloatArray:
+    return np.asarray(np.bincount(at, weights=values, minlength=size), dtype=np.float64)
+
+
+def _telling(found: Collapsed, used: Sequence[int]) -> list[int]:
+    """Name the columns that nearly determine the label: learnt from them it would be known, not inferred."""
+    has = np.array([bool(matched) for _, matched in found.labels])[found.label]
+    weight = found.pairs.weight * found.total[found.pairs.place]
+    share = float(weight @ has / weight.sum())
+    telling = []
+    for j in used:
+        code = found.codes[found.pairs.cell, j]
+        w, y = (_added(code, v, int(code.max()) + 1) for v in (weight, weight * has))
+        p = y[w > 0] / w[w > 0]
+        within = float(w[w > 0] @ (p * (1.0 - p)) / w.sum())
+        if within < (1.0 - TELLING) * share * (1.0 - share):
+            telling.append(j)
+    return telling

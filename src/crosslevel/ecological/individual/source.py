@@ -1,0 +1,343 @@
+"""What the individual link says about subgroups: sums of people's own probabilities, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import special
+
+from crosslevel.ecological.group.posterior import Draws, draw
+from crosslevel.ecological.individual.collapse import Collapsed
+from crosslevel.ecological.individual.fit import IndividualFit
+from crosslevel.ecological.individual.link import IndividualModel, asked_next, observed_rate
+from crosslevel.ecological.individual.sweeps import Pairs, Targets, chances, shifts, target_sums, target_weights
+from crosslevel.ecological.partitions import REST, Partition, Request
+from crosslevel.ecological.places import Totals
+from crosslevel.embedding.chunks import SUBGROUP
+
+__all__ = ["IndividualSource", "parts_of"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+DRAWS_AT_ONCE = 50
+WEIGHTS_AT_ONCE = 12_000_000
+"""Weights of people held at a time where a question is asked of those who are left: 96 MB."""
+NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class IndividualSource:
+    """Parts of places, and draws of their logits.
+
+    Attributes
+    ----------
+    model : IndividualModel
+    collapsed : Collapsed
+        People by place, cell and label.
+    targets : Targets
+    partitions : list of Partition
+    columns : list of (m,) int
+        Target of each part, or -1 for what is left of the place.
+    totals : Totals
+    account : bool
+    sampled : list of (m,) per question
+        Standard deviation of a part's logit from the sampling of its people; zeros where it does not count.
+    n_jobs : int
+    drawn : dict
+        Draws by question, once they were made.
+    """
+
+    model: IndividualModel
+    collapsed: Collapsed
+    targets: Targets
+    partitions: list[Partition]
+    columns: list[IntArray]
+    totals: Totals
+    account: bool
+    sampled: list[list[FloatArray]]
+    n_jobs: int
+    drawn: dict[int, Draws] = field(default_factory=dict, repr=False)
+
+    block = 20_000_000
+    """Logits drawn at a time: a pass over people makes all of them."""
+    together = False
+
+    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
+        """Draw the logits of parts of neighbouring places, for every question of every partition, (n_draws, m) each.
+
+        Parameters
+        ----------
+        places : slice
+        parts : sequence of (m,) int
+            Parts of every partition, all of these places.
+        n_draws, seed : int
+        """
+        n_stages = len(self.totals.trials)
+        out = [[np.empty((n_draws, len(index))) for _ in range(n_stages)] for index in parts]
+        pairs = self.collapsed.pairs.take(places)
+        some = slice(int(self.collapsed.pairs.start[places.start]), int(self.collapsed.pairs.start[places.stop]))
+        label = self.collapsed.label[some]
+        step = DRAWS_AT_ONCE if n_stages == 1 else max(1, min(DRAWS_AT_ONCE, WEIGHTS_AT_ONCE // max(len(label), 1)))
+        cells = _Cells.of(pairs, self.collapsed.codes)
+        for begin in range(0, n_draws, step):
+            now = slice(begin, min(begin + step, n_draws))
+            left: FloatArray | None = None
+            for stage in range(n_stages):
+                drawn = self._draws(stage, n_draws, seed)
+                eta = self.model.cell_logits(stage, cells.levels, drawn.w[now, : len(self.model.effects.B)])
+                y = observed_rate(self.totals, stage)[places]
+                whole = np.broadcast_to(y, (len(eta), len(y)))
+                if not self.account:
+                    whole = _place_rates(self.model.fits[stage], drawn, now)[:, places]
+                f = shifts(cells.pairs, eta, whole, drawn.u[now, places], self.n_jobs, left)
+                sums = target_sums(cells.pairs, label, self.targets, eta, f, self.n_jobs, left)
+                below = None if left is None else _target_left(cells.pairs, label, self.targets, left, self.n_jobs)
+                for number, index in enumerate(parts):
+                    found = _rates(sums, below, whole, self.partitions[number], self.columns[number], index, places)
+                    out[number][stage][now] = special.logit(np.clip(found, 1e-15, 1.0 - 1e-15))
+                if stage + 1 < n_stages:
+                    asked = asked_next(self.totals, stage, chances(cells.pairs, eta, f))
+                    left = asked * (cells.pairs.weight if left is None else left)
+                    whole = np.add.reduceat(left, cells.pairs.start[:-1], axis=1)
+                    left /= np.maximum(whole, 1e-300)[:, cells.pairs.place]
+        for number, index in enumerate(parts):
+            for stage in range(n_stages):
+                self._add_sampling(out[number][stage], number, stage, index, seed)
+        return out
+
+    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
+        """Distances of vectors have no meaning here."""
+        return None
+
+    def _draws(self, stage: int, n_draws: int, seed: int) -> Draws:
+        if stage not in self.drawn or len(self.drawn[stage].w) != n_draws:
+            fit = self.model.fits[stage]
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, stage)))
+            self.drawn[stage] = draw(fit.rows, self.model.terms, fit.hyperparameters, fit.mode, n_draws, rng)
+        return self.drawn[stage]
+
+    def _add_sampling(self, f: FloatArray, number: int, stage: int, index: IntArray, seed: int) -> None:
+        """Add the sampling error of each part's people, the same whichever other places are asked for."""
+        size = self.sampled[number][stage][index]
+        if not size.any():
+            return
+        place = self.partitions[number].place[index]
+        order = np.argsort(place, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+            key = (2, stage, number, int(place[some[0]]))
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+            f[:, some] += size[some] * rng.standard_normal((len(f), len(some)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells that some pairs use, numbered anew."""
+
+    pairs: Pairs
+    levels: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, pairs: Pairs, levels: npt.NDArray[np.int32]) -> _Cells:
+        used, cell = np.unique(pairs.cell, return_inverse=True)
+        return cls(Pairs(pairs.start, cell.astype(np.int32), pairs.weight), levels[used])
+
+
+def parts_of(
+    model: IndividualModel,
+    collapsed: Collapsed,
+    request: Request,
+    totals: Totals,
+    *,
+    account: bool,
+    sampling: bool,
+    types: dict[str, pa.DataType],
+    n_jobs: int = 1,
+) -> IndividualSource:
+    """Cut places in the parts that are asked for.
+
+    Parameters
+    ----------
+    collapsed : Collapsed
+        Counted with the labels of the request.
+    sampling : bool
+        Whether the sampling of a part's people counts.
+    types : mapping of by column to its Arrow type
+    """
+    names = list(request.subgroups)
+    found: list[tuple[int, tuple[Any, ...]]] = []  # (partition, level values) of each target
+    members: list[list[int]] = []
+    number: dict[tuple[int, tuple[Any, ...]], int] = {}
+    for values, matched in collapsed.labels:
+        own: list[int] = []
+        if values is not None:
+            for partition in matched if names else (0,):
+                key = (partition, values)
+                if key not in number:
+                    number[key] = len(found)
+                    found.append(key)
+                own.append(number[key])
+        members.append(own)
+    start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
+    targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), len(found))
+    weights = target_weights(collapsed.pairs, collapsed.label, targets, n_jobs)
+    member = np.zeros((len(members), len(found)))
+    for label, own in enumerate(members):
+        member[label, own] = 1.0
+    squares = collapsed.squares @ member
+    all_squares = collapsed.squares.sum(axis=1)
+    partitions, columns = [], []
+    for k in range(max(len(names), 1)):
+        mine = [t for t, (partition, _) in enumerate(found) if partition == k]
+        mine.sort(
+            key=lambda t: tuple((str(type(v).__name__), v) if isinstance(v, str) else ("", v) for v in found[t][1])
+        )
+        levels = _levels(request, [found[t][1] for t in mine], names[k] if names else None, types)
+        cut, column = _partition(weights, squares, all_squares, collapsed.total, mine, levels)
+        partitions.append(cut)
+        columns.append(column)
+    sampled = [[np.zeros(len(p.place)) for _ in totals.trials] for p in partitions]
+    if sampling:
+        spreads = [_spreads(model, collapsed, member, totals, stage) for stage in range(len(totals.trials))]
+        sampled = [[_noise(s, p, c) for s in spreads] for p, c in zip(partitions, columns, strict=True)]
+    return IndividualSource(model, collapsed, targets, partitions, columns, totals, account, sampled, n_jobs)
+
+
+def _levels(
+    request: Request, values: Sequence[tuple[Any, ...]], name: str | None, types: dict[str, pa.DataType]
+) -> pa.Table:
+    columns: dict[str, pa.Array] = {n: pa.array([v[j] for v in values], types[n]) for j, n in enumerate(request.by)}
+    if name is not None:
+        columns[SUBGROUP] = pa.array([name] * len(values), pa.string())
+    elif not request.by:
+        columns[SUBGROUP] = pa.array([str(request.where)] * len(values), pa.string())
+    return pa.table(columns)
+
+
+def _partition(
+    weights: FloatArray,
+    squares: FloatArray,
+    all_squares: FloatArray,
+    total: FloatArray,
+    mine: list[int],
+    levels: pa.Table,
+) -> tuple[Partition, IntArray]:
+    q = len(total)
+    own = weights[:, mine]
+    place, level = np.nonzero(own > 0)
+    rest = 1.0 - own.sum(axis=1)
+    left = np.flatnonzero(rest > NEGLIGIBLE)
+    share = np.concatenate([own[place, level], rest[left]])
+    where = np.concatenate([place, left])
+    share = share / np.bincount(where, weights=share, minlength=q)[where]
+    weight = share * total[where]
+    square = np.concatenate([squares[:, mine][place, level], all_squares[left] - squares[left][:, mine].sum(axis=1)])
+    effective = weight**2 / np.maximum(square, 1e-12 * weight**2)
+    partition = Partition(
+        levels,
+        where.astype(np.intp),
+        np.concatenate([level, np.full(len(left), REST)]).astype(np.intp),
+        share,
+        weight,
+        effective,
+        np.empty((0, 0)),
+        np.empty(0, dtype=np.intp),
+        np.empty((0, 0)),
+    )
+    column = np.concatenate([np.array(mine, dtype=np.intp)[level], np.full(len(left), -1)]).astype(np.intp)
+    return partition, column
+
+
+def _rates(
+    sums: FloatArray,
+    below: FloatArray | None,
+    whole: FloatArray,
+    part: Partition,
+    column: IntArray,
+    index: IntArray,
+    places: slice,
+) -> FloatArray:
+    """Give the rates of parts, (n_draws, m), from sums over targets and the rates of whole places.
+
+    Parameters
+    ----------
+    sums, below : (n_draws, q, n_targets)
+        Sums of probabilities and, where not everybody is asked, of who is.
+    whole : (n_draws, q)
+    """
+    target, place = column[index], part.place[index] - places.start
+    asked = target >= 0
+    out = np.empty((len(sums), len(index)))
+    at, to = place[asked], target[asked]
+    bottom = part.share[index][asked] if below is None else np.maximum(below[:, at, to], 1e-300)
+    out[:, asked] = sums[:, at, to] / bottom
+    if (~asked).any():
+        rest = place[~asked]
+        mine = np.unique(target[asked]) if asked.any() else np.empty(0, dtype=np.intp)
+        taken = sums[:, :, mine].sum(axis=2)[:, rest]
+        left = part.share[index][~asked]
+        if below is not None:
+            left = np.maximum(1.0 - below[:, :, mine].sum(axis=2)[:, rest], 1e-300)
+        out[:, ~asked] = (whole[:, rest] - taken) / left
+    return out
+
+
+def _target_left(
+    pairs: Pairs, label: npt.NDArray[np.int32], targets: Targets, weight: FloatArray, n_jobs: int
+) -> FloatArray:
+    """Give the share of every target among those of its place who are left, (n_draws, q, n_targets)."""
+    everywhere = np.full((len(weight), pairs.n_places), np.inf)
+    none = np.zeros((len(weight), int(pairs.cell.max(initial=0)) + 1))
+    return target_sums(pairs, label, targets, none, everywhere, n_jobs, weight)
+
+
+def _spreads(
+    model: IndividualModel, collapsed: Collapsed, member: FloatArray, totals: Totals, stage: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give sums of weight, of probabilities and of their squares by place and target, (q, n_targets + 1); the last is everybody."""
+    pairs, fit = collapsed.pairs, model.fits[stage]
+    eta = model.cell_logits(stage, collapsed.codes, fit.linear.beta)
+    p = chances(pairs, eta, fit.linear.f)
+    q, n = pairs.n_places, len(member)
+    at = pairs.place * n + collapsed.label
+    sums = [
+        np.bincount(at, weights=pairs.weight * v, minlength=q * n).reshape(q, n) for v in (np.ones_like(p), p, p**2)
+    ]
+    weight, first, second = (np.column_stack([s @ member, s.sum(axis=1)]) for s in sums)
+    return weight, first, second
+
+
+def _noise(spread: tuple[FloatArray, FloatArray, FloatArray], part: Partition, column: IntArray) -> FloatArray:
+    """Give the standard deviation of each part's logit that the sampling of its people makes, (m,).
+
+    The variance between people of the part, with one person of ordinary spread added: a mean of few people lies too near to them.
+    """
+    weight, first, second = spread
+    mine = np.unique(column[column >= 0])
+    all_rate = first[:, -1] / weight[:, -1]
+    usual = np.maximum(second[:, -1] / weight[:, -1] - all_rate**2, 0.0)
+    place, asked = part.place, column >= 0
+
+    def own(sums: FloatArray) -> FloatArray:
+        out = np.empty(len(place))
+        out[asked] = sums[place[asked], column[asked]]
+        out[~asked] = sums[place[~asked], -1] - sums[place[~asked]][:, mine].sum(axis=1)
+        return out
+
+    w = np.maximum(own(weight), 1e-300)
+    rate = np.clip(own(first) / w, 1e-9, 1.0 - 1e-9)
+    between = np.maximum(own(second) / w - rate**2, 0.0) + usual[place] / np.maximum(part.effective, 1.0)
+    # the part that is everybody has the place's total, which is counted
+    open_ = np.clip(1.0 - part.share, 0.0, 1.0)
+    return np.asarray(np.sqrt(open_ * between / np.maximum(part.effective, 1.0)) / (rate * (1.0 - rate)))
+
+
+def _place_rates(fit: IndividualFit, drawn: Draws, some: slice) -> FloatArray:
+    """Draw the rates of places: their logits are what the look-alike is linear in, effects and place alone are not."""
+    off = drawn.w[some] @ fit.rows.M.T + drawn.u[some] - fit.mode.f
+    return np.asarray(special.expit(fit.linear.level + fit.linear.slope * off))
