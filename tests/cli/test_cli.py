@@ -82,7 +82,7 @@ def test_demo_as_json_has_the_same_numbers(tmp_path):
 
 def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     world = nation(60, 200, random_state=2)
-    found = estimate_subgroups(world, ("sex", "race"), seed=2, features=64)
+    found = estimate_subgroups(world, ("sex", "race"), seed=2)
     made = found.national
     truth = made["truth"]
     assert made["variable"].tolist() == ["sex"] * 2 + ["race"] * 4

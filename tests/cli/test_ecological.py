@@ -135,6 +135,7 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         "rep",
     )
     options = ("--population", "population", "--state-effect", "state", "--evidence", "poll.csv", "--map", "rff")
+    options += ("--link", "group")
     more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
         crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
@@ -142,7 +143,7 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
     model = cl.EcologicalInference(
-        n_features=32, map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
+        link="group", n_features=32, map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
     )
     model.fit(
         folder / "people.parquet",
@@ -161,6 +162,15 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
     told = json.loads(crosslevel(*asked, *options, "--estimate", "sex", "--of", "turnout", "--json", cwd=folder).out)
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
     assert told["fit"]["evidence_rows"] == 1
+
+
+def test_columns_are_hidden_to_calibrate(crosslevel, folder):
+    labels = ("race == 'white'", "sex == 2", "education == 'bachelor'")
+    asked = [word for label in labels for word in ("--calibrate", label)]
+    told = json.loads(crosslevel(*ASKED, *asked, "--estimate", "sex", "--rollup", "all", "--json", cwd=folder).out)
+    assert told["calibration"]["words"].startswith(f"tau {told['calibration']['tau']:.2f} from 3 columns")
+    assert [row["label"] for row in told["calibration"]["labels"]] == list(labels)
+    assert "allow for confounding" in told["answers"]["sex-everywhere"]["interval"]
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
@@ -215,6 +225,16 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--draws", "5"), "draws=5 is not a whole number of at least 50"),
         (("--estimate", "region"), "by names 'region', which is the place itself"),
         (("--estimate", "sex", "--rollup", "population"), "the key 'population' of places is called like"),
+        (("--estimate", "sex", "--link", "person"), "link='person'"),
+        (("--estimate", "sex", "--interval", "wide"), "interval='wide'"),
+        (
+            ("--estimate", "sex", "--link", "group", "--calibrate", "sex"),
+            "--calibrate hides columns from the individual link",
+        ),
+        (
+            ("--estimate", "sex", "--calibrate", "auto", "--calibrate", "sex"),
+            "--calibrate auto chooses the labels itself",
+        ),
         (("--cross-validate", "1000"), "--cross-validate 1000 is not between 2 and the"),
     ],
 )

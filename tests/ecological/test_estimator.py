@@ -142,8 +142,9 @@ def test_a_person_of_weight_two_is_two_people(world, people):
 
 
 def test_learnt_hyperparameters_can_be_given_again(world, people):
-    first = make(hyperparameters=None).fit(people, world.places, **COUNTS)
-    again = make(hyperparameters=first.hyperparameters_).fit(people, world.places, **COUNTS)
+    # these few places say next to nothing about the people: with other seeds their variance ends at its lower limit
+    first = make(hyperparameters=None, random_state=2).fit(people, world.places, **COUNTS)
+    again = make(hyperparameters=first.hyperparameters_, random_state=2).fit(people, world.places, **COUNTS)
     assert again.hyperparameters_ == first.hyperparameters_
     assert again.log_marginal_ == pytest.approx(first.log_marginal_, abs=1e-9)
     # what is given is taken as known, so the interval may only lose the part that came from learning it

@@ -199,6 +199,29 @@ def ecological(
     no_nugget: Annotated[
         bool, typer.Option("--no-nugget", help="No effect of each place's own.", rich_help_panel=PEOPLE)
     ] = False,
+    link: Annotated[
+        str,
+        typer.Option(
+            help="'individual': people decide one by one; 'group': the paper's, for places.", rich_help_panel=PEOPLE
+        ),
+    ] = "individual",
+    interval: Annotated[
+        str,
+        typer.Option(
+            help="'honest': intervals allow for confounding; 'model': they hold under the model.",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = "honest",
+    calibrate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Hide a column of 0 and 1 or a query of people to learn how far subgroups are off; repeat, or say 'auto'.",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    rho: Annotated[
+        float, typer.Option(help="How far a place's composition acts on everybody there.", rich_help_panel=PEOPLE)
+    ] = 0.0,
     no_account: Annotated[
         bool,
         typer.Option("--no-account", help="Do not make subgroups add up to the totals.", rich_help_panel=PEOPLE),

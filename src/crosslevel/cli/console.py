@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 
 @contextmanager
-def people_bar(console: Console, what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show rows of people done, rows per second and the time left; a further pass begins from 0."""
+def people_bar(console: Console, what: str, unit: str = "people") -> Iterator[Callable[[int, int | None], None]]:
+    """Show rows of people (or other units) done, how many a second and the time left; a further pass begins from 0."""
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             of = "" if task.total is None else f" of {task.total:,.0f}"
-            speed = f", {task.speed:,.0f} rows/s" if task.speed else ""
-            return Text(f"{task.completed:,.0f}{of} people{speed}")
+            speed = f", {task.speed:,.0f} rows/s" if task.speed and unit == "people" else ""
+            return Text(f"{task.completed:,.0f}{of} {unit}{speed}")
 
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
     # into a file a bar would leave an empty line each

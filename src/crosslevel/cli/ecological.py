@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "run"]
 
 MODEL, REPORT, VALIDATION = "model.crosslevel", "report.html", "cross-validation"
+AUTOMATIC = "auto"
 EVERYWHERE = "all"
 
 
@@ -64,6 +65,10 @@ class Settings:
     no_spatial: bool
     metric: str
     no_nugget: bool
+    link: str
+    interval: str
+    calibrate: list[str]
+    rho: float
     no_account: bool
     unmatched: str
     level: float
@@ -79,7 +84,7 @@ class Settings:
     @classmethod
     def of_options(cls, options: Mapping[str, Any]) -> Self:
         """Take from all options of the verb those that belong here; a list that was not given is empty."""
-        several = ("outcome", "estimate", "rollup", "columns", "categorical")
+        several = ("outcome", "estimate", "rollup", "columns", "categorical", "calibrate")
         given = {f.name: options[f.name] for f in fields(cls)}
         return cls(**given | {name: list(given[name] or ()) for name in several})
 
@@ -102,6 +107,8 @@ def run(settings: Settings, as_json: bool) -> None:
     if settings.out is not None:
         make_folder(settings.out)
     model = _fitted(settings, people, places, console)
+    if settings.calibrate:
+        _calibrated(settings, model, console)
     files: dict[str, str] = {}
     if settings.out is not None:
         save(model, settings.out / MODEL)
@@ -141,6 +148,10 @@ def _check(settings: Settings) -> None:
         raise InputError("--lon and --lat are missing; name two columns of places, or pass --no-spatial.")
     if settings.cross_validate is not None and settings.leave_out is not None:
         raise InputError("--cross-validate and --leave-out are two ways to leave places out; choose one.")
+    if settings.calibrate and settings.link != "individual":
+        raise InputError("--calibrate hides columns from the individual link; leave out --link group.")
+    if AUTOMATIC in settings.calibrate and len(settings.calibrate) > 1:
+        raise InputError("--calibrate auto chooses the labels itself; leave out the others.")
     if settings.report and settings.out is None:
         raise InputError("--report needs a folder; name it with --out.")
     if settings.polygons is not None and not settings.report:
@@ -211,6 +222,7 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
                 level=settings.level,
                 draws=settings.draws,
                 seed=settings.seed,
+                interval=settings.interval,
             )
     k = settings.cross_validate
     if k is not None and not 2 <= k <= len(found):
@@ -219,6 +231,8 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
 
 def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Console) -> EcologicalInference:
     model = EcologicalInference(
+        link=settings.link,
+        rho=settings.rho,
         n_features=settings.features,
         map=settings.feature_map,
         categorical=settings.categorical or None,
@@ -260,6 +274,14 @@ def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Cons
     return model
 
 
+def _calibrated(settings: Settings, model: EcologicalInference, console: Console) -> None:
+    """Hide the labels one after another; the model keeps what it learnt."""
+    automatic = settings.calibrate == [AUTOMATIC]
+    with people_bar(console, "Hiding columns", "labels") as progress:
+        quietly(lambda: model.calibrate(labels=AUTOMATIC if automatic else settings.calibrate, progress=progress))
+    console.print(f"Calibrated: {model.calibration_.words()}", markup=False, soft_wrap=True)  # type: ignore[union-attr]
+
+
 def _answered(
     settings: Settings, model: EcologicalInference, asks: list[Ask], console: Console, files: dict[str, str]
 ) -> dict[str, Estimates]:
@@ -276,6 +298,7 @@ def _answered(
                         rollup=rollup,
                         of=settings.of,
                         contrast=settings.contrast,
+                        interval=settings.interval,
                         level=settings.level,
                         draws=settings.draws,
                         progress=progress,
@@ -334,9 +357,23 @@ def _facts(
         },
         "scores": answers[VALIDATION].diagnostics if VALIDATION in answers else {},
         "fit": model.certificate(),
+        "calibration": _calibration_facts(model),
         "warnings": list(dict.fromkeys(said)),
         "seconds": round(seconds, 3),
         "files": dict(files),
+    }
+
+
+def _calibration_facts(model: EcologicalInference) -> dict[str, Any] | None:
+    found = model.calibration_
+    if found is None:
+        return None
+    return {
+        "words": found.words(),
+        "tau": found.confounding.tau,
+        "omega": found.confounding.omega,
+        "pulls": dict(found.pulls),
+        "labels": found.table.to_pylist(),
     }
 
 

@@ -87,8 +87,8 @@ def interval_score(
 ) -> float:
     """How good are the intervals, width and misses together (smaller is better)?
 
-    The mean, weighted where weights are given, of (high - low) + 2/α · (distance of the truth outside the interval), α = 1 - level: eq. 43 of Gneiting
-    and Raftery (2007), "Strictly proper scoring rules, prediction, and estimation".
+    The mean, weighted where weights are given, of (high - low) + 2/α · (distance of the truth outside the interval),
+    α = 1 - level: eq. 43 of Gneiting and Raftery (2007), "Strictly proper scoring rules, prediction, and estimation".
 
     Examples
     --------

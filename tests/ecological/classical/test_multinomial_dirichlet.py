@@ -137,6 +137,21 @@ def test_the_prior_matters_where_data_say_little():
     assert "1 unit(s) for 2 groups" in loose.warnings[0]
 
 
+def test_a_prior_that_is_learnt_goes_where_the_table_says():
+    """Groups that behave alike everywhere have large alphas: eiPack's prior holds against it, a learnt one follows."""
+    X, T, cells = world(n=60, people=2000, alpha=((120.0, 60.0, 20.0), (20.0, 100.0, 80.0)))
+    fixed = multinomial_dirichlet(X, T, random_state=1, allow_unconverged=True)
+    found = multinomial_dirichlet(X, T, prior="learnt", random_state=1, allow_unconverged=True)
+    shape, rate = found.diagnostics["prior_shape_rate"]
+    assert shape / rate > 10
+    assert fixed.diagnostics["prior_shape_rate"] == pytest.approx([4.0, 2.0])
+    assert np.mean(found.diagnostics["alpha"]) > np.mean(fixed.diagnostics["alpha"])
+    assert (found["std_error"] < fixed["std_error"]).all()
+    truth = cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]
+    assert np.abs(found["estimate"] - truth.ravel()).max() < 0.03
+    assert "prior='learnt'" in found.provenance.call
+
+
 def test_options_without_people_and_units_of_one_group():
     X, T, _ = world(n=12)
     X, T = np.column_stack([X, np.zeros(12)]), np.column_stack([T, np.zeros(12)])
@@ -233,6 +248,8 @@ def test_units_are_kept_within_their_room(monkeypatch):
     ("options", "words"),
     [
         ({"method": "sampel"}, r"method='sampel' is not a method.*Did you mean 'sample'"),
+        ({"prior": "learned"}, r"prior='learned' is not a kind of prior.*Did you mean 'learnt'"),
+        ({"prior": "learnt", "method": "approximate"}, r"prior='learnt' needs chains; pass method='sample'"),
         ({"lambda1": 0}, r"lambda1=0 is not a positive number"),
         ({"lambda2": "2"}, r"lambda2='2' is not a positive number"),
         ({"chains": 1}, r"chains=1 is not a whole number of at least 2"),

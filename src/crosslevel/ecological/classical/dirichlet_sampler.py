@@ -1,7 +1,8 @@
 """Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they have met.
 
 beta_ir ~ Dirichlet(alpha_r), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_rc ~ Gamma(shape, rate): Rosen, Jiang, King and
-Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica Neerlandica 55.
+Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica Neerlandica 55. Shape and rate
+are given, or learnt under a hyperprior.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior, renew
 from crosslevel.ecological.classical.dirichlet_kernels import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
@@ -64,17 +66,20 @@ class Posterior:
     ----------
     alpha, cells : (n_chains, n_draws, R, C)
         Draws of alpha, and of the district's inner table in counts.
+    prior : (n_chains, n_draws, 2)
+        Shape and rate of the prior of alpha at each draw; constant where they were given.
     mean, sd : (n_units, R, C)
         Of the units' inner tables over all draws, in counts.
     units : (n_kept, n_units, R, C)
         Some of these tables, evenly spaced.
     diagnostics : ChainDiagnostics
-        Of log alpha and the district's cells together.
+        Of log alpha, the district's cells and, where it is learnt, the log prior together.
     acceptance, seconds : float
     """
 
     alpha: FloatArray
     cells: FloatArray
+    prior: FloatArray
     mean: FloatArray
     sd: FloatArray
     units: FloatArray
@@ -86,7 +91,7 @@ class Posterior:
 def sample_posterior(
     X: FloatArray,
     T: FloatArray,
-    prior: tuple[float, float],
+    prior: tuple[float, float] | Hyperprior,
     plan: Plan,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Posterior:
@@ -96,8 +101,8 @@ def sample_posterior(
     ----------
     X : (n_units, R), T : (n_units, C)
         Counts; every group and every outcome has people somewhere, and R and C are at least 2.
-    prior : (shape, rate)
-        Of every alpha_rc.
+    prior : (shape, rate) or Hyperprior
+        Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learnt.
     plan : Plan
     progress : callable, optional
         Called with draws done and draws planned, over all chains, from the calling thread.
@@ -111,7 +116,10 @@ def sample_posterior(
     while True:
         cells = np.stack([np.array(chain.cells) for chain in chains])
         alpha = np.stack([np.array(chain.alphas) for chain in chains])
-        found = diagnose(np.concatenate([np.log(alpha), cells], axis=3), sum(chain.lost for chain in chains))
+        priors = np.stack([np.array(chain.priors) for chain in chains])
+        # a prior that is given is one number in all chains, which the diagnosis leaves out
+        followed = [v.reshape(*v.shape[:2], -1) for v in (np.log(alpha), cells, np.log(priors))]
+        found = diagnose(np.concatenate(followed, axis=2), sum(chain.lost for chain in chains))
         if found.converged or 2 * draws > plan.max_draws:
             break
         draws *= 2
@@ -122,6 +130,7 @@ def sample_posterior(
     return Posterior(
         alpha=alpha,
         cells=cells,
+        prior=priors,
         mean=mean,
         sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
         units=np.stack([table for chain in chains for table in chain.units]),
@@ -140,6 +149,7 @@ class _Chain:
     X: FloatArray
     y: FloatArray
     prior: tuple[float, float]
+    hyper: Hyperprior | None
     rng: np.random.Generator
     m: FloatArray
     alpha: FloatArray
@@ -150,6 +160,7 @@ class _Chain:
     total: FloatArray
     square: FloatArray
     alphas: list[FloatArray] = field(default_factory=list)
+    priors: list[tuple[float, float]] = field(default_factory=list)
     cells: list[FloatArray] = field(default_factory=list)
     units: list[FloatArray] = field(default_factory=list)
     stride: int = 1
@@ -159,9 +170,11 @@ class _Chain:
 
     @classmethod
     def start(
-        cls, X: FloatArray, T: FloatArray, prior: tuple[float, float], rng: np.random.Generator, slots: int
+        cls, X: FloatArray, T: FloatArray, given: tuple[float, float] | Hyperprior, rng: np.random.Generator, slots: int
     ) -> _Chain:
         """Begin at alphas from the prior and groups that all behave like their unit."""
+        hyper = given if isinstance(given, Hyperprior) else None
+        prior = given.draw(rng) if isinstance(given, Hyperprior) else given
         N, C = X.sum(axis=1, keepdims=True), T.shape[1]
         x, t = X / N, T / T.sum(axis=1, keepdims=True)
         start = 0.98 * t + 0.02 / C
@@ -174,6 +187,7 @@ class _Chain:
             X=X,
             y=t * N,
             prior=prior,
+            hyper=hyper,
             rng=rng,
             m=x[:, :, None] * start[:, None, :],
             alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
@@ -189,6 +203,8 @@ class _Chain:
         """Make one draw's worth of sweeps."""
         rates = (self.x, self.T, self.alpha, self.people, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
         accepted, lost = advance(self.m, *rates)
+        if self.hyper is not None:
+            self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
         if not adapt:
             self.acceptance += (accepted - self.acceptance) / (len(self.alphas) + 1)
             self.lost += lost
@@ -201,6 +217,7 @@ class _Chain:
         self.square += tables**2
         self.cells.append(tables.sum(axis=0))
         self.alphas.append(self.alpha.copy())
+        self.priors.append(self.prior)
         if len(self.alphas) % self.stride == 0:
             self.units.append(tables)
         if len(self.units) >= 2 * self.slots:

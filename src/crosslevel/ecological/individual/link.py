@@ -13,7 +13,7 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed
 from crosslevel.ecological.individual.effects import Effects, effects_of
 from crosslevel.ecological.individual.fit import IndividualFit, fit_individual
-from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.model import Design, cell_logits
 from crosslevel.ecological.individual.sweeps import Pairs, chances, roots
 from crosslevel.ecological.places import Totals
 from crosslevel.numerics.laplace import Binomial
@@ -53,10 +53,9 @@ class IndividualModel:
     fits: tuple[IndividualFit, ...]
     rho: float
 
-    def cell_logits(self, stage: int, levels: npt.NDArray[np.int32], beta: FloatArray) -> FloatArray:
+    def eta(self, levels: npt.NDArray[np.int32], beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
-        codes = self.effects.codes(levels)
-        return np.asarray((beta @ self.effects.B.T)[..., codes].sum(axis=-1))
+        return cell_logits(beta @ self.effects.B.T, self.effects.codes(levels))
 
 
 def fit_link(

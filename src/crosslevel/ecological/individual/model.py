@@ -20,7 +20,7 @@ from crosslevel.ecological.individual.sweeps import Pairs, bending, level_rates,
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Mode
 
-__all__ = ["Design", "Linear", "find_map", "linear_mode"]
+__all__ = ["Design", "Linear", "cell_logits", "find_map", "linear_mode"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -64,8 +64,15 @@ class Design:
 
     def eta(self, beta: FloatArray) -> FloatArray:
         """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
-        effects = beta @ self.B.T
-        return np.asarray(effects[..., self.codes].sum(axis=-1))
+        return cell_logits(beta @ self.B.T, self.codes)
+
+
+def cell_logits(effects: FloatArray, codes: npt.NDArray[np.int32]) -> FloatArray:
+    """Add up the effects of cells, term by term: (..., n_effects) and (n_cells, n_terms) to (..., n_cells)."""
+    out = effects[..., codes[:, 0]]
+    for term in range(1, codes.shape[1]):
+        out += effects[..., codes[:, term]]
+    return np.asarray(out)
 
 
 @dataclass(frozen=True, eq=False)

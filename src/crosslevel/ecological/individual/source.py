@@ -90,7 +90,7 @@ class IndividualSource:
             left: FloatArray | None = None
             for stage in range(n_stages):
                 drawn = self._draws(stage, n_draws, seed)
-                eta = self.model.cell_logits(stage, cells.levels, drawn.w[now, : len(self.model.effects.B)])
+                eta = self.model.eta(cells.levels, drawn.w[now, : len(self.model.effects.B)])
                 y = observed_rate(self.totals, stage)[places]
                 whole = np.broadcast_to(y, (len(eta), len(y)))
                 if not self.account:
@@ -301,7 +301,7 @@ def _spreads(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Give sums of weight, of probabilities and of their squares by place and target, (q, n_targets + 1); the last is everybody."""
     pairs, fit = collapsed.pairs, model.fits[stage]
-    eta = model.cell_logits(stage, collapsed.codes, fit.linear.beta)
+    eta = model.eta(collapsed.codes, fit.linear.beta)
     p = chances(pairs, eta, fit.linear.f)
     q, n = pairs.n_places, len(member)
     at = pairs.place * n + collapsed.label

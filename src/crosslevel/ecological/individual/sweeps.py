@@ -34,6 +34,10 @@ IntArray = npt.NDArray[np.int64]
 
 STEPS = 100
 RESIDUAL = 1e-13
+CLOSE = 1e-8
+"""A Newton step this short leaves an error of its square."""
+FAR = 300.0
+"""Logits of cells beyond this are as good as certain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +104,8 @@ def roots(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, 
         Strictly between 0 and 1.
     guess : (q,)
     """
-    f = np.array(guess, dtype=np.float64)
-    _shared(lambda a, b: _roots(pairs.start, pairs.cell, pairs.weight, eta, target, f, a, b), pairs, n_jobs)
+    f, odds = np.array(guess, dtype=np.float64), _odds(eta)
+    _shared(lambda a, b: _roots(pairs.start, pairs.cell, pairs.weight, odds, target, f, a, b), pairs, n_jobs)
     return f
 
 
@@ -117,8 +121,9 @@ def level_rates(
     """
     q = pairs.n_places
     rate, slope, by_level = np.zeros(q), np.zeros(q), np.zeros((q, n_levels))
+    odds = _odds(eta)
     _shared(
-        lambda a, b: _levels(pairs.start, pairs.cell, pairs.weight, eta, f, codes, rate, slope, by_level, a, b),
+        lambda a, b: _levels(pairs.start, pairs.cell, pairs.weight, odds, f, codes, rate, slope, by_level, a, b),
         pairs,
         n_jobs,
     )
@@ -145,11 +150,12 @@ def bending(
     q, n_levels = J.shape
     first, second = np.zeros((q, n_levels)), np.zeros(q)
     parts: list[FloatArray] = []
+    odds = _odds(eta)
 
     def run(a: int, b: int) -> None:
         whole = np.zeros((n_levels, n_levels))
-        _bending(pairs.start, pairs.cell, pairs.weight, eta, f, codes, factor, whole, first, second, a, b)
-        parts.append(whole)
+        _bending(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, whole, first, second, a, b)
+        parts.append(np.triu(whole) + np.triu(whole, 1).T)
 
     _shared(run, pairs, n_jobs)
     cross = first.T @ J
@@ -180,12 +186,12 @@ def shifts(
         Share of the place's people counted, of every pair in every draw, in place of the pairs' own.
     """
     f = np.array(guess, dtype=np.float64)
-    wanted = np.ascontiguousarray(np.broadcast_to(target, f.shape))
+    wanted, odds = np.ascontiguousarray(np.broadcast_to(target, f.shape)), _odds(eta)
 
     def run(a: int, b: int) -> None:
         for s in range(len(eta)):
             own = pairs.weight if weight is None else weight[s]
-            _roots(pairs.start, pairs.cell, own, eta[s], wanted[s], f[s], a, b)
+            _roots(pairs.start, pairs.cell, own, odds[s], wanted[s], f[s], a, b)
 
     _shared(run, pairs, n_jobs)
     return f
@@ -231,9 +237,9 @@ def target_sums(
         As in :func:`shifts`.
     """
     out = np.zeros((len(eta), pairs.n_places, targets.n))
-    own = pairs.weight[None] if weight is None else weight
+    own, odds = pairs.weight[None] if weight is None else weight, _odds(eta)
     _shared(
-        lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, eta, f, out, a, b),
+        lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, odds, f, out, a, b),
         pairs,
         n_jobs,
     )
@@ -260,25 +266,31 @@ def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int) -> None:
             done.result()
 
 
+def _odds(eta: FloatArray) -> FloatArray:
+    """Give the odds against of every cell: with them a pair costs a product and a quotient, and exponentials are those of cells only."""
+    return np.exp(-np.clip(eta, -FAR, FAR))
+
+
 @numba.njit(cache=True, nogil=True)
-def _roots(start, cell, weight, eta, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _roots(start, cell, weight, odds, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
     for i in range(first, last):
         y = target[i]
         if y <= 0.0 or y >= 1.0:
             f[i] = -np.inf if y <= 0.0 else np.inf
             continue
         logit = np.log(y) - np.log1p(-y)
-        smallest, largest = np.inf, -np.inf
+        smallest, largest = np.inf, 0.0
         for j in range(start[i], start[i + 1]):
-            smallest, largest = min(smallest, eta[cell[j]]), max(largest, eta[cell[j]])
-        low, high = logit - largest, logit - smallest
+            smallest, largest = min(smallest, odds[cell[j]]), max(largest, odds[cell[j]])
+        low, high = logit + np.log(smallest), logit + np.log(largest)
         x = min(max(f[i], low), high)
         for _ in range(STEPS):
-            gap, slope = -y, 0.0
+            gap, slope, here = -y, 0.0, np.exp(-x)
             for j in range(start[i], start[i + 1]):
-                p = 1.0 / (1.0 + np.exp(-(eta[cell[j]] + x)))
-                gap += weight[j] * p
-                slope += weight[j] * p * (1.0 - p)
+                p = 1.0 / (1.0 + odds[cell[j]] * here)
+                v = weight[j] * p
+                gap += v
+                slope += v * (1.0 - p)
             if abs(gap) <= RESIDUAL * min(y, 1.0 - y) + 1e-16 or not high > low:
                 break
             if gap > 0.0:
@@ -286,23 +298,26 @@ def _roots(start, cell, weight, eta, target, f, first, last):  # type: ignore[no
             else:
                 low = x
             new = x - gap / slope if slope > 0.0 else np.nan
-            if not low < new < high:
+            inside = low < new < high
+            if not inside:
                 new = 0.5 * (low + high)
-            if new == x:
-                break
+            done = new == x or (inside and abs(new - x) <= CLOSE)
             x = new
+            if done:
+                break
         f[i] = x
 
 
 @numba.njit(cache=True, nogil=True)
 def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, eta, f, codes, rate, slope, by_level, first, last
+    start, cell, weight, odds, f, codes, rate, slope, by_level, first, last
 ):
     n_terms = codes.shape[1]
     for i in range(first, last):
+        here = np.exp(-f[i])
         for j in range(start[i], start[i + 1]):
             c = cell[j]
-            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            p = 1.0 / (1.0 + odds[c] * here)
             rate[i] += weight[j] * p
             v = weight[j] * p * (1.0 - p)
             slope[i] += v
@@ -312,31 +327,32 @@ def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
 
 @numba.njit(cache=True, nogil=True)
 def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, eta, f, codes, factor, whole, first, second, begin, end
+    start, cell, weight, odds, f, codes, factor, whole, first, second, begin, end
 ):
     n_terms = codes.shape[1]
     for i in range(begin, end):
+        here = np.exp(-f[i])
         for j in range(start[i], start[i + 1]):
             c = cell[j]
-            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            p = 1.0 / (1.0 + odds[c] * here)
             v = factor[i] * weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
             second[i] += v
             for t in range(n_terms):
                 a = codes[c, t]
                 first[i, a] += v
-                for u in range(n_terms):
+                for u in range(t, n_terms):  # levels grow with the term: the upper triangle
                     whole[a, codes[c, u]] += v
 
 
 @numba.njit(cache=True, nogil=True)
 def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, label, label_start, target, eta, f, out, first, last
+    start, cell, weight, label, label_start, target, odds, f, out, first, last
 ):
-    for s in range(eta.shape[0]):
+    for s in range(odds.shape[0]):
         own = weight[s if len(weight) > 1 else 0]
         for i in range(first, last):
-            x = f[s, i]
+            here = np.exp(-f[s, i])
             for j in range(start[i], start[i + 1]):
-                p = own[j] / (1.0 + np.exp(-(eta[s, cell[j]] + x)))
+                p = own[j] / (1.0 + odds[s, cell[j]] * here)
                 for k in range(label_start[label[j]], label_start[label[j] + 1]):
                     out[s, i, target[k]] += p

@@ -1,0 +1,304 @@
+"""The hidden-label test: hide a column of your own people, learn it back from its totals, and see how far off each method is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import clone
+
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.grouping import group_rows
+from crosslevel.data.queries import Query, parse
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.results import Estimates, Provenance
+from crosslevel.results.scores import coverage, interval_score
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.estimator import EcologicalInference
+
+__all__ = ["hidden_label"]
+
+FloatArray = npt.NDArray[np.float64]
+
+METHODS = ("individual", "group", "neighbourhood", "goodman")
+LEAST_PEOPLE = 100
+
+
+def hidden_label(
+    model: EcologicalInference,
+    people: Any,
+    column: str,
+    *,
+    by: Sequence[str],
+    hidden: Sequence[str] = (),
+    methods: Sequence[str] = METHODS,
+    interval: str = "honest",
+    level: float = 0.95,
+    draws: int = 200,
+) -> Estimates:
+    """Hide a column of people, sum it to places, learn it from the sums, and score every subgroup against the truth.
+
+    It needs no survey: the column is known. A method that misses it by so much will hardly do better on what is not known.
+
+    Parameters
+    ----------
+    model : EcologicalInference
+        Fitted: its settings, places, coordinates and features are used, and its calibration.
+    people : path, frame or stream
+        With the column.
+    column : str
+        A column of 0 and 1, or a query such as ``"tenure == 1"``. People of whom it is not known are left out.
+    by : sequence of str
+        Columns whose groups are asked for, one after another.
+    hidden : sequence of str
+        Columns that must leave the features too, because they tell the label.
+    methods : sequence of {"individual", "group", "neighbourhood", "goodman"}
+    interval : {"honest", "model"}, default "honest"
+    level : float, default 0.95
+    draws : int, default 200
+
+    Returns
+    -------
+    Estimates
+        A row for every method and column of ``by``, and ``"all"`` together: ``estimate`` is the mean absolute error over groups of all
+        places; ``place_rmse`` the error within places, weighted by people, where at least 100 were asked; ``coverage``, ``width`` and
+        ``score`` of the intervals and the same within places. All in shares.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from crosslevel.data.simulate import nation
+    >>> from crosslevel.ecological import EcologicalInference
+    >>> world = nation(40, 150, n_states=4)
+    >>> model = EcologicalInference(categorical=["sex"], spatial=None)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     model = model.fit(
+    ...         world.people, world.places, by="region", weight="weight", successes="dem", trials="votes",
+    ...         columns=["sex", "race", "education", "age"],
+    ...     )
+    ...     found = hidden_label(model, world.people, "education == 'bachelor'", by=["race"], methods=["individual", "neighbourhood"])
+    >>> found.keys
+    ('method', 'by')
+    >>> bool(0 < found.select(method="individual", by="race")["estimate"][0] < 0.2)
+    True
+    """
+    if not hasattr(model, "model_"):
+        raise InputError("model is not fitted; fit it to your totals first: its places and features are used.")
+    for name in methods:
+        if name not in METHODS:
+            raise unknown_name("methods", name, list(METHODS), "method")
+    if isinstance(by, str) or not by:
+        raise InputError(f"by={by!r} is no list of columns; pass by=['sex', 'race'].")
+    stream = open_batches(people, where=model.where_)
+    query = parse(f"{column} == 1" if column in stream.schema.names else column)
+    query.check(stream.schema)
+    known = " and ".join(f"{c} is not null" for c in query.columns)
+    stream = stream.select(where=known)
+    truth = {name: _truth(stream, query, model, name) for name in by}
+    places = _places(stream, query, model)
+    left = [c for c in model.embedder_.columns_ if c not in (*query.columns, *hidden)]
+    if not left:
+        raise InputError(f"without {column!r} no feature is left to learn it from; name more columns in fit.")
+    asked = [name for name in by if name not in query.columns and name not in hidden]
+    if not asked:
+        raise InputError(f"by={list(by)!r} names only columns that are hidden with {column!r}; name others.")
+    links = [link for link in ("individual", "group") if link in methods] or ["individual"]
+    scored: dict[tuple[str, str], _Scored] = {}
+    for link in links:
+        fitted = _fitted(model, link, stream, places, left)
+        for name in asked:
+            answers = _answers(fitted, name, interval, level, draws)
+            scored[link, name] = _Scored.of(truth[name], *answers, model.by_, name)
+            for other in [m for m in ("neighbourhood", "goodman") if m in methods]:
+                scored.setdefault((other, name), _Scored.of(truth[name], *answers, model.by_, name, other))
+    rows = []
+    for method in [m for m in METHODS if m in methods]:
+        mine = [scored[method, name] for name in asked]
+        rows += [{"method": method, "by": name, **one.scores(level)} for name, one in zip(asked, mine, strict=True)]
+        rows.append({"method": method, "by": "all", **_Scored.together(mine).scores(level)})
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return Estimates.build(
+        columns,
+        keys=("method", "by"),
+        method="hidden-label test",
+        level=level,
+        interval="none: errors against the truth",
+        provenance=Provenance.of(
+            call=f"hidden_label({column!r}, by={list(by)!r})", seed=int(model.random_state), data=model.data_
+        ),
+        diagnostics={"label": column, "share": places["__share"], "hidden": [*query.columns, *hidden]},
+        title=f"How far off is each method when {column!r} is hidden?",
+    )
+
+
+def _fitted(model: EcologicalInference, link: str, people: Batches, places: dict[str, Any], columns: list[str]) -> Any:
+    settings: dict[str, Any] = {"link": link, "hyperparameters": None}
+    if link == "group":
+        settings |= {"interactions": None, "rho": 0.0}
+    fitted = clone(model).set_params(**settings)
+    asked = {
+        **model.asked_,
+        "columns": columns,
+        "successes": "__yes",
+        "trials": "__all",
+        "outcomes": None,
+        "population": None,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        fitted.fit(people, places["table"], unmatched="drop", **{**asked, "where": None})
+    fitted.calibration_ = model.calibration_ if link == "individual" else None
+    return fitted
+
+
+def _answers(fitted: Any, name: str, interval: str, level: float, draws: int) -> tuple[Estimates, Estimates]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        options: dict[str, Any] = {"interval": interval, "level": level, "draws": draws}
+        return fitted.estimate(by=name, rollup="all", **options), fitted.estimate(by=name, **options)
+
+
+def _places(stream: Batches, query: Query, model: EcologicalInference) -> dict[str, Any]:
+    """Make the table of places with the label's totals: its share, of as many trials as the real question has."""
+    sums = _sums(stream, query, model, None)
+    table, by = model.places_.table, model.by_
+    trials = dict(zip(model.places_.keys, model.places_.totals.trials[0].tolist(), strict=True))
+    keys = table[by].to_pylist()
+    rate = {key: yes / all_ for (key, _), (yes, all_, _, _) in sums.items() if all_ > 0}
+    kept = [i for i, key in enumerate(keys) if key in rate]
+    if len(kept) < 3:
+        raise InputError("the label is known in fewer than three places; check column.")
+    table = table.take(pa.array(kept))
+    n = np.array([trials[keys[i]] for i in kept])
+    yes = np.array([rate[keys[i]] for i in kept]) * n
+    whole = sum(v[1] for v in sums.values())
+    return {
+        "table": table.append_column("__yes", pa.array(yes)).append_column("__all", pa.array(n)),
+        "__share": sum(v[0] for v in sums.values()) / whole,
+    }
+
+
+def _truth(
+    stream: Batches, query: Query, model: EcologicalInference, name: str
+) -> dict[tuple[Any, Any], tuple[float, ...]]:
+    if name not in stream.schema.names:
+        raise unknown_name("by", name, stream.schema.names)
+    return _sums(stream, query, model, name)
+
+
+def _sums(
+    stream: Batches, query: Query, model: EcologicalInference, name: str | None
+) -> dict[tuple[Any, Any], tuple[float, ...]]:
+    """Sum by place and group: weight with the label, weight, squared weight, people."""
+    weight, by = model.embedder_.weight_, model.by_
+    keys = [by] if name is None else [by, name]
+    columns = list(dict.fromkeys([*keys, *query.columns, *([weight] if weight else [])]))
+    known = set(model.places_.keys)
+    sums: dict[tuple[Any, Any], list[float]] = {}
+    for batch in stream.select(columns):
+        w = (
+            np.ones(batch.num_rows)
+            if weight is None
+            else np.asarray(batch.column(weight).to_numpy(zero_copy_only=False), float)
+        )
+        groups = group_rows(pa.Table.from_batches([batch.select(keys)]), keys, "by")
+        has = query.mask(batch)
+        found = zip(*(groups.keys[k].to_pylist() for k in keys), strict=True)
+        totals = [np.bincount(groups.codes, weights=v) for v in (w * has, w, w**2, np.ones(len(w)))]
+        for j, key in enumerate(found):
+            if key[0] in known:
+                old = sums.setdefault((key[0], key[1] if name else None), [0.0] * 4)
+                for i, total in enumerate(totals):
+                    old[i] += float(total[j])
+    return {key: tuple(values) for key, values in sums.items()}
+
+
+class _Scored:
+    """Errors and intervals of one method, over all places and within them."""
+
+    def __init__(self, nation: dict[str, FloatArray], local: dict[str, FloatArray]) -> None:
+        self.nation, self.local = nation, local
+
+    @classmethod
+    def of(
+        cls,
+        truth: dict[tuple[Any, Any], tuple[float, ...]],
+        nation: Estimates,
+        local: Estimates,
+        by: str,
+        name: str,
+        column: str | None = None,
+    ) -> _Scored:
+        """Put answers and truth together; ``column`` takes a baseline in place of the estimate."""
+        whole: dict[Any, FloatArray] = {}
+        for (_, group), values in truth.items():
+            whole[group] = whole.get(group, np.zeros(4)) + np.array(values)
+        real = np.array([whole[g][0] / whole[g][1] for g in nation[name].tolist()])
+        keys = zip(local[by].tolist(), local[name].tolist(), strict=True)
+        found = np.array([truth[key] for key in keys])
+        enough = found[:, 3] >= LEAST_PEOPLE
+        rate = np.divide(found[:, 0], found[:, 1])
+        what = column or "estimate"
+        n = found[:, 1] ** 2 / found[:, 2]
+        share = local["population"] / np.array(
+            [sum(v[1] for k, v in truth.items() if k[0] == key) for key in local[by].tolist()]
+        )
+        noise = np.clip(1.0 - share, 0.0, 1.0) * rate * (1.0 - rate) / n
+        return cls(
+            {"estimate": nation[what], "truth": real, **_ends(nation, column)},
+            {
+                "estimate": local[what][enough],
+                "truth": rate[enough],
+                "weight": local["population"][enough],
+                "noise": noise[enough],
+                **{k: v[enough] for k, v in _ends(local, column).items()},
+            },
+        )
+
+    @classmethod
+    def together(cls, several: Sequence[_Scored]) -> _Scored:
+        """Pool the groups of several columns."""
+        return cls(
+            {k: np.concatenate([s.nation[k] for s in several]) for k in several[0].nation},
+            {k: np.concatenate([s.local[k] for s in several]) for k in several[0].local},
+        )
+
+    def scores(self, level: float) -> dict[str, Any]:
+        """Score, NaN where a method has no intervals."""
+        a, b = self.nation, self.local
+        said: dict[str, Any] = {
+            "estimate": float(np.nanmean(np.abs(a["estimate"] - a["truth"]))),
+            "groups": len(a["truth"]),
+        }
+        w = b["weight"] / b["weight"].sum() if len(b["weight"]) else b["weight"]
+        good = np.isfinite(b["estimate"])
+        square = (b["estimate"] - b["truth"]) ** 2
+        said["place_rmse"] = float(np.sqrt(np.average(square[good], weights=w[good]))) if good.any() else np.nan
+        names = ("coverage", "width", "score", "place_coverage", "place_width", "place_score")
+        if "low" not in a:
+            return said | dict.fromkeys(names, np.nan)
+        # the truth within places is a sample share: its own noise widens what must hold it
+        extra = 2.0 * np.sqrt(b["noise"])
+        middle = 0.5 * (b["low"] + b["high"])
+        half = np.sqrt((0.5 * (b["high"] - b["low"])) ** 2 + extra**2)
+        low, high = middle - half, middle + half
+        return said | {
+            "coverage": coverage(a["low"], a["high"], a["truth"]),
+            "width": float(np.mean(a["high"] - a["low"])),
+            "score": interval_score(a["low"], a["high"], a["truth"], level),
+            "place_coverage": float(w @ ((low <= b["truth"]) & (b["truth"] <= high))) if len(w) else np.nan,
+            "place_width": float(w @ (b["high"] - b["low"])) if len(w) else np.nan,
+            "place_score": interval_score(low, high, b["truth"], level, w) if len(w) else np.nan,
+        }
+
+
+def _ends(found: Estimates, column: str | None) -> dict[str, FloatArray]:
+    return (
+        {} if column else {"low": cast("FloatArray", found["conf_low"]), "high": cast("FloatArray", found["conf_high"])}
+    )
