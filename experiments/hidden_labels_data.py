@@ -62,7 +62,17 @@ FAMILIES = tuple(dict.fromkeys(h.family for h in LABELS.values()))
 
 READ = (
     *("region", "weight", "age", "female", "eth5", "educ6", "tenure", "citizenship", "disability", "hh_income"),
-    *("hispanic", "group_quarters", "health_ins", "employment", "class_worker", "hours", "poverty_pct", "income", "industry"),
+    *(
+        "hispanic",
+        "group_quarters",
+        "health_ins",
+        "employment",
+        "class_worker",
+        "hours",
+        "poverty_pct",
+        "income",
+        "industry",
+    ),
 )
 
 
@@ -86,7 +96,9 @@ def write_people(source: Path, target: Path) -> int:
 
 def _columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     raw = {name: batch[name].cast(pa.float64()).to_numpy(zero_copy_only=False) for name in READ if name != "region"}
-    out: dict[str, pa.Array] = {"region": batch["region"].cast(pa.dictionary(pa.int8(), pa.string())).dictionary_decode()}
+    out: dict[str, pa.Array] = {
+        "region": batch["region"].cast(pa.dictionary(pa.int8(), pa.string())).dictionary_decode()
+    }
     out["weight"] = pa.array(raw["weight"].astype(np.float32))
     for name in ("age", "female", "eth5", "educ6", "tenure", "disability"):
         out[name] = _whole(raw[name])

@@ -13,30 +13,53 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Bags": "crosslevel.data.bags",
+    "BinnedGP": "crosslevel.binned.estimator",
+    "Boxes": "crosslevel.binned.regions.boxes",
     "EcologicalInference": "crosslevel.ecological.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
+    "Intervals": "crosslevel.binned.regions.intervals",
     "KRLS": "crosslevel.krls.estimator",
     "MeanEmbedding": "crosslevel.embedding.embedder",
+    "Polygons": "crosslevel.binned.regions.polygons",
+    "Simplices": "crosslevel.binned.regions.simplices",
     "load": "crosslevel.results.files",
     "report": "crosslevel.explorer.report",
     "save": "crosslevel.results.files",
 }
 """Public name -> the module that defines it."""
 
-_ROOMS = ("data", "diagnostics", "ecological", "embedding", "errors", "krls", "plots", "results")
+_ROOMS = (
+    "binned",
+    "data",
+    "diagnostics",
+    "distribution",
+    "ecological",
+    "embedding",
+    "errors",
+    "krls",
+    "plots",
+    "results",
+)
 """Subpackages reachable as attributes without an import of their own."""
 
 __all__ = [
     "KRLS",
     "Bags",
+    "BinnedGP",
+    "Boxes",
     "EcologicalInference",
     "Embeddings",
     "Estimates",
+    "Intervals",
     "MeanEmbedding",
+    "Polygons",
+    "Simplices",
     "__version__",
+    "binned",
     "data",
     "diagnostics",
+    "distribution",
     "ecological",
     "embedding",
     "errors",
@@ -49,7 +72,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from crosslevel import data, diagnostics, ecological, embedding, errors, krls, plots, results
+    from crosslevel import binned, data, diagnostics, distribution, ecological, embedding, errors, krls, plots, results
+    from crosslevel.binned.estimator import BinnedGP
+    from crosslevel.binned.regions.boxes import Boxes
+    from crosslevel.binned.regions.intervals import Intervals
+    from crosslevel.binned.regions.polygons import Polygons
+    from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.data.bags import Bags
     from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.embedding.embedder import MeanEmbedding

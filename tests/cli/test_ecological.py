@@ -77,9 +77,9 @@ def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
     )
     same(again, model.estimate(by="sex", rollup="all", draws=60))
     assert "Fitted 24 places" in done.err
-    for words in ("95 % interval", "neighbourhood", "bound_low", "under the model", "young", "length", "converged yes"):
+    for words in ("95 % interval", "neighbourhood", "bound_low", "allow for conf", "young", "length", "converged yes"):
         assert words in done.out
-    assert done.out.count("Intervals hold under the model") == 1
+    assert done.out.count("Intervals allow for confounding with the fallback") == 1
     assert "R0001" not in done.out  # the tables by place are in the files
 
 
@@ -174,7 +174,7 @@ def test_columns_are_hidden_to_calibrate(crosslevel, folder):
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
-    plain = ("--no-spatial", "--no-nugget", "--no-account", "--jobs", "1", "--out", "plain")
+    plain = ("--no-spatial", "--no-nugget", "--no-account", "--link", "group", "--jobs", "1", "--out", "plain")
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
     assert (made.spatial, made.nugget, made.account, made.n_features) == (None, False, False, 32)

@@ -21,6 +21,7 @@ from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms, place_covariance
 from crosslevel.ecological.group.link import GroupModel, fit_group
 from crosslevel.ecological.group.scales import Point
+from crosslevel.ecological.group.source import GroupSource
 from crosslevel.ecological.partitions import Request, cut
 from crosslevel.ecological.places import Totals
 from crosslevel.embedding import Embeddings, MeanEmbedding
@@ -92,7 +93,7 @@ def ask(world: World, model: GroupModel, *, accounted: bool, national: bool = Fa
     rollup = Rollup(None, (None,), np.zeros(Q, np.intp)) if national else Rollup("place", tuple(keys), np.arange(Q))
     question = Question(rollup, "voters", None, None, 0.95, draws, 0)
     setting = Setting(world.totals, accounted, False, "group", Provenance.of(call="test"), "pyarrow", (), {})
-    return answer(model, parts, question, setting)
+    return answer(GroupSource(model, parts), question, setting)
 
 
 def study(seeds: range) -> dict[str, dict[str, float]]:
@@ -216,7 +217,10 @@ def test_intervals_hold_when_people_are_a_sample(seeds: range) -> None:
         people, places, truth = people_world(seed)
         model = EcologicalInference(link="group", n_features=16, bandwidth=2.0, n_starts=1)
         model.fit(people, places, by="town", successes="yes", trials="all", coords=("lon", "lat"))
-        for found, kept in ((model.estimate(by="kind", draws=400), inside), (_certain(model), without)):
+        for found, kept in (
+            (model.estimate(by="kind", interval="model", draws=400), inside),
+            (_certain(model), without),
+        ):
             there = truth[2 * found["town"] + (found["kind"] == "1")]  # a place may have nobody of a kind in the sample
             kept.append(np.mean((found["conf_low"] <= there) & (there <= found["conf_high"])))
         errors.append(np.mean(found["estimate"] - there))
@@ -228,4 +232,4 @@ def test_intervals_hold_when_people_are_a_sample(seeds: range) -> None:
 def _certain(model: EcologicalInference) -> Estimates:
     """Ask the same model as if the embeddings were of everybody."""
     model.model_ = replace(model.model_, sampling=None)
-    return model.estimate(by="kind", draws=400)
+    return model.estimate(by="kind", interval="model", draws=400)

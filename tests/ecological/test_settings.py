@@ -52,6 +52,7 @@ def places(coords=("lon", "lat"), population=None, **changed):
             r"kernel='product' multiplies by the spatial kernel",
         ),
         ({"kernel": "product"}, r"kernel='product' lets the weights .* needs link='group'"),
+        ({"nugget": False}, r"nugget=False leaves the individual link no effect of a place's own"),
         ({"rho": -0.1}, r"rho=-0.1 is not a finite number >= 0"),
         ({"n_bins": 1}, r"n_bins=1 is not a whole number of at least 2"),
         ({"link": "group", "rho": 0.1}, r"interactions and rho belong to link='individual'"),

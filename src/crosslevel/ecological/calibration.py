@@ -7,7 +7,7 @@ the matched totals take away. How far estimates are pulled towards the places' o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,16 @@ from crosslevel.ecological.honest import FALLBACK, Confounding, geometry, paule_
 from crosslevel.ecological.partitions import Request
 from crosslevel.results.scores import coverage, interval_score
 
-__all__ = ["Calibration", "Errors", "calibration_words", "errors_of", "learn_calibration", "scores_of"]
+__all__ = [
+    "Calibration",
+    "Errors",
+    "calibration_words",
+    "confounding_of",
+    "errors_of",
+    "learn_calibration",
+    "learn_pulls",
+    "scores_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -71,10 +80,8 @@ class Calibration:
         c = self.confounding
         if not c.n_labels:
             return f"tau {c.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
-        return (
-            f"tau {c.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f} "
-            f"(within places {self.place_coverage:.2f})"
-        )
+        within = "" if np.isnan(self.place_coverage) else f" (within places {self.place_coverage:.2f})"
+        return f"tau {c.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f}{within}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,20 +190,10 @@ def learn_calibration(tasks: Sequence[Task], level: float = 0.95) -> Calibration
             memory[key] = errors_of(tasks[t], d, pull)
         return memory[key]
 
-    names = list(dict.fromkeys(d.name for task in tasks for d in task.dimensions))
-
     def learn(chosen: Sequence[int]) -> tuple[Confounding, dict[str, float]]:
-        pulls = {}
-        for name in names:
-            mine = [(t, d) for t in chosen for d in tasks[t].dimensions if d.name == name]
-            if mine:
-                losses = [
-                    np.mean([np.abs(e.estimate - e.truth).mean() for e in (errors(t, d, pull) for t, d in mine)])
-                    for pull in PULLS
-                ]
-                pulls[name] = PULLS[int(np.argmin(losses))]
+        pulls = learn_pulls([tasks[t] for t in chosen], lambda task, d, pull: errors(tasks.index(task), d, pull))
         found = [errors(t, d, pulls[d.name]) for t in chosen for d in tasks[t].dimensions]
-        return _confounding(found, len(chosen)), pulls
+        return confounding_of(found, len(chosen)), pulls
 
     rows = []
     for t, task in enumerate(tasks):
@@ -211,13 +208,42 @@ def learn_calibration(tasks: Sequence[Task], level: float = 0.95) -> Calibration
         pulls,
         tuple(task.label for task in tasks),
         float(np.mean(table["coverage"].to_numpy())),
-        float(np.nanmean(table["place_coverage"].to_numpy())),
+        _mean(table["place_coverage"].to_numpy()),
         table,
         level,
     )
 
 
-def _confounding(found: Sequence[Errors], n_labels: int) -> Confounding:
+def _mean(values: FloatArray) -> float:
+    """Average what there is, NaN where there is nothing."""
+    there = values[np.isfinite(values)]
+    return float(there.mean()) if len(there) else float("nan")
+
+
+def learn_pulls(
+    tasks: Sequence[Task], errors: Callable[[Task, Dimension, float], Errors] = errors_of
+) -> dict[str, float]:
+    """Choose how far the groups of every column are pulled: the share with the smallest mean error over hidden columns.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    errors : callable, optional
+        In place of :func:`errors_of`, for one that remembers.
+    """
+    pulls = {}
+    for name in dict.fromkeys(d.name for task in tasks for d in task.dimensions):
+        mine = [(task, d) for task in tasks for d in task.dimensions if d.name == name]
+        losses = [
+            np.mean([np.abs(e.estimate - e.truth).mean() for e in (errors(task, d, pull) for task, d in mine)])
+            for pull in PULLS
+        ]
+        pulls[name] = PULLS[int(np.argmin(losses))]
+    return pulls
+
+
+def confounding_of(found: Sequence[Errors], n_labels: int) -> Confounding:
+    """Learn tau and omega from the errors of hidden columns; the shipped ones where they are too few."""
     if n_labels < FEW:
         return FALLBACK
     tau2 = paule_mandel(*(np.concatenate([getattr(e, n) for e in found]) for n in ("error", "variance", "K")))

@@ -70,6 +70,11 @@ def check_parameters(model: EcologicalInference) -> None:
         raise InputError(
             f"rho={model.rho!r} is not a finite number >= 0; 0 says that composition acts on nobody but its own."
         )
+    if model.link == "individual" and not model.nugget:
+        raise InputError(
+            "nugget=False leaves the individual link no effect of a place's own, through which it matches the totals; pass link='group' "
+            "to do without."
+        )
     if model.link == "individual" and model.kernel == "product":
         raise InputError("kernel='product' lets the weights of embeddings vary over the map; it needs link='group'.")
     if model.link == "group" and (model.interactions is not None or model.rho):

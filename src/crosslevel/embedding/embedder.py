@@ -100,7 +100,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     encoded matrix nor the feature matrix is ever formed.
 
     Features are float32, sums are float64 and are made in an order that depends on the data alone: the same people give
-    the same bits for any number of threads and any batch size, and agree to rounding between file formats.
+    the same bits for any number of threads and any batch size, and agree to rounding between file formats. In another order
+    of rows ``fit`` still learns the same bits, and the vectors agree to rounding.
 
     References
     ----------
@@ -416,13 +417,14 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             bandwidth = median_bandwidth(sample, n_sample=N_SAMPLE, random_state=seed)
         points = None
         if self.map in ("nystrom", "landmarks"):
-            points = np.unique(sample, axis=0)
-            if len(points) < self.n_features:
+            kinds = self.encoder_.encode(learnt.kinds).dense(d)
+            first = np.sort(np.unique(kinds, axis=0, return_index=True)[1])
+            if len(first) < self.n_features:
                 raise InputError(
-                    f"n_features={self.n_features:,} landmarks were asked for, but a sample of {len(sample):,} people has only "
-                    f"{len(points):,} distinct ones; pass fewer."
+                    f"n_features={self.n_features:,} landmarks were asked for, but the people drawn for them have only "
+                    f"{len(first):,} distinct ones; pass fewer."
                 )
-            points = points[np.random.default_rng(seed).permutation(len(points))[: self.n_features]]
+            points = kinds[first[: self.n_features]]
         return make_map(self.map, d, self.n_features, float(bandwidth), seed, points)
 
 

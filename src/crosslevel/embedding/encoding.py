@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from crosslevel.errors import InputError, listed, unknown_name
 
-__all__ = ["Category", "Encoded", "Encoder", "Number", "as_floats", "canonical", "is_categorical"]
+__all__ = ["Category", "Encoded", "Encoder", "Number", "as_floats", "canonical", "decoded", "is_categorical"]
 
 MAX_TABLE = 1 << 20
 """Widest range of whole-number levels for which a look-up table replaces hashing."""
@@ -259,6 +259,11 @@ class Encoder:
         return missing
 
 
+def decoded(values: pa.Array) -> pa.Array:
+    """Give plain values for those of a dictionary."""
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
 def canonical(values: pa.Array) -> pa.Array:
     """Give values a type that does not depend on where they came from: int64, float64, bool or large_string."""
     kind = values.type
@@ -296,8 +301,7 @@ def is_categorical(kind: pa.DataType, name: str) -> bool:
 
 def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
     """Read numbers as float64, missing as NaN."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = decoded(values)
     if pa.types.is_null(values.type):
         return np.full(len(values), np.nan)
     if is_categorical(values.type, name) and not pa.types.is_boolean(values.type):

@@ -1,7 +1,7 @@
 """What one pass over the people must learn before they can be embedded: levels, scales, leaks, a sample.
 
-Nothing here depends on how the stream is cut: the sample is drawn by row number, and means and scales are rounded to
-single precision, so that sums taken in another order give the same encoding.
+Nothing here depends on how the stream is cut or on the order of its rows: the sample is drawn by what people's columns hold, and
+means and scales are rounded to single precision, so that sums taken in another order give the same encoding.
 """
 
 from __future__ import annotations
@@ -16,10 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.batches import Batches
-from crosslevel.embedding.encoding import MAX_TABLE, Category, Encoder, Number, as_floats, canonical, is_categorical
+from crosslevel.embedding.encoding import (
+    MAX_TABLE,
+    Category,
+    Encoder,
+    Number,
+    as_floats,
+    canonical,
+    decoded,
+    is_categorical,
+)
+from crosslevel.embedding.sketch import Sketch
 from crosslevel.errors import InputError
 
-__all__ = ["Learned", "check_weights", "learn", "row_noise"]
+__all__ = ["Learned", "check_weights", "learn"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,7 +49,9 @@ class Learned:
     ----------
     encoder : Encoder
     sample : pyarrow.Table
-        People drawn with probability proportional to weight, without replacement, in order of row number.
+        People drawn with probability proportional to weight; those of whom there are many appear more than once.
+    kinds : pyarrow.Table
+        Different people, drawn alike but without replacement: twice as many, or all there are.
     n_rows : int
     constant, leaking : tuple of str
         Columns with one value, and columns with one value within every bag.
@@ -47,6 +59,7 @@ class Learned:
 
     encoder: Encoder
     sample: pa.Table
+    kinds: pa.Table
     n_rows: int
     constant: tuple[str, ...]
     leaking: tuple[str, ...]
@@ -226,7 +239,7 @@ def learn(
     levels = {c: _Levels() for c in columns if kinds[c]}
     moments = {c: _Moments() for c in columns if not kinds[c]}
     leaks = {c: _Leak() for c in columns} if by else {}
-    sample = _Sample(n_sample, seed)
+    sketch = Sketch(kinds, n_sample, seed)
 
     def study(batch: pa.RecordBatch, row: int) -> int:
         w = check_weights(batch, weight, row)
@@ -236,7 +249,7 @@ def learn(
             else:
                 moments[name].add(as_floats(batch.column(name), name), w, name, row)
         _add_leaks(leaks, batch, by)
-        sample.add(batch.select(list(columns)), w, row)
+        sketch.add(batch.select(list(columns)), w)
         return row + batch.num_rows
 
     row = 0
@@ -245,12 +258,13 @@ def learn(
             progress(row, stream.num_rows)
     if row == 0:
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
-    if weight is not None and not sample.any_weight:
+    if weight is not None and not sketch.any_weight:
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
     learnt = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
     constant = tuple(c.name for c in learnt if _is_constant(c, moments))
     leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
-    return Learned(Encoder(learnt, unknown), sample.table(), row, constant, leaking)
+    drawn = sketch.finish()
+    return Learned(Encoder(learnt, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
 
 
 def _one_ahead(stream: Batches, study: Callable[[pa.RecordBatch, int], int], n_jobs: int) -> Iterator[int]:
@@ -280,13 +294,9 @@ def _add_leaks(leaks: dict[str, _Leak], batch: pa.RecordBatch, by: Sequence[str]
     suspects = [name for name, leak in leaks.items() if leak.suspect]
     if not suspects:
         return
-    keys = pa.table({name: _decoded(batch.column(name)) for name in by})
+    keys = pa.table({name: decoded(batch.column(name)) for name in by})
     for name in suspects:
-        leaks[name].add(keys, canonical(_decoded(batch.column(name))))
-
-
-def _decoded(values: pa.Array) -> pa.Array:
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        leaks[name].add(keys, canonical(decoded(batch.column(name))))
 
 
 def _column(name: str, levels: _Levels | None, moments: _Moments | None) -> Category | Number:
@@ -322,55 +332,3 @@ def check_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatA
                 "rows with where=, or pass weight=None."
             )
     return w
-
-
-def row_noise(seed: int, first: int, n: int) -> FloatArray:
-    """Give rows ``first, first + 1, ...`` a uniform number each, in (0, 1), that depends on seed and row alone.
-
-    SplitMix64 of the row number: the same row has the same number however the stream is cut.
-    """
-    with np.errstate(over="ignore"):
-        z = (np.arange(first, first + n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z += np.uint64(seed & 0xFFFFFFFFFFFFFFFF) * np.uint64(0xD1342543DE82EF95)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-        z ^= z >> np.uint64(31)
-    return ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-
-
-class _Sample:
-    """Weighted sampling without replacement over a stream: keep the k smallest of -log(u) / w (Efraimidis, Spirakis)."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.size, self.seed = size, seed
-        self.keys = np.empty(0)
-        self.rows = np.empty(0, dtype=np.int64)
-        self.people: pa.Table | None = None
-        self.any_weight = False
-
-    def add(self, batch: pa.RecordBatch, w: FloatArray, row: int) -> None:
-        drawn = np.flatnonzero(w > 0)
-        self.any_weight = self.any_weight or len(drawn) > 0
-        keys = -np.log(row_noise(self.seed, row, batch.num_rows)[drawn]) / w[drawn]
-        if len(self.keys) == self.size:
-            closer = keys < self.keys.max()
-            drawn, keys = drawn[closer], keys[closer]
-        if self.people is not None and not len(drawn):
-            return
-        if len(keys) > self.size:
-            best = np.argpartition(keys, self.size - 1)[: self.size]
-            drawn, keys = drawn[best], keys[best]
-        rows = batch.take(pa.array(drawn))
-        # plain values: dictionaries differ between batches, and those that hold nulls cannot be joined
-        taken = pa.table({name: _decoded(rows.column(name)) for name in rows.schema.names})
-        joined = taken if self.people is None else pa.concat_tables([self.people, taken])
-        self.keys = np.concatenate([self.keys, keys])
-        self.rows = np.concatenate([self.rows, row + drawn])
-        best = np.argsort(self.keys, kind="stable")[: self.size]
-        self.keys, self.rows, self.people = self.keys[best], self.rows[best], joined.take(pa.array(best))
-
-    def table(self) -> pa.Table:
-        """Give the sample in order of row number."""
-        if self.people is None:
-            raise InputError("people has no rows with positive weight; check the weights and the where filter.")
-        return self.people.take(pa.array(np.argsort(self.rows, kind="stable"))).combine_chunks()

@@ -27,11 +27,16 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
 """Name of a plot -> "module:function" that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
 _KINDS: dict[str, str | type] = {
+    "bayesian_linear": "crosslevel.distribution.bayesian_linear:BayesianLinear",
+    "bayesian_linear_classifier": "crosslevel.distribution.linear_classifier:BayesianLinearClassifier",
+    "binned_gp": "crosslevel.binned.estimator:BinnedGP",
     "ecological_inference": "crosslevel.ecological.estimator:EcologicalInference",
     "embeddings": "crosslevel.embedding.embeddings:Embeddings",
     "estimates": "crosslevel.results.estimates:Estimates",
+    "frequentist_shrinkage": "crosslevel.distribution.frequentist:FrequentistShrinkage",
     "krls": "crosslevel.krls.estimator:KRLS",
     "mean_embedding": "crosslevel.embedding.embedder:MeanEmbedding",
+    "rbf_network": "crosslevel.distribution.rbf_network:RBFNetwork",
 }
 """Kind of saved object -> "module:Class" with ``to_payload()`` and the classmethod ``from_payload(meta, arrays)``."""
 

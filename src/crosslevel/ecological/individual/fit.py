@@ -14,7 +14,7 @@ from crosslevel.ecological.individual.model import Design, Linear, find_map, lin
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian, Mode
 
-__all__ = ["PRIOR", "IndividualFit", "fit_individual"]
+__all__ = ["PRIOR", "IndividualFit", "fit_individual", "priors"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def fit_individual(
     *,
     fixed: Hyperparameters | None = None,
     start: Hyperparameters | None = None,
-    prior: Mapping[str, tuple[float, float]] = PRIOR,
+    prior: Mapping[str, tuple[float, float]] | None = None,
     n_jobs: int = 1,
 ) -> IndividualFit:
     """Fit the individual link.
@@ -79,8 +79,8 @@ def fit_individual(
         Take these as they are.
     start : Hyperparameters, optional
         Begin here.
-    prior : mapping of name to (mean, sd)
-        Of log hyperparameters.
+    prior : mapping of name to (mean, sd), optional
+        Of log hyperparameters; :func:`priors` when not given.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def fit_individual(
         if fixed is not None:
             change = 0.0
             break
-        better = fit(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=prior)
+        better = fit(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=prior or priors(terms))
         limit = better.at_limit
         moves = {name: np.log(getattr(better.hyperparameters, name) / getattr(h, name)) for name in terms.names}
         change = max(abs(v) for name, v in moves.items() if name not in limit) if len(limit) < len(moves) else 0.0
@@ -120,6 +120,12 @@ def fit_individual(
         raise AssertionError("no turn was taken")
     rows, mode = linear_mode(design, found, terms, h)
     return IndividualFit(h, found, rows, mode, turn, float(change), limit)
+
+
+def priors(terms: Terms) -> dict[str, tuple[float, float]]:
+    """Give the normal priors of the log scales that the terms have; that of the length is wide, around a fifth of the usual distance."""
+    known = {**PRIOR, "length": (float(np.log(_first(terms).length)), 1.5)}
+    return {name: known[name] for name in terms.names}
 
 
 def _first(terms: Terms) -> Hyperparameters:

@@ -27,6 +27,7 @@ __all__ = [
     "shifts",
     "target_sums",
     "target_weights",
+    "turns",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -130,6 +131,18 @@ def level_rates(
     return Rates(rate, slope, by_level)
 
 
+def turns(
+    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Give how slopes turn: d2P_i / df_i2, (q,), and d2P_i / df_i d(effect of each level), (q, n_levels)."""
+    q = pairs.n_places
+    turn, by_level, odds = np.zeros(q), np.zeros((q, n_levels)), _odds(eta)
+    _shared(
+        lambda a, b: _turns(pairs.start, pairs.cell, pairs.weight, odds, f, codes, turn, by_level, a, b), pairs, n_jobs
+    )
+    return turn, by_level
+
+
 def bending(
     pairs: Pairs,
     eta: FloatArray,
@@ -138,23 +151,27 @@ def bending(
     J: FloatArray,
     factor: FloatArray,
     n_jobs: int = 1,
+    fourth: FloatArray | None = None,
 ) -> FloatArray:
-    """Sum factor_i W_ic p (1 - p) (1 - 2 p) (x_c - J_i)(x_c - J_i)' over pairs, (n_levels, n_levels).
+    """Sum W_ic p (1 - p) (factor_i (1 - 2 p) + fourth_i (1 - 6 p + 6 p^2)) (x_c - J_i)(x_c - J_i)' over pairs, (n_levels, n_levels).
 
     Parameters
     ----------
     J : (q, n_levels)
         Mean of the levels' indicators in each place, weighted by p (1 - p).
     factor : (q,)
+    fourth : (q,), optional
+        Zeros when not given.
     """
     q, n_levels = J.shape
     first, second = np.zeros((q, n_levels)), np.zeros(q)
     parts: list[FloatArray] = []
     odds = _odds(eta)
+    more = np.zeros(q) if fourth is None else fourth
 
     def run(a: int, b: int) -> None:
         whole = np.zeros((n_levels, n_levels))
-        _bending(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, whole, first, second, a, b)
+        _bending(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, more, whole, first, second, a, b)
         parts.append(np.triu(whole) + np.triu(whole, 1).T)
 
     _shared(run, pairs, n_jobs)
@@ -326,8 +343,24 @@ def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
 
 
 @numba.njit(cache=True, nogil=True)
+def _turns(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, odds, f, codes, turn, by_level, first, last
+):
+    n_terms = codes.shape[1]
+    for i in range(first, last):
+        here = np.exp(-f[i])
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + odds[c] * here)
+            v = weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
+            turn[i] += v
+            for t in range(n_terms):
+                by_level[i, codes[c, t]] += v
+
+
+@numba.njit(cache=True, nogil=True)
 def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, odds, f, codes, factor, whole, first, second, begin, end
+    start, cell, weight, odds, f, codes, factor, fourth, whole, first, second, begin, end
 ):
     n_terms = codes.shape[1]
     for i in range(begin, end):
@@ -335,7 +368,8 @@ def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
         for j in range(start[i], start[i + 1]):
             c = cell[j]
             p = 1.0 / (1.0 + odds[c] * here)
-            v = factor[i] * weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
+            v = p * (1.0 - p)
+            v *= weight[j] * (factor[i] * (1.0 - 2.0 * p) + fourth[i] * (1.0 - 6.0 * v))
             second[i] += v
             for t in range(n_terms):
                 a = codes[c, t]

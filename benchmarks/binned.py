@@ -1,0 +1,147 @@
+"""How long does a Gaussian process behind bins take, beside GPy's integral kernel?
+
+    python benchmarks/binned.py                 # n = 100, 500: a minute on two cores
+    python benchmarks/binned.py --sizes 100 500 1000   # GPy alone takes two minutes at 1,000
+    python benchmarks/binned.py --large         # n = 2,000 exact and n = 100,000 by features, without GPy
+
+Contiguous bins of equal width, the squared exponential, one objective (log marginal likelihood) with its gradient in variance,
+lengthscale and noise. Both programs run in the same process, one after the other, with the same hyperparameters; the first call of
+each is left out (compilation), and the numbers they give are compared. GPy's gradient check is part of its own tests; its objective
+includes a jitter of 1e-8.
+
+crosslevel   shared edges, exact integrals to 1e-10 relative, one Cholesky factorisation
+GPy          GPy.kern.Integral_Limits, pure Python loops over pairs of bins
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from statistics import median
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402 - the number of threads is read at import
+
+VARIANCE, LENGTH, NOISE = 2.0, 10.0, 0.01
+
+
+def make_world(n: int, noise: float = NOISE) -> tuple[np.ndarray, np.ndarray]:
+    """Give edges of n bins on [0, 100] and noisy totals of a smooth curve."""
+    edges = np.linspace(0.0, 100.0, n + 1)
+    total = 2.0 * np.diff(edges) - 5.0 * np.diff(np.cos(edges / 5.0))
+    return edges, total + np.random.default_rng(0).normal(0.0, np.sqrt(noise), n)
+
+
+def ours(n: int, repeats: int = 5) -> dict[str, float]:
+    from crosslevel.binned import Intervals, kernels
+    from crosslevel.binned.dense import DenseSolver
+    from crosslevel.binned.problem import make_problem
+
+    edges, y = make_world(n)
+    solver = DenseSolver(
+        make_problem(Intervals.from_edges(edges), y, "total", mean=0.0), kernels.as_kernel("eq").bind(1)
+    )
+    logs = np.log([VARIANCE, LENGTH / np.sqrt(2.0)])
+    seconds, cpu = [], []
+    for _ in range(repeats + 1):
+        start, used = time.perf_counter(), time.process_time()
+        found = solver.objective(logs, NOISE)
+        seconds.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - used)
+    by = found.by_kernel / np.exp(logs)
+    return {
+        "seconds": median(seconds[1:]),
+        "cpu": median(cpu[1:]),
+        "value": found.value,
+        "by_variance": by[0],
+        "by_length": by[1] / np.sqrt(2.0),
+    }
+
+
+def gpy(n: int) -> dict[str, float]:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import GPy
+
+    def once(n: int) -> dict[str, float]:
+        edges, y = make_world(n)
+        kernel = GPy.kern.Integral_Limits(input_dim=2, variances=VARIANCE, lengthscale=LENGTH)
+        start, used = time.perf_counter(), time.process_time()
+        model = GPy.models.GPRegression(np.column_stack([edges[1:], edges[:-1]]), y[:, None], kernel, noise_var=NOISE)
+        return {
+            "seconds": time.perf_counter() - start,  # the constructor computes objective and gradient once
+            "cpu": time.process_time() - used,
+            "value": float(model.log_likelihood()),
+            "by_variance": float(kernel.variances.gradient[0]),
+            "by_length": float(kernel.lengthscale.gradient[0]),
+        }
+
+    once(5)
+    return once(n)
+
+
+def compare(sizes: list[int]) -> list[dict[str, float]]:
+    rows = []
+    for n in sizes:
+        a, b = ours(n), gpy(n)
+        apart = max(abs(a[k] / b[k] - 1.0) for k in ("value", "by_variance", "by_length"))
+        ratio, of_cpu = b["seconds"] / a["seconds"], b["cpu"] / a["cpu"]
+        rows.append(
+            {
+                "n": n,
+                "crosslevel": a["seconds"],
+                "GPy": b["seconds"],
+                "ratio": ratio,
+                "cpu_ratio": of_cpu,
+                "apart": apart,
+            }
+        )
+        print(
+            f"n = {n:>5,}   crosslevel {a['seconds']:8.3f} s (cpu {a['cpu']:.3f})   GPy {b['seconds']:8.2f} s (cpu {b['cpu']:.2f})   "
+            f"{ratio:7.0f} x (cpu {of_cpu:.0f} x)   largest relative difference {apart:.1e}",
+            flush=True,
+        )
+    return rows
+
+
+def large() -> list[dict[str, object]]:
+    from crosslevel.binned import BinnedGP, Intervals
+
+    exact = ours(2000, repeats=2)
+    print(f"n = 2,000 exact, objective and gradient   {exact['seconds']:.2f} s (cpu {exact['cpu']:.2f})", flush=True)
+    rows: list[dict[str, object]] = [{"n": 2000, "seconds": exact["seconds"], "cpu": exact["cpu"]}]
+    for n in (10_000, 100_000):
+        edges, y = make_world(n, noise=NOISE * 100.0 / n)  # as much information in all, whatever the number of bins
+        start, used = time.perf_counter(), time.process_time()
+        gp = BinnedGP().fit(Intervals.from_edges(edges), y, kind="total")
+        mean, _ = gp.predict(np.linspace(1.0, 99.0, 500), return_std=True)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - used
+        truth = 2.0 + np.sin(np.linspace(1.0, 99.0, 500) / 5.0)
+        rmse = float(np.sqrt(np.mean((mean - truth) ** 2)))
+        rows.append({"n": n, "seconds": seconds, "cpu": cpu, "path": gp.path_, "rmse": rmse})
+        print(
+            f"n = {n:,}, search and 500 predictions   {seconds:.2f} s (cpu {cpu:.2f})   {gp.path_}; rmse {rmse:.3f}",
+            flush=True,
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500])
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    rows = large() if args.large else compare(args.sizes)
+    if args.json:
+        print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

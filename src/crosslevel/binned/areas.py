@@ -1,0 +1,284 @@
+"""How are the counts of large areas spread over the small areas inside them, whose populations are known?
+
+y_b of the N_b people of parent area b belong to a group. The log odds of child area a are
+
+    f_a = mean + s g_a + t e_a,
+
+g_a the mean of a Gaussian process over the polygon of a, e_a white. The chance of a parent is the population-weighted mean of
+expit(f_a) over its children, and y_b ~ Binomial(N_b, that). Kernel, s, lengthscale and t are averaged over a grid by evidence
+times prior; they are never chosen. Where parents show no smooth pattern the white part takes over, and the answer tends to the
+nested rate. Totals are facts: the logits of a parent's children are shifted together until they add up, in every draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from crosslevel.binned.counts.likelihoods import BinomialBins
+from crosslevel.binned.counts.modes import find_modes, posterior_covariance
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
+from crosslevel.data.checks import check_counts, check_successes
+from crosslevel.errors import InputError, listed
+from crosslevel.numerics.logit_shift import shift_to_total
+
+__all__ = ["AreaCorrelations", "SharedOut", "area_correlations", "nested_rate", "share_out"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+KERNELS = ("matern12", "matern32", "eq")
+SCALE = (np.log(0.3), 0.7)
+"""Prior of log s and of log t: mean and standard deviation, on the scale of log odds."""
+LENGTH = (np.log(0.2), 0.5)
+"""Prior of the log of the lengthscale in units of the extent of the areas."""
+REACH = 2.0
+LEVEL = 4.0
+"""Prior variance of the common log odds about that of all areas together."""
+KEPT = 1e-4
+"""Candidates with less posterior weight are left out of the average."""
+
+
+@dataclass(frozen=True, eq=False)
+class AreaCorrelations:
+    """Correlations of small areas' means under every kernel and lengthscale to be averaged over.
+
+    Attributes
+    ----------
+    R : (r, A, A)
+    kernel : r names
+    length, log_prior : (r,)
+    error : float
+        Largest relative error of the features they were made with.
+    """
+
+    R: FloatArray
+    kernel: tuple[str, ...]
+    length: FloatArray
+    log_prior: FloatArray
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class SharedOut:
+    """Counts of small areas.
+
+    Attributes
+    ----------
+    draws : (n_draws, A)
+        Expected counts, adding up to every parent's total in every draw.
+    population : (A,)
+    parent : (A,)
+    weights : (n,)
+        Posterior weight of every candidate.
+    candidates : tuple of (kernel, s, lengthscale, t)
+    basis_error : float
+        Largest relative error of the features.
+    """
+
+    draws: FloatArray
+    population: FloatArray
+    parent: IntArray
+    weights: FloatArray
+    candidates: tuple[tuple[str, float, float, float], ...]
+    basis_error: float
+
+    @property
+    def mean(self) -> FloatArray:
+        """Expected counts, (A,)."""
+        return self.draws.mean(axis=0)
+
+    @property
+    def spread(self) -> FloatArray:
+        """Variance of a count given its expectation and the parent's total, (n_draws, A).
+
+        Binomial counts with variances v given their sum: v (1 - v / sum of v over the parent's children).
+        """
+        people = np.where(self.population > 0, self.population, 1.0)  # a park has neither people nor counts
+        v = self.draws * (1.0 - self.draws / people)
+        member = np.eye(int(self.parent.max()) + 1)[self.parent]
+        whole = np.maximum((v @ member)[:, self.parent], 1e-300)
+        return v * np.maximum(1.0 - v / whole, 0.0)
+
+    def quantiles(self, probabilities: Sequence[float], seed: int = 0) -> FloatArray:
+        """Give quantiles of the counts themselves, (n_probabilities, A)."""
+        noise = np.random.default_rng(seed).standard_normal((8, *self.draws.shape))
+        counts = np.rint(self.draws + np.sqrt(self.spread) * noise).reshape(-1, self.draws.shape[1])
+        clipped = np.clip(counts, 0.0, np.floor(self.population))
+        return np.quantile(clipped, probabilities, axis=0, method="inverted_cdf")
+
+    def log_score(self, counts: npt.ArrayLike) -> FloatArray:
+        """Give the log probability of true counts, (A,): a mixture over the draws of normals, each cut to whole numbers."""
+        y = np.asarray(counts, dtype=np.float64)
+        sd = np.sqrt(np.maximum(self.spread, 1e-12))
+        # counted from the nearer tail, where a difference of distribution functions keeps its digits
+        z = -np.abs(y - self.draws) / sd
+        half = 0.5 / sd
+        p = special.ndtr(z + half) - special.ndtr(z - half)
+        return np.asarray(np.log(np.maximum(p.mean(axis=0), 1e-300)))
+
+
+def nested_rate(totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.ArrayLike) -> FloatArray:
+    """Give every child its parent's rate times its own population: the baseline.
+
+    Examples
+    --------
+    >>> nested_rate([30.0], [100.0, 200.0], [0, 0])
+    array([10., 20.])
+    """
+    y, people = np.asarray(totals, dtype=np.float64), np.asarray(population, dtype=np.float64)
+    own = np.asarray(parent)
+    return people * (y / np.bincount(own, people, minlength=len(y)))[own]
+
+
+def area_correlations(
+    regions: Regions, kernels: Sequence[str] = KERNELS, nodes: int = 5, tolerance: float = 1e-3
+) -> AreaCorrelations:
+    """Integrate the kernels over the small areas, once for all groups that will be shared out.
+
+    Parameters
+    ----------
+    regions : Regions
+    kernels : of "eq", "matern12", "matern32", "matern52"
+        Functions of the distance.
+    nodes : int
+        Lengthscales per kernel, about a fifth of the extent of the areas.
+    tolerance : float
+        Relative error of the features; "matern12" is summed over points, its error in ``error``.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.polygons import Polygons
+    >>> squares = Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(6)])
+    >>> area_correlations(squares, ["eq"], nodes=3).R.shape
+    (3, 6, 6)
+    """
+    low, high = regions.bounds()
+    extent = float(np.max(high.max(axis=0) - low.min(axis=0)))
+    lengths, prior = _nodes(LENGTH, nodes)
+    R, names, used, priors, error = [], [], [], [], 0.0
+    for kernel, (length, p) in product(kernels, zip(lengths * extent, prior, strict=True)):
+        if kernel == "matern12":
+            found, off = correlations_by_points(regions, kernel, float(length))
+        else:
+            found, chosen = region_correlations(regions, kernel, float(length), form="isotropic", tolerance=tolerance)
+            off = chosen.error
+        R.append(found)
+        names.append(kernel)
+        used.append(float(length))
+        priors.append(float(p))
+        error = max(error, off)
+    return AreaCorrelations(np.stack(R), tuple(names), np.array(used), np.array(priors), error)
+
+
+def share_out(
+    regions: Regions,
+    totals: npt.ArrayLike,
+    population: npt.ArrayLike,
+    parent: npt.ArrayLike,
+    *,
+    correlations: AreaCorrelations | None = None,
+    nodes: int = 5,
+    n_draws: int = 2000,
+    seed: int = 0,
+) -> SharedOut:
+    """Share the counts of parents out among their children.
+
+    Parameters
+    ----------
+    regions : Regions
+        The A children: polygons, or points.
+    totals : (B,)
+        Count of the group in each parent.
+    population : (A,)
+        Everybody in each child.
+    parent : (A,)
+        Row number of each child's parent.
+    correlations : AreaCorrelations, optional
+        Of `area_correlations`, to make them once for several groups; kernels are equally probable beforehand.
+    nodes : int
+        Values of each scale.
+    n_draws : int
+    seed : int
+
+    Returns
+    -------
+    SharedOut
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.polygons import Polygons
+    >>> squares = Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(6)])
+    >>> smooth = area_correlations(squares, ["eq"], nodes=3)
+    >>> found = share_out(squares, [30, 60, 90], [100.0] * 6, [0, 0, 1, 1, 2, 2], correlations=smooth, n_draws=200)
+    >>> bool(np.allclose(np.bincount([0, 0, 1, 1, 2, 2], found.mean), [30, 60, 90]))
+    True
+    >>> bool((np.diff(found.mean[1:5]) > 0).all())
+    True
+    """
+    people, own, y, trials = _inputs(regions, totals, population, parent)
+    A = len(people)
+    C = np.zeros((len(y), A))
+    C[own, np.arange(A)] = people / trials[own]
+    made = area_correlations(regions, nodes=nodes) if correlations is None else correlations
+    if made.R.shape[1] != A:
+        raise InputError(f"correlations is of {made.R.shape[1]:,} areas, regions has {A:,}; make it of these regions.")
+    scales, scale_prior = _nodes(SCALE, nodes)
+    mean = np.full(A, _logit((y.sum() + 0.5) / (trials.sum() + 1.0)))
+    grid = list(product(range(len(made.R)), range(nodes), range(nodes)))
+    K = np.stack([scales[i] ** 2 * made.R[r] + scales[j] ** 2 * np.eye(A) + LEVEL for r, i, j in grid])
+    likelihood = BinomialBins(y[None, :], trials[None, :])
+    modes = find_modes(K, C, likelihood, mean)
+    log_weight = modes.log_evidence + np.array(
+        [made.log_prior[r] + scale_prior[i] + scale_prior[j] for r, i, j in grid]
+    )
+    weights = np.exp(log_weight - log_weight.max())
+    weights = np.where(weights >= KEPT * weights.max(), weights, 0.0)
+    weights /= weights.sum()
+    rng = np.random.default_rng(seed)
+    parts = []
+    for row, count in enumerate(rng.multinomial(n_draws, weights)):
+        if count:
+            V = posterior_covariance(modes, K[row], row)
+            root = np.linalg.cholesky(V + 1e-10 * np.eye(A))
+            parts.append(modes.f[row] + rng.standard_normal((count, A)) @ root.T)
+    shifted = shift_to_total(np.concatenate(parts), people, own.astype(np.intp), y / trials)
+    chosen = tuple((made.kernel[r], float(scales[i]), float(made.length[r]), float(scales[j])) for r, i, j in grid)
+    return SharedOut(shifted.rate * people, people, own, weights, chosen, made.error)
+
+
+def _inputs(
+    regions: Regions, totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.ArrayLike
+) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+    people = check_counts(population, "population", 1)
+    own = np.asarray(parent)
+    y = check_counts(totals, "totals", 1)
+    if not len(regions) == len(people) == len(own):
+        raise InputError(
+            f"regions has {len(regions):,} areas, population {len(people):,} and parent {len(own):,}; pass one of each per small area."
+        )
+    if own.dtype.kind not in "iu" or (own < 0).any() or (own >= len(y)).any():
+        raise InputError(f"parent must hold whole numbers from 0 to {len(y) - 1} (rows of totals); see holders().")
+    trials = np.asarray(np.bincount(own, people, minlength=len(y)), dtype=np.float64)
+    childless = np.flatnonzero(trials <= 0)
+    if len(childless):
+        raise InputError(
+            f"{len(childless):,} row(s) of totals have no small area with people ({listed(childless)}); drop them."
+        )
+    check_successes(y, trials)
+    return people, own.astype(np.int64), y, trials
+
+
+def _nodes(prior: tuple[float, float], number: int) -> tuple[FloatArray, FloatArray]:
+    z = np.linspace(-REACH, REACH, number)
+    return np.exp(prior[0] + prior[1] * z), -0.5 * z**2
+
+
+def _logit(p: float) -> float:
+    return float(np.log(p) - np.log1p(-p))

@@ -1,0 +1,210 @@
+"""One histogram: a curve averaged over kernels and scales, with a rough part the bins cannot show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.binned.counts.cells import CountBins
+from crosslevel.binned.counts.covariances import KERNELS, Candidates, candidates, rough_covariance
+from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
+from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
+
+__all__ = ["ROUGHNESS", "Curve", "Solutions", "average_curve", "blend", "flat_mean", "normalise", "solve_all"]
+
+FloatArray = npt.NDArray[np.float64]
+
+ROUGHNESS = (0.0, 0.07, 0.14, 0.28)
+"""Standard deviations of the rough part that are weighed by their evidence."""
+ROUGH_NODES = 4
+"""Values of each scale while the sizes of the rough part are weighed: their evidence is wanted, not the curve."""
+CHUNK = 400_000
+"""Entries of the covariances that are solved at once, a few caches' worth."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The posterior of f, collapsed to one Gaussian.
+
+    Attributes
+    ----------
+    mean : (A,)
+        Mean of f over the candidates.
+    within : (A, A)
+        Covariance within and between the candidates, without the rough part.
+    rough : (A, A)
+        rho^2 x the projected rough covariance.
+    rho : float
+        Root of the evidence-weighted mean of rho^2.
+    log_evidence : float
+        Of the whole average, without the rough part.
+    kernel, scale, length, weight : the candidates and their posterior weights, (n,)
+    """
+
+    mean: FloatArray
+    within: FloatArray
+    rough: FloatArray
+    rho: float
+    log_evidence: float
+    kernel: tuple[str, ...]
+    scale: FloatArray
+    length: FloatArray
+    weight: FloatArray
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of f with the rough part, (A, A)."""
+        return self.within + self.rough
+
+    def kernel_weights(self) -> dict[str, float]:
+        """Give the posterior weight of each kernel."""
+        names = np.array(self.kernel)
+        return {k: float(self.weight[names == k].sum()) for k in dict.fromkeys(self.kernel)}
+
+
+def flat_mean(bins: CountBins, likelihood: BinLikelihood) -> FloatArray:
+    """Give mu, the f of a flat curve with the observed total, (n,)."""
+    seen = likelihood.seen
+    y = np.where(seen, likelihood.totals, 0.0).sum(axis=1)
+    if isinstance(likelihood, BinomialBins):
+        n = np.where(seen, likelihood.trials, 0.0).sum(axis=1)
+        return np.asarray(np.log((y + 0.5) / (n - y + 0.5)))
+    # half a person keeps an area without people finite, and is nothing in any other
+    return np.asarray(np.log(np.maximum(y, 0.5) / (seen @ bins.C.sum(axis=1))))
+
+
+def average_curve(
+    bins: CountBins,
+    likelihood: BinLikelihood,
+    kernels: Sequence[str] = KERNELS,
+    roughness: Sequence[float] = ROUGHNESS,
+    nodes: int = 7,
+) -> Curve:
+    """Average the curve behind one histogram over kernels and scales, weighted by evidence x prior.
+
+    Parameters
+    ----------
+    likelihood : BinLikelihood
+        Of one histogram.
+    roughness : values of rho
+        Weighed by their evidence with the rough term left unprojected; the projected one is added to the covariance, so that
+        it widens the bands and leaves the mean alone.
+    nodes : int
+        Values of each scale.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.counts.cells import bins_from_edges
+    >>> from crosslevel.binned.counts.likelihoods import PoissonBins
+    >>> curve = average_curve(bins_from_edges([0, 10, 20, 30], cell=1), PoissonBins(np.array([[90.0, 60.0, 30.0]])))
+    >>> bool(curve.mean[0] > curve.mean[-1]), curve.mean.shape
+    (True, (30,))
+    """
+    prior_mean = np.full(bins.n_cells, flat_mean(bins, likelihood)[0])
+    tried = candidates(bins, kernels, nodes)
+    solved = solve_all(bins, likelihood, tried, prior_mean)
+    weight, total = normalise(solved.log_evidence + tried.log_prior)
+    mean, within = blend(solved.f, weight, lambda i: solved.covariance(tried.stack([i])[0], i))
+    # in several dimensions the best few; in one a coarser grid, whose weights may move with rho
+    few = tried.take(np.argsort(weight)[-6:].tolist()) if bins.n_axes > 1 else candidates(bins, kernels, ROUGH_NODES)
+    rho = _find_rho(bins, likelihood, few, roughness, prior_mean)
+    rough = rho**2 * rough_covariance(bins.keep(likelihood.seen[0])) if rho > 0 else np.zeros_like(within)
+    return Curve(mean, within, rough, rho, total, tried.kernel, tried.scale, tried.length, weight)
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """One histogram solved under many covariances, some at a time.
+
+    Attributes
+    ----------
+    f : (n, A)
+    log_evidence : (n,)
+    parts : the modes, ``size`` problems in each
+    """
+
+    f: FloatArray
+    log_evidence: FloatArray
+    parts: tuple[Modes, ...]
+    size: int
+
+    def covariance(self, K: FloatArray, i: int) -> FloatArray:
+        """Give the posterior covariance under covariance i, which is K, (A, A)."""
+        return posterior_covariance(self.parts[i // self.size], K, i % self.size)
+
+    def problem(self, i: int) -> tuple[Modes, int]:
+        """Give the modes that hold problem i, and its row in them."""
+        return self.parts[i // self.size], i % self.size
+
+
+def solve_all(
+    bins: CountBins,
+    likelihood: BinLikelihood,
+    tried: Candidates,
+    mean: FloatArray,
+    extra: FloatArray | None = None,
+    start: FloatArray | None = None,
+) -> Solutions:
+    """Solve one histogram under all candidates, in portions that fit the cache; ``extra`` (A, A) is added to each."""
+    size = max(1, CHUNK // bins.n_cells**2)
+    parts = []
+    for i in range(0, len(tried), size):
+        K = tried.stack(range(i, min(i + size, len(tried))))
+        K = K if extra is None else K + extra
+        parts.append(find_modes(K, bins.C, likelihood, mean, None if start is None else start[i : i + size]))
+    return Solutions(
+        np.concatenate([p.f for p in parts]), np.concatenate([p.log_evidence for p in parts]), tuple(parts), size
+    )
+
+
+def normalise(log_weight: FloatArray) -> tuple[FloatArray, float]:
+    """Give weights that sum to one, and the log of what they summed to.
+
+    Examples
+    --------
+    >>> weight, total = normalise(np.log([1.0, 3.0]))
+    >>> weight.round(6), round(total, 6) == round(np.log(4), 6)
+    (array([0.25, 0.75]), np.True_)
+    """
+    top = float(log_weight.max())
+    w = np.exp(log_weight - top)
+    return w / w.sum(), top + float(np.log(w.sum()))
+
+
+def blend(
+    means: FloatArray, weight: FloatArray, covariance: Callable[[int], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Collapse a mixture of Gaussians to one: mean, and covariance within and between its parts.
+
+    Examples
+    --------
+    >>> mean, V = blend(np.array([[0.0], [2.0]]), np.array([0.5, 0.5]), lambda i: np.eye(1))
+    >>> mean.tolist(), V.tolist()
+    ([1.0], [[2.0]])
+    """
+    mean = weight @ means
+    off = means - mean
+    both = (off * weight[:, None]).T @ off
+    for i in np.flatnonzero(weight > 1e-7):
+        both += weight[i] * covariance(int(i))
+    return np.asarray(mean), np.asarray(both)
+
+
+def _find_rho(
+    bins: CountBins, likelihood: BinLikelihood, tried: Candidates, roughness: Sequence[float], mean: FloatArray
+) -> float:
+    """Weigh the sizes of the rough part by evidence, over kernels and scales, the rough term unprojected."""
+    values = np.array(roughness, dtype=np.float64)
+    if len(values) == 1:
+        return float(values[0])
+    K_r = rough_covariance(bins, project=False)
+    log_e, start = [], None
+    for rho in values:
+        solved = solve_all(bins, likelihood, tried, mean, rho**2 * K_r, start)
+        start = solved.f
+        log_e.append(normalise(solved.log_evidence + tried.log_prior)[1])
+    w, _ = normalise(np.array(log_e))
+    return float(np.sqrt(w @ values**2))

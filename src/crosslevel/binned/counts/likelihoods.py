@@ -1,0 +1,236 @@
+"""Likelihoods of bins whose integral stands inside the link.
+
+The mean of bin b is lambda_b = sum over cells of C_ba g(f_a), g = exp for counts and the logistic function for shares. Each class
+gives what Laplace's approximation needs: the log probability, its first two derivatives by lambda, and the variance
+function v with its derivative (1 / v is the Fisher information of lambda). All arrays are (n, B): n histograms of B bins; a
+NaN is a bin that was not observed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Derivatives of the log probability by lambda, one entry per bin; zero where nothing was observed.
+
+    Attributes
+    ----------
+    value : (n,)
+        Log probability of each histogram.
+    first, observed : (n, B)
+        d/d lambda and -d2/d lambda2.
+    variance, variance_slope : (n, B)
+        v, the variance of one observation in units of lambda, and dv/d lambda; 1 and 0 where nothing was observed.
+    """
+
+    value: FloatArray
+    first: FloatArray
+    observed: FloatArray
+    variance: FloatArray
+    variance_slope: FloatArray
+
+
+class BinLikelihood(Protocol):
+    """Independent bins, each the observation of one sum over cells."""
+
+    @property
+    def totals(self) -> FloatArray:
+        """Counts, (n, B)."""
+        ...
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which bins were observed, (n, B)."""
+        ...
+
+    def slopes(self, lam: FloatArray) -> Slopes:
+        """Give the log probability at lambda with its derivatives."""
+        ...
+
+    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give g(f) and its first two derivatives."""
+        ...
+
+    def guess(self, size: FloatArray) -> FloatArray:
+        """Give a finite first guess of f in each bin, (n, B); ``size`` (B,) sums the weights of its cells."""
+        ...
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Keep some of the histograms."""
+        ...
+
+
+def _exponential(f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    with np.errstate(over="ignore"):  # a step too long: infinite mean, refused by the line search
+        e = np.exp(f)
+    return e, e, e
+
+
+def _zero(seen: BoolArray, *arrays: FloatArray) -> list[FloatArray]:
+    return [np.where(seen, a, 0.0) for a in arrays]
+
+
+@dataclass(frozen=True)
+class PoissonBins:
+    """Counts with mean lambda.
+
+    Attributes
+    ----------
+    totals : (n, B)
+
+    Examples
+    --------
+    >>> PoissonBins(np.array([[2.0]])).slopes(np.array([[2.0]])).value.round(4)
+    array([-1.3069])
+    """
+
+    totals: FloatArray
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which bins were observed, (n, B)."""
+        return ~np.isnan(self.totals)
+
+    def slopes(self, lam: FloatArray) -> Slopes:
+        """Give the log probability at lambda with its derivatives."""
+        seen = self.seen
+        y = np.where(seen, self.totals, 0.0)
+        safe = np.where(seen, np.maximum(lam, 1e-300), 1.0)
+        # measured from the count itself, so that millions of people leave digits for the difference of two heights
+        some = np.where(y > 0, y, 1.0)
+        peak = special.xlogy(y, some) - y - special.gammaln(y + 1.0)
+        value = special.xlogy(y, safe / some) - (safe - y) + peak
+        value, first, observed = _zero(seen, value, y / safe - 1.0, y / safe**2)
+        return Slopes(value.sum(-1), first, observed, safe, seen.astype(np.float64))
+
+    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give exp(f) three times."""
+        return _exponential(f)
+
+    def guess(self, size: FloatArray) -> FloatArray:
+        """Give the log of the smoothed density."""
+        return np.log((np.where(self.seen, self.totals, np.nanmean(self.totals, -1, keepdims=True)) + 0.5) / size)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Keep some of the histograms."""
+        return replace(self, totals=self.totals[rows])
+
+
+@dataclass(frozen=True)
+class NegativeBinomialBins:
+    """Counts with mean lambda and variance lambda + lambda^2 / r: a gamma factor per bin, the same for all its cells.
+
+    Given the total of a bin its cells are therefore multinomial, as with Poisson counts.
+
+    Attributes
+    ----------
+    totals : (n, B)
+    size : float
+        r; the Poisson is the limit of large r.
+
+    Examples
+    --------
+    >>> y, lam = np.array([[3.0]]), np.array([[2.0]])
+    >>> far, near = NegativeBinomialBins(y, 1e9).slopes(lam).value, PoissonBins(y).slopes(lam).value
+    >>> bool(abs(far[0] - near[0]) < 1e-6)
+    True
+    """
+
+    totals: FloatArray
+    size: float
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which bins were observed, (n, B)."""
+        return ~np.isnan(self.totals)
+
+    def slopes(self, lam: FloatArray) -> Slopes:
+        """Give the log probability at lambda with its derivatives."""
+        seen, r = self.seen, self.size
+        y = np.where(seen, self.totals, 0.0)
+        m = np.where(seen, np.maximum(lam, 1e-300), 1.0)
+        # the difference of two log gammas of r loses its digits when r is large
+        ratio = np.where(r > 1e6 * (1 + y), special.xlogy(y, r), special.gammaln(y + r) - special.gammaln(r))
+        log_share = np.log1p(m / r)
+        value = ratio - special.gammaln(y + 1.0) - r * log_share + special.xlogy(y, m / r) - y * log_share
+        first = y / m - (y + r) / (r + m)
+        value, first, observed = _zero(seen, value, first, y / m**2 - (y + r) / (r + m) ** 2)
+        slope = np.where(seen, 1.0 + 2.0 * m / r, 0.0)
+        return Slopes(value.sum(-1), first, observed, np.where(seen, m + m**2 / r, 1.0), slope)
+
+    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give exp(f) three times."""
+        return _exponential(f)
+
+    def guess(self, size: FloatArray) -> FloatArray:
+        """Give the log of the smoothed density."""
+        return PoissonBins(self.totals).guess(size)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Keep some of the histograms."""
+        return replace(self, totals=self.totals[rows])
+
+
+@dataclass(frozen=True)
+class BinomialBins:
+    """Successes of n, the chance lambda being the mean of expit(f) over the trials of the bin.
+
+    The rows of C must sum to one: C_ba is the share of the bin's trials that lies in cell a.
+
+    Attributes
+    ----------
+    totals, trials : (n, B)
+
+    Examples
+    --------
+    >>> BinomialBins(np.array([[1.0]]), np.array([[2.0]])).slopes(np.array([[0.5]])).value.round(4)
+    array([-0.6931])
+    """
+
+    totals: FloatArray
+    trials: FloatArray
+
+    @property
+    def seen(self) -> BoolArray:
+        """Which bins were observed, (n, B); a bin without trials says nothing."""
+        return ~(np.isnan(self.totals) | np.isnan(self.trials)) & (self.trials > 0)
+
+    def slopes(self, lam: FloatArray) -> Slopes:
+        """Give the log probability at lambda with its derivatives."""
+        seen = self.seen
+        y, n = np.where(seen, self.totals, 0.0), np.where(seen, self.trials, 1.0)
+        p = np.where(seen, np.clip(lam, 1e-300, 1.0 - 1e-16), 0.5)
+        choose = special.gammaln(n + 1) - special.gammaln(y + 1) - special.gammaln(n - y + 1)
+        value = choose + special.xlogy(y, p) + special.xlog1py(n - y, -p)
+        spread = p * (1.0 - p)
+        curvature = y / p**2 + (n - y) / (1.0 - p) ** 2
+        value, first, observed = _zero(seen, value, (y - n * p) / spread, curvature)
+        slope = np.where(seen, (1.0 - 2.0 * p) / n, 0.0)
+        return Slopes(value.sum(-1), first, observed, np.where(seen, spread / n, 1.0), slope)
+
+    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give expit(f) and its derivatives."""
+        p = special.expit(f)
+        slope = p * special.expit(-f)
+        return p, slope, slope * (1.0 - 2.0 * p)
+
+    def guess(self, size: FloatArray) -> FloatArray:
+        """Give the smoothed logit of the share."""
+        y, n = np.where(self.seen, self.totals, 0.0), np.where(self.seen, self.trials, 0.0)
+        return np.log((y + 0.5) / (n - y + 0.5))
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Keep some of the histograms."""
+        return replace(self, totals=self.totals[rows], trials=self.trials[rows])

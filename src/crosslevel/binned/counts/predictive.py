@@ -1,0 +1,158 @@
+"""From a curve to counts: shares within bins, draws that keep every total, bands, and scores of predictive counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+from crosslevel.binned.counts.cells import CountBins
+from crosslevel.data.checks import check_level
+from crosslevel.errors import InputError
+
+__all__ = [
+    "draw_counts",
+    "draw_curves",
+    "draw_shares",
+    "held_share",
+    "log_scores",
+    "rake",
+    "randomised_pit",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def draw_curves(mean: FloatArray, covariance: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+    """Draw curves from a Gaussian whose covariance may be singular, (n, A).
+
+    Examples
+    --------
+    >>> draw_curves(np.zeros(2), np.zeros((2, 2)), 3, np.random.default_rng(0)).shape
+    (3, 2)
+    """
+    values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(mean + rng.standard_normal((n, len(mean))) @ root.T)
+
+
+def draw_shares(bins: CountBins, f: FloatArray) -> FloatArray:
+    """Give each cell's share of its bin under each curve, (n, A): weight exp(f) over its sum in the bin.
+
+    Cells of no bin get their expected counts instead.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.counts.cells import bins_from_edges
+    >>> draw_shares(bins_from_edges([0, 2], cell=1), np.log([[1.0, 3.0]])).round(6)
+    array([[0.25, 0.75]])
+    """
+    where = bins.bin_of
+    inside = where >= 0
+    member = (bins.C > 0).astype(np.float64)
+    # the largest f of each bin is taken out first: shares of far tails neither overflow nor vanish
+    top = np.stack([np.where(row > 0, f, -np.inf).max(axis=1) for row in member], axis=1)
+    e = bins.weight * np.exp(f - np.where(inside, top[:, np.maximum(where, 0)], 0.0))
+    total = (e * inside) @ member.T
+    return np.where(inside, e / total[:, np.maximum(where, 0)], e)
+
+
+def draw_counts(
+    bins: CountBins, totals: FloatArray, shares: FloatArray, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Draw whole counts that keep every total: multinomial in each bin, Poisson in cells of no bin, (n, A).
+
+    Examples
+    --------
+    >>> from crosslevel.binned.counts.cells import bins_from_edges
+    >>> bins = bins_from_edges([0, 2, 4], cell=1)
+    >>> counts = draw_counts(bins, np.array([7.0, 0.0]), np.full((5, 4), 0.5), np.random.default_rng(0))
+    >>> counts.sum(axis=1).tolist(), counts[:, 2:].max()
+    ([7, 7, 7, 7, 7], np.int64(0))
+    """
+    out = np.zeros(shares.shape, dtype=np.int64)
+    for b, row in enumerate(bins.C > 0):
+        cells = np.flatnonzero(row)
+        p = shares[:, cells]
+        out[:, cells] = rng.multinomial(int(totals[b]), p / p.sum(axis=1, keepdims=True))
+    outside = bins.bin_of < 0
+    if outside.any():
+        out[:, outside] = rng.poisson(np.minimum(shares[:, outside], 1e15))
+    return out
+
+
+def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 500) -> FloatArray:
+    """Scale expected cells until the sums of overlapping bins are the totals, (n, A): iterative proportional fitting.
+
+    Parameters
+    ----------
+    C : (B, A)
+        Share of each cell in each bin, between 0 and 1.
+    expected : (n, A)
+    totals : (B,)
+
+    Examples
+    --------
+    >>> C = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    >>> (rake(C, np.array([[2.0, 1.0, 2.0]]), np.array([6.0, 9.0])) @ C.T).round(6)
+    array([[6., 9.]])
+    """
+    e = expected.copy()
+    for _ in range(steps):
+        for row, y in zip(C, totals, strict=True):
+            now = e @ row
+            # a cell that lies in the bin by a part moves by that part of the way
+            e *= np.where(now > 0, y / np.maximum(now, 1e-300), 1.0)[:, None] ** row
+        off = np.abs(e @ C.T - totals).max() / max(1.0, float(totals.max()))
+        if off < 1e-10:
+            return e
+    raise InputError(
+        f"no cells add up to all of these totals (off by {off:.1e} of the largest after {steps} rounds); the overlapping bins "
+        "contradict one another. Correct the totals, or do not ask for them to be kept."
+    )
+
+
+def log_scores(truth: FloatArray, totals: FloatArray, shares: FloatArray) -> FloatArray:
+    """Give the log probability of each true cell count given its bin's total, (A,): a mixture of binomials over draws.
+
+    Parameters
+    ----------
+    truth : (A,)
+    totals : (A,)
+        Total of each cell's bin.
+    shares : (n, A)
+
+    Examples
+    --------
+    >>> log_scores(np.array([1.0]), np.array([2.0]), np.array([[0.5], [0.5]])).round(4)
+    array([-0.6931])
+    """
+    log_p = stats.binom.logpmf(truth, totals, np.clip(shares, 1e-300, 1.0))
+    return np.asarray(special.logsumexp(log_p, axis=0) - np.log(len(shares)))
+
+
+def randomised_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Give the randomised probability integral transform of each true cell count, (A,): uniform when the draws are right.
+
+    Examples
+    --------
+    >>> pit = randomised_pit(np.array([0.0]), np.array([1.0]), np.array([[0.5]]), np.random.default_rng(0))
+    >>> bool(0 < pit[0] < 0.5)
+    True
+    """
+    p = np.clip(shares, 0.0, 1.0)
+    below = stats.binom.cdf(truth - 1, totals, p).mean(axis=0)
+    at = stats.binom.pmf(truth, totals, p).mean(axis=0)
+    return np.asarray(below + rng.uniform(size=len(truth)) * at)
+
+
+def held_share(pit: FloatArray, level: float = 0.95) -> float:
+    """Say which share of the truths the central interval of this level holds.
+
+    Examples
+    --------
+    >>> held_share(np.array([0.01, 0.5, 0.9, 0.99]))
+    0.5
+    """
+    half = 0.5 * (1.0 - check_level(level))
+    return float(np.mean((pit > half) & (pit < 1.0 - half)))

@@ -1,0 +1,191 @@
+"""The exact posterior by one Cholesky factorisation: n^3 work, n^2 memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from crosslevel.binned.covariances import Layout, covariance, lay_out, variances
+from crosslevel.binned.kernels import BoundKernel
+from crosslevel.binned.problem import Problem
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.solver import LeftOut, Objective, Predicted
+from crosslevel.errors import InputError
+
+__all__ = ["DenseSolver"]
+
+FloatArray = npt.NDArray[np.float64]
+
+JITTER = (0.0, 1e-14, 1e-12, 1e-10)
+"""Shares of the mean variance added to the diagonal, in turn, until the factorisation exists."""
+
+
+CONTRADICTION = 1e-3
+"""Share of the largest residual that the solution may miss before the equations count as having none."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """A Cholesky factor of the covariance of y, and what was added to its diagonal."""
+
+    L: FloatArray
+    jitter: float
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        return np.asarray(linalg.cho_solve((self.L, True), b, check_finite=False))
+
+    def half(self, b: FloatArray) -> FloatArray:
+        return np.asarray(linalg.solve_triangular(self.L, b, lower=True, check_finite=False))
+
+    def inverse(self) -> FloatArray:
+        """Give the inverse, (n, n), both triangles."""
+        lower, _ = linalg.lapack.dpotri(self.L, lower=1)
+        lower = np.tril(lower)
+        return lower + np.tril(lower, -1).T
+
+
+class DenseSolver:
+    """Exact inference with a full covariance matrix.
+
+    Parameters
+    ----------
+    problem : Problem
+    kernel : BoundKernel
+    """
+
+    def __init__(self, problem: Problem, kernel: BoundKernel) -> None:
+        self.problem, self.kernel = problem, kernel
+        self._exact = problem.regions.pieces() is not None
+        self._layout: tuple[FloatArray, Layout] | None = None
+
+    @property
+    def words(self) -> str:
+        """The way, in words."""
+        how = "exact integrals" if self._exact else "integrals by cubature"
+        return f"dense, {how}, n = {len(self.problem.y):,}"
+
+    def objective(self, logs: FloatArray, noise: float) -> Objective:
+        """Give the log marginal likelihood with its gradient."""
+        p = self.problem
+        K, slopes = covariance(self.kernel, logs, self.layout(logs), None, gradient=True)
+        if (p.scale != 1.0).any():
+            both = np.outer(p.scale, p.scale)
+            K, slopes = K * both, [s * both for s in slopes]
+        factor = factorise(K, p.noise(noise))
+        _, residual = profile(p, factor)
+        alpha = factor.solve(residual)
+        P = factor.inverse()
+        by_kernel = np.array([0.5 * (alpha @ s @ alpha - np.vdot(P, s)) for s in slopes])
+        by_noise = 0.5 * noise * float(((alpha**2 - np.diag(P)) * p.unit_noise).sum())
+        return Objective(log_marginal(factor, residual, alpha), by_kernel, by_noise)
+
+    def condition(self, logs: FloatArray, noise: float) -> DensePosterior:
+        """Give the posterior."""
+        p = self.problem
+        layout = self.layout(logs)
+        K, _ = covariance(self.kernel, logs, layout)
+        K = K * np.outer(p.scale, p.scale)
+        factor = factorise(K, p.noise(noise))
+        level, residual = profile(p, factor)
+        alpha = factor.solve(residual)
+        missed = np.abs(residual - K @ alpha - p.noise(noise) * alpha).max()
+        if missed > CONTRADICTION * np.abs(residual).max():
+            raise InputError(
+                "the observations contradict one another: some regions repeat or add up to others, their values do not, and there is "
+                "no noise between them. Pass noise= (a small positive variance) or std_error=, or drop the regions that follow from others."
+            )
+        value = log_marginal(factor, residual, alpha)
+        return DensePosterior(p, self.kernel, logs, layout, factor, alpha, level, value)
+
+    def layout(self, logs: FloatArray) -> Layout:
+        """Give the pieces of the regions; those of a quadrature follow the lengthscale in steps of a factor of 2."""
+        scale = np.ones(self.kernel.dimension)
+        if not self._exact:
+            scale = 2.0 ** np.floor(np.log2(np.minimum(self.kernel.scale(logs), 1e300)))
+        if self._layout is None or (self._layout[0] != scale).any():
+            self._layout = scale, lay_out(self.problem.regions.exact_pieces(scale))
+        return self._layout[1]
+
+
+@dataclass(frozen=True, eq=False)
+class DensePosterior:
+    """Posterior with a Cholesky factor of the covariance of the observations; see `crosslevel.binned.solver.Posterior`."""
+
+    problem: Problem
+    kernel: BoundKernel
+    logs: FloatArray
+    layout: Layout
+    factor: _Factor
+    alpha: FloatArray
+    level: float
+    log_marginal: float
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict integrals over regions."""
+        p = self.problem
+        target = lay_out(regions.exact_pieces(self.kernel.scale(self.logs)))
+        cross = _cov(self.kernel, self.logs, target, self.layout) * np.outer(scale, p.scale)
+        level = scale * regions.volumes
+        mean = level * self.level + cross @ self.alpha
+        half = self.factor.half(cross.T)
+        left = level[:, None] - cross @ self._level_weights()[:, None] if p.mean is None else np.zeros((len(mean), 1))
+        prior = variances(self.kernel, self.logs, target) * scale**2
+        spread = prior - (half**2).sum(axis=0) + left[:, 0] ** 2 / self._level_information()
+        whole = None
+        if covariance:
+            K = _cov(self.kernel, self.logs, target, None) * np.outer(scale, scale)
+            whole = K - half.T @ half + left @ left.T / self._level_information()
+            whole = 0.5 * (whole + whole.T)
+        return Predicted(mean, np.maximum(spread, 0.0), prior, whole)
+
+    def left_out(self) -> LeftOut:
+        """Foretell each observation from the others."""
+        precision = np.diag(self.factor.inverse())
+        return LeftOut(self.problem.y - self.alpha / precision, 1.0 / precision)
+
+    def _level_weights(self) -> FloatArray:
+        return self.factor.solve(self.problem.level)
+
+    def _level_information(self) -> float:
+        return float(self.problem.level @ self._level_weights()) if self.problem.mean is None else math.inf
+
+
+def _cov(kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None) -> FloatArray:
+    return covariance(kernel, logs, a, b)[0]
+
+
+def factorise(K: FloatArray, noise: FloatArray) -> _Factor:
+    """Factorise K + diag(noise), adding as little to the diagonal as makes it possible."""
+    spread = float(np.mean(np.diag(K) + noise))
+    for share in JITTER:
+        S = K + np.diag(noise + share * spread)
+        try:
+            return _Factor(
+                np.asarray(linalg.cholesky(S, lower=True, overwrite_a=True, check_finite=False)), share * spread
+            )
+        except linalg.LinAlgError:
+            continue
+    raise InputError(
+        "the covariance of the observations is singular: some regions repeat or add up to others and there is no noise between "
+        "them. Pass noise= (a small positive variance), or drop the regions that follow from others."
+    )
+
+
+def profile(problem: Problem, factor: _Factor) -> tuple[float, FloatArray]:
+    """Give the level (estimated by generalised least squares when not given) and what y has beyond it."""
+    level = problem.mean
+    if level is None:
+        weights = factor.solve(problem.level)
+        level = float(weights @ problem.y) / float(weights @ problem.level)
+    return level, problem.y - level * problem.level
+
+
+def log_marginal(factor: _Factor, residual: FloatArray, alpha: FloatArray) -> float:
+    """Give the log density of the residuals."""
+    return float(
+        -0.5 * residual @ alpha - np.log(np.diag(factor.L)).sum() - 0.5 * len(residual) * math.log(2.0 * math.pi)
+    )

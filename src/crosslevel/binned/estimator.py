@@ -1,0 +1,373 @@
+"""``BinnedGP``: what curve or surface lies behind bins, boxes and areas?"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.binned import saved
+from crosslevel.binned.answers import LeaveOneOut, default_scale, draw, leave_one_out, predictions_table
+from crosslevel.binned.checks import layout_notes, privacy_notes
+from crosslevel.binned.gaussian import SOLVERS, GaussianFit, Settings, fit_gaussian
+from crosslevel.binned.kernels import CONVENTIONS, BoundKernel, as_kernel
+from crosslevel.binned.problem import ASKED, KINDS, make_problem
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.points import as_regions
+from crosslevel.binned.solver import Predicted
+from crosslevel.data.checks import check_level, check_seed
+from crosslevel.data.fingerprint import fingerprint
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["LIKELIHOODS", "BinnedGP"]
+
+FloatArray = npt.NDArray[np.float64]
+
+LIKELIHOODS = ("gaussian", "poisson", "negative_binomial", "binomial")
+PRIORS = ("auto", "none", "lengthscale")
+
+
+class BinnedGP(BaseEstimator):
+    """A Gaussian process learnt from integrals over regions, which predicts points, new regions, and both jointly.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default "eq"
+        "eq", "matern12", "matern32", "matern52", sums of these as in "eq + white", or an object made with
+        `crosslevel.binned.kernels`.
+    likelihood : {"gaussian", "poisson", "negative_binomial", "binomial"}, default "gaussian"
+    variance, lengthscale, noise, mean : float, optional
+        Of the function; what is given is kept, what is None is estimated. ``lengthscale`` may be one per axis. ``noise`` is the
+        variance of one observation (see ``sizes`` in :meth:`fit`). ``mean`` is the level of the function, a density.
+    optimize : bool, default True
+        False sets what is None to a rule of thumb instead.
+    convention : {"usual", "paper"}, default "usual"
+        Whether lengthscales mean exp(-r^2 / (2 l^2)) or, as in the paper, exp(-r^2 / l^2); the latter for "eq" only.
+    solver : {"auto", "dense", "kronecker", "features"}, default "auto"
+        "auto" takes a dense matrix up to 2,000 regions, Kronecker products for full grids of boxes from 400 on, and Hilbert-space
+        features for more, or for polygons; ``path_`` says which.
+    restarts : int, default 1
+        Random starts of the search beside four fixed ones.
+    prior : {"auto", "none", "lengthscale"}, default "auto"
+        Whether lengthscales have a prior (log-normal, median a fifth of the range); "auto": with fewer than 15 regions.
+    tolerance : float, default 1e-6
+        Relative error of covariances that features are asked for.
+    max_features : int, default 1200
+    random_state : int, default 0
+
+    Attributes
+    ----------
+    hyperparameters_ : dict
+        Names to values; "noise" and "mean" among them.
+    log_marginal_ : float
+    converged_ : bool
+    path_ : str
+        The way to the numbers, with its size and error.
+    loo_ : LeaveOneOut
+        Each region as the others foretell it.
+    notes_ : tuple of str
+        What the reader should know: gaps, overlaps, units revealed.
+
+    See Also
+    --------
+    BinnedGP.estimates : predictions as a table.
+
+    References
+    ----------
+    Smith, M. T., Alvarez, M. A. and Lawrence, N. D. (2018). Gaussian process regression for binned data. arXiv:1809.02010.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions import Intervals
+    >>> ages = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    >>> people = [21, 34, 60, 52, 33, 25, 17, 9, 4]
+    >>> gp = BinnedGP(kernel="eq").fit(ages, people, kind="total")
+    >>> gp.predict(Intervals([25], [35]), kind="total").round()
+    array([60.])
+    >>> gp.path_
+    'dense, exact integrals, n = 9'
+    """
+
+    _loo: LeaveOneOut | None
+
+    def __init__(
+        self,
+        kernel: Any = "eq",
+        likelihood: str = "gaussian",
+        variance: float | None = None,
+        lengthscale: Any = None,
+        noise: float | None = None,
+        mean: float | None = None,
+        optimize: bool = True,
+        convention: str = "usual",
+        solver: str = "auto",
+        *,
+        restarts: int = 1,
+        prior: str = "auto",
+        tolerance: float = 1e-6,
+        max_features: int = 1200,
+        random_state: int | None = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.variance = variance
+        self.lengthscale = lengthscale
+        self.noise = noise
+        self.mean = mean
+        self.optimize = optimize
+        self.convention = convention
+        self.solver = solver
+        self.restarts = restarts
+        self.prior = prior
+        self.tolerance = tolerance
+        self.max_features = max_features
+        self.random_state = random_state
+
+    def fit(self, regions: Any, y: Any, kind: str | None = None, sizes: Any = None, std_error: Any = None) -> Self:
+        """Learn the function from what was observed of regions.
+
+        Parameters
+        ----------
+        regions : Regions, or an array of points
+            They may overlap, nest, leave gaps, and mix with points (`crosslevel.binned.regions.stack`).
+        y : (n,)
+        kind : {"total", "mean", "rate"}
+            What y is; it is never guessed. Points have their value in any case.
+        sizes : (n,), optional
+            Observations behind each y: a mean of n has noise variance ``noise`` / n, a total n times ``noise``. For rates the
+            exposure, which is the volume when not given.
+        std_error : (n,), optional
+            Known standard errors of y (a 90 % margin of error divided by 1.645), instead of or beside ``noise``.
+        """
+        self._check_parameters()
+        if kind is None:
+            raise InputError(
+                f"kind is not given; say what y is, one of {', '.join(KINDS)}: fit(regions, y, kind='total')."
+            )
+        found = as_regions(regions, "regions")
+        if self.likelihood != "gaussian":
+            return self._fit_counts(found, y, kind, sizes)
+        mean = None if self.mean is None else _number(self.mean, "mean")
+        problem = make_problem(found, y, kind, sizes, std_error, mean)
+        fit = fit_gaussian(problem, self._bind(found.dimension), self._noise(), self._settings())
+        self._keep(fit, kind)
+        for note in self.notes_:
+            if note.startswith(("privacy", "features")):
+                warnings.warn(note, CrosslevelWarning, stacklevel=2)
+        return self
+
+    def predict(
+        self, regions: Any, kind: str | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the function at points, or its integrals over regions, without noise.
+
+        Parameters
+        ----------
+        regions : Regions, or an array of points
+        kind : {"total", "mean", "rate", "density"}, optional
+            Density at points and the kind of fit at regions when not given.
+        return_std, return_cov : bool
+            Also give standard deviations (m,), or the joint covariance (m, m).
+
+        Examples
+        --------
+        >>> from crosslevel.binned.regions import Intervals
+        >>> gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(Intervals([0, 1], [1, 2]), [1, 2], kind="total")
+        >>> whole, parts = gp.predict(Intervals([0], [2])), gp.predict(Intervals([0, 0.5], [0.5, 2]))
+        >>> bool(abs(whole[0] - parts.sum()) < 1e-12)
+        True
+        """
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov are both True; ask for one (the covariance has the variances).")
+        predicted = self._predict(self._regions(regions), kind, return_cov)
+        if return_cov:
+            assert predicted.covariance is not None
+            return predicted.mean, predicted.covariance
+        return (predicted.mean, np.sqrt(predicted.variance)) if return_std else predicted.mean
+
+    def sample(self, regions: Any, n: int = 1, kind: str | None = None, random_state: int | None = None) -> FloatArray:
+        """Draw the function's values or integrals from their joint posterior, (n, m).
+
+        Examples
+        --------
+        >>> gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit([0.0, 1.0], [1.0, 2.0], kind="mean")
+        >>> gp.sample([0.5, 0.7], n=3, random_state=0).shape
+        (3, 2)
+        """
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(f"n={n!r} is not a number of draws; pass a whole number of at least 1.")
+        seed = check_seed(self.random_state if random_state is None else random_state)
+        return draw(self._predict(self._regions(regions), kind, covariance=True), int(n), seed)
+
+    def estimates(self, regions: Any = None, kind: str | None = None, level: float = 0.95) -> Estimates:
+        """Give predictions as a table, with intervals, the naive answer beside them, and what to know.
+
+        Parameters
+        ----------
+        regions : Regions or points, optional
+            Those of fit when not given.
+        kind : {"total", "mean", "rate", "density"}, optional
+        level : float
+
+        Examples
+        --------
+        >>> from crosslevel.binned.regions import Intervals
+        >>> gp = BinnedGP(lengthscale=20.0).fit(Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], kind="total")
+        >>> gp.estimates(Intervals([0], [15])).table.column_names
+        ['lower', 'upper', 'estimate', 'std_error', 'conf_low', 'conf_high', 'informed', 'area_weighted']
+        """
+        check_is_fitted(self, "path_")
+        found = self._fit.problem.regions if regions is None else self._regions(regions)
+        check_level(level)
+        scale = default_scale(found, kind, self.kind_)
+        return predictions_table(
+            self._fit,
+            found,
+            self._predict(found, kind, covariance=False),
+            scale,
+            kind=kind or self.kind_,
+            level=level,
+            frame="pyarrow",
+            provenance=self._provenance(),
+            diagnostics=self._diagnostics(),
+            notes=self.notes_,
+        )
+
+    @property
+    def loo_(self) -> LeaveOneOut:
+        """Each observed region as the others foretell it."""
+        check_is_fitted(self, "path_")
+        if self._loo is None:
+            self._loo = leave_one_out(self._fit)
+        return self._loo
+
+    def summary(self) -> str:
+        """Write the fit as text: the way, the hyperparameters, the scores, the notes."""
+        check_is_fitted(self, "path_")
+        values = ", ".join(f"{k} {v:.4g}" for k, v in self.hyperparameters_.items())
+        lines = [
+            f"Gaussian process behind {len(self._fit.problem.y):,} regions, {self.kind_}s",
+            f"kernel: {as_kernel(self.kernel)} · {values}",
+            f"solver: {self.path_}",
+            f"log marginal likelihood {self.log_marginal_:.4f} · leave-one-out log score {self.loo_.log_score:.4f}, "
+            f"95 % intervals hold {self.loo_.coverage:.0%}",
+        ]
+        return "\n".join([*lines, *(f"note: {n}" for n in self.notes_)])
+
+    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Give the saved form; see `crosslevel.save`."""
+        check_is_fitted(self, "path_")
+        return saved.to_payload(self)
+
+    @classmethod
+    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Make the model from its saved form."""
+        return saved.from_payload(cls, meta, arrays)
+
+    def _fit_counts(self, regions: Regions, y: Any, kind: str, sizes: Any) -> Self:
+        """Learn from counts with the integral inside the link."""
+        raise InputError(
+            f"likelihood={self.likelihood!r} is not connected to this estimator; use likelihood='gaussian', or the functions of "
+            "crosslevel.binned.counts."
+        )
+
+    def _keep(self, fit: GaussianFit, kind: str) -> None:
+        """Set the fitted attributes."""
+        self._fit = fit
+        self._loo = None
+        self.kind_ = kind
+        self.hyperparameters_ = fit.hyperparameters
+        self.log_marginal_ = float(fit.posterior.log_marginal)
+        self.converged_ = fit.certificate is None or fit.certificate.converged
+        self.path_ = fit.path
+        self.notes_ = (*fit.notes, *layout_notes(fit.problem.regions), *privacy_notes(fit.problem, fit.noise))
+
+    def _predict(self, regions: Regions, kind: str | None, covariance: bool) -> Predicted:
+        if kind is not None and kind not in ASKED:
+            raise unknown_name("kind", kind, ASKED, "kind")
+        return self._fit.posterior.predict(regions, default_scale(regions, kind, self.kind_), covariance)
+
+    def _regions(self, regions: Any) -> Regions:
+        check_is_fitted(self, "path_")
+        return as_regions(regions, "regions", self._fit.problem.regions.dimension)
+
+    def _bind(self, dimension: int) -> BoundKernel:
+        kernel = as_kernel(self.kernel)
+        if self.convention == "paper":
+            others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
+            if others:
+                raise InputError(
+                    f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
+                )
+        variance = None if self.variance is None else _number(self.variance, "variance")
+        return kernel.bind(dimension, variance=variance, lengthscale=self.lengthscale, convention=self.convention)
+
+    def _noise(self) -> float | None:
+        if self.noise is None:
+            return None
+        noise = _number(self.noise, "noise")
+        if noise < 0:
+            raise InputError(f"noise={self.noise!r} is negative; pass a variance, or None to have it estimated.")
+        return noise
+
+    def _settings(self) -> Settings:
+        return Settings(
+            solver=self.solver,
+            optimize=bool(self.optimize),
+            restarts=int(self.restarts),
+            seed=check_seed(self.random_state),
+            prior=self.prior,
+            tolerance=float(self.tolerance),
+            max_features=int(self.max_features),
+        )
+
+    def _check_parameters(self) -> None:
+        choices = {"likelihood": LIKELIHOODS, "convention": CONVENTIONS, "solver": SOLVERS, "prior": PRIORS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise unknown_name(name, getattr(self, name), allowed, name)
+        for name in ("restarts", "max_features"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < (name == "max_features"):
+                raise InputError(f"{name}={value!r} is not a whole number of at least {int(name == 'max_features')}.")
+        if not (_number(self.tolerance, "tolerance") > 0):
+            raise InputError(f"tolerance={self.tolerance!r} is not positive; pass a relative error such as 1e-6.")
+
+    def _diagnostics(self) -> dict[str, Any]:
+        fit = self._fit
+        return {
+            "converged": self.converged_,
+            "solver": fit.path,
+            "relative_error": None if math.isnan(fit.error) else fit.error,
+            "log_marginal": self.log_marginal_,
+            "hyperparameters": self.hyperparameters_,
+            "certificate": None if fit.certificate is None else asdict(fit.certificate),
+            "leave_one_out": {"log_score": self.loo_.log_score, "rmse": self.loo_.rmse, "coverage": self.loo_.coverage},
+        }
+
+    def _provenance(self) -> Provenance:
+        p = self._fit.problem
+        lower, upper = p.regions.bounds()
+        columns = {f"lower_{d}": lower[:, d] for d in range(lower.shape[1])}
+        columns |= {f"upper_{d}": upper[:, d] for d in range(upper.shape[1])}
+        data = {"regions": fingerprint({**columns, "y": p.y})}
+        seed = check_seed(self.random_state)
+        return Provenance.of(call=f"{self!r}.fit(regions, y, kind={self.kind_!r})", seed=seed, data=data)
+
+
+def _number(value: Any, argument: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
+    return number

@@ -1,0 +1,201 @@
+"""Which sines? The box and the frequencies that a kernel needs, and the error they leave."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.binned.covariances import covariance, lay_out
+from crosslevel.binned.kernels import BoundKernel
+from crosslevel.binned.regions.base import IntArray, Regions, SineBasis
+from crosslevel.errors import InputError
+from crosslevel.numerics.integrals import Correlation
+
+__all__ = [
+    "Span",
+    "check_features",
+    "choose",
+    "densities",
+    "grow",
+    "integrate",
+    "margins",
+    "measure_error",
+    "sample_of",
+    "span_of",
+    "widen",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+SAMPLE = 80
+"""Regions on which the error is measured."""
+START, GROWTH = 3.0, 1.25
+"""Highest frequency tried first in units of 1 / lengthscale, and how it grows."""
+BORDER = 1e-7
+"""Correlation with mirror images behind the border of the box that is put up with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Where features must hold: corners of the space, (d,) each, and the lengthscales, shortest and longest, (d,) each."""
+
+    low: FloatArray
+    high: FloatArray
+    shortest: FloatArray
+    longest: FloatArray
+
+
+def check_features(kernel: BoundKernel) -> str | None:
+    """Say why a kernel has no features, or None."""
+    for term in kernel.terms:
+        if len(term.factors) < kernel.dimension:
+            return "a term is constant along an axis"
+        for f in term.factors:
+            if f.correlation.spectral_density(np.zeros(1), 1.0) is None:
+                return f"the spectral density of {f.correlation.name!r} is not known"
+    return None
+
+
+def densities(
+    kernel: BoundKernel, logs: FloatArray, w: FloatArray, gradient: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Give the prior variances of the coefficients at frequencies w (m, d), and their derivatives by every hyperparameter, (h, m)."""
+    total = np.zeros(len(w))
+    slopes = np.zeros((len(logs) if gradient else 0, len(w)))
+    place = 0
+    for variance, factors in kernel.split(logs):
+        axes = []
+        for f, length, _ in factors:
+            found = f.correlation.spectral_density(w[:, f.axis or 0], length)
+            assert found is not None  # check_features has asked
+            axes.append(found)
+        part = variance * np.prod([s for s, _ in axes], axis=0)
+        total += part
+        if gradient:
+            slopes[place] = part
+            for i in range(len(axes)):
+                others = [s if j != i else g for j, (s, g) in enumerate(axes)]
+                slopes[place + 1 + i] = variance * np.prod(others, axis=0)
+        place += 1 + len(factors)
+    return total, slopes
+
+
+def span_of(kernel: BoundKernel, logs: FloatArray, lower: FloatArray, upper: FloatArray) -> Span:
+    """Give the space between the corners of regions, (n, d) each, and the lengthscales along its axes."""
+    lengths: list[list[float]] = [[] for _ in range(kernel.dimension)]
+    for _, factors in kernel.split(logs):
+        for f, length, place in factors:
+            if place >= 0:
+                lengths[f.axis or 0].append(length)
+    low, high = lower.min(axis=0), upper.max(axis=0)
+    return Span(low, high, np.array([min(x) for x in lengths]), np.array([max(x) for x in lengths]))
+
+
+def margins(kernel: BoundKernel, longest: FloatArray) -> FloatArray:
+    """Give how far the border of the box must stand from the regions, (d,)."""
+    out = np.zeros(kernel.dimension)
+    for term in kernel.terms:
+        for f in term.factors:
+            axis = f.axis or 0
+            out[axis] = max(out[axis], 0.5 * _reach(f.correlation) * longest[axis])
+    return out
+
+
+def widen(
+    kernel: BoundKernel, logs: FloatArray, basis: SineBasis, lower: FloatArray, upper: FloatArray
+) -> SineBasis | None:
+    """Give a basis for a space that holds further regions too, with the same highest frequencies; None when this one does."""
+    found = span_of(kernel, logs, lower, upper)
+    margin = margins(kernel, found.longest)
+    inner = basis.half_width - margin
+    slack = 1e-9 * basis.half_width
+    if (found.low >= basis.centre - inner - slack).all() and (found.high <= basis.centre + inner + slack).all():
+        return None
+    span = Span(
+        np.minimum(found.low, basis.centre - inner),
+        np.maximum(found.high, basis.centre + inner),
+        found.shortest,
+        found.longest,
+    )
+    return choose(kernel, span, float((basis.frequencies * found.shortest).max()))
+
+
+def choose(kernel: BoundKernel, span: Span, top: float) -> SineBasis:
+    """Make the basis whose highest frequencies are ``top`` / shortest lengthscale, in a box that holds the longest.
+
+    In more than one dimension only frequencies are kept whose density is at least that at the end of the first axis.
+    """
+    margin = margins(kernel, span.longest)
+    half = 0.5 * (span.high - span.low) + margin
+    most = np.maximum(np.ceil(top / span.shortest * 2.0 * half / np.pi), 2).astype(int)
+    if kernel.dimension == 1:
+        index = np.arange(1, most[0] + 1)[:, None]
+    else:
+        index = np.array(list(itertools.product(*(range(1, m + 1) for m in most))), dtype=np.int64)
+        given = _at_lengths(kernel, span.shortest)
+        ends = np.diag(top / span.shortest)
+        floor = densities(kernel, given, ends)[0].min()
+        index = index[densities(kernel, given, np.pi * index / (2.0 * half))[0] >= floor]
+    return SineBasis(0.5 * (span.low + span.high), half, index.astype(np.int64))
+
+
+def sample_of(regions: Regions) -> Regions:
+    """Pick regions on which errors are measured: neighbours in the middle and at both ends, and some spread over all."""
+    n = len(regions)
+    if n <= SAMPLE:
+        return regions
+    quarter = SAMPLE // 4
+    lower, upper = regions.bounds()
+    order = np.argsort((lower + upper)[:, 0], kind="stable")
+    runs = [order[:quarter], order[-quarter:], order[n // 2 : n // 2 + quarter], order[:: max(1, n // quarter)]]
+    return regions[np.unique(np.concatenate(runs))]
+
+
+def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions) -> float:
+    """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations."""
+    exact, _ = covariance(kernel, logs, lay_out(sample.exact_pieces(kernel.scale(logs))))
+    features = integrate(sample, basis)
+    found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
+    sd = np.sqrt(np.diag(exact))
+    return float(np.abs((found - exact) / np.outer(sd, sd)).max())
+
+
+def integrate(regions: Regions, basis: SineBasis) -> FloatArray:
+    """Integrate the basis over regions, (n, m)."""
+    found = regions.sine_integrals(basis)
+    if found is None:
+        raise InputError(f"{type(regions).__name__} has no integrals of waves; use solver='dense'.")
+    return found
+
+
+def grow(
+    kernel: BoundKernel, logs: FloatArray, span: Span, sample: Regions, tolerance: float, max_features: int
+) -> tuple[SineBasis, float]:
+    """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
+    top = START
+    basis = choose(kernel, span, top)
+    error = measure_error(kernel, logs, basis, sample)
+    while error > tolerance:
+        more = choose(kernel, span, top * GROWTH)
+        if len(more) > max_features:
+            break
+        top, basis = top * GROWTH, more
+        error = measure_error(kernel, logs, basis, sample)
+    return basis, error
+
+
+def _at_lengths(kernel: BoundKernel, lengths: IntArray | FloatArray) -> FloatArray:
+    """Give hyperparameters of variance 1 with these usual lengthscales."""
+    return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
+
+
+def _reach(correlation: Correlation) -> float:
+    """Give the distance, in lengthscales, at which the correlation has fallen to `BORDER`."""
+    r = np.linspace(0.0, 40.0, 801)
+    zero = np.zeros(1)
+    k = correlation.covariance((zero, zero), (r, r), 1.0)[0][0]
+    below = np.flatnonzero(k < BORDER)
+    return float(r[below[0]]) if len(below) else float(r[-1])

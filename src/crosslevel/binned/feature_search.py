@@ -1,0 +1,115 @@
+"""Find lengthscales with features: in windows that a modest basis can hold, moved until the optimum lies inside."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.binned import feature_basis as fb
+from crosslevel.binned.features import FeatureSolver
+from crosslevel.binned.hyperparameters import Found
+from crosslevel.binned.search import Search, Way
+from crosslevel.errors import InputError
+
+__all__ = ["optimise_features"]
+
+FloatArray = npt.NDArray[np.float64]
+
+WINDOWS = {1: (1 / 15, 0.5)}
+"""First window of lengthscales by dimension, as shares of the range."""
+WINDOW = (1 / 6, 0.5)
+"""The first window in more than one dimension."""
+STEP = 3.0
+"""How far a window moves."""
+MOVES = 8
+LONGEST = 20.0
+"""Share of the range beyond which a lengthscale is as good as infinite."""
+SHORTER = 2
+"""Windows of shorter lengthscales that are tried in any case."""
+
+
+def optimise_features(search: Search) -> tuple[Way, Found]:
+    """Search from long to short and keep the best.
+
+    A window is moved along every axis whose lengthscale stopped at its end. A curve shorter than a window looks like noise
+    there, so shorter windows are tried even where no end calls for them.
+    """
+    kernel, most = search.kernel, search.settings.max_features
+    why = fb.check_features(kernel)
+    if why is not None:
+        raise InputError(f"solver='features' cannot be used: {why}. Use solver='dense'.")
+    d = kernel.dimension
+    low, high = (np.full(d, share) for share in WINDOWS.get(d, WINDOW))
+    best, at = _search_window(search, low, high)
+    best, at = _follow(search, low, high, best, at)
+    for k in range(1, SHORTER + 1):
+        lower, upper = low / STEP**k, high / STEP**k
+        if _size(lower, upper) > most:
+            break
+        found, ended = _search_window(search, lower, upper)
+        if found[1].value > best[1].value:
+            best, at = _follow(search, lower, upper, found, ended)
+    return best
+
+
+def _follow(
+    search: Search, low: FloatArray, high: FloatArray, best: tuple[Way, Found], at: FloatArray
+) -> tuple[tuple[Way, Found], FloatArray]:
+    """Move the window where the optimum lies at its end, as long as that pays."""
+    for _ in range(MOVES):
+        move = np.where((at > 0) & (high >= LONGEST), 0.0, at)
+        low, high = low * STEP**move, high * STEP**move
+        if not move.any() or _size(low, high) > search.settings.max_features:
+            break
+        found, ended = _search_window(search, low, high)
+        if found[1].value <= best[1].value:
+            break
+        best, at = found, ended
+    return best, at
+
+
+def _search_window(search: Search, low: FloatArray, high: FloatArray) -> tuple[tuple[Way, Found], FloatArray]:
+    """Search with lengthscales between shares of the range, (d,) each.
+
+    Gives the solver with what it found, and per axis -1, 0 or 1: stopped at the lower end, inside, or at the upper end.
+    """
+    kernel = search.kernel
+    axes = np.array([-1 if a is None else a for a in kernel.axes])
+    is_length = np.append(axes >= 0, False)
+    own = axes[axes >= 0]
+    span = search.scales.span[own] * kernel.stretch
+    lower, upper = search.lower.copy(), search.upper.copy()
+    lower[is_length], upper[is_length] = np.log(low[own] * span), np.log(high[own] * span)
+    solver = _window_solver(search, lower, upper)
+    found = search.run(solver, lower, upper, most=2)
+    whole = search.fixed.copy()
+    whole[search.free] = found.theta
+    at = np.zeros(kernel.dimension)
+    for i in np.flatnonzero(is_length & search.free):
+        if whole[i] < lower[i] + 1e-3:
+            at[axes[i]] = -1.0
+        elif whole[i] > upper[i] - 1e-3 and at[axes[i]] == 0:
+            at[axes[i]] = 1.0
+    return (Way(solver, "features", math.nan), found), at
+
+
+def _window_solver(search: Search, lower: FloatArray, upper: FloatArray) -> FeatureSolver:
+    problem, kernel = search.problem, search.kernel
+    low = np.where(search.free, lower, search.fixed)[:-1]
+    high = np.where(search.free, upper, search.fixed)[:-1]
+    bounds = problem.regions.bounds()
+    short, long = fb.span_of(kernel, low, *bounds), fb.span_of(kernel, high, *bounds)
+    span = fb.Span(short.low, short.high, short.shortest, long.longest)
+    middle = low.copy()
+    middle[[a is None for a in kernel.axes]] = 0.0
+    tolerance = max(search.settings.tolerance, 1e-5)
+    basis, _ = fb.grow(kernel, middle, span, fb.sample_of(problem.regions), tolerance, search.settings.max_features)
+    return FeatureSolver(problem, kernel, basis)
+
+
+def _size(low: FloatArray, high: FloatArray) -> float:
+    """Estimate how many features a window of lengthscales takes; in more than one dimension the corners are left out."""
+    axes = 2.0 * (0.5 + 2.9 * high) * 4.5 / low / math.pi
+    return float(np.prod(axes) * {1: 1.0, 2: 0.785}.get(len(axes), 0.52))

@@ -1,0 +1,239 @@
+"""What is a region? One idea, whether it is an interval, a box, a polygon, a simplex, a point or a weighted sum of these.
+
+A *region* is a linear functional of the unknown function f: the integral of f over it (for a point, the value there). A
+``Regions`` object holds n of them in d dimensions. A new type subclasses ``Regions`` and gives:
+
+=====================================  ====================================================================================
+``dimension``, ``__len__``, ``_take``  d, n, and the regions at an array of row numbers (indexing is built on it)
+``volumes``                            (n,) the integral of 1: length, area, population for weights; 1 for a point, so that
+                                       total, mean and density are one thing there
+``bounds()``                           two (n, d) arrays: corners of boxes that hold the regions
+``labels()``                           columns that name the rows in a table of results
+``to_arrays()``, ``from_arrays()``     the saved form: named arrays only (no pickle, no text), and back
+=====================================  ====================================================================================
+
+and as many of three ways to integrate as it has:
+
+(a) ``pieces()``: the exact way for product kernels. The regions as signed, weighted sums of axis-aligned boxes, `Pieces`; along an
+    axis a box may have no width, which means the value there, not an integral. None (the default) when there is no such sum.
+(b) ``fourier_integrals(k)``: (n, m) complex, the integral of exp(i k_j . x) over region i, at the rows k_j of ``k`` (m, d); k = 0
+    must give ``volumes``. From it the base class makes ``sine_integrals(basis)``, (n, m): integrals of the Laplacian's
+    eigenfunctions on a box (`SineBasis`); a type may override that with something faster. None (the default) when unknown.
+(c) ``quadrature(scale)``: a fixed rule, `Pieces` whose boxes all are points: sum_q w_q g(x_q) over the points of row i is
+    the integral of g over region i. ``scale`` (d,) or None: lengths over which g changes; parts of a region larger than that are
+    cut. The same regions and scale always give the same points, and every region has at least one.
+
+Solvers ask ``regions.exact_pieces(scale)``: (a) where there is one, else (c), so all kinds of regions can be observed and
+predicted together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError
+
+__all__ = ["Pieces", "Regions", "SineBasis"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+ComplexArray = npt.NDArray[np.complex128]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Regions as weighted sums of axis-aligned boxes: region i is the sum of ``weight[p]`` times piece p over ``owner[p] == i``.
+
+    Attributes
+    ----------
+    lower, upper : (p, d)
+        Corners; where the two are equal the piece is a point along that axis.
+    weight : (p,)
+        May be negative (holes).
+    owner : (p,)
+        Row number of the region, not decreasing.
+    n : int
+        Number of regions.
+
+    Examples
+    --------
+    >>> p = Pieces.points([[0.0], [1.0], [5.0]], weight=[0.5, 0.5, 1.0], owner=[0, 0, 1], n=2)
+    >>> p.gather(np.array([2.0, 4.0, 7.0]))
+    array([3., 7.])
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    weight: FloatArray
+    owner: IntArray
+    n: int
+
+    @classmethod
+    def points(cls, x: npt.ArrayLike, weight: npt.ArrayLike, owner: npt.ArrayLike, n: int) -> Pieces:
+        """Make the pieces of a quadrature: points ``x`` (p, d) with their weights."""
+        at = np.ascontiguousarray(x, dtype=np.float64)
+        return cls(at, at, np.asarray(weight, dtype=np.float64), np.asarray(owner, dtype=np.int64), int(n))
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @cached_property
+    def simple(self) -> bool:
+        """Whether every region is one piece of weight 1, so that nothing has to be summed."""
+        return (
+            len(self) == self.n and bool((self.weight == 1.0).all()) and bool((self.owner == np.arange(self.n)).all())
+        )
+
+    def gather(self, values: FloatArray, axis: int = 0) -> FloatArray:
+        """Sum values of pieces (along ``axis``) into values of regions."""
+        if self.simple:
+            return values
+        from scipy.sparse import csr_array
+
+        S = csr_array((self.weight, (self.owner, np.arange(len(self)))), shape=(self.n, len(self)))
+        if values.ndim == 1:
+            return np.asarray(S @ values)
+        return np.asarray(S @ values) if axis == 0 else np.ascontiguousarray((S @ values.T).T)
+
+
+@dataclass(frozen=True, eq=False)
+class SineBasis:
+    """Eigenfunctions of the Laplacian on a box, zero at its border: products of sines.
+
+    phi_j(x) = prod_d half_width_d^(-1/2) sin(w_jd (x_d - centre_d + half_width_d)),  w_jd = pi index_jd / (2 half_width_d).
+
+    Attributes
+    ----------
+    centre, half_width : (d,)
+        The box is centre ± half_width.
+    index : (m, d)
+        Whole numbers from 1.
+
+    Examples
+    --------
+    >>> basis = SineBasis(np.zeros(1), np.ones(1), np.array([[1], [2]]))
+    >>> basis.frequencies.round(3).tolist()
+    [[1.571], [3.142]]
+    >>> basis.values(np.array([[0.0]])).round(3)
+    array([[1., 0.]])
+    """
+
+    centre: FloatArray
+    half_width: FloatArray
+    index: IntArray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def frequencies(self) -> FloatArray:
+        """w, (m, d); the spectral density of a kernel is taken here."""
+        return np.pi * self.index / (2.0 * self.half_width)
+
+    def values(self, x: FloatArray) -> FloatArray:
+        """Evaluate at the rows of ``x`` (n, d): (n, m)."""
+        out = np.ones((len(x), len(self)))
+        for d in range(len(self.centre)):
+            at = x[:, d] - self.centre[d] + self.half_width[d]
+            out *= np.sin(at[:, None] * self.frequencies[:, d]) / np.sqrt(self.half_width[d])
+        return out
+
+
+class Regions(ABC):
+    """Base of every kind of region; see the text of this module for what a kind must give."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of axes, d."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def volumes(self) -> FloatArray:
+        """Integral of 1 over each region, (n,)."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Give lower and upper corners of a box around each region, (n, d) each."""
+
+    @abstractmethod
+    def labels(self) -> dict[str, Any]:
+        """Give the columns that name the regions in a table."""
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Give the saved form: named arrays."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Make the regions from their saved form."""
+
+    @abstractmethod
+    def _take(self, rows: IntArray) -> Self:
+        """Give the regions at these row numbers."""
+
+    def pieces(self) -> Pieces | None:
+        """Give the regions as sums of boxes, where they are such sums exactly."""
+        return None
+
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
+        """Integrate exp(i k . x) over every region, at the rows of ``k`` (m, d): (n, m)."""
+        return None
+
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces | None:
+        """Give points and weights whose sums are integrals of functions that change over ``scale``."""
+        return None
+
+    def exact_pieces(self, scale: FloatArray | None = None) -> Pieces:
+        """Give the exact pieces where there are any, else those of the quadrature."""
+        found = self.pieces()
+        if found is None:
+            found = self.quadrature(scale)
+        if found is None:
+            raise InputError(
+                f"{type(self).__name__} can neither be written as boxes nor summed over points; use solver='features'."
+            )
+        return found
+
+    def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
+        """Integrate the functions of ``basis`` over every region, (n, m).
+
+        A product of sines is a sum over signs of exponentials; the half with a positive first sign suffices, the other half
+        being its complex conjugate.
+        """
+        shift = basis.half_width - basis.centre
+        w = basis.frequencies
+        total: FloatArray | None = None
+        for signs in itertools.product((1.0, -1.0), repeat=self.dimension):
+            if signs[0] < 0:
+                continue
+            k = w * np.asarray(signs)
+            exponentials = self.fourier_integrals(k)
+            if exponentials is None:
+                return None
+            term = np.prod(signs) * 2.0 * np.real(exponentials * np.exp(1j * (k @ shift)) / (2j) ** self.dimension)
+            total = term if total is None else total + term
+        assert total is not None
+        return total / np.sqrt(np.prod(basis.half_width))
+
+    def __getitem__(self, index: Any) -> Self:
+        if isinstance(index, tuple):  # scikit-learn's splitters may write regions[rows, ...]
+            index = index[0]
+        rows = np.arange(len(self))[index]
+        return self._take(np.atleast_1d(rows).astype(np.int64))
+
+    def __repr__(self) -> str:
+        n, d = len(self), self.dimension
+        return f"<{type(self).__name__}: {n:,} region{'s' * (n != 1)} in {d} dimension{'s' * (d != 1)}>"

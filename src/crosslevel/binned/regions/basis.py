@@ -1,0 +1,209 @@
+"""How many sines do these regions need? Box and number of features from the kernel, with the error they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from crosslevel.binned.regions.base import FloatArray, IntArray, Regions, SineBasis
+from crosslevel.errors import InputError
+from crosslevel.numerics.kernels import distances, matern
+from crosslevel.numerics.spectra import reach, spectrum
+
+__all__ = ["ChosenBasis", "choose_basis", "correlations_by_points", "region_correlations"]
+
+CHECKED = 12
+"""Regions on which the error is measured: the smallest, which need the highest frequencies, and the largest."""
+GROWTH = 1.3
+START = {"eq": 3.0, "matern52": 5.0, "matern32": 8.0, "matern12": 12.0}
+"""Highest frequency tried first, in units of 1 / lengthscale."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenBasis:
+    """A basis with the prior variances of its coefficients and the error it leaves.
+
+    Attributes
+    ----------
+    basis : SineBasis
+    density : (m,)
+        Spectral density at the basis' frequencies: prior variance of each coefficient for a kernel of variance 1.
+    truncation : float
+        Largest share of a region's prior variance in frequencies that are left out: measured on the smallest and largest regions against
+        a basis that reaches twice as far.
+    border : float
+        Bound on the correlation with mirror images beyond the border of the box.
+    """
+
+    basis: SineBasis
+    density: FloatArray
+    truncation: float
+    border: float
+
+    @property
+    def error(self) -> float:
+        """Truncation and border together."""
+        return self.truncation + self.border
+
+    def __str__(self) -> str:
+        return f"{len(self.basis):,} features, relative error of variances about {self.error:.1g}"
+
+
+def choose_basis(
+    regions: Regions,
+    kernel: str,
+    lengthscale: npt.ArrayLike,
+    *,
+    form: str = "product",
+    tolerance: float = 1e-4,
+    max_features: int = 20_000,
+) -> ChosenBasis:
+    """Choose box and features so that prior variances of the regions are right to ``tolerance``.
+
+    Parameters
+    ----------
+    regions : Regions
+        All that will be used together, observed and predicted.
+    kernel : {"eq", "matern12", "matern32", "matern52"}
+    lengthscale : float or (d,)
+        A box grows with it and the number of features falls, so a basis serves this lengthscale and not much shorter or longer ones.
+    form : {"product", "isotropic"}
+    tolerance : float
+        Relative. Half is spent on the border, half on the number.
+    max_features : int
+        The number stops growing here; the error reported is then larger than asked for.
+
+    Returns
+    -------
+    ChosenBasis
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.simplices import Simplices
+    >>> tent = Simplices([[[[0, 0], [2, 0], [0.5, 1.5]]]])
+    >>> found = choose_basis(tent, "eq", 0.7, tolerance=1e-6)
+    >>> len(found.basis) < 300, found.error < 1e-6
+    (True, True)
+    """
+    if not tolerance > 0:
+        raise InputError(f"tolerance={tolerance!r} is not positive; pass a relative error such as 1e-4.")
+    d = regions.dimension
+    length = np.broadcast_to(np.asarray(lengthscale, dtype=np.float64), (d,))
+    low, high = (f(c, axis=0) for f, c in zip((np.min, np.max), regions.bounds(), strict=True))
+    # an image stands beyond each of 2d borders, twice the margin away
+    margin = 0.5 * reach(kernel, tolerance / (4.0 * d)) * length
+    centre, half = 0.5 * (low + high), 0.5 * (high - low) + margin
+    some = regions[_extremes(regions)]
+    top = START[kernel]
+    while True:
+        index = _index(half, length, top, kernel, form)
+        basis = SineBasis(centre, half, index)
+        density = spectrum(kernel, basis.frequencies, length, form)
+        truncation = _left_out(some, kernel, length, form, basis, top)
+        if truncation <= 0.5 * tolerance:
+            break
+        if len(_index(half, length, GROWTH * top, kernel, form)) > max_features:
+            break
+        top *= GROWTH
+    return ChosenBasis(basis, density, truncation, tolerance / 2.0)
+
+
+def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> IntArray:
+    """List the frequencies at which the density is at least what it is at ``top`` / lengthscale along an axis, (m, d)."""
+    d = len(half)
+    edge = np.zeros((1, d))
+    edge[0, 0] = top / length[0]
+    lowest = spectrum(kernel, edge, length, form)[0]
+    most = np.maximum(np.floor(top / length * 2.0 * half / np.pi), 1).astype(np.int64)
+    index = np.stack(np.meshgrid(*(np.arange(1, n + 1) for n in most), indexing="ij"), axis=-1).reshape(-1, d)
+    kept = spectrum(kernel, np.pi * index / (2.0 * half), length, form) >= lowest
+    kept[0] = True
+    return index[kept]
+
+
+def _left_out(regions: Regions, kernel: str, length: FloatArray, form: str, basis: SineBasis, top: float) -> float:
+    wide = SineBasis(basis.centre, basis.half_width, _index(basis.half_width, length, 2.0 * top, kernel, form))
+    features = regions.sine_integrals(wide)
+    if features is None:
+        raise InputError(f"{type(regions).__name__} has no exact integrals of waves; use the dense solver.")
+    part = features**2 * spectrum(kernel, wide.frequencies, length, form)
+    step = np.array([top / length[0]] + [0.0] * (len(length) - 1))[None, :]
+    inside = spectrum(kernel, wide.frequencies, length, form) >= spectrum(kernel, step, length, form)[0]
+    return float((part[:, ~inside].sum(axis=1) / part.sum(axis=1)).max())
+
+
+def region_correlations(
+    regions: Regions, kernel: str, lengthscale: npt.ArrayLike, *, form: str = "product", tolerance: float = 1e-4
+) -> tuple[FloatArray, ChosenBasis]:
+    """Give the covariances of the regions' means under a kernel of variance 1, (n, n), and the basis they were made in.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.simplices import Simplices
+    >>> far = Simplices([[[[0, 0], [0.1, 0], [0, 0.1]]], [[[5, 0], [5.1, 0], [5, 0.1]]]])
+    >>> R, _ = region_correlations(far, "eq", 1.0, tolerance=1e-6)
+    >>> R.round(2) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    chosen = choose_basis(regions, kernel, lengthscale, form=form, tolerance=tolerance)
+    features = regions.sine_integrals(chosen.basis)
+    assert features is not None  # choose_basis has integrated
+    half = features / regions.volumes[:, None] * np.sqrt(chosen.density)
+    return half @ half.T, chosen
+
+
+def correlations_by_points(
+    regions: Regions, kernel: str, lengthscale: float, scale: float | None = None
+) -> tuple[FloatArray, float]:
+    """Give the same for a kernel of the distance by cubature, with the largest error of the variances.
+
+    Cheaper than features for "matern12", whose spectrum ends slowly. The kernel has a cusp at distance 0, so the cubature is not
+    exact even for small regions; its error is measured on the smallest and largest regions against a rule four times as fine,
+    and raised by a third for what that rule itself leaves (an error that falls at least in proportion to the size).
+
+    Parameters
+    ----------
+    regions : Regions
+    kernel : {"eq", "matern12", "matern32", "matern52"}
+    lengthscale : float
+    scale : float, optional
+        Regions are cut to this size; twice the median side of the regions when not given.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.simplices import Simplices
+    >>> two = Simplices([[[[0, 0], [1, 0], [0, 1]]], [[[3, 0], [4, 0], [3, 1]]]])
+    >>> R, error = correlations_by_points(two, "matern12", 2.0)
+    >>> bool(np.allclose(R, region_correlations(two, "matern12", 2.0, form="isotropic", tolerance=1e-3)[0], atol=0.003))
+    True
+    """
+    low, high = regions.bounds()
+    size = 2.0 * float(np.median((high - low).max(axis=1))) if scale is None else scale
+    some = regions[_extremes(regions)]
+    coarse, fine = (np.diag(_by_points(some, kernel, lengthscale, s)) for s in (size, 0.25 * size))
+    return _by_points(regions, kernel, lengthscale, size), float(np.abs(coarse / fine - 1.0).max()) * 4.0 / 3.0
+
+
+def _by_points(regions: Regions, kernel: str, lengthscale: float, size: float, rows: int = 500) -> FloatArray:
+    rule = regions.exact_pieces(np.full(regions.dimension, size))
+    where = (rule.owner, np.arange(len(rule)))
+    S = csr_array((rule.weight / regions.volumes[rule.owner], where), shape=(len(regions), len(rule))).tocsc()
+    out = np.zeros((len(regions), len(regions)))
+    for first in range(0, len(rule), rows):
+        # symmetric: only the points from here on, those beyond the block counted twice
+        block, rest = slice(first, first + rows), slice(first, None)
+        r = distances(rule.lower[block], rule.lower[rest], "plane")
+        k = np.exp(-0.5 * (r / lengthscale) ** 2) if kernel == "eq" else matern(r, lengthscale, kernel)[0]
+        k[:, rows:] *= 2.0
+        out += S[:, block] @ (S[:, rest] @ k.T).T
+    return 0.5 * (out + out.T)
+
+
+def _extremes(regions: Regions) -> IntArray:
+    """Number the smallest regions and the two largest."""
+    order = np.argsort(regions.volumes, kind="stable")
+    return np.unique(np.concatenate([order[: CHECKED - 2], order[-2:]]))

@@ -1,0 +1,265 @@
+"""Areas with any border: polygons with holes and several parts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.planes import Plane, check_planes, place
+from crosslevel.binned.regions.shapes import Shape, as_shapely, import_shapely, read_shapes, sound
+from crosslevel.binned.regions.simplices import check_points, simplex_quadrature
+from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
+from crosslevel.numerics.polygon_integrals import polygon_areas, polygon_fourier, polygon_sines, ring_edges
+
+__all__ = ["Polygons"]
+
+
+class Polygons(Regions):
+    """Polygons in the plane: holes and multipolygons allowed.
+
+    Integrals of waves over them are exact (sums over edges), so the feature solver needs neither triangles nor points; the
+    dense solver sums over the points of a cubature, or over random points as the paper does.
+
+    Parameters
+    ----------
+    shapes : path, mapping, GeoDataFrame, or sequence
+        A GeoJSON file or dictionary (FeatureCollection, Feature, Polygon, MultiPolygon), a GeoDataFrame or GeoSeries, shapely
+        polygons, or lists of rings, outer ring first.
+    key : str, optional
+        The property of the features, or column of the frame, that names the polygons.
+    names : sequence, optional
+        Names, where the source has none.
+    crs : str, optional
+        Overrides the coordinate system the source notes: "plane", "degrees", or a name such as "EPSG:27700".
+    project : "local", (longitude, latitude) or Polygons, optional
+        Project longitude and latitude to kilometres in an equal-area plane about the middle of these polygons, about a given
+        point, or as other polygons were (which must be so for polygons used together). Without it, degrees are used as if they
+        were plane coordinates, with a warning.
+    repair : bool
+        Split polygons that cross themselves into valid ones; without it they are refused.
+    points : {"cubature", "random"}
+        The rule of the dense solver.
+    n_points : int
+        Points per polygon for "random".
+    seed : int
+        Of the random points, which depend on it and on the polygon alone.
+
+    See Also
+    --------
+    crosslevel.binned.regions.simplices.Simplices : bodies in any dimension.
+
+    Examples
+    --------
+    >>> square = [[0, 0], [2, 0], [2, 2], [0, 2]]
+    >>> hole = [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 1]]
+    >>> p = Polygons([[square, hole], [square]])
+    >>> p.volumes
+    array([3.75, 4.  ])
+    >>> p
+    <Polygons: 2 regions in 2 dimensions>
+    """
+
+    def __init__(
+        self,
+        shapes: Any,
+        *,
+        key: str | None = None,
+        names: Sequence[object] | None = None,
+        crs: str | None = None,
+        project: Any = None,
+        repair: bool = False,
+        points: str = "cubature",
+        n_points: int = 400,
+        seed: int = 0,
+    ) -> None:
+        check_points(points, n_points, seed)
+        source = read_shapes(shapes, key)
+        named = source.names if names is None else [str(n) for n in names]
+        if named is not None and len(named) != len(source.shapes):
+            raise InputError(
+                f"names has {len(named):,} entries for {len(source.shapes):,} polygons; pass one per polygon."
+            )
+        in_plane, plane = place(source, crs, project)
+        who = named if named is not None else range(len(in_plane))
+        made, repaired = sound(in_plane, list(who), repair)
+        if repaired:
+            warnings.warn(
+                f"{repaired:,} polygon(s) crossed themselves and were split into valid ones; compare .volumes with known areas.",
+                CrosslevelWarning,
+                stacklevel=2,
+            )
+        self._set(made, named, source.label, plane, points, n_points, seed)
+
+    def _set(
+        self,
+        shapes: list[Shape],
+        names: list[str] | None,
+        label: str,
+        plane: Plane,
+        points: str,
+        n_points: int,
+        seed: int,
+    ) -> None:
+        self.shapes, self.names, self.label, self.plane = shapes, names, label, plane
+        self.points, self.n_points, self.seed = points, n_points, seed
+        self.edges = ring_edges(shapes)
+        self._rule: tuple[tuple[float, ...] | None, Pieces] | None = None  # the last one: solvers ask again and again
+        self._volumes = polygon_areas(self.edges)
+        if (self._volumes <= 0).any():
+            raise InputError(f"polygon {int(np.argmax(self._volumes <= 0))} has no area; drop it.")
+
+    @property
+    def dimension(self) -> int:
+        """2."""
+        return 2
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def volumes(self) -> FloatArray:
+        """Areas, (n,)."""
+        return self._volumes
+
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Give the corners of the box around each polygon, (n, 2) each."""
+        at = self.edges.offsets[:-1]
+        return np.minimum.reduceat(self.edges.start, at), np.maximum.reduceat(self.edges.start, at)
+
+    def labels(self) -> dict[str, Any]:
+        """Give the names of the polygons, or their numbers."""
+        return {self.label: list(self.names) if self.names is not None else list(range(len(self)))}
+
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
+        """Integrate exp(i k . x) over each polygon, exactly, (n, m)."""
+        return polygon_fourier(self.edges, k)
+
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Integrate the functions of ``basis`` over each polygon, exactly, (n, m)."""
+        return polygon_sines(self.edges, basis.centre - basis.half_width, 2.0 * basis.half_width, basis.index)
+
+    @cached_property
+    def triangles(self) -> tuple[FloatArray, IntArray]:
+        """Corners of triangles that fill the polygons, (t, 3, 2), and the number of the polygon of each, (t,)."""
+        shapely = import_shapely()
+        if not hasattr(shapely, "constrained_delaunay_triangles"):
+            raise MissingExtraError("polygons are cut into triangles by shapely 2.1 or newer; pip install -U shapely.")
+        corners, owner = [], []
+        for number, polygon in enumerate(as_shapely(self.shapes)):
+            found = shapely.get_parts(shapely.constrained_delaunay_triangles(polygon))
+            rings = shapely.get_coordinates(found).reshape(-1, 4, 2)[:, :3]
+            corners.append(rings)
+            owner.append(np.full(len(rings), number, dtype=np.int64))
+        return np.concatenate(corners), np.concatenate(owner)
+
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+        """Give points and weights over the triangles of each polygon; see `Regions`."""
+        asked = None if scale is None else tuple(np.ravel(scale).tolist())
+        if self._rule is None or self._rule[0] != asked:
+            vertices, owner = self.triangles
+            found = simplex_quadrature(vertices, owner, len(self), scale, self.points, self.n_points, self.seed)
+            self._rule = asked, found
+        return self._rule[1]
+
+    def _take(self, rows: IntArray) -> Self:
+        out = object.__new__(type(self))
+        names = None if self.names is None else [self.names[i] for i in rows]
+        shapes = [self.shapes[i] for i in rows]
+        out._set(shapes, names, self.label, self.plane, self.points, self.n_points, self.seed)
+        return out
+
+    @classmethod
+    def join(cls, *sets: Polygons) -> Polygons:
+        """Put several sets into one; they must lie in one plane.
+
+        Examples
+        --------
+        >>> a, b = Polygons([[[0, 0], [1, 0], [0, 1]]]), Polygons([[[5, 5], [6, 5], [5, 6]]])
+        >>> len(Polygons.join(a, b))
+        2
+        """
+        if not sets:
+            raise InputError("join needs at least one set of polygons.")
+        check_planes(*sets)
+        first = sets[0]
+        names = None if any(s.names is None for s in sets) else [n for s in sets for n in s.names or ()]
+        out = object.__new__(cls)
+        shapes = [shape for s in sets for shape in s.shapes]
+        out._set(shapes, names, first.label, first.plane, first.points, first.n_points, first.seed)
+        return out
+
+    def geojson(self) -> dict[str, Any]:
+        """Give the polygons as a GeoJSON FeatureCollection in their own plane, for maps.
+
+        Examples
+        --------
+        >>> Polygons([[[0, 0], [1, 0], [0, 1]]]).geojson()["features"][0]["properties"]
+        {'polygon': 0}
+        """
+        (key, names), *_ = self.labels().items()
+        features = [
+            {
+                "type": "Feature",
+                "properties": {key: name},
+                "geometry": {
+                    "type": "MultiPolygon",
+                    "coordinates": [[np.vstack([r, r[:1]]).tolist() for r in part] for part in shape],
+                },
+            }
+            for name, shape in zip(names, self.shapes, strict=True)
+        ]
+        return {"type": "FeatureCollection", "features": features}
+
+    def find(self, names: Sequence[object]) -> IntArray:
+        """Give the row numbers of named polygons.
+
+        Examples
+        --------
+        >>> Polygons([[[0, 0], [1, 0], [0, 1]]], names=["a"]).find(["a"])
+        array([0])
+        """
+        rows = {name: i for i, name in enumerate(self.names or ())}
+        missing = [n for n in names if str(n) not in rows]
+        if missing:
+            raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
+        return np.array([rows[str(n)] for n in names], dtype=np.int64)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Give the saved form."""
+        rings = [ring for shape in self.shapes for part in shape for ring in part]
+        texts = [self.label, self.plane.kind, self.plane.crs or "", self.points, *(self.names or ())]
+        coded = [t.encode() for t in texts]
+        origin = self.plane.origin or (np.nan, np.nan)
+        return {
+            "corners": np.concatenate(rings),
+            "ring_sizes": np.array([len(r) for r in rings], dtype=np.int64),
+            "part_sizes": np.array([len(part) for shape in self.shapes for part in shape], dtype=np.int64),
+            "polygon_sizes": np.array([len(shape) for shape in self.shapes], dtype=np.int64),
+            "text": np.frombuffer(b"".join(coded), dtype=np.uint8).copy(),
+            "text_sizes": np.array([len(c) for c in coded], dtype=np.int64),
+            "origin": np.array(origin, dtype=np.float64),
+            "rule": np.array([self.n_points, self.seed], dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Make the polygons from their saved form; shapely is not needed."""
+        rings = iter(np.split(np.asarray(arrays["corners"], dtype=np.float64), np.cumsum(arrays["ring_sizes"])[:-1]))
+        parts = iter([[next(rings) for _ in range(int(n))] for n in arrays["part_sizes"]])
+        shapes = [[next(parts) for _ in range(int(n))] for n in arrays["polygon_sizes"]]
+        stops = np.cumsum(arrays["text_sizes"])
+        whole = arrays["text"].tobytes()
+        texts = [whole[b - n : b].decode() for b, n in zip(stops, arrays["text_sizes"], strict=True)]
+        label, kind, crs, points = texts[:4]
+        x, y = (float(v) for v in arrays["origin"])
+        plane = Plane(kind, None if np.isnan(x) else (x, y), crs or None)
+        out = object.__new__(cls)
+        n_points, seed = (int(v) for v in arrays["rule"])
+        out._set(shapes, texts[4:] or None, label, plane, points, n_points, seed)
+        return out

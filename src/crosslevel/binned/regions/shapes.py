@@ -1,0 +1,261 @@
+"""Read polygons from whatever holds them: shapely, GeoJSON (dictionary or file), GeoDataFrames, lists of rings.
+
+Everything becomes one form: a polygon is a list of parts, a part a list of rings (the outer one first, then holes), a ring an array of
+corners (c, 2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import FileError, InputError, MissingExtraError, listed, unknown_name
+
+__all__ = ["Shape", "Source", "as_shapely", "crs_kind", "import_shapely", "read_shapes", "sound"]
+
+FloatArray = npt.NDArray[np.float64]
+Shape = list[list[FloatArray]]
+
+DEGREES = ("crs84", "4326", "4269", "4258", "4283", "wgs 84", "wgs84", "nad83", "etrs89", "degrees")
+"""What the names of coordinate systems in longitude and latitude hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Polygons as read: their shapes, names, and the coordinate system if one is noted.
+
+    Attributes
+    ----------
+    shapes : list of Shape
+    names : list of str, or None
+    label : str
+        What the names are (the property of GeoJSON or the column).
+    degrees : bool or None
+        Whether the coordinates are longitude and latitude; None where nothing says so.
+    crs : str or None
+        Name of the coordinate system.
+    """
+
+    shapes: list[Shape]
+    names: list[str] | None
+    label: str
+    degrees: bool | None
+    crs: str | None
+
+
+def import_shapely() -> Any:
+    """Import shapely, or say how to install it."""
+    try:
+        import shapely
+    except ImportError as error:
+        raise MissingExtraError(
+            "polygons are checked, repaired and cut by shapely, which is not installed; pip install 'crosslevel[geo]'."
+        ) from error
+    return shapely
+
+
+def read_shapes(given: Any, key: str | None = None) -> Source:
+    """Read polygons in any of the forms `Polygons` takes.
+
+    Parameters
+    ----------
+    given : path, mapping, GeoDataFrame, geometry or sequence of geometries
+    key : str, optional
+        The property or column that names the polygons.
+
+    Examples
+    --------
+    >>> square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+    >>> source = read_shapes([square, square])
+    >>> len(source.shapes), source.degrees
+    (2, None)
+    """
+    if isinstance(given, (str, Path)):
+        return _from_mapping(_load(Path(given)), key)
+    if isinstance(given, Mapping):
+        return _from_mapping(given, key)
+    if hasattr(given, "geometry") and hasattr(given, "columns"):
+        return _from_frame(given, key)
+    if hasattr(given, "__geo_interface__") and not hasattr(given, "__len__"):
+        return _from_mapping(given.__geo_interface__, key)
+    if not isinstance(given, Iterable):
+        raise InputError(
+            f"shapes is a {type(given).__name__}; pass shapely polygons, GeoJSON (a dictionary or the path of a file) or a GeoDataFrame."
+        )
+    degrees, crs = crs_kind(getattr(given, "crs", None))
+    shapes = [_shape(one, number) for number, one in enumerate(given)]
+    if not shapes:
+        raise InputError("shapes holds no polygon; pass at least one.")
+    return Source(shapes, None, key or "polygon", degrees, crs)
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError as error:
+        raise FileError(f"there is no file {path}; pass the path of a GeoJSON file.") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FileError(
+            f"{path} is no GeoJSON ({error}); read shapefiles with geopandas.read_file and pass that."
+        ) from error
+    if not isinstance(found, Mapping):
+        raise FileError(f"{path} holds a {type(found).__name__}, not a GeoJSON object.")
+    return found
+
+
+def _from_mapping(given: Mapping[str, Any], key: str | None) -> Source:
+    kind = given.get("type")
+    if kind == "FeatureCollection":
+        features = list(given.get("features") or ())
+        # without a "crs" member GeoJSON is longitude and latitude by its standard (RFC 7946)
+        name = given.get("crs")
+        degrees, crs = crs_kind(name["properties"]["name"]) if name else (True, "GeoJSON")
+    elif kind == "Feature":
+        features, (degrees, crs) = [given], (True, "GeoJSON")
+    elif kind in ("Polygon", "MultiPolygon"):
+        return Source([_shape(given, 0)], None, key or "polygon", None, None)
+    else:
+        raise InputError(
+            f"shapes is a mapping of type {kind!r}; pass a GeoJSON FeatureCollection, Feature, Polygon or MultiPolygon."
+        )
+    if not features:
+        raise InputError("shapes has no features; pass a FeatureCollection of polygons.")
+    shapes = [_shape(f.get("geometry"), number) for number, f in enumerate(features)]
+    names = None
+    if key is not None:
+        properties = [f.get("properties") or {} for f in features]
+        for number, p in enumerate(properties):
+            if key not in p:
+                found = unknown_name("key", key, list(p), "property")
+                raise InputError(f"feature {number}: {found}")
+        names = [str(p[key]) for p in properties]
+    return Source(shapes, names, key or "polygon", degrees, crs)
+
+
+def _from_frame(given: Any, key: str | None) -> Source:
+    degrees, crs = crs_kind(getattr(given, "crs", None))
+    names = None
+    if key is not None:
+        columns = [str(c) for c in given.columns]
+        if key not in columns:
+            raise unknown_name("key", key, columns)
+        names = [str(v) for v in given[key]]
+    shapes = [_shape(one, number) for number, one in enumerate(given.geometry)]
+    return Source(shapes, names, key or "polygon", degrees, crs)
+
+
+def crs_kind(crs: Any) -> tuple[bool | None, str | None]:
+    """Say whether a coordinate system, by object or name, is in longitude and latitude, and give its name.
+
+    Examples
+    --------
+    >>> crs_kind("urn:ogc:def:crs:OGC:1.3:CRS84"), crs_kind("EPSG:27700")
+    ((True, 'urn:ogc:def:crs:OGC:1.3:CRS84'), (False, 'EPSG:27700'))
+    """
+    if crs is None:
+        return None, None
+    if hasattr(crs, "is_geographic"):
+        return bool(crs.is_geographic), str(getattr(crs, "name", crs))
+    text = str(crs)
+    return any(word in text.casefold() for word in DEGREES), text
+
+
+def _shape(one: Any, number: int) -> Shape:
+    """Read one polygon or multipolygon."""
+    if one is None:
+        raise InputError(f"polygon {number} has no geometry; drop it.")
+    geometry = one if isinstance(one, Mapping) else getattr(one, "__geo_interface__", None)
+    if geometry is None:
+        parts: Any = [one if _is_rings(one) else [one]]
+    elif geometry.get("type") == "Feature":
+        return _shape(geometry.get("geometry"), number)
+    elif geometry.get("type") == "Polygon":
+        parts = [geometry["coordinates"]]
+    elif geometry.get("type") == "MultiPolygon":
+        parts = geometry["coordinates"]
+    else:
+        raise InputError(
+            f"polygon {number} is a {geometry.get('type')!r}; only Polygon and MultiPolygon enclose an area."
+        )
+    shape = [[_ring(ring, number) for ring in rings] for rings in parts if len(rings)]
+    if not shape:
+        raise InputError(f"polygon {number} is empty; drop it.")
+    return shape
+
+
+def _is_rings(one: Any) -> bool:
+    return isinstance(one, Sequence) and len(one) > 0 and np.ndim(one[0]) == 2
+
+
+def _ring(ring: Any, number: int) -> FloatArray:
+    try:
+        corners = np.array(ring, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"polygon {number} has corners that are no numbers ({error}).") from error
+    if corners.ndim != 2 or corners.shape[1] not in (2, 3):
+        raise InputError(f"polygon {number} has a ring of shape {corners.shape}; a ring is a list of [x, y].")
+    corners = corners[:, :2]  # heights are left out
+    if not np.isfinite(corners).all():
+        raise InputError(f"polygon {number} has a missing or infinite corner; repair or drop it.")
+    if len(corners) > 1 and (corners[0] == corners[-1]).all():
+        corners = corners[:-1]
+    if len(np.unique(corners, axis=0)) < 3:
+        raise InputError(
+            f"polygon {number} has a ring of fewer than 3 different corners, which encloses nothing; drop it."
+        )
+    return np.ascontiguousarray(corners)
+
+
+def as_shapely(shapes: Sequence[Shape]) -> Any:
+    """Make shapely geometries, (n,) array of objects."""
+    shapely = import_shapely()
+    made = []
+    for shape in shapes:
+        parts = [shapely.Polygon(rings[0], rings[1:]) for rings in shape]
+        made.append(parts[0] if len(parts) == 1 else shapely.MultiPolygon(parts))
+    return np.array(made, dtype=object)
+
+
+def sound(shapes: list[Shape], names: Sequence[object], repair: bool) -> tuple[list[Shape], int]:
+    """Refuse polygons that cross themselves, or repair them; give the shapes and how many were repaired.
+
+    Examples
+    --------
+    >>> bow = [[np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])]]
+    >>> fixed, count = sound([bow], ["bow"], repair=True)
+    >>> len(fixed[0]), count
+    (2, 1)
+    """
+    shapely = import_shapely()
+    made = as_shapely(shapes)
+    bad = np.flatnonzero(~shapely.is_valid(made)).tolist()
+    if not bad:
+        return shapes, 0
+    if not repair:
+        reason = shapely.is_valid_reason(made[bad[0]])
+        raise InputError(
+            f"{len(bad):,} polygon(s) are not valid ({listed([names[i] for i in bad])}; the first: {reason}): a border crosses or touches "
+            "itself, so inside and outside are not defined. Pass repair=True to split them where they cross, or repair them yourself."
+        )
+    out = list(shapes)
+    for i in bad:
+        fixed = shapely.make_valid(made[i])
+        parts = [p for p in _polygons(shapely, fixed) if p.area > 0]
+        if not parts:
+            raise InputError(f"polygon {names[i]!r} encloses no area, also after repair; drop it.")
+        out[i] = [[np.asarray(r.coords, dtype=np.float64)[:-1, :2] for r in (p.exterior, *p.interiors)] for p in parts]
+    return out, len(bad)
+
+
+def _polygons(shapely: Any, geometry: Any) -> list[Any]:
+    """List the polygons within a geometry; lines and points that a repair leaves behind have no area."""
+    if geometry.geom_type == "Polygon":
+        return [geometry]
+    return [p for g in getattr(geometry, "geoms", ()) for p in _polygons(shapely, g)]

@@ -1,0 +1,233 @@
+"""Where should the landmarks lie? k-means centres, random people, or people of high leverage; all seeded.
+
+Landmarks, the bandwidth and the columns' scales are learnt from a sample of people, drawn by weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from crosslevel.data import checks
+from crosslevel.distribution.features import LandmarkMap, People, kernel_values, squared_distances
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.numerics.features import median_bandwidth
+
+__all__ = ["RULES", "SCALES", "FeatureSettings", "candidate_maps", "choose_landmarks", "median_scale", "sample_people"]
+
+FloatArray = npt.NDArray[np.float64]
+
+RULES = ("kmeans", "random", "leverage", "paper")
+COUNTS = (30, 60, 90)
+SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
+"""Numbers of landmarks and multiples of the median bandwidth that "auto" tries: those of Law et al. (2018)."""
+SAMPLE, SAMPLE_VALUES = 60_000, 2**25
+"""People that landmarks, bandwidth and scales are learnt from, and numbers they may have together: a quarter of a gigabyte."""
+PAPER_SEED = 1
+LEVERAGE_PEOPLE = 1_500
+LEVERAGE_RIDGE = 1e-3
+"""Ridge of the leverage scores, as a share of the people."""
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """How the features are learnt; the parameters every bag estimator shares.
+
+    Attributes
+    ----------
+    n_landmarks : "auto", int or sequence of int
+        Candidates; "auto" is 30, 60 and 90 (at most as many as there are different people), or all that an array holds.
+    landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns)
+        "paper" takes the people that ``RandomState(1).choice`` picks, as the published experiment does. Of "random", "paper" and
+        an array, fewer landmarks are the first of more.
+    bandwidth : "median" or float
+        "median" is the root of half the median squared distance between two people.
+    bandwidth_scale : "auto", float or sequence of float
+        Candidates, multiples of the bandwidth; "auto" is .5, .75, 1, 1.25 and 1.5.
+    standardize : bool
+        Divide each column by its standard deviation.
+    random_state : int
+    """
+
+    n_landmarks: Any = "auto"
+    landmarks: Any = "kmeans"
+    bandwidth: Any = "median"
+    bandwidth_scale: Any = "auto"
+    standardize: bool = True
+    random_state: int | None = 0
+
+    def counts(self) -> tuple[int, ...]:
+        """Read ``n_landmarks``."""
+        if isinstance(self.n_landmarks, str):
+            if self.n_landmarks != "auto":
+                raise unknown_name("n_landmarks", self.n_landmarks, ["auto"], "choice")
+            return COUNTS
+        given = np.atleast_1d(np.asarray(self.n_landmarks))
+        if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu" or (given < 1).any():
+            raise InputError(
+                f"n_landmarks={self.n_landmarks!r} is not 'auto', a positive whole number or a list of them."
+            )
+        return tuple(sorted({int(g) for g in given}))
+
+    def scales(self) -> tuple[float, ...]:
+        """Read ``bandwidth_scale``."""
+        if isinstance(self.bandwidth_scale, str):
+            if self.bandwidth_scale != "auto":
+                raise unknown_name("bandwidth_scale", self.bandwidth_scale, ["auto"], "choice")
+            return SCALES
+        given = np.atleast_1d(checks.as_numbers(self.bandwidth_scale, "bandwidth_scale"))
+        if given.ndim != 1 or not len(given) or not (np.isfinite(given) & (given > 0)).all():
+            raise InputError(
+                f"bandwidth_scale={self.bandwidth_scale!r} is not 'auto', a positive number or a list of them."
+            )
+        return tuple(sorted({float(g) for g in given}))
+
+
+def sample_people(bags: People, most: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Draw people by weight, all of them if they are few: values (m, n_columns) and weights (m,)."""
+    n = int(bags.offsets[-1])
+    if n <= most:
+        positive = np.flatnonzero(bags.weights)
+        return checks.check_finite(bags.values[:], "X")[positive], np.asarray(bags.weights)[positive]
+    # sorted, so that people on disk are read in one direction; once each unless the weights are very uneven
+    reach = np.cumsum(bags.weights)
+    places = (np.arange(most) + rng.uniform(size=most)) / most * reach[-1]
+    rows = np.unique(np.minimum(np.searchsorted(reach, places, side="right"), n - 1))
+    return checks.check_finite(bags.values[rows], "X"), np.ones(len(rows))
+
+
+def median_scale(rows: FloatArray, weights: FloatArray, seed: int | None) -> float:
+    """Compute the root of half the median squared distance between two people; 1 if all coincide."""
+    if len(rows) < 2 or not (rows != rows[0]).any():
+        return 1.0
+    return median_bandwidth(rows, weights, random_state=seed) / np.sqrt(2.0)
+
+
+def choose_landmarks(
+    rule: str, rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, seed: int | None
+) -> FloatArray:
+    """Choose at most ``count`` landmarks for people, (d, n_columns).
+
+    Parameters
+    ----------
+    rule : {"kmeans", "random", "leverage"}
+    rows, weights : (m, n_columns) and (m,)
+    count : int
+        With fewer different people, those are the landmarks.
+    bandwidth : float
+        Of the kernel, for leverage scores.
+    seed : int
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> np.sort(choose_landmarks("kmeans", rows, np.ones(4), 2, 1.0, 0).ravel()).round(0).tolist()
+    [0.0, 5.0]
+    """
+    if rule not in RULES:
+        raise unknown_name("landmarks", rule, RULES, "choice")
+    rng = np.random.default_rng(seed)
+    if len(rows) <= 4 * count or rule == "random":
+        distinct, place = np.unique(rows, axis=0, return_index=True)
+        if len(distinct) <= count:
+            return rows[np.sort(place)]
+    if rule == "kmeans":
+        return _kmeans(rows, weights, count, rng)
+    if rule == "random":
+        # a permutation's beginning, so that few landmarks are the first of many
+        order = rng.permutation(len(rows))
+        _, first = np.unique(rows[order], axis=0, return_index=True)
+        return rows[order[np.sort(first)[:count]]]
+    return _by_leverage(rows, weights, count, bandwidth, rng)
+
+
+def _kmeans(rows: FloatArray, weights: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    from sklearn.cluster import MiniBatchKMeans
+
+    seed = int(rng.integers(2**31 - 1))
+    model = MiniBatchKMeans(count, random_state=seed, batch_size=4096, n_init=3, max_iter=100)
+    centres = model.fit(rows, sample_weight=weights / weights.mean()).cluster_centers_
+    return np.unique(np.asarray(centres, dtype=np.float64), axis=0)
+
+
+def _by_leverage(
+    rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, rng: np.random.Generator
+) -> FloatArray:
+    """Draw people with probabilities proportional to ridge leverage scores (Alaoui & Mahoney 2015), without replacement."""
+    few = rng.choice(len(rows), size=min(len(rows), LEVERAGE_PEOPLE), replace=False, p=weights / weights.sum())
+    few = np.unique(few)
+    K = kernel_values(squared_distances(rows[few], rows[few]), bandwidth)
+    ridge = LEVERAGE_RIDGE * len(few)
+    factor = linalg.cholesky(K + ridge * np.eye(len(few)), lower=True, check_finite=False)
+    inverse = linalg.solve_triangular(factor, np.eye(len(few)), lower=True, check_finite=False)
+    scores = np.clip(1.0 - ridge * np.square(inverse).sum(axis=0), 1e-12, None)
+    # Gumbel's top few: draws without replacement whose first members do not depend on how many there will be
+    keys = np.log(scores) + rng.gumbel(size=len(few))
+    order = few[np.argsort(-keys)]
+    _, first = np.unique(rows[order], axis=0, return_index=True)
+    return rows[order[np.sort(first)[:count]]]
+
+
+def candidate_maps(bags: People, settings: FeatureSettings) -> list[LandmarkMap]:
+    """Learn the maps that a model chooses from: every number of landmarks with every bandwidth."""
+    seed = checks.check_seed(settings.random_state)
+    rng = np.random.default_rng(seed)
+    rows, weights = sample_people(bags, max(min(SAMPLE, SAMPLE_VALUES // bags.values.shape[1]), 2), rng)
+    scale = _column_scale(rows, weights) if settings.standardize else np.ones(rows.shape[1])
+    rows = rows / scale
+    bandwidth = _bandwidth(settings.bandwidth, rows, weights, seed)
+    sets = _landmark_sets(bags, settings, rows, weights, scale, bandwidth)
+    return [LandmarkMap(U, bandwidth * s, scale) for U in sets for s in settings.scales()]
+
+
+def _landmark_sets(
+    bags: People, settings: FeatureSettings, rows: FloatArray, weights: FloatArray, scale: FloatArray, bandwidth: float
+) -> list[FloatArray]:
+    counts: Sequence[int] = settings.counts()
+    if not isinstance(settings.landmarks, str):
+        given = checks.check_finite(settings.landmarks, "landmarks", 2)
+        if given.shape[1] != rows.shape[1] or not len(given):
+            raise InputError(
+                f"landmarks has shape {given.shape}; pass one row of {rows.shape[1]:,} columns per landmark."
+            )
+        chosen = [len(given)] if isinstance(settings.n_landmarks, str) else counts
+        return _prefixes(given / scale, chosen)
+    if settings.landmarks in ("random", "leverage"):
+        most = choose_landmarks(settings.landmarks, rows, weights, max(counts), bandwidth, settings.random_state)
+        return _prefixes(most, counts)
+    if settings.landmarks == "paper":
+        n = int(bags.offsets[-1])
+        picked = np.random.RandomState(PAPER_SEED).choice(n, min(max(counts), n), replace=False)
+        return _prefixes(checks.check_finite(bags.values[picked], "X") / scale, counts)
+    found = [choose_landmarks(settings.landmarks, rows, weights, c, bandwidth, settings.random_state) for c in counts]
+    different: dict[bytes, FloatArray] = {U.tobytes(): U for U in found}
+    return list(different.values())
+
+
+def _prefixes(U: FloatArray, counts: Sequence[int]) -> list[FloatArray]:
+    return [np.ascontiguousarray(U[:c]) for c in sorted({min(c, len(U)) for c in counts})]
+
+
+def _column_scale(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    share = weights / weights.sum()
+    centre = share @ rows
+    sd = np.sqrt(share @ (rows - centre) ** 2)
+    # a constant column tells people apart as little as one that is left alone
+    constant = sd <= 1e-12 * np.maximum(np.abs(centre), 1e-300)
+    return np.where(constant, 1.0, sd)
+
+
+def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int | None) -> float:
+    if isinstance(given, str):
+        if given != "median":
+            raise unknown_name("bandwidth", given, ["median"], "choice")
+        return median_scale(rows, weights, seed)
+    value = checks.as_numbers(given, "bandwidth")
+    if value.size != 1 or not 0 < value.item() < np.inf:
+        raise InputError(f"bandwidth={given!r} is not 'median' or a positive number.")
+    return float(value.item())

@@ -1,0 +1,91 @@
+"""Read and check what bag estimators are given: bags, labels, and names of parameters for the provenance."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import validate_data
+
+from crosslevel.data import checks
+from crosslevel.data.bags import Bags
+from crosslevel.distribution.stored import StoredBags
+from crosslevel.errors import InputError
+
+__all__ = ["fingerprints", "read_bags", "read_labels", "read_numbers", "say_parameters"]
+
+FloatArray = npt.NDArray[np.float64]
+
+DIGITS = 16
+
+
+def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags | StoredBags:
+    """Read X as bags, keeping scikit-learn's checks of names and shapes for arrays and frames."""
+    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2:
+        X = Bags.from_list(X)
+    if not isinstance(X, Bags | StoredBags):
+        rows = validate_data(estimator, X, dtype=np.float64, reset=reset)
+        return Bags(rows, np.arange(len(rows) + 1))
+    width = X.shape[1]
+    if reset:
+        estimator.n_features_in_ = width
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    elif width != estimator.n_features_in_:
+        raise InputError(
+            f"X has {width:,} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_:,} features as "
+            "input; pass bags with the columns of fit."
+        )
+    return X
+
+
+def read_numbers(y: Any, n: int) -> FloatArray:
+    """Read one number per bag."""
+    labels = _one_per_bag(y, n)
+    if labels.dtype.kind == "O" or labels.dtype.kind in "SU":
+        labels = checks.as_numbers(labels, "y", 1)
+    return checks.check_finite(labels, "y", 1)
+
+
+def read_labels(y: Any, n: int) -> npt.NDArray[Any]:
+    """Read one class per bag."""
+    labels = _one_per_bag(y, n)
+    if labels.dtype.kind == "f":
+        checks.check_finite(labels, "y", 1)
+    return labels
+
+
+def _one_per_bag(y: Any, n: int) -> npt.NDArray[Any]:
+    if y is None:
+        raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
+    labels = np.asarray(column_or_1d(y, warn=True))
+    if len(labels) != n:
+        raise InputError(f"y has {len(labels):,} labels for {n:,} bags; pass one label per bag.")
+    return labels
+
+
+def fingerprints(bags: Bags | StoredBags, y: Any) -> dict[str, str]:
+    """Name the content of bags and labels; of stored bags, of every thousandth person."""
+    stored = isinstance(bags, StoredBags)
+    digest = hashlib.sha256(bags.offsets.astype("<i8").tobytes())
+    digest.update(bags.weights.astype("<f8", copy=False).data)
+    people = np.ascontiguousarray(bags.values[::1000] if stored else bags.values)
+    digest.update(people.data)
+    labels = hashlib.sha256(repr(np.asarray(y).tolist()).encode())
+    kind = "sha256-sample" if stored else "sha256"
+    return {"X": f"{kind}:{digest.hexdigest()[:DIGITS]}", "y": f"sha256:{labels.hexdigest()[:DIGITS]}"}
+
+
+def say_parameters(params: Mapping[str, Any]) -> str:
+    """Write parameters as a person would, arrays by their shape."""
+
+    def word(value: Any) -> str:
+        if isinstance(value, np.ndarray):
+            return f"array{value.shape}"
+        return repr(list(value)) if isinstance(value, tuple) else repr(value)  # files know lists only
+
+    return ", ".join(f"{k}={word(v)}" for k, v in params.items() if v is not None)

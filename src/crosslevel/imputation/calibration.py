@@ -1,0 +1,248 @@
+"""Make imputed values agree with the published mean of every group, exactly: expected values and each draw.
+
+Three ways, by what the values can be: add a constant (any number), multiply by one (values above zero), or add one to the
+logits (probabilities). Draws of yes and no keep whole totals by conditional Bernoulli sampling.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.numerics.logit_shift import logit, shift_to_total
+
+__all__ = ["draw_bernoulli", "group_means", "scale_mean", "shift_logit", "shift_mean", "whole_totals"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+TINY = 1e-300
+WHOLE = 1e-6
+"""A total this near to a whole number, relative to its size, is one: published means carry rounding."""
+
+
+def group_means(values: FloatArray, group: IntArray, n_groups: int, weight: FloatArray | None = None) -> FloatArray:
+    """Give the weighted mean of each group, (P,) or (m, P); NaN where nobody is.
+
+    Examples
+    --------
+    >>> group_means(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), 2)
+    array([1.5, 4. ])
+    """
+    w = np.ones(len(group)) if weight is None else weight
+    total = np.bincount(group, w, n_groups)
+    rows = np.atleast_2d(values)
+    sums = np.array([np.bincount(group, w * r, n_groups) for r in rows])
+    means = np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
+    return means if values.ndim == 2 else means[0]
+
+
+def shift_mean(values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """Add one constant per group, so that its mean is the target.
+
+    Parameters
+    ----------
+    values : (n,) or (m, n)
+    group : (n,) int
+    target : (P,)
+        NaN leaves the group as it is.
+    weight : (n,), optional
+
+    Examples
+    --------
+    >>> shift_mean(np.array([1.0, 2.0]), np.array([0, 0]), np.array([5.0])).tolist()
+    [4.5, 5.5]
+    """
+    gap = target - group_means(values, group, len(target), weight)
+    return np.asarray(values + np.where(np.isnan(gap), 0.0, gap)[..., group])
+
+
+def scale_mean(values: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """Multiply by one constant per group, so that its mean is the target: for values that are never negative.
+
+    A group whose values are all zero gets the target itself.
+
+    Examples
+    --------
+    >>> scale_mean(np.array([1.0, 3.0]), np.array([0, 0]), np.array([1.0])).tolist()
+    [0.5, 1.5]
+    """
+    mean = group_means(values, group, len(target), weight)
+    factor = np.divide(target, mean, out=np.full(mean.shape, np.nan), where=mean > 0)
+    known = ~np.isnan(target)
+    out = values * np.where(np.isnan(factor), 1.0, factor)[..., group]
+    return np.asarray(np.where(((mean == 0) & known)[..., group], np.where(known, target, 0.0)[group], out))
+
+
+def shift_logit(p: FloatArray, group: IntArray, target: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """Add one constant per group to the logits of probabilities, so that their mean is the target.
+
+    Parameters
+    ----------
+    p : (n,) or (m, n)
+        Probabilities; 0 and 1 stay what they are only up to rounding of the logit.
+    group : (n,) int
+    target : (P,)
+        In [0, 1]; NaN leaves the group as it is.
+    weight : (n,), optional
+
+    Examples
+    --------
+    >>> p = shift_logit(np.array([0.2, 0.6]), np.array([0, 0]), np.array([0.5]))
+    >>> round(float(p.mean()), 12), p.round(3).tolist()
+    (0.5, [0.29, 0.71])
+    """
+    rows = np.clip(np.atleast_2d(p), TINY, 1.0 - 1e-16)
+    w = np.ones(len(group)) if weight is None else weight
+    rate = shift_to_total(logit(rows), w, group, target).rate
+    return rate if p.ndim == 2 else rate[0]
+
+
+def whole_totals(
+    group: IntArray, target: FloatArray, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Say how many of each group are yes: N_p s_p, rounded up or down at random where it is not whole.
+
+    Returns
+    -------
+    total : (P,) int
+        -1 where the target is missing.
+    exact : (P,) bool
+        Whether the total was whole.
+
+    Examples
+    --------
+    >>> total, exact = whole_totals(np.zeros(8, int), np.array([0.25]), np.random.default_rng(0))
+    >>> total.tolist(), exact.tolist()
+    ([2], [True])
+    """
+    n = np.bincount(group, minlength=len(target))
+    wanted = np.where(np.isnan(target), 0.0, target) * n
+    near = np.rint(wanted)
+    exact = np.abs(wanted - near) <= WHOLE * np.maximum(wanted, 1.0)
+    up = rng.random(len(target)) < wanted - np.floor(wanted)
+    total = np.where(exact, near, np.floor(wanted) + up)
+    return np.where(np.isnan(target), -1, np.clip(total, 0, n)).astype(np.int64), exact | np.isnan(target)
+
+
+def draw_bernoulli(
+    p: FloatArray,
+    group: IntArray,
+    target: FloatArray,
+    rng: np.random.Generator,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """Draw yes or no for every person, so that the mean of each group is the target.
+
+    Without weights this is conditional Bernoulli sampling, exactly: independent draws given that they add up to N_p s_p (a
+    total that is not whole is rounded up or down at random). With weights no choice of people hits a weighted mean exactly;
+    the pivotal method keeps every person's probability and comes within one person's weight of the total.
+
+    Parameters
+    ----------
+    p : (n,) or (m, n)
+        Probabilities; they are shifted to the target first, which leaves the conditional law as it is.
+    group : (n,) int
+    target : (P,)
+        In [0, 1]; NaN draws independently.
+    rng : numpy.random.Generator
+    weight : (n,), optional
+
+    Returns
+    -------
+    (n,) or (m, n)
+        0.0 and 1.0.
+
+    Examples
+    --------
+    >>> p, group = np.array([0.2, 0.6, 0.7, 0.5]), np.zeros(4, int)
+    >>> draw_bernoulli(p, group, np.array([0.5]), np.random.default_rng(0)).mean()
+    np.float64(0.5)
+    """
+    rows = shift_logit(np.atleast_2d(np.asarray(p, dtype=np.float64)), group, target, weight)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(target) + 1)).astype(np.intp)
+    out = np.empty(rows.shape)
+    for s, row in enumerate(rows):
+        seed = int(rng.integers(2**31))
+        if weight is None:
+            total, _ = whole_totals(group, target, rng)
+            _draw_conditional(row, order, starts, total, seed, out[s])
+        else:
+            mixed = rng.permutation(len(group))
+            mixed = mixed[np.argsort(group[mixed], kind="stable")]
+            _draw_pivotal(row, np.asarray(weight, dtype=np.float64), mixed, starts, np.isnan(target), seed, out[s])
+    return out if np.ndim(p) == 2 else out[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_conditional(p, order, starts, total, seed, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Draw all but one person until the last can make the total, and take that with the probability of what it has to be.
+
+    The last is the most uncertain person. Expected tries are about sqrt(2 pi V), V = sum p (1 - p).
+    """
+    np.random.seed(seed)  # noqa: NPY002  # numba's own generator, not NumPy's
+    for i in range(len(total)):
+        first, last = starts[i], starts[i + 1]
+        if last == first:
+            continue
+        if total[i] <= 0 or total[i] >= last - first:
+            for j in range(first, last):
+                person = order[j]
+                out[person] = 1.0 if total[i] > 0 else 0.0
+                if total[i] < 0:
+                    out[person] = 1.0 if np.random.random() < p[person] else 0.0  # noqa: NPY002
+            continue
+        free, best = first, -1.0
+        for j in range(first, last):
+            q = p[order[j]] * (1.0 - p[order[j]])
+            if q > best:
+                free, best = j, q
+        mine = p[order[free]]
+        most = max(mine, 1.0 - mine)
+        while True:
+            yes = 0
+            for j in range(first, last):
+                if j != free:
+                    hit = np.random.random() < p[order[j]]  # noqa: NPY002
+                    out[order[j]] = 1.0 if hit else 0.0
+                    yes += hit
+            needed = total[i] - yes
+            if needed == 0 or needed == 1:
+                chance = mine if needed == 1 else 1.0 - mine
+                if np.random.random() * most < chance:  # noqa: NPY002
+                    out[order[free]] = float(needed)
+                    break
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_pivotal(p, w, order, starts, free, seed, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Let people meet two by two in random order and settle one of each pair, keeping w_i p_i + w_j p_j (Deville & Tillé 1998)."""
+    np.random.seed(seed)  # noqa: NPY002
+    for i in range(len(starts) - 1):
+        first, last = starts[i], starts[i + 1]
+        a, pa = -1, 0.0
+        for j in range(first, last):
+            b = order[j]
+            if free[i] or w[b] <= 0.0 or p[b] <= 0.0 or p[b] >= 1.0:
+                out[b] = 1.0 if np.random.random() < p[b] else 0.0  # noqa: NPY002
+                continue
+            if a < 0:
+                a, pa = b, p[b]
+                continue
+            pb = p[b]
+            # one way raises a and lowers b, the other the reverse; each as far as the first of the two is settled
+            up = min((1.0 - pa) * w[a], pb * w[b])
+            down = min(pa * w[a], (1.0 - pb) * w[b])
+            step = up if np.random.random() * (up + down) < down else -down  # noqa: NPY002
+            settles_a = step == (1.0 - pa) * w[a] or step == -pa * w[a]
+            pa, pb = pa + step / w[a], pb - step / w[b]
+            if settles_a:
+                out[a] = 1.0 if step > 0 else 0.0
+                a, pa = b, min(max(pb, 0.0), 1.0)
+            else:
+                out[b] = 0.0 if step > 0 else 1.0
+                pa = min(max(pa, 0.0), 1.0)
+        if a >= 0:
+            out[a] = 1.0 if np.random.random() < pa else 0.0  # noqa: NPY002

@@ -1,0 +1,1 @@
+"""CUDIA on arrays: clusters of people, the laws of published means, and the ways of fitting them."""

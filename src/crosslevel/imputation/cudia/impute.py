@@ -1,0 +1,138 @@
+"""Hidden values of people: expectations, and draws that keep every published mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.imputation import calibration
+from crosslevel.imputation.cudia.families import Family
+from crosslevel.imputation.cudia.posterior import Parameters
+from crosslevel.imputation.cudia.problem import hidden_variance
+
+__all__ = ["Crowd", "calibrated", "draw_values", "expected_values", "probabilities"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+WHOLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """People to impute, gathered into pairs.
+
+    Attributes
+    ----------
+    X : (C, d)
+        Distinct rows.
+    cell, atom : (R,) int
+        Row and atom of each pair; atom A is a combination of groups that the fit did not have.
+    pair : (n,) int
+        Pair of each person.
+    group : (n, L) int
+    weight : (n,) or None
+    """
+
+    X: FloatArray
+    cell: npt.NDArray[np.intp]
+    atom: IntArray
+    pair: npt.NDArray[np.intp]
+    group: npt.NDArray[np.intp]
+    weight: FloatArray | None
+
+
+def probabilities(families: Sequence[Family], at: Parameters, crowd: Crowd) -> FloatArray:
+    """Probability of each cluster for each pair, (R, K)."""
+    log_f = sum(f.log_density(t, crowd.X) for f, t in zip(families, at.theta, strict=True))
+    f = np.exp(log_f - np.max(log_f, axis=1, keepdims=True))
+    pi = np.vstack([at.pi, at.pi.mean(axis=0)])
+    r = pi[crowd.atom] * f[crowd.cell]
+    return r / r.sum(axis=1, keepdims=True)
+
+
+def expected_values(families: Sequence[Family], draws: Sequence[Parameters], crowd: Crowd) -> FloatArray:
+    """Expected hidden values of each pair, (R, d_u), averaged over parameters (eq 25)."""
+    total = sum(probabilities(families, at, crowd) @ at.H for at in draws)
+    return np.asarray(total) / len(draws)
+
+
+def calibrated(
+    values: FloatArray,
+    kinds: Sequence[str],
+    targets: Sequence[tuple[int, FloatArray]],
+    group: npt.NDArray[np.intp],
+    weight: FloatArray | None,
+) -> FloatArray:
+    """Shift expected values (n, d_u) so that every published mean holds: logits, factors or constants, by family."""
+    out = values.copy()
+    for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
+        change = {"bernoulli": calibration.shift_logit, "gaussian": calibration.shift_mean}.get(
+            kind, calibration.scale_mean
+        )
+        out[:, j] = change(values[:, j], group[:, partition], mean, weight)
+    return out
+
+
+def draw_values(
+    families: Sequence[Family],
+    kinds: Sequence[str],
+    targets: Sequence[tuple[int, FloatArray]],
+    draws: Sequence[Parameters],
+    crowd: Crowd,
+    rng: np.random.Generator,
+) -> Iterator[FloatArray]:
+    """Draw hidden values (n, d_u), once for each of the given parameters.
+
+    Binary features are drawn with z summed out, given their total (conditional Bernoulli). Real ones are drawn given z; adding
+    the same constant to all people of a group is then the exact conditional law, since the clusters share a variance. Counts given
+    z are multinomial given their total.
+    """
+    for at in draws:
+        r = probabilities(families, at, crowd)
+        out = np.empty((len(crowd.pair), at.H.shape[1]))
+        z = _draw_clusters(r, crowd.pair, rng) if any(k != "bernoulli" for k in kinds) else None
+        T = hidden_variance(at.H, kinds, at.tau2)
+        for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
+            group = crowd.group[:, partition]
+            if kind == "bernoulli" or z is None:
+                p = (r @ at.H[:, j])[crowd.pair]
+                out[:, j] = calibration.draw_bernoulli(p, group, mean, rng, crowd.weight)
+                continue
+            centre = at.H[z, j]
+            if kind == "gaussian":
+                raw = centre + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
+                out[:, j] = calibration.shift_mean(raw, group, mean, crowd.weight)
+            elif kind == "poisson":
+                out[:, j] = _draw_counts(centre, group, mean, crowd.weight, rng)
+            else:
+                out[:, j] = calibration.scale_mean(rng.exponential(centre), group, mean, crowd.weight)
+        yield out
+
+
+def _draw_clusters(r: FloatArray, pair: npt.NDArray[np.intp], rng: np.random.Generator) -> IntArray:
+    cumulated = np.cumsum(r, axis=1)
+    u = rng.random(len(pair)) * cumulated[pair, -1]
+    return (u[:, None] > cumulated[pair]).sum(axis=1).clip(0, r.shape[1] - 1)
+
+
+def _draw_counts(
+    centre: FloatArray,
+    group: npt.NDArray[np.intp],
+    mean: FloatArray,
+    weight: FloatArray | None,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Counts given their total; a total that is not whole is reached by scaling, and so are weighted means."""
+    out = rng.poisson(centre).astype(np.float64)
+    n = np.bincount(group, minlength=len(mean))
+    total = np.where(np.isnan(mean), 0.0, mean) * n
+    whole = np.abs(total - np.rint(total)) <= WHOLE * np.maximum(total, 1.0)
+    if weight is None:
+        for p in np.flatnonzero(whole & ~np.isnan(mean) & (n > 0)):
+            members = np.flatnonzero(group == p)
+            out[members] = rng.multinomial(int(np.rint(total[p])), centre[members] / centre[members].sum())
+    return calibration.scale_mean(out, group, mean, weight)

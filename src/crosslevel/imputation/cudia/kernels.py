@@ -1,0 +1,189 @@
+"""Passes over the pairs: responsibilities and their sums, and draws of the clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+__all__ = ["draw_counts", "mean_field", "responsibilities", "tilt", "weigh"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def weigh(
+    log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray, weight: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Log likelihood of x (eq 7 corrected), and expected people by row and by place.
+
+    Parameters
+    ----------
+    log_f : (C, K)
+        Log density of each distinct row in each cluster.
+    pi : (A, K)
+    cell, atom, weight : (R,)
+
+    Returns
+    -------
+    log_likelihood : float
+        ``sum weight log sum_k pi_k f_k``.
+    by_cell : (C, K)
+        Sums of weight times responsibility; the gradient in ``log_f``.
+    by_atom : (A, K)
+        The same by place; the gradient in ``log pi``.
+    """
+    top = log_f.max(axis=1)
+    value, by_cell, by_atom = _weigh(np.exp(log_f - top[:, None]), pi, cell, atom, weight)
+    return value + float((weight * top[cell]).sum()), by_cell, by_atom
+
+
+@njit(cache=True, fastmath={"contract", "reassoc"})
+def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
+    C, K = f.shape
+    by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
+    r = np.empty(K)
+    value = 0.0
+    for i in range(len(cell)):
+        c, a, w = cell[i], atom[i], weight[i]
+        total = 0.0
+        for k in range(K):
+            r[k] = pi[a, k] * f[c, k]
+            total += r[k]
+        value += w * np.log(total)
+        scale = w / total
+        for k in range(K):
+            by_cell[c, k] += scale * r[k]
+            by_atom[a, k] += scale * r[k]
+    return value, by_cell, by_atom
+
+
+def responsibilities(log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray) -> FloatArray:
+    """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalise), (R, K)."""
+    f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
+    r = pi[atom] * f[cell]
+    return r / r.sum(axis=1, keepdims=True)
+
+
+@njit(cache=True)
+def draw_counts(f, pi, cell, atom, count, weight, rng):  # type: ignore[no-untyped-def]
+    """Draw how many people of each pair are in each cluster, given pi.
+
+    Returns
+    -------
+    counts : (R, K) int, by_cell : (C, K), by_atom : (A, K)
+        Draws, and their sums with the pair's weight a person.
+    """
+    C, K = f.shape
+    counts = np.zeros((len(cell), K), dtype=np.int64)
+    by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
+    r = np.empty(K)
+    for i in range(len(cell)):
+        c, a = cell[i], atom[i]
+        total = 0.0
+        for k in range(K):
+            r[k] = pi[a, k] * f[c, k]
+            total += r[k]
+        left = count[i]
+        each = weight[i] / count[i]
+        for k in range(K):
+            if left == 0:
+                break
+            if k == K - 1:
+                n = left
+            elif left == 1:
+                n = 1 if rng.random() * total < r[k] else 0
+            else:
+                share = r[k] / total if total > 0.0 else 1.0
+                n = rng.binomial(left, min(max(share, 0.0), 1.0))
+            total -= r[k]
+            left -= n
+            counts[i, k] = n
+            by_cell[c, k] += n * each
+            by_atom[a, k] += n * each
+    return counts, by_cell, by_atom
+
+
+@njit(cache=True)
+def mean_field(f, pi, cell, atom, weight, second):  # type: ignore[no-untyped-def]
+    """Moments of the hidden mean of each atom given x: what responsibilities alone say.
+
+    Parameters
+    ----------
+    second : (K, d)
+        Cluster means eta.
+
+    Returns
+    -------
+    mean_r : (A, K)
+        Sum of weight times responsibility.
+    cross : (A, d, d)
+        Sum of weight times ``e e'``, e = sum_k r_k eta_k.
+    """
+    K, d = second.shape
+    A = pi.shape[0]
+    mean_r, cross = np.zeros((A, K)), np.zeros((A, d, d))
+    r, e = np.empty(K), np.empty(d)
+    for i in range(len(cell)):
+        c, a, w = cell[i], atom[i], weight[i]
+        total = 0.0
+        for k in range(K):
+            r[k] = pi[a, k] * f[c, k]
+            total += r[k]
+        e[:] = 0.0
+        for k in range(K):
+            r[k] /= total
+            mean_r[a, k] += w * r[k]
+            for j in range(d):
+                e[j] += r[k] * second[k, j]
+        for j in range(d):
+            for q in range(d):
+                cross[a, j, q] += w * e[j] * e[q]
+    return mean_r, cross
+
+
+@njit(cache=True)
+def tilt(f, pi, cell, atom, weight, H, by_r, by_cross):  # type: ignore[no-untyped-def]
+    """Gradient of a function of :func:`mean_field` in the logits log pi_k + log f_k.
+
+    Parameters
+    ----------
+    by_r : (A, K), by_cross : (A, d, d)
+        Gradient in ``mean_r`` and ``cross``.
+
+    Returns
+    -------
+    by_cell : (C, K), by_atom : (A, K), by_H : (K, d)
+        The last is the part of the gradient in eta that goes through ``cross``.
+    """
+    C, K = f.shape
+    d = H.shape[1]
+    by_cell, by_atom, by_H = np.zeros((C, K)), np.zeros(pi.shape), np.zeros((K, d))
+    r, e, pulled, g = np.empty(K), np.empty(d), np.empty(d), np.empty(K)
+    for i in range(len(cell)):
+        c, a, w = cell[i], atom[i], weight[i]
+        total = 0.0
+        for k in range(K):
+            r[k] = pi[a, k] * f[c, k]
+            total += r[k]
+        e[:] = 0.0
+        for k in range(K):
+            r[k] /= total
+            for j in range(d):
+                e[j] += r[k] * H[k, j]
+        for j in range(d):
+            pulled[j] = 0.0
+            for q in range(d):
+                pulled[j] += (by_cross[a, j, q] + by_cross[a, q, j]) * e[q]
+        mean = 0.0
+        for k in range(K):
+            g[k] = by_r[a, k]
+            for j in range(d):
+                g[k] += pulled[j] * H[k, j]
+                by_H[k, j] += w * r[k] * pulled[j]
+            mean += r[k] * g[k]
+        for k in range(K):
+            slope = w * r[k] * (g[k] - mean)
+            by_cell[c, k] += slope
+            by_atom[a, k] += slope
+    return by_cell, by_atom, by_H

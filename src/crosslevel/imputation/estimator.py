@@ -1,0 +1,599 @@
+"""``CUDIA``: each person's hidden value from group means, by clusters of people."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from crosslevel.data import checks
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, unknown_name
+from crosslevel.imputation.cells import gather
+from crosslevel.imputation.cudia import answers, saved
+from crosslevel.imputation.cudia.chain import Draws, run_chain
+from crosslevel.imputation.cudia.encoding import recode
+from crosslevel.imputation.cudia.fitting import METHODS, Choices, fit_problem
+from crosslevel.imputation.cudia.impute import Crowd, calibrated, draw_values, expected_values, probabilities
+from crosslevel.imputation.cudia.posterior import Parameters
+from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
+from crosslevel.imputation.cudia.setup import Layout, atoms_of, build
+from crosslevel.imputation.cudia.streaming import fit_batches
+from crosslevel.imputation.inputs import read_fit, read_people
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["CUDIA"]
+
+FloatArray = npt.NDArray[np.float64]
+
+_CHOICES = {
+    "method": METHODS,
+    "law": ("cudia", "count"),
+    "z": ("sampled", "expected"),
+    "proposal": ("counts", "prior"),
+    "design": ("counts", "pi"),
+    "source": ("these", "elsewhere"),
+}
+AVERAGED = 50
+"""Draws over which the expected values of the method "gibbs" are averaged."""
+DEFAULT_RIDGE = 1.0
+
+
+class CUDIA(TransformerMixin, BaseEstimator):
+    """Person-level estimates of features that were published as group means only, by clusters of people (Park & Ghosh).
+
+    People fall into clusters. What is known of a person (x) and what is hidden (u) are independent given the cluster, and groups
+    differ in their mix of clusters. The published means then tell the clusters' hidden means, and a person's x tells the cluster.
+    :class:`~crosslevel.imputation.IndividualLink` is the recommended default; on the survey it was compared on it is clearly
+    better for people, and its intervals cover.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default 5
+        "auto" chooses clusters (and ridge and target, where these are not given) by leaving out one published mean at a time: the
+        simplest choice within one standard error of the best. See :meth:`select`.
+    method : {"mcem", "map", "gibbs", "hard", "two_stage"}, default "mcem"
+        Monte Carlo EM (the paper's, corrected); the most probable parameters, with every cluster summed out; draws from the whole
+        posterior; the deterministic algorithm; or clusters from x alone and a ridge regression on their shares.
+    law : {"cudia", "count"}, default "cudia"
+        How published means vary: as samples from the group's mix (the paper's), or as means of these very people, whose clusters
+        are partly known. The second fits only means computed on these people.
+    families : "auto", str or mapping of column to str, default "auto"
+        Of each column of X: "gaussian", "categorical", "bernoulli", "poisson", "exponential", "ordinal", or, for a tuple of columns
+        of counts, "multinomial". "auto" takes text and whole numbers of up to 12 values as categorical, other numbers as gaussian.
+        A hidden feature may be named too ("bernoulli", "gaussian", "poisson", "exponential"); by default it is bernoulli when all
+        of its means lie in [0, 1], else gaussian.
+    ridge : float, "auto" or None, default None
+        In people: clusters' hidden means are pulled to the target as by this many. Hidden means of binary features stay in [0, 1].
+        None is 1 for real features, and for binary ones a normal prior of deviation ``logit_sd`` on the logit.
+    ridge_target : {"mean", "zero", "auto"} or float, optional
+        Where to; the overall mean when not given. "zero" is the paper's.
+    alpha : float, sequence, "learn" or "logistic_normal", default 1.0
+        Prior of the groups' mixes: exponents of a Dirichlet (1 is uniform), learnt exponents, or a logistic normal.
+    n_restarts : int, default 6
+        Starts of the mixture; several modes are the rule.
+    random_state : int, default 0
+    z : {"sampled", "expected"}, default "sampled"
+        For "mcem": draw clusters, or use expected counts as the paper does (its uncertainty is then too small).
+    proposal : {"counts", "prior"}, default "counts"
+        For "mcem": propose mixes from Dir(alpha + n), or from the paper's Dir(alpha), which for large groups never moves.
+    design : {"counts", "pi"}, default "counts"
+        For "mcem": regress on the shares of clusters among people (Algorithm 2) or on the mixes (eq 12).
+    beta : float, default 1.0
+        For "hard": weight of the published means.
+    logit_sd : float, default 1.25
+    source : {"these", "elsewhere"}, default "these"
+        Whether the means were computed on these people, or on another sample or the population. The second needs law "cudia", and
+        should come with ``aggregate_se``.
+    n_draws : int, default 200
+        Draws of the parameters that "gibbs" and :meth:`sample` make.
+    allow_unconverged : bool, default False
+        Return numbers from a fit that did not converge, with a warning.
+
+    Attributes
+    ----------
+    parameters_ : Parameters
+        theta, pi, H (eta), tau2; clusters in order of size.
+    n_clusters_, ridge_, ridge_target_
+        As given or chosen.
+    certificate_ : dict
+        ``converged`` and what it rests on: gradient, steps, modes over restarts, drift, acceptance, r-hat.
+    identifiability_ : tuple of Identifiability
+        For each hidden feature: singular values, effective degrees of freedom, which contrasts of clusters the means determine.
+    selection_ : Estimates or None
+        The candidates, when something was chosen.
+    hidden_names_ : tuple of str
+    warnings_ : tuple of str
+    schema_ : Schema
+
+    Notes
+    -----
+    The room's README lists what is corrected. With few groups (fewer than 20, say) some choices are worse for people than the
+    naive group mean, and nothing in group means can show it.
+
+    References
+    ----------
+    Park, Y. and Ghosh, J. (2012). CUDIA: probabilistic cross-level imputation using individual auxiliary information.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> mix = rng.random(25)
+    >>> place = np.repeat(np.arange(25), 80)
+    >>> z = rng.random(2000) < mix[place]
+    >>> x, u = (np.where(z, 0.5, -0.5) + 0.26 * rng.normal(size=2000) for _ in range(2))
+    >>> means = np.bincount(place, u) / 80
+    >>> model = CUDIA(2, method="map").fit({"x": x}, place, means)
+    >>> guess = model.transform({"x": x}, place)[:, 0]
+    >>> bool(np.mean((guess - u) ** 2) < 0.5 * np.mean((means[place] - u) ** 2))
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | str = 5,
+        method: str = "mcem",
+        law: str = "cudia",
+        families: Any = "auto",
+        ridge: float | str | None = None,
+        ridge_target: str | float | None = None,
+        alpha: Any = 1.0,
+        n_restarts: int = 6,
+        random_state: int = 0,
+        *,
+        z: str = "sampled",
+        proposal: str = "counts",
+        design: str = "counts",
+        beta: float = 1.0,
+        logit_sd: float = 1.25,
+        source: str = "these",
+        n_draws: int = 200,
+        allow_unconverged: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.method = method
+        self.law = law
+        self.families = families
+        self.ridge = ridge
+        self.ridge_target = ridge_target
+        self.alpha = alpha
+        self.n_restarts = n_restarts
+        self.random_state = random_state
+        self.z = z
+        self.proposal = proposal
+        self.design = design
+        self.beta = beta
+        self.logit_sd = logit_sd
+        self.source = source
+        self.n_draws = n_draws
+        self.allow_unconverged = allow_unconverged
+
+    def fit(
+        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
+    ) -> Self:
+        """Find the clusters and their hidden means.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n, d)
+            What is known of each person; a missing value is integrated out.
+        partition : array of shape (n,), str, or dataframe of labels
+            The group of each person; the name of the column of X that holds it; or several partitions (one per hidden feature, or
+            nested levels).
+        aggregates : dataframe, array, or mapping of partition to either
+            The published means: a frame with a column that names the group and one per hidden feature, or an array in sorted order
+            of the labels. An empty mean is left out. With several partitions, a mapping from their names to one table each.
+        sample_weight : array of shape (n,), optional
+            Survey weights.
+        aggregate_se : like aggregates, optional
+            Published standard errors of the means.
+        """
+        choices = self._choices()
+        given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
+        layout = build(given, self.families)
+        self._check_clusters(layout)
+        with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
+            fitted = fit_problem(layout.problem, choices, np.random.default_rng(self.random_state))
+        self.schema_, self._layout, self._data, self._frame = given.schema, layout, given.data, given.people.frame
+        self._keep(fitted, layout)
+        self._say((*given.notes, *answers.doubts(layout, fitted, self.law)))
+        return self
+
+    def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
+        """Fit by the deterministic algorithm, in passes over people that need not fit into memory.
+
+        Parameters
+        ----------
+        people : path, frame, function or Batches
+            Whatever `crosslevel.data.batches.open_batches` opens, and can be read again: columns of real numbers, and labels.
+        partition : str
+            The column of labels.
+        aggregates : dataframe or array
+            The published means, as in :meth:`fit`.
+        columns : sequence of str, optional
+            Columns of x; all but the labels when not given.
+        """
+        choices = self._choices()
+        if self.method != "hard":
+            raise InputError(f"method={self.method!r} needs all people in memory; pass method='hard' to fit a stream.")
+        if "auto" in (choices.n_clusters, choices.ridge, choices.target):
+            raise InputError("nothing can be chosen on a stream; pass n_clusters, ridge and ridge_target as numbers.")
+        self.schema_, layout, fitted, self._data, self._frame = fit_batches(
+            people, partition, aggregates, columns, choices, self.families, np.random.default_rng(self.random_state)
+        )
+        self._layout = layout
+        self._keep(fitted, layout)
+        self._say(answers.doubts(layout, fitted, self.law))
+        return self
+
+    def transform(self, X: Any, partition: Any = None, calibrate: bool = True, sample_weight: Any = None) -> FloatArray:
+        """Give the expected hidden values of people, (n, d_u).
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n, d)
+        partition : array, str or dataframe
+            Groups must be those of the fit.
+        calibrate : bool, default True
+            Make the mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a constant
+            (real) or a factor (counts, waiting times).
+        sample_weight : array of shape (n,), optional
+            Weights of the means that are matched.
+        """
+        crowd = self._crowd(X, partition, sample_weight)
+        problem = self._layout.problem
+        values = expected_values(problem.families, self._averaged(), crowd)[crowd.pair]
+        if not calibrate:
+            return values
+        return calibrated(values, problem.hidden, self._layout.targets, crowd.group, crowd.weight)
+
+    def fit_transform(
+        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
+    ) -> FloatArray:
+        """Fit, and give the expected hidden values of the same people."""
+        self.fit(X, partition, aggregates, sample_weight, aggregate_se)
+        return self.transform(X, partition, sample_weight=sample_weight)
+
+    def responsibilities(self, X: Any, partition: Any = None) -> FloatArray:
+        """Give the probability of each cluster for each person, (n, K)."""
+        crowd = self._crowd(X, partition, None)
+        return probabilities(self._layout.problem.families, self.parameters_, crowd)[crowd.pair]
+
+    def sample(
+        self, X: Any, partition: Any = None, m: int = 20, sample_weight: Any = None, random_state: int | None = None
+    ) -> FloatArray:
+        """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
+
+        Parameters
+        ----------
+        X, partition, sample_weight
+            As in :meth:`transform`.
+        m : int
+            Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when m is larger.
+        random_state : int, optional
+            Seed of clusters and values; the estimator's when not given.
+
+        Returns
+        -------
+        (m, n, d_u)
+            Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
+            were computed on these people; otherwise, and with weights, they come within one person.
+        """
+        return np.stack(list(self._values(X, partition, m, sample_weight, random_state)))
+
+    def estimates(
+        self,
+        by: str | Sequence[str],
+        X: Any,
+        partition: Any = None,
+        sample_weight: Any = None,
+        level: float = 0.95,
+        m: int = 200,
+        random_state: int | None = None,
+    ) -> Estimates:
+        """Give means of the hidden features in subgroups of people, with intervals from draws.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            Columns of X, and partitions, that define the subgroups.
+        X, partition, sample_weight
+            The people, as in :meth:`transform`.
+        level : float
+        m : int
+            Draws behind an interval.
+
+        Returns
+        -------
+        Estimates
+            Beside each estimate ``naive``, the mean of the group means of the same people, and ``people``.
+        """
+        level = checks.check_level(level)
+        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=True)
+        cells = gather(people.X, people.group, people.weight)
+        draws = self._values(X, partition, m, sample_weight, random_state)
+        point = self.transform(X, partition, sample_weight=sample_weight)
+        columns, keys, kept = answers.subgroup_columns(
+            by,
+            cells,
+            self.schema_,
+            point,
+            draws,
+            people.group,
+            people.weight,
+            self.hidden_names_,
+            self._layout.targets,
+            level,
+        )
+        said = f"estimates(by={by!r}, m={m})"
+        return self._table(columns, ["feature", *keys], level, "posterior quantile", said, draws=kept)
+
+    def clusters(self, level: float = 0.95) -> Estimates:
+        """Give the clusters: hidden means (eta) with intervals, shares of people, and the parameters of x (theta).
+
+        Intervals are of the ridge regression's posterior (of the draws, for the method "gibbs"), given the clusters.
+        """
+        check_is_fitted(self, "parameters_")
+        level = checks.check_level(level)
+        draws = self._draws if self.method == "gibbs" else None
+        columns = answers.cluster_columns(
+            self._layout, self.parameters_, self._shares, self.identifiability_, draws, level
+        )
+        words = "posterior quantile" if self.method == "gibbs" else "normal, given the clusters"
+        return self._table(columns, ["feature", "cluster"], level, words, "clusters()")
+
+    def select(
+        self,
+        X: Any,
+        partition: Any = None,
+        aggregates: Any = None,
+        sample_weight: Any = None,
+        aggregate_se: Any = None,
+        *,
+        n_clusters: Sequence[int] = CLUSTERS,
+        ridge: Sequence[float] = RIDGES,
+        ridge_target: Sequence[str | float] = TARGETS,
+    ) -> Estimates:
+        """Predict every published mean from the others, for each choice of clusters, ridge and target.
+
+        Returns
+        -------
+        Estimates
+            ``estimate`` is the root mean square error in standard deviations between groups, with ``std_error``; ``naive`` that of
+            the other groups' mean. ``taken`` marks the simplest choice within one standard error of the lowest.
+        """
+        choices = self._choices(auto=(tuple(n_clusters), tuple(ridge), tuple(ridge_target)))
+        given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
+        layout = build(given, self.families)
+        found = answers.select(layout.problem, choices, np.random.default_rng(self.random_state))
+        self._data, self._frame = given.data, given.people.frame
+        words = answers.few_words(layout)
+        return answers.selection_table(found, self._provenance("select(...)"), self._frame, words)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Give the names of the hidden features."""
+        check_is_fitted(self, "parameters_")
+        return np.array(self.hidden_names_, dtype=object)
+
+    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Give the saved form; see `crosslevel.save`. Draws of the parameters are made if there are none yet."""
+        check_is_fitted(self, "parameters_")
+        return saved.to_payload(self)
+
+    @classmethod
+    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Make the estimator from its saved form."""
+        return saved.from_payload(cls, meta, arrays)
+
+    def _keep(self, fitted: Any, layout: Layout) -> None:
+        if not fitted.certificate["converged"] and not self.allow_unconverged:
+            raise ConvergenceError(
+                f"CUDIA by {self.method!r} did not converge ({answers.certificate_words(fitted.certificate)}); try fewer clusters, "
+                "a larger ridge, or pass allow_unconverged=True to see the numbers anyway."
+            )
+        self.parameters_, self._prior, self._mix_prior = fitted.parameters, fitted.prior, fitted.mix_prior
+        self._shares, self._draws = fitted.shares, fitted.draws
+        self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
+        self.certificate_, self.identifiability_ = fitted.certificate, fitted.identifiability
+        self.hidden_names_ = layout.hidden
+        self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
+        self.n_features_in_ = len(self.schema_.columns)
+        self.selection_ = None
+        if fitted.selection is not None:
+            provenance = self._provenance("selection_")
+            self.selection_ = answers.selection_table(
+                fitted.selection, provenance, self._frame, answers.few_words(layout)
+            )
+
+    def _say(self, words: Sequence[str]) -> None:
+        self.warnings_ = tuple(words)
+        for sentence in self.warnings_:
+            warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
+
+    def _crowd(self, X: Any, partition: Any, sample_weight: Any) -> Crowd:
+        check_is_fitted(self, "parameters_")
+        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=True)
+        cells = gather(people.X, people.group, people.weight)
+        rows = recode(cells.X, self._layout.reading, self.schema_.names)
+        atom = atoms_of(cells.pair_group, self._layout.atoms)
+        return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
+
+    def _values(self, X: Any, partition: Any, m: int, sample_weight: Any, random_state: int | None) -> Any:
+        if isinstance(m, bool) or not isinstance(m, Integral) or m < 1:
+            raise InputError(f"m={m!r} is not a number of draws; pass a whole number of at least 1.")
+        seed = self.random_state if random_state is None else checks.check_seed(random_state)
+        crowd = self._crowd(X, partition, sample_weight)
+        draws = self._posterior()
+        chosen = np.linspace(0, len(draws) - 1, min(int(m), len(draws))).round().astype(int)
+        problem = self._layout.problem
+        return draw_values(
+            problem.families,
+            problem.hidden,
+            self._layout.targets,
+            [draws.at(int(i)) for i in np.resize(chosen, int(m))],
+            crowd,
+            np.random.default_rng(seed),
+        )
+
+    def _posterior(self) -> Draws:
+        """Make draws of the parameters when they are first asked for."""
+        if self._draws is None:
+            if len(self._layout.problem.cell) == 0:
+                raise InputError(
+                    "a fit of a stream keeps no people to draw parameters from; fit a sample in memory to draw."
+                )
+            with threadpool_limits(limits=1):
+                self._draws = run_chain(
+                    self._layout.problem,
+                    self.parameters_,
+                    self._mix_prior,
+                    self._prior,
+                    self.law,
+                    np.random.default_rng(self.random_state),
+                    n_draws=int(self.n_draws),
+                )
+        return self._draws
+
+    def _averaged(self) -> list[Parameters]:
+        if self.method != "gibbs" or self._draws is None:
+            return [self.parameters_]
+        chosen = np.linspace(0, len(self._draws) - 1, min(AVERAGED, len(self._draws))).round().astype(int)
+        return [self._draws.at(int(i)) for i in chosen]
+
+    def _table(
+        self, columns: Mapping[str, Any], keys: Sequence[str], level: float, interval: str, call: str, draws: Any = None
+    ) -> Estimates:
+        return Estimates.build(
+            columns,
+            keys=list(keys),
+            method=f"CUDIA, {self.method}, law {self.law}, {self.n_clusters_} clusters",
+            level=level,
+            interval=interval,
+            provenance=self._provenance(call),
+            diagnostics=self.certificate_ | {"ridge": self.ridge_, "ridge_target": self.ridge_target_},
+            warnings=self.warnings_,
+            frame=self._frame,
+            draws=draws,
+        )
+
+    def _provenance(self, call: str) -> Provenance:
+        said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
+        return Provenance.of(call=f"CUDIA({said}).fit(...).{call}", seed=int(self.random_state), data=self._data)
+
+    def _check_clusters(self, layout: Layout) -> None:
+        cells = len(layout.problem.X)
+        if self.n_clusters != "auto" and int(self.n_clusters) > cells:
+            raise InputError(
+                f"n_clusters={self.n_clusters} is more than the {cells:,} distinct rows of X; pass at most that many."
+            )
+
+    def _choices(
+        self, auto: tuple[tuple[int, ...], tuple[float, ...], tuple[str | float, ...]] | None = None
+    ) -> Choices:
+        for name, options in _CHOICES.items():
+            if getattr(self, name) not in options:
+                raise unknown_name(name, getattr(self, name), list(options), "choice")
+        if self.source == "elsewhere" and self.law == "count":
+            raise InputError(
+                "law='count' is the law of means computed on these very people; with source='elsewhere' pass law='cudia'."
+            )
+        if self.method == "gibbs" and self.alpha == "logistic_normal" and self.law == "count":
+            raise InputError("alpha='logistic_normal' cannot be integrated out under law='count'; pass law='cudia'.")
+        checks.check_seed(self.random_state)
+        _check_whole("n_restarts", self.n_restarts, 1)
+        _check_whole("n_draws", self.n_draws, 4)
+        for name in ("beta", "logit_sd"):
+            _check_positive(name, getattr(self, name))
+        K: int | str = self.n_clusters
+        if K != "auto":
+            if isinstance(K, str):
+                raise unknown_name("n_clusters", K, ["auto"], "choice")
+            if isinstance(K, int) and not isinstance(K, bool) and K == 1:
+                raise InputError(
+                    "n_clusters=1 gives everybody the mean of the group, which is the naive answer; pass at least 2."
+                )
+            _check_whole("n_clusters", K, 2)
+        ridge, target, kind = self._ridge(chosen=K == "auto")
+        if auto is not None:
+            return self._filled("auto", "auto", "auto", "ridge", *auto)
+        return self._filled(K, ridge, target, kind)
+
+    def _ridge(self, *, chosen: bool) -> tuple[float | str, str | float, str]:
+        """Read ridge and target; without a ridge binary features have a prior on the logit."""
+        target = self.ridge_target
+        if target is None:
+            target = "auto" if chosen and self.ridge is None else "mean"
+        if isinstance(target, str) and target not in ("mean", "zero", "auto"):
+            raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
+        if not isinstance(target, str) and (isinstance(target, bool) or not np.isfinite(target)):
+            raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
+        if self.ridge is None:
+            return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
+        if isinstance(self.ridge, str):
+            if self.ridge != "auto":
+                raise unknown_name("ridge", self.ridge, ["auto"], "choice")
+            return "auto", target, "ridge"
+        _check_positive("ridge", self.ridge)
+        return float(self.ridge), target, "ridge"
+
+    def _filled(
+        self,
+        K: int | str,
+        ridge: float | str,
+        target: str | float,
+        kind: str,
+        clusters: tuple[int, ...] = CLUSTERS,
+        ridges: tuple[float, ...] = RIDGES,
+        targets: tuple[str | float, ...] = TARGETS,
+    ) -> Choices:
+        alpha, learn = _read_alpha(self.alpha)
+        return Choices(
+            n_clusters=K,
+            method=self.method,
+            law=self.law,
+            ridge=ridge,
+            target=target,
+            kind=kind,
+            logit_sd=float(self.logit_sd),
+            alpha=alpha,
+            learn=learn,
+            n_restarts=int(self.n_restarts),
+            z=self.z,
+            proposal=self.proposal,
+            design=self.design,
+            beta=float(self.beta),
+            n_draws=int(self.n_draws),
+            clusters=clusters,
+            ridges=ridges,
+            targets=targets,
+        )
+
+
+def _read_alpha(alpha: Any) -> tuple[FloatArray, str | None]:
+    if isinstance(alpha, str):
+        known = {"learn": "dirichlet", "logistic_normal": "logistic_normal"}
+        if alpha not in known:
+            raise unknown_name("alpha", alpha, list(known), "choice")
+        return np.ones(1), known[alpha]
+    values = np.atleast_1d(checks.check_finite(alpha, "alpha"))
+    if (values <= 0).any():
+        raise InputError(
+            f"alpha={alpha!r} is not positive; pass a positive number (1 is uniform), 'learn' or 'logistic_normal'."
+        )
+    return values, None
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise InputError(f"{name}={value!r} is not a positive number; pass one.")
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name}={value!r} is not a whole number of at least {least}; pass one.")

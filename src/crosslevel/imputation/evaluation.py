@@ -1,0 +1,327 @@
+"""Tables that cannot flatter: every method stands beside the answers that need no method.
+
+Beside imputed values always stand the group mean (*naive*), the ecological logistic regression on the same means, and what can be had
+with the truth itself: a regression on the columns (*full information*), the same with a dummy per group (*x + group*), and the mean of
+every distinct row (*saturated x*). The share of the way from naive to full information is the *lift*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+from crosslevel.data import checks
+from crosslevel.errors import InputError
+from crosslevel.imputation.baselines import ecological_logistic, logistic, newton, saturated, two_way, with_groups
+from crosslevel.imputation.cells import Cells, gather, sums
+from crosslevel.imputation.individual_link.design import Design, learn_design
+from crosslevel.imputation.inputs import check_range, read_grouped, read_published
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+ALWAYS = ("naive group mean", "ecological logistic", "saturated x", "x + group", "full information")
+CLIP = 1e-6
+"""A probability nearer to 0 or 1 than this is scored as this: nobody's log-likelihood is minus infinity."""
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """Everything the rows of a table share."""
+
+    cells: Cells
+    design: Design
+    group: IntArray
+    n_groups: int
+    weight: FloatArray
+    mean: FloatArray
+
+
+def evaluate(
+    X: Any,
+    partition: Any,
+    truth: Any,
+    methods: Mapping[str, Any] | None = None,
+    *,
+    aggregates: Any = None,
+    sample_weight: Any = None,
+    categorical: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Estimates:
+    """Score imputed probabilities of a binary feature against the truth, beside what needs no imputation.
+
+    Parameters
+    ----------
+    X : dataframe or array of shape (n, d)
+    partition : array of labels, str, or frame of one column
+    truth : array of shape (n,)
+        0 and 1.
+    methods : mapping of str to array or estimator
+        Imputed probabilities, (n,), or a fitted estimator with ``transform(X, partition)``.
+    aggregates : dataframe or array, optional
+        The published means; those of the truth when not given.
+    sample_weight : array of shape (n,), optional
+    categorical : sequence of str, optional
+        Columns of numbers that are codes without order.
+    level : float
+        Of the interval of the log-likelihood, over persons.
+
+    Returns
+    -------
+    Estimates
+        ``estimate`` is the mean log-likelihood of a person; ``gain`` what it gains on the group mean, with the error of that
+        difference; ``lift``, ``auc``, ``brier``, ``rmse_cells`` (of the mean of distinct rows, in which all that X tells shows) and
+        the intercept and slope of a logistic regression of the truth on the logit (0 and 1 when calibrated). ``uses_truth`` says which
+        rows nobody could have without it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> group, x = np.repeat(np.arange(25), 80), rng.integers(0, 4, 2000)
+    >>> y = rng.random(2000) < 0.1 + 0.2 * x
+    >>> table = evaluate({"x": x}, group, y, {"always a half": np.full(2000, 0.5)})
+    >>> table["method"].tolist()[:2], table["lift"][0]
+    (['naive group mean', 'ecological logistic'], np.float64(0.0))
+    """
+    y = _binary(truth, "truth")
+    world = _world(X, partition, aggregates, y, sample_weight, categorical)
+    rows: dict[str, FloatArray] = {
+        "naive group mean": world.mean[world.group],
+        "ecological logistic": ecological_logistic(world.cells, world.design, world.mean)[world.cells.pair],
+        "saturated x": saturated(world.cells.row, y, world.weight),
+        "x + group": with_groups(world.cells, world.design, world.n_groups, y, world.weight)[world.cells.pair],
+        "full information": logistic(world.cells, world.design, y, world.weight)[world.cells.row],
+    }
+    rows |= _given(methods, X, partition, len(y), ALWAYS)
+    return _table(rows, y, world, ("saturated x", "x + group", "full information"), level, "evaluate(...)")
+
+
+def evaluate_downstream(
+    X: Any,
+    partition: Any,
+    y: Any,
+    imputed: Mapping[str, Any],
+    *,
+    true_values: Any = None,
+    naive: Any = None,
+    sample_weight: Any = None,
+    categorical: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Estimates:
+    """Say what imputed columns add to a model of another outcome, beside models that need no imputation.
+
+    Every row is a logistic regression of y, fitted and scored on these people. Imputed columns are functions of X and the group, so
+    that *saturated x + group* is a bound on what they can add; where an imputed row does not reach *x + group*, dummies do better.
+
+    Parameters
+    ----------
+    X, partition
+        As in ``fit``.
+    y : array of shape (n,)
+        The outcome, 0 and 1, known for every person.
+    imputed : mapping of str to array of shape (n,) or (n, d_u)
+        Imputed columns of each method.
+    true_values : array of shape (n, d_u), optional
+        The hidden columns themselves, where known.
+    naive : array of shape (n, d_u), optional
+        The group means of each person.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> group, x = np.repeat(np.arange(25), 80), rng.integers(0, 4, 2000)
+    >>> y = rng.random(2000) < 0.1 + 0.2 * x
+    >>> evaluate_downstream({"x": x}, group, y, {"a column": x**2})["method"].tolist()
+    ['x', 'x + group', 'saturated x', 'saturated x + group', 'imputed alone: a column', 'x + imputed: a column']
+    """
+    y = _binary(y, "y")
+    world = _world(X, partition, None, y, sample_weight, categorical)
+    linear = world.design.matrix(world.cells.X)[world.cells.row][:, world.design.first]
+    rows: dict[str, FloatArray] = {
+        "x": _regression(linear, y, world.weight),
+        "x + group": with_groups(world.cells, world.design, world.n_groups, y, world.weight, linear=True)[
+            world.cells.pair
+        ],
+        "saturated x": saturated(world.cells.row, y, world.weight),
+        "saturated x + group": two_way(world.cells, world.n_groups, y, world.weight)[world.cells.pair],
+    }
+    columns = {"true values": true_values, "naive group means": naive, **imputed}
+    for name, values in columns.items():
+        if values is None:
+            continue
+        extra = _columns(values, name, len(y))
+        what = name if name in ("true values", "naive group means") else f"imputed: {name}"
+        alone = f"{what} alone" if what == name else f"imputed alone: {name}"
+        rows[alone] = _regression(extra, y, world.weight)
+        rows[f"x + {what}"] = _regression(np.hstack([linear, extra]), y, world.weight)
+    uses = () if true_values is None else ("true values alone", "x + true values")
+    return _table(rows, y, world, uses, level, "evaluate_downstream(...)", naive="x", full="saturated x + group")
+
+
+def auc(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> float:
+    """Give the probability that a person with the feature has the larger value; ties count half.
+
+    Examples
+    --------
+    >>> auc(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.0, 1.0]))
+    0.75
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    values, code = np.unique(p, return_inverse=True)
+    yes = sums(code.reshape(-1), w * y, len(values))
+    no = sums(code.reshape(-1), w * (1.0 - y), len(values))
+    below = np.cumsum(no) - no
+    return float(yes @ (below + 0.5 * no) / (yes.sum() * no.sum()))
+
+
+def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) -> tuple[float, float]:
+    """Give intercept and slope of a logistic regression of the truth on the logit of p; NaN where p does not vary.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 0, 0, 0, 0, 1, 1, 0])
+    >>> intercept, slope = calibration(np.array([0.25] * 4 + [0.5] * 4), y)
+    >>> round(abs(intercept), 4), round(slope, 4)
+    (0.0, 1.0)
+    """
+    f = special.logit(np.clip(p, CLIP, 1.0 - CLIP))
+    if f.max() - f.min() < 1e-9:
+        return np.nan, np.nan
+    values, code = np.unique(f, return_inverse=True)
+    w = np.ones(len(y)) if weight is None else weight
+    yes, n = sums(code.reshape(-1), w * y, len(values)), sums(code.reshape(-1), w, len(values))
+    theta = newton(values[:, None], yes, n)
+    return float(theta[0]), float(theta[1])
+
+
+def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight: Any, categorical: Any) -> _World:
+    given = read_grouped(X, partition, sample_weight, categorical=categorical)
+    if len(given.schema.partitions) != 1:
+        raise InputError("a table of scores is for one partition; evaluate them one by one.")
+    people, P = given.people, len(given.schema.partitions[0])
+    if len(y) != len(people.X):
+        raise InputError(f"the truth has {len(y):,} values for {len(people.X):,} rows of X; pass one per person.")
+    weight = np.ones(len(y)) if people.weight is None else people.weight
+    cells = gather(people.X, people.group, people.weight)
+    design = learn_design(cells.X, sums(cells.pair_cell, cells.weight, len(cells.X)), given.schema.columns)
+    group = people.group[:, 0]
+    if aggregates is None:
+        mean = sums(group, weight * y, P) / sums(group, weight, P)
+    else:
+        published, _ = read_published(aggregates, None, given.schema.partitions)
+        if len(published) != 1 or np.isnan(published[0].mean).any():
+            raise InputError(
+                "aggregates must hold the mean of one hidden feature for every group; evaluate features one by one."
+            )
+        check_range(published[0], given.schema.partitions[0], 0.0, 1.0)
+        mean = published[0].mean
+    return _World(cells, design, group, P, weight, mean)
+
+
+def _given(
+    methods: Mapping[str, Any] | None, X: Any, partition: Any, n: int, taken: Sequence[str]
+) -> dict[str, FloatArray]:
+    out = {}
+    for name, method in (methods or {}).items():
+        if name in taken:
+            raise InputError(f"methods: {name!r} is the name of a row that is always shown; choose another.")
+        values = method.transform(X, partition) if hasattr(method, "transform") else method
+        p = checks.as_numbers(np.asarray(values), f"methods[{name!r}]")
+        p = p[:, 0] if p.ndim == 2 and p.shape[1] == 1 else p
+        if p.shape != (n,):
+            raise InputError(f"methods[{name!r}] has shape {p.shape}; pass one probability for each of {n:,} people.")
+        if np.isnan(p).any() or (p < 0).any() or (p > 1).any():
+            row = int(np.argmax(~((p >= 0) & (p <= 1))))
+            raise InputError(f"methods[{name!r}] is {p[row]} in row {row:,}; probabilities lie between 0 and 1.")
+        out[str(name)] = p
+    return out
+
+
+def _table(
+    rows: Mapping[str, FloatArray],
+    y: FloatArray,
+    world: _World,
+    uses_truth: Sequence[str],
+    level: float,
+    call: str,
+    naive: str = "naive group mean",
+    full: str = "full information",
+) -> Estimates:
+    level = checks.check_level(level)
+    w = world.weight / world.weight.sum()
+    spread = float(np.sqrt((w**2).sum()))
+    each = {
+        n: special.xlogy(y, q) + special.xlog1py(1.0 - y, -q)
+        for n, p in rows.items()
+        for q in [np.clip(p, CLIP, 1.0 - CLIP)]
+    }
+    people = sums(world.cells.row, world.weight, len(world.cells.X))
+    true = sums(world.cells.row, world.weight * y, len(world.cells.X)) / people
+    z = float(stats.norm.ppf(0.5 + 0.5 * level))
+    base, top = float(w @ each[naive]), float(w @ each[full])
+    columns: dict[str, list[Any]] = {}
+    for name, p in rows.items():
+        score = float(w @ each[name])
+        error = spread * float(np.sqrt(w @ (each[name] - score) ** 2))
+        gain = each[name] - each[naive]
+        cell = sums(world.cells.row, world.weight * p, len(world.cells.X)) / people
+        intercept, slope = calibration(p, y, world.weight)
+        row = {
+            "method": name,
+            "estimate": score,
+            "std_error": error,
+            "conf_low": score - z * error,
+            "conf_high": score + z * error,
+            "gain": score - base,
+            "gain_error": spread * float(np.sqrt(w @ (gain - (score - base)) ** 2)),
+            "lift": (score - base) / (top - base) if top > base else np.nan,
+            "auc": auc(p, y, world.weight),
+            "brier": float(w @ (p - y) ** 2),
+            "rmse_cells": float(np.sqrt(people @ (cell - true) ** 2 / people.sum())),
+            "intercept": intercept,
+            "slope": slope,
+            "uses_truth": name in uses_truth,
+        }
+        for key, value in row.items():
+            columns.setdefault(key, []).append(value)
+    return Estimates.build(
+        columns,
+        keys=["method"],
+        method="mean log-likelihood of a person",
+        level=level,
+        interval="wald, over persons",
+        provenance=Provenance.of(call=call),
+        diagnostics={"people": len(y), "groups": world.n_groups, "distinct_rows": len(world.cells.X)},
+    )
+
+
+def _regression(columns: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
+    sd = columns.std(axis=0)
+    Z = (columns - columns.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    rows, code = np.unique(Z, axis=0, return_inverse=True)
+    code = code.reshape(-1)
+    theta = newton(rows, sums(code, weight * y, len(rows)), sums(code, weight, len(rows)))
+    return np.asarray(special.expit(theta[0] + rows @ theta[1:]))[code]
+
+
+def _columns(values: Any, name: str, n: int) -> FloatArray:
+    array = checks.check_finite(np.asarray(values), f"imputed[{name!r}]")
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or len(array) != n:
+        raise InputError(f"imputed[{name!r}] has shape {array.shape}; pass one row for each of {n:,} people.")
+    return array
+
+
+def _binary(values: Any, argument: str) -> FloatArray:
+    y = checks.check_finite(values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values), argument, 1)
+    if not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
+        raise InputError(f"{argument} must hold both 0 and 1 and nothing else; it holds {np.unique(y)[:5].tolist()}.")
+    return y

@@ -1,0 +1,305 @@
+"""Read and check what an imputation is given: people, their groups, the published means, weights and standard errors.
+
+A published table is a frame with a key column, or an array in sorted order of the groups. Several partitions come as a frame of
+labels, and then the published tables as a mapping from a partition's name to its table: a hidden feature may be published for one
+partition and another for a second, or the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crosslevel.data import checks, frames, grouping
+from crosslevel.data.fingerprint import fingerprint
+from crosslevel.errors import InputError, listed
+from crosslevel.imputation.columns import Column, encode, learn_columns
+from crosslevel.imputation.published import UNNAMED, Partition, Published, check_range, read_published
+
+__all__ = [
+    "Inputs",
+    "Partition",
+    "People",
+    "Published",
+    "Schema",
+    "check_range",
+    "read_fit",
+    "read_grouped",
+    "read_people",
+    "read_published",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What new people must look like: the columns, the partitions and which of X's columns hold labels."""
+
+    columns: tuple[Column, ...]
+    partitions: tuple[Partition, ...]
+    partition_column: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of X that are used."""
+        return tuple(c.name for c in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """People as arrays.
+
+    Attributes
+    ----------
+    X : (n, d)
+        Numbers, and codes of the levels of factors; NaN where missing.
+    group : (n, L) int
+        Group of each person in each partition.
+    weight : (n,) or None
+    frame : str
+        The caller's kind of dataframe.
+    """
+
+    X: FloatArray
+    group: IntArray
+    weight: FloatArray | None
+    frame: frames.FrameKind
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Everything a fit is given, checked.
+
+    Attributes
+    ----------
+    people : People
+    schema : Schema
+    published : tuple of Published
+        One entry per hidden feature and partition for which it was published.
+    data : dict
+        Fingerprints.
+    notes : tuple of str
+        What was left out, in sentences.
+    """
+
+    people: People
+    schema: Schema
+    published: tuple[Published, ...]
+    data: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the hidden features, each once, in order of appearance."""
+        return tuple(dict.fromkeys(p.name for p in self.published))
+
+
+def read_fit(
+    X: Any,
+    partition: Any,
+    aggregates: Any,
+    sample_weight: Any = None,
+    aggregate_se: Any = None,
+    *,
+    categorical: Sequence[str] | None = None,
+    allow_missing: bool = False,
+) -> Inputs:
+    """Check everything that a fit is given.
+
+    Parameters
+    ----------
+    X : dataframe or array of shape (n, d)
+    partition : array of labels, name of a column of X, or frame of labels
+    aggregates, aggregate_se : dataframe, array, or mapping of partition to either
+    sample_weight : array of shape (n,), optional
+    categorical : sequence of str, optional
+        Columns of numbers that are codes.
+    allow_missing : bool
+        Whether X may have missing values.
+
+    Examples
+    --------
+    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], {"partition": ["b", "a"], "ill": [0.5, 0.1]})
+    >>> given.hidden, given.published[0].mean.tolist(), given.schema.partitions[0].labels
+    (('ill',), [0.1, 0.5], ('a', 'b'))
+    """
+    given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing)
+    published, notes = read_published(aggregates, aggregate_se, given.schema.partitions)
+    for q in published:
+        if q.name in given.schema.names:
+            raise InputError(
+                f"aggregates has the mean of {q.name!r}, which is also a column of X; leave it out of X, or it would be used "
+                "to impute itself."
+            )
+    return Inputs(given.people, given.schema, published, given.data, notes)
+
+
+def read_grouped(
+    X: Any,
+    partition: Any,
+    sample_weight: Any = None,
+    *,
+    categorical: Sequence[str] | None = None,
+    allow_missing: bool = False,
+) -> Inputs:
+    """Check people and their groups, without any published mean.
+
+    Examples
+    --------
+    >>> read_grouped({"age": [30, 41]}, ["b", "a"]).people.group.tolist()
+    [[1], [0]]
+    """
+    table, kind = _as_table(X)
+    labels, table, inside = _labels(partition, table)
+    groups = [grouping.group_rows(labels, name, "partition") for name in labels.column_names]
+    partitions = tuple(
+        Partition(name, tuple(g.keys.column(0).to_pylist()))
+        for name, g in zip(labels.column_names, groups, strict=True)
+    )
+    for p in partitions:
+        if len(p) < 2:
+            raise InputError(
+                f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
+                "from, so at least two are needed."
+            )
+    columns = learn_columns(table, categorical)
+    matrix = encode(table, columns, allow_missing=allow_missing)
+    _check_varies(matrix, columns)
+    weight = None
+    if sample_weight is not None:
+        weight = checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
+    people = People(matrix, np.column_stack([g.codes for g in groups]).astype(np.intp), weight, kind)
+    if people.weight is not None:
+        _check_weighed(people, partitions)
+    data = {"X": fingerprint(table), "partition": fingerprint(labels)}
+    return Inputs(people, Schema(columns, partitions, inside), (), data, ())
+
+
+def read_people(
+    X: Any, partition: Any, schema: Schema, sample_weight: Any = None, *, allow_missing: bool = False
+) -> People:
+    """Read people to impute: the columns and groups must be those of the fit.
+
+    Examples
+    --------
+    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], np.array([0.1, 0.5]))
+    >>> read_people({"age": [20]}, ["b"], given.schema).group.tolist()
+    [[1]]
+    """
+    table, kind = _as_table(X, schema.names)
+    labels, table, _ = _labels(schema.partition_column if partition is None else partition, table)
+    if labels.num_columns != len(schema.partitions):
+        raise InputError(
+            f"partition has {labels.num_columns} column(s) of labels; the fit had {len(schema.partitions)} "
+            f"({listed(p.name for p in schema.partitions)}). Pass the same."
+        )
+    matrix = encode(table, schema.columns, allow_missing=allow_missing)
+    codes = []
+    for j, p in enumerate(schema.partitions):
+        name = p.name if p.name in labels.column_names else labels.column_names[j]
+        codes.append(_match(labels[name], p))
+    weight = None if sample_weight is None else checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
+    return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
+
+
+def _as_table(X: Any, names: Sequence[str] | None = None) -> tuple[pa.Table, frames.FrameKind]:
+    if frames.is_frame(X):
+        table = frames.to_arrow(X, "X")
+        if table.num_rows == 0:
+            raise InputError("X has no rows; pass at least one person.")
+        return table, frames.frame_kind(X)
+    array = checks.as_numbers(X, "X", 2)
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise InputError(f"X has shape {array.shape}; pass at least one person and one column.")
+    if names is None:
+        names = [f"x{j}" for j in range(array.shape[1])]
+    elif array.shape[1] != len(names):
+        raise InputError(
+            f"X has {array.shape[1]} columns; the fit had {len(names)} ({listed(names, 8)}). Pass the same."
+        )
+    return pa.table({n: array[:, j] for j, n in enumerate(names)}), "pyarrow"
+
+
+def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | None]:
+    """Read labels as a table; take them out of X where they are one of its columns."""
+    if partition is None:
+        raise InputError("partition is None; pass the group of every person, or the name of the column that holds it.")
+    if isinstance(partition, str):
+        frames.check_columns(table, [partition], "partition")
+        rest = table.drop_columns([partition])
+        if rest.num_columns == 0:
+            raise InputError(f"X has no column beside partition={partition!r}; pass what is known of each person.")
+        return table.select([partition]), rest, partition
+    if frames.is_frame(partition) and not (hasattr(partition, "name") and np.ndim(partition) == 1):
+        labels = frames.to_arrow(partition, "partition")
+        if labels.num_columns == 0:
+            raise InputError("partition has no columns; pass at least one column of labels.")
+    else:
+        name = getattr(partition, "name", None)
+        flat = _flat(partition)
+        labels = frames.to_arrow({UNNAMED if name is None else str(name): flat}, "partition")
+    if labels.num_rows != table.num_rows:
+        raise InputError(
+            f"partition has {labels.num_rows:,} labels for {table.num_rows:,} rows of X; pass one per person."
+        )
+    return labels, table, None
+
+
+def _flat(values: Any) -> Any:
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"an array of shape {array.shape} was passed where one value per person is needed.")
+    return array.tolist() if array.dtype == object else array
+
+
+def _match(values: pa.ChunkedArray, partition: Partition) -> IntArray:
+    """Find the number of each label among those of the fit."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    known = pa.array(list(partition.labels))
+    try:
+        codes = pc.index_in(values.cast(known.type), value_set=known)
+    except pa.ArrowException as error:
+        raise InputError(
+            f"partition {partition.name!r} holds {values.type} labels such as {values[0].as_py()!r}; the fit had {known.type} "
+            f"such as {partition.labels[0]!r}. Pass labels of the same kind."
+        ) from error
+    if codes.null_count:
+        row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
+        raise InputError(
+            f"partition {partition.name!r}: {codes.null_count:,} person(s) are in a group without a published mean, the first "
+            f"in row {row:,} ({values[row].as_py()!r}); leave these people out or fit with means of their group."
+        )
+    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
+
+
+def _check_varies(matrix: FloatArray, columns: tuple[Column, ...]) -> None:
+    constant = [
+        c.name for c, values in zip(columns, matrix.T, strict=True) if np.fmin.reduce(values) == np.fmax.reduce(values)
+    ]
+    if constant:
+        raise InputError(
+            f"X: {len(constant)} column(s) have one value for everybody ({listed(constant)}), so they tell nobody apart; leave "
+            "them out."
+        )
+
+
+def _check_weighed(people: People, partitions: tuple[Partition, ...]) -> None:
+    assert people.weight is not None
+    for j, p in enumerate(partitions):
+        empty = np.bincount(people.group[:, j], people.weight, len(p)) <= 0
+        if empty.any():
+            raise InputError(
+                f"sample_weight is zero for everybody in {listed([p.labels[i] for i in np.flatnonzero(empty)])} of partition "
+                f"{p.name!r}; leave these groups out or give their people a weight."
+            )

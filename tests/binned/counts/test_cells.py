@@ -1,0 +1,101 @@
+"""Are bins cut into the right cells, and bad bins refused with a sentence?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.binned.counts.cells import bins_from_boxes, bins_from_design, bins_from_edges, bins_from_intervals
+from crosslevel.binned.counts.nested import difference_nested
+from crosslevel.errors import InputError
+
+
+def test_uneven_bins_are_cut_at_their_edges_and_measured_in_bins():
+    bins = bins_from_edges([0, 1, 5, 15], cell=1)
+    assert bins.n_cells == 15
+    assert (bins.C.sum(axis=1) == [1, 4, 10]).all()
+    assert bins.disjoint
+    assert bins.warped[[0, 1, 14], 0] == pytest.approx([0.5, 1.125, 2.95])
+
+
+def test_default_cells_are_finer_than_the_bins():
+    for edges in ([0, 20, 40, 60, 80, 90], np.arange(0, 91, 5), np.linspace(0, 1, 4), [0, 1, 100]):
+        bins = bins_from_edges(edges)
+        assert 90 <= bins.n_cells <= 310
+        assert bins.C.sum() == pytest.approx(edges[-1] - edges[0])
+
+
+def test_exposure_takes_the_place_of_width():
+    bins = bins_from_edges([0, 2, 4], cell=1, exposure=[10, 20, 30, 40])
+    assert bins.C.tolist() == [[10, 20, 0, 0], [0, 0, 30, 40]]
+
+
+def test_an_open_end_has_a_stated_limit_or_a_tail():
+    assert bins_from_edges([0, 5, np.inf], cell=1, last=9).upper.max() == 9
+    bins = bins_from_edges([-np.inf, 5, 10], cell=1, first=0)
+    assert bins.lower.min() == 0
+    tail = bins_from_edges([0, 50, 90, np.inf], cell=1, tail=4.0)
+    beyond = tail.lower[:, 0] >= 90
+    assert tail.weight[beyond].sum() == pytest.approx(4.0 * (1 - np.exp(-7.0)))
+    mean_excess = (tail.weight[beyond] @ (tail.centres[beyond, 0] - 90)) / tail.weight[beyond].sum()
+    assert mean_excess == pytest.approx(4.0, rel=0.03)
+    assert tail.span[0] == pytest.approx(90.0)
+    assert (tail.places[beyond, 0] == 90).all()
+    assert tail.warped[beyond, 0].min() > 2
+    assert tail.warped[:, 0].max() < 3
+    assert (np.diff(tail.warped[:, 0]) > 0).all()
+    low = bins_from_edges([-np.inf, 50, 90], cell=1, tail=4.0)
+    assert (np.diff(low.warped[:, 0]) > 0).all()
+    assert low.warped[0, 0] > 0
+    assert low.weight[low.upper[:, 0] <= 50].sum() == pytest.approx(4.0 * (1 - np.exp(-7.0)))
+
+
+def test_boxes_of_ages_and_gender():
+    lower = [[0, 0], [10, 0], [0, 1], [10, 1]]
+    bins = bins_from_boxes(lower, np.add(lower, [[10, 1]] * 4), (1, None), categorical=[1])
+    assert bins.n_cells == 40
+    assert bins.disjoint
+    assert (bins.C.sum(axis=1) == 10).all()
+    both = bins_from_boxes([[0, 0], [10, 0]], [[10, 2], [20, 2]], (1, None), categorical=[1])
+    assert (both.C.sum(axis=1) == 20).all()
+
+
+def test_nested_bins_are_differenced():
+    bins = bins_from_intervals([0, 0, 10, 0], [90, 10, 30, 30], cell=2)
+    disjoint, totals = difference_nested(bins, np.array([100.0, 20.0, 25.0, 45.0]))
+    assert disjoint.disjoint
+    assert sorted(totals.tolist()) == [20.0, 25.0, 55.0]
+    assert disjoint.C.sum(axis=1)[np.argsort(totals)].tolist() == [10.0, 20.0, 60.0]
+    assert disjoint.warped[:, 0].max() == pytest.approx(3.0, abs=0.1)
+    assert difference_nested(bins_from_intervals([0, 5], [10, 15]), np.array([1.0, 1.0])) is None
+    with pytest.raises(InputError, match="bin 0 counts 100, and the bins inside it 120"):
+        difference_nested(bins_from_intervals([0, 0], [90, 10], cell=2), np.array([100.0, 120.0]))
+    with pytest.raises(InputError, match="a whole is the sum of its parts"):
+        difference_nested(bins_from_intervals([0, 0, 5], [10, 5, 10], cell=1), np.array([9.0, 3.0, 3.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bins_from_edges([0, 10, 5]), "bin 1 has reversed limits"),
+        (lambda: bins_from_edges([0, 10, 10]), "bin 1 has zero width"),
+        (lambda: bins_from_edges([0]), "a bin needs two"),
+        (lambda: bins_from_edges([0, np.nan, 3]), "upper of bin 0 is missing|lower of bin 1 is missing"),
+        (lambda: bins_from_edges([0, 5, np.inf]), "the last bin is open .*last=.*tail="),
+        (lambda: bins_from_edges([-np.inf, 5, 8]), "the first bin is open .*first="),
+        (lambda: bins_from_edges([0, 5, np.inf], tail=-1), "tail=-1 is not a positive length"),
+        (lambda: bins_from_edges([0, 5], cell=0), "cell=0 is not a positive width"),
+        (lambda: bins_from_edges([0, 5], cell=1e-5), "would make 500,000 cells"),
+        (lambda: bins_from_edges([0, 2], cell=1, exposure=[1]), "exposure has 1 values for 2 cells"),
+        (lambda: bins_from_edges([0, 2], cell=1, exposure=[0, 0]), "nobody is at risk"),
+        (lambda: bins_from_intervals([0, 1], [1]), "lower has 2 values and upper 1"),
+        (lambda: bins_from_boxes([[0, 0]], [[1, np.inf]]), "axis 1 of the boxes has an open limit"),
+        (lambda: bins_from_boxes([[0, 0]], [[1, 1]], (1,)), "cell has 1 widths for 2 axes"),
+        (lambda: bins_from_design([[1, 1], [0, 0]], [0, 1]), "row 1 of C is zero everywhere"),
+        (lambda: bins_from_design([[1, -1]], [0, 1]), "negative"),
+        (lambda: bins_from_design([[1, 1]], [0, 1, 2]), "one centre per cell"),
+    ],
+)
+def test_bad_bins_are_explained(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

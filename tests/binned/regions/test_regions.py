@@ -1,0 +1,139 @@
+"""Regions: every kind integrates the same way by boxes, by waves and by points; limits are checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.binned.regions import Boxes, Intervals, Points, WeightedSum, as_regions, stack
+from crosslevel.binned.regions.base import SineBasis
+from crosslevel.binned.regions.sums import from_arrays, to_arrays
+from crosslevel.errors import InputError
+
+
+def kinds():
+    bins = Intervals([0.0, 0.5, 2.0], [0.7, 3.0, 2.2])
+    boxes = Boxes([[0.0, 0.0], [0.5, -1.0]], [[1.0, 0.5], [2.0, 1.0]])
+    slices = Boxes([[1.0, 0.0], [2.0, 0.5]], [[1.0, 0.4], [2.0, 2.0]], point_axes=[0])
+    return {
+        "intervals": bins,
+        "boxes": boxes,
+        "slices": slices,
+        "points": Points([[0.3, 1.0], [2.0, 0.1]]),
+        "weighted": WeightedSum(bins, [2.0, -1.0, 3.0], owner=[0, 1, 0]),
+        "stack": stack(boxes, [[0.2, 0.3]], slices),
+    }
+
+
+KINDS = kinds()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_waves_by_three_ways(name):
+    regions = KINDS[name]
+    d = regions.dimension
+    k = np.random.default_rng(0).normal(size=(7, d)) * 2
+    waves = regions.fourier_integrals(k)
+    points = regions.quadrature(np.full(d, 0.2))
+    by_points = points.gather(np.exp(1j * points.lower @ k.T))
+    np.testing.assert_allclose(waves, by_points, atol=1e-7)
+    np.testing.assert_allclose(regions.fourier_integrals(np.zeros((1, d)))[:, 0], regions.volumes, rtol=1e-14)
+    basis = SineBasis(np.full(d, 0.7), np.full(d, 4.0), np.array([[1] * d, [3, 2][:d], [5, 1][:d]]))
+    sines = regions.sine_integrals(basis)
+    np.testing.assert_allclose(sines, points.gather(basis.values(points.lower)), atol=1e-7)
+    np.testing.assert_allclose(sines, super(type(regions), regions).sine_integrals(basis), atol=1e-13)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_pieces_volumes_bounds_and_rows(name):
+    regions = KINDS[name]
+    pieces = regions.pieces()
+    width = pieces.upper - pieces.lower
+    extent = np.prod(np.where(width > 0, width, 1.0), axis=1)
+    np.testing.assert_allclose(pieces.gather(extent), regions.volumes, rtol=1e-14)
+    lower, upper = regions.bounds()
+    assert (pieces.lower >= lower[pieces.owner] - 1e-12).all()
+    assert (pieces.upper <= upper[pieces.owner] + 1e-12).all()
+    for rows in ([1], slice(0, 2), [1, 0, 1], np.arange(len(regions)) > 0):
+        some = regions[rows]
+        np.testing.assert_array_equal(some.volumes, regions.volumes[rows])
+        np.testing.assert_array_equal(some.bounds()[0], lower[rows])
+    assert len(regions[0]) == 1
+    assert len(next(iter(regions.labels().values()))) == len(regions)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_saved_form(name):
+    regions = KINDS[name]
+    back = from_arrays(to_arrays(regions, "r_"), "r_")
+    assert type(back) is type(regions)
+    np.testing.assert_array_equal(back.volumes, regions.volumes)
+    k = np.ones((1, regions.dimension))
+    np.testing.assert_array_equal(back.fourier_integrals(k), regions.fourier_integrals(k))
+
+
+def test_a_population_counts_people():
+    wards = Intervals.from_edges([0.0, 1.0, 5.0, 6.0])
+    towns = WeightedSum.of_population(wards, [10, 200, 30], owner=[1, 0, 0])
+    np.testing.assert_allclose(towns.volumes, [230, 10])
+    assert towns.bounds()[0].ravel().tolist() == [1.0, 0.0]
+    # the weighted mean of x is the mean of the wards' centres by people
+    points = towns.quadrature()
+    np.testing.assert_allclose(points.gather(points.lower[:, 0]) / towns.volumes, [(200 * 3 + 30 * 5.5) / 230, 0.5])
+
+
+def test_gaps_and_overlaps():
+    bins = Intervals([10, 0, 30, 12], [20, 10, 40, 15])
+    assert bins.gaps() == [(20.0, 30.0)]
+    assert bins.overlaps() == [(0, 3)]
+    assert repr(bins) == "<Intervals: 4 regions in 1 dimension>"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: Intervals([0, 5], [1, 2]),
+            r"lower exceeds upper in 1 region\(s\), first in row 1 \(5 > 2\).*\(min, max\)",
+        ),
+        (lambda: Intervals([0, 5], [1, 5]), r"lower equals upper in row 1 \(5\).*\[30, 31\)"),
+        (lambda: Intervals([0, np.nan], [1, 5]), "lower is missing in row 1"),
+        (
+            lambda: Intervals([0, 85], [85, np.inf]),
+            "upper is infinite in row 1; an open-ended region needs a finite limit",
+        ),
+        (lambda: Intervals([0], [1, 2]), "shape"),
+        (lambda: Intervals([], []), "empty"),
+        (lambda: Intervals(["a"], [1]), "not a number"),
+        (lambda: Intervals.from_edges([0, 2, 2]), r"edge 2 \(2\) does not exceed edge 1"),
+        (lambda: Intervals.from_edges([0]), "one bin needs two"),
+        (lambda: Boxes([[0, 1]], [[1, 1]]), r"lower equals upper in row 0.*point_axes"),
+        (lambda: Boxes([[0, 1]], [[1, 1]], point_axes=[0]), "axis 0 is in point_axes but row 0"),
+        (lambda: Boxes([[0, 1]], [[1, 1]], point_axes=[2]), "there are axes 0 to 1"),
+        (lambda: Boxes([[2, 1]], [[1, 4]]), r"lower exceeds upper.*\[2.0, 1.0\]"),
+        (lambda: Boxes([0], [1]), "dimensions"),
+        (lambda: Points([]), "empty"),
+        (lambda: Points([np.inf]), "missing or infinite"),
+        (lambda: Points(3.0), "one number or one row"),
+        (lambda: WeightedSum([1.0, 2.0], [1.0]), "weights has 1 values for 2 parts"),
+        (lambda: WeightedSum([1.0, 2.0], [1.0, 1.0], owner=[0, 2]), "owner skips region 1"),
+        (lambda: WeightedSum([1.0, 2.0], [1.0, 1.0], owner=[0, 0.5]), "whole and from 0"),
+        (lambda: WeightedSum.of_population([1.0, 2.0], [1.0, -1.0]), "negative in row 1"),
+        (lambda: WeightedSum.of_population([1.0, 2.0], [1.0]), "population has 1 values for 2 parts"),
+        (lambda: stack(Intervals([0], [1]), [[1.0, 2.0]]), "cannot be stacked"),
+        (lambda: stack(), "got nothing"),
+        (lambda: as_regions(([0], [1])), "is a tuple; pass Intervals"),
+        (lambda: as_regions("ages"), "neither regions"),
+        (lambda: as_regions([1.0], dimension=2), "fitted in 2"),
+    ],
+)
+def test_bad_input(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_unknown_saved_kind():
+    arrays = to_arrays(Intervals([0], [1]))
+    arrays["kind"] = np.frombuffer(b"Blobs", dtype=np.uint8)
+    with pytest.raises(InputError, match="'Blobs' are not known"):
+        from_arrays(arrays)

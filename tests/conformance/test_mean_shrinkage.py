@@ -1,0 +1,28 @@
+"""scikit-learn's own checks of the mean-shrinkage estimators."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from crosslevel.distribution.full_bayes import FullBayes, FullBayesClassifier
+from crosslevel.distribution.mean_shrinkage import MeanShrinkage, MeanShrinkageClassifier
+
+SMALL = {"n_landmarks": 30, "bandwidth_scale": 1.5}
+FEW = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+SHORT = SMALL | {"chains": 2, "warmup": 20, "draws": 20, "allow_unconverged": True}
+
+
+@parametrize_with_checks(
+    [MeanShrinkage(**SMALL), MeanShrinkage("integral", **SMALL), MeanShrinkageClassifier(restarts=0, **FEW)]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# chains this short never converge, which they say
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+@pytest.mark.slow
+@parametrize_with_checks([FullBayes(**SHORT), FullBayesClassifier(**SHORT)])
+def test_scikit_learn_checks_of_sampled_models(estimator, check):
+    check(estimator)

@@ -1,0 +1,238 @@
+"""What all bag estimators share: inputs, answers, refusals, saving, model selection."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from crosslevel.data.bags import Bags
+from crosslevel.distribution import bayesian_linear as module
+from crosslevel.distribution.bayesian_linear import BayesianLinear
+from crosslevel.distribution.frequentist import FrequentistShrinkage
+from crosslevel.distribution.linear_classifier import BayesianLinearClassifier
+from crosslevel.distribution.rbf_network import RBFNetwork
+from crosslevel.distribution.stored import StoredBags
+from crosslevel.errors import ConvergenceError, InputError
+
+REGRESSORS = [
+    BayesianLinear(n_landmarks=(10, 20)),
+    BayesianLinear(n_landmarks=15, second_level="rbf", bandwidth_scale=1.0),
+    BayesianLinear(n_landmarks=15, prior="iid", fit_intercept=False, landmarks="paper"),
+    RBFNetwork(n_landmarks=15, rule="gcv", landmarks="leverage"),
+    RBFNetwork(n_landmarks=5, fine_tune=True, tuning_steps=5, bandwidth_scale=1.0),
+    FrequentistShrinkage(n_landmarks=15, filter="simple", bandwidth_scale=(0.75, 1.25)),
+    FrequentistShrinkage(n_landmarks=15, bandwidth_scale=1.0),
+]
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=str)
+def test_spread_is_learnt_and_intervals_cover(model, world, fresh_world):
+    (bags, y), (new, truth) = world, fresh_world
+    model = clone(model).fit(bags, y)
+    mean, std = model.predict(new, return_std=True)
+    assert model.converged_
+    assert model.score(new, truth) > 0.2
+    low, high = model.predict_interval(new, level=0.9).T
+    assert 0.8 < np.mean((low < truth) & (truth < high)) < 0.98
+    np.testing.assert_allclose(high - low, 2 * 1.6448536 * std, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.log_density(new, truth), -0.5 * np.log(2 * np.pi * std**2) - (truth - mean) ** 2 / (2 * std**2)
+    )
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=str)
+def test_a_saved_model_gives_the_same_numbers(model, world):
+    bags, y = world
+    model = clone(model).fit(bags, y)
+    meta, arrays = model.to_payload()
+    again = type(model).from_payload(json.loads(json.dumps(meta)), arrays)
+    for one, two in zip(model.predict(bags, return_std=True), again.predict(bags, return_std=True), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert again.estimates(bags).equals(model.estimates(bags))
+    assert all(a.dtype.kind in "fiub" for a in arrays.values())
+
+
+def test_kinds_of_input_agree(world):
+    bags, y = world
+    plain = Bags(bags.values, bags.offsets)
+    as_list = [b.values for b in plain]
+    stored = StoredBags(np.asarray(bags.values), bags.offsets)
+    model = BayesianLinear(n_landmarks=10)
+    one, two, three = (clone(model).fit(X, y).predict(X) for X in (plain, as_list, stored))
+    np.testing.assert_allclose(one, two, rtol=1e-10)
+    np.testing.assert_allclose(one, three, rtol=1e-10)
+
+
+def test_rows_are_bags_of_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=80)
+    rows = BayesianLinear().fit(X, y)
+    bags = BayesianLinear().fit(Bags(X, np.arange(81)), y)
+    np.testing.assert_allclose(rows.predict(X), bags.predict(Bags(X, np.arange(81))), rtol=1e-10)
+    assert rows.score(X, y) > 0.9
+    framed = BayesianLinear().fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert framed.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_allclose(framed.predict(pd.DataFrame(X, columns=["a", "b"])), rows.predict(X), rtol=1e-10)
+
+
+def test_order_of_bags_and_of_people_does_not_matter(world):
+    bags, y = world
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(bags))
+    U = bags.values[:12]
+    model = BayesianLinear(landmarks=U, bandwidth=2.0, standardize=False)
+    base = clone(model).fit(bags, y).predict(bags)
+    np.testing.assert_allclose(clone(model).fit(bags[order], y[order]).predict(bags), base, rtol=1e-7)
+    rows = np.concatenate([s + rng.permutation(n) for s, n in zip(bags.offsets[:-1], bags.sizes, strict=True)])
+    shuffled = Bags(bags.values[rows], bags.offsets, weights=bags.weights[rows])
+    np.testing.assert_allclose(clone(model).fit(shuffled, y).predict(bags), base, rtol=1e-7)
+
+
+def test_weights_of_whole_numbers_equal_repeated_people(world):
+    bags, y = world
+    times = np.random.default_rng(0).integers(1, 4, len(bags.values))
+    counted = Bags(bags.values, bags.offsets, weights=times.astype(float))
+    repeated = Bags(
+        np.repeat(bags.values, times, axis=0), np.append(0, np.cumsum(np.add.reduceat(times, bags.offsets[:-1])))
+    )
+    options = {"landmarks": bags.values[:12], "bandwidth": 2.0, "standardize": False}
+    for model in (BayesianLinear(**options), RBFNetwork(**options)):
+        one, two = (clone(model).fit(X, y).predict(bags) for X in (counted, repeated))
+        np.testing.assert_allclose(one, two, rtol=1e-8)
+
+
+def test_a_bag_of_one_beside_a_crowd():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 3, 30)
+    sizes = np.full(30, 20)
+    sizes[0], sizes[1] = 1, 300_000
+    bags = Bags(rng.normal(size=(sizes.sum(), 1)) * np.repeat(y, sizes)[:, None], np.append(0, np.cumsum(sizes)))
+    for model in (BayesianLinear(n_landmarks=10), FrequentistShrinkage(n_landmarks=10, bandwidth_scale=1.0)):
+        mean, std = model.fit(bags, y).predict(bags, return_std=True)
+        assert np.isfinite(mean).all()
+        assert (std > 0).all()
+        assert abs(mean[1] - y[1]) < 0.5
+
+
+def test_the_table(world):
+    bags, y = world
+    named = Bags(bags.values, bags.offsets, weights=bags.weights, keys=[("a", i) for i in range(len(bags))])
+    model = BayesianLinear(n_landmarks=10).fit(named, y)
+    table = model.estimates(named, level=0.5, y=y)
+    assert table.keys == ("bag",)
+    assert table["bag"][3] == "('a', 3)"
+    np.testing.assert_allclose(table["size"], bags.effective_sizes)
+    np.testing.assert_allclose(table["estimate"], model.predict(bags))
+    assert table.level == 0.5
+    assert 0.3 < table.score()["coverage"] < 0.8
+    assert table.diagnostics["converged"] is True
+    assert table.provenance.call.startswith("BayesianLinear(bandwidth='median', bandwidth_scale='auto'")
+    assert set(table.provenance.data) == {"X", "y"}
+    assert (
+        table.provenance.data != BayesianLinear(n_landmarks=10).fit(bags[::-1], y[::-1]).estimates(bags).provenance.data
+    )
+
+
+def test_scikit_learn_selects_models_over_bags(world):
+    bags, y = world
+    assert cross_val_score(BayesianLinear(n_landmarks=10), bags, y, cv=4).mean() > 0.2
+    search = GridSearchCV(BayesianLinear(bandwidth_scale=1.0), {"n_landmarks": [2, 10]}, cv=3).fit(bags, y)
+    assert search.best_params_ == {"n_landmarks": 10}
+
+
+def three_classes(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    label = rng.choice(["low", "middle", "wide"], n)
+    sd = np.select([label == "low", label == "middle"], [0.5, 1.2], 3.0)
+    return [rng.normal(0, s, (25, 1)) for s in sd], label
+
+
+def test_classes_are_found_and_probabilities_add_up():
+    (X, label), (new, truth) = three_classes(), three_classes(60, 1)
+    model = BayesianLinearClassifier(n_landmarks=(8, 12), bandwidth_scale=(0.75, 1.0)).fit(X, label)
+    p = model.predict_proba(new)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert model.classes_.tolist() == ["low", "middle", "wide"]
+    assert model.score(new, truth) > 0.85
+    np.testing.assert_allclose(
+        model.log_density(new, truth), np.log(p[np.arange(60), np.searchsorted(model.classes_, truth)])
+    )
+    again = BayesianLinearClassifier.from_payload(*json_round(model.to_payload()))
+    np.testing.assert_array_equal(again.predict_proba(new), p)
+    assert again.predict(new).tolist() == model.predict(new).tolist()
+    table = model.estimates(new, y=truth)
+    assert table.keys == ("bag", "class")
+    assert table["truth"].sum() == 60
+    with pytest.raises(InputError, match="y holds .*'huge'.*no class of fit"):
+        model.log_density(new[:1], ["huge"])
+
+
+def json_round(payload):
+    meta, arrays = payload
+    return json.loads(json.dumps(meta)), arrays
+
+
+def test_two_classes_mirror_each_other():
+    X, label = three_classes()
+    pairs = [(x, v) for x, v in zip(X, label, strict=True) if v != "wide"]
+    X, t = [p[0] for p in pairs], np.array([p[1] == "low" for p in pairs])
+    one = BayesianLinearClassifier(n_landmarks=8, bandwidth_scale=1.0).fit(X, t)
+    two = BayesianLinearClassifier(n_landmarks=8, bandwidth_scale=1.0).fit(X, ~t)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X)[:, ::-1], atol=1e-6)
+    assert one.log_evidence_.shape == (1,)
+
+
+def test_a_fit_that_did_not_converge_is_refused(world, monkeypatch):
+    bags, y = world
+    real = module.fit_evidence
+    monkeypatch.setattr(module, "fit_evidence", lambda *a: replace(real(*a), converged=False))
+    with pytest.raises(ConvergenceError, match="BayesianLinear did not converge"):
+        BayesianLinear(n_landmarks=5).fit(bags, y)
+
+
+def test_nonlinear_labels_need_the_second_level():
+    rng = np.random.default_rng(0)
+    centre = rng.uniform(-2, 2, 160)
+    X = [rng.normal(c, 0.3, (20, 1)) for c in centre]
+    y = np.sin(4.0 * centre)
+    options = {"landmarks": np.array([[-2.0], [2.0]]), "bandwidth": 4.0, "standardize": False, "bandwidth_scale": 1.0}
+    linear = BayesianLinear(**options).fit(X[:120], y[:120])
+    rbf = BayesianLinear(second_level="rbf", **options).fit(X[:120], y[:120])
+    assert linear.score(X[120:], y[120:]) < 0.3
+    assert rbf.score(X[120:], y[120:]) > 0.6
+
+
+def test_messages(world):
+    bags, y = world
+    model = BayesianLinear(n_landmarks=5)
+    with pytest.raises(NotFittedError):
+        model.predict(bags)
+    with pytest.raises(NotFittedError):
+        model.estimates(bags)
+    with pytest.raises(InputError, match="y has 3 labels for 70 bags"):
+        model.fit(bags, y[:3])
+    with pytest.raises(InputError, match="target y is None"):
+        model.fit(bags, None)
+    with pytest.raises(InputError, match="y has 1 missing or infinite"):
+        model.fit(bags, np.append(y[:-1], np.nan))
+    with pytest.raises(InputError, match=r"1 bag \(n_samples=1\)"):
+        model.fit(bags[[0]], y[:1])
+    with pytest.raises(InputError, match="second_level='cubic' is not a choice"):
+        BayesianLinear(second_level="cubic").fit(bags, y)
+    model.fit(bags, y)
+    with pytest.raises(InputError, match="X has 1 features, but BayesianLinear is expecting 2"):
+        model.predict([np.zeros((3, 1))])
+    with pytest.raises(InputError, match="level=95"):
+        model.predict_interval(bags, level=95)
+    with pytest.raises(InputError, match="one class only"):
+        BayesianLinearClassifier(n_landmarks=5).fit(bags, np.zeros(len(bags), dtype=int))
+    with pytest.raises(InputError, match="not a number"):
+        model.log_density(bags, ["x"] * len(bags))

@@ -1,0 +1,207 @@
+"""Sampling: the posterior is right (quadrature, simulation-based calibration), predictions are mixtures, chains are judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from crosslevel.data.bags import Bags
+from crosslevel.distribution.eigenbasis import shrink_factors
+from crosslevel.distribution.full_bayes import FullBayes, FullBayesClassifier
+from crosslevel.distribution.full_bayes_fit import MixturePredictive
+from crosslevel.distribution.full_bayes_model import HyperPrior, Settings, prior_around, sample_posterior
+from crosslevel.distribution.mean_shrinkage import MeanShrinkage
+from crosslevel.distribution.probit import fit_probit
+from crosslevel.distribution.shrinkage import INTERCEPT_SD, Problem
+from crosslevel.distribution.shrinkage_evidence import fit_evidence
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
+
+pytest.importorskip("numpyro")
+
+SHORT = {"n_landmarks": 6, "bandwidth_scale": 1.5, "chains": 2, "warmup": 300, "draws": 500}
+
+
+def spreads(n, seed, sizes=(3, 20, 200)):
+    """Bags whose label is the spread of their people, equally many of each size."""
+    rng = np.random.default_rng(seed)
+    y, N = rng.uniform(1.0, 3.0, n), rng.permutation(np.resize(sizes, n))
+    values = rng.normal(size=(N.sum(), 1)) * np.repeat(y, N)[:, None]
+    return Bags(values, np.concatenate([[0], np.cumsum(N)])), y
+
+
+def simulate(prior, seed, n=60, q=3, probit=False):
+    """Draw hyperparameters, weights and labels from the model."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(prior.location, prior.scale)
+    b, a = INTERCEPT_SD * rng.normal(), np.exp(logs[-1] / 2) * rng.normal(size=q)
+    s, N = np.array([0.3, 1.0, 2.0][:q]), np.resize([1.0, 5.0, 50.0], n)
+    delta = rng.normal(size=(n, q))
+    S, C = shrink_factors(s, N, float(np.exp(logs[-2])))
+    xi, V = b + (S * delta) @ a, C @ (a * a)
+    if probit:
+        y = np.where(rng.uniform(size=n) < special.ndtr(xi / np.sqrt(1 + V)), 1.0, -1.0)
+    else:
+        y = xi + np.sqrt(np.exp(logs[0]) + V) * rng.normal(size=n)
+    return Problem(delta, N, s, y), np.concatenate([[b], a, logs])
+
+
+def test_posterior_of_one_weight_is_that_of_quadrature():
+    prior = HyperPrior((-1.0, 0.0, 0.0), (0.01, 0.01, 0.01))  # hyperparameters all but known
+    problem, _ = simulate(prior, 3, n=30, q=1)
+    fit = fit_evidence(problem)
+    draws = sample_posterior(problem, fit, prior, Settings(2, 300, 1000, 0))
+    S, C = shrink_factors(problem.s, problem.sizes, 1.0)
+    b, a = np.meshgrid(np.linspace(-8, 8, 801), np.linspace(-5, 5, 501))
+    xi = b[..., None] + a[..., None] * (S * problem.delta)[:, 0]
+    sd = np.sqrt(np.exp(-1.0) + a[..., None] ** 2 * C[:, 0])
+    logs = (
+        stats.norm(xi, sd).logpdf(problem.y).sum(axis=2) + stats.norm(0, INTERCEPT_SD).logpdf(b) + stats.norm.logpdf(a)
+    )
+    p = np.exp(logs - special.logsumexp(logs))
+    for k, grid in enumerate((b, a)):
+        mean = (p * grid).sum()
+        sd_exact = np.sqrt((p * (grid - mean) ** 2).sum())
+        assert draws.w[..., k].mean() == pytest.approx(mean, abs=0.12 * sd_exact)
+        assert draws.w[..., k].std() == pytest.approx(sd_exact, rel=0.1)
+    assert draws.diagnostics.divergences == 0
+
+
+def test_mixture_is_a_mixture():
+    rng = np.random.default_rng(0)
+    mixture = MixturePredictive(rng.normal(size=(40, 3)), rng.uniform(0.2, 2, (40, 3)))
+    y = np.array([0.0, 1.0, -2.0])
+    density = stats.norm(mixture.means, np.sqrt(mixture.variances)).pdf(y).mean(axis=0)
+    np.testing.assert_allclose(mixture.log_density(y), np.log(density))
+    # the mean of logs, a common mistake, is smaller for every label
+    assert (stats.norm(mixture.means, np.sqrt(mixture.variances)).logpdf(y).mean(axis=0) < mixture.log_density(y)).all()
+    low, high = mixture.interval(0.9)
+    inside = stats.norm(mixture.means, np.sqrt(mixture.variances))
+    np.testing.assert_allclose((inside.cdf(high) - inside.cdf(low)).mean(axis=0), 0.9, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    bags, y = spreads(90, 0)
+    return FullBayes(**SHORT).fit(bags, y)
+
+
+def test_estimator_holds_draws_diagnostics_and_a_tree(fitted):
+    assert fitted.converged_
+    assert fitted.diagnostics_["max_rhat"] < 1.01
+    assert fitted.diagnostics_["divergences"] == 0
+    tree = fitted.posterior_
+    assert tree["posterior/alpha"].dims == ("chain", "draw", "landmark")
+    assert tree["posterior/alpha"].shape == (2, 500, fitted.n_landmarks_)
+    assert float(tree["posterior/sigma"].min()) > 0
+    assert not tree["sample_stats/diverging"].values.any()
+
+
+def test_saved_form_predicts_the_same(fitted):
+    fresh, truth = spreads(30, 5)
+    again = FullBayes.from_payload(*fitted.to_payload())
+    np.testing.assert_array_equal(again.predict(fresh), fitted.predict(fresh))
+    assert again.posterior_.identical(fitted.posterior_)
+    assert fitted.log_density(fresh, truth).shape == (30,)
+
+
+def test_agrees_with_laplace_and_widens_for_small_bags(fitted):
+    bags, y = spreads(90, 0)
+    fresh, _ = spreads(300, 6)
+    quick = MeanShrinkage(**{k: SHORT[k] for k in ("n_landmarks", "bandwidth_scale")}).fit(bags, y)
+    mean, sd = fitted.predict(fresh, return_std=True)
+    assert np.corrcoef(mean, quick.predict(fresh))[0, 1] > 0.99
+    assert sd[fresh.sizes == 3].mean() > 1.5 * sd[fresh.sizes == 200].mean()
+
+
+def test_unconverged_chains_are_refused_unless_allowed():
+    bags, y = spreads(90, 0)
+    tiny = SHORT | {"warmup": 4, "draws": 10}
+    with pytest.raises(
+        ConvergenceError, match=r"FullBayes's chains have not converged: r-hat .* Raise warmup and draws"
+    ):
+        FullBayes(**tiny).fit(bags, y)
+    with pytest.warns(CrosslevelWarning, match="not to be relied on"):
+        model = FullBayes(**tiny, allow_unconverged=True).fit(bags, y)
+    assert not model.converged_
+    assert model.diagnostics_["converged"] is False
+
+
+def test_classifier_is_less_sure_of_small_bags():
+    bags, y = spreads(90, 0)
+    fresh, truth = spreads(300, 6)
+    model = FullBayesClassifier(**SHORT | {"draws": 1000}).fit(bags, y > 2.0)
+    p = model.predict_proba(fresh)[:, 1]
+    assert np.abs(p - 0.5)[fresh.sizes == 3].mean() < np.abs(p - 0.5)[fresh.sizes == 200].mean()
+    assert np.mean((p > 0.5) == (truth > 2.0)) > 0.7
+    assert set(model.posteriors_[0]["posterior"].data_vars) == {"alpha", "intercept", "eta", "rho"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"chains": 1}, "chains=1 is not a whole number of at least 2"),
+        ({"prior_scale": 0.0}, "prior_scale=0.0 is not a positive number"),
+        ({"shrinkage_kernel": "j"}, "shrinkage_kernel='j' is not a kernel"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(given, message):
+    bags, y = spreads(10, 0)
+    with pytest.raises(InputError, match=message):
+        FullBayes(**SHORT | given).fit(bags, y)
+
+
+def ranks_of_truth(probit, replicates, keep=63):
+    prior = HyperPrior((0.0, 0.0), (0.7, 0.7)) if probit else HyperPrior((-1.0, 0.0, 0.0), (0.7, 0.7, 0.7))
+    ranks = []
+    for seed in range(replicates):
+        problem, truth = simulate(prior, 1000 + seed, probit=probit)
+        if probit and len(set(problem.y)) < 2:
+            fit = None
+        fit = fit_probit(problem) if probit else fit_evidence(problem)
+        draws = sample_posterior(problem, fit, prior, Settings(2, 300, 400, seed))
+        every = np.concatenate([draws.w, draws.log_hyper], axis=2).reshape(800, -1)
+        thin = every[np.linspace(0, 799, keep).round().astype(int)]
+        ranks.append((thin < truth).sum(axis=0))
+    return np.array(ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probit", [False, True])
+def test_simulation_based_calibration_ranks_are_uniform(probit):
+    ranks = ranks_of_truth(probit, 120)
+    for column in ranks.T:
+        counts = np.bincount(column // 8, minlength=8)
+        assert stats.chisquare(counts).pvalue > 0.01 / ranks.shape[1]
+    pooled = np.bincount(ranks.ravel() // 8, minlength=8)
+    assert stats.chisquare(pooled).pvalue > 0.01
+
+
+def nll_differences(seeds):
+    """NLL of FullBayes less that of MeanShrinkage, on fresh bags of each simulated draw."""
+    out = []
+    for seed in seeds:
+        (bags, y), (fresh, truth) = spreads(90, 100 + seed), spreads(600, 500 + seed)
+        both = SHORT | {"random_state": seed, "allow_unconverged": True}
+        sampled = FullBayes(**both).fit(bags, y)
+        quick = MeanShrinkage(n_landmarks=6, bandwidth_scale=1.5, random_state=seed).fit(bags, y)
+        out.append(quick.log_density(fresh, truth).mean() - sampled.log_density(fresh, truth).mean())
+    return np.array(out)
+
+
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_log_score_is_not_worse_than_laplace():
+    assert nll_differences(range(2)).mean() < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_log_score_is_not_worse_than_laplace_over_twenty_draws():
+    difference = nll_differences(range(20))
+    assert difference.mean() < 2 * difference.std(ddof=1) / np.sqrt(20) + 1e-3
+
+
+def test_prior_is_centred_at_the_evidence():
+    problem, _ = simulate(HyperPrior((-1.0, 0.0, 0.0), (0.5, 0.5, 0.5)), 1)
+    fit = fit_evidence(problem)
+    np.testing.assert_allclose(prior_around(fit, 0.5).location, np.log([fit.sigma2, fit.eta, fit.rho2]))

@@ -1,0 +1,96 @@
+"""Closed-form leave-one-out against refitting without each bag."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.distribution.features import BagFeatures
+from crosslevel.distribution.linear import decompose, penalty_grid
+from crosslevel.distribution.ridge import fit_ridge, losses, minimise
+from crosslevel.errors import InputError
+
+
+def case(n=20, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    mu = rng.uniform(size=(n, d))
+    B = rng.normal(size=(d, d))
+    y = 2.0 + mu @ rng.normal(size=d) + 0.3 * rng.normal(size=n)
+    return BagFeatures(mu, np.ones(n), B @ B.T + 0.2 * np.eye(d), None, mu.mean(axis=0)), y
+
+
+def refit(mu, y, metric, lam):
+    """Solve min |y - b - mu w|^2 + lam w' metric w by its normal equations."""
+    m, offset = mu.mean(axis=0), y.mean()
+    w = np.linalg.solve((mu - m).T @ (mu - m) + lam * metric, (mu - m).T @ (y - offset))
+    return w, offset - m @ w
+
+
+@pytest.mark.parametrize("prior", ["iid", "rkhs"])
+@pytest.mark.parametrize("n", [20, 4])
+def test_leaving_out_equals_refitting(prior, n):
+    features, y = case(n)
+    metric = features.K if prior == "rkhs" else np.eye(features.d)
+    design = decompose(features, y, prior, True)
+    for lam in (1e-2, 0.5, 20.0):
+        errors = []
+        for i in range(n):
+            rest = np.arange(n) != i
+            w, b = refit(features.mu[rest], y[rest], metric, lam)
+            errors.append(y[i] - b - features.mu[i] @ w)
+        assert losses(design, np.array([lam]), "loo")[0][0] == pytest.approx(np.mean(np.square(errors)), rel=1e-9)
+
+
+def test_gcv_has_the_average_leverage():
+    features, y = case()
+    n, lam = len(y), 0.3
+    Z = features.mu - features.mu.mean(axis=0)
+    H = Z @ np.linalg.solve(Z.T @ Z + lam * np.eye(5), Z.T) + 1.0 / n
+    expected = np.mean((y - H @ y) ** 2) / (1 - np.trace(H) / n) ** 2
+    assert losses(decompose(features, y, "iid", True), np.array([lam]), "gcv")[0][0] == pytest.approx(
+        expected, rel=1e-10
+    )
+
+
+@pytest.mark.parametrize("rule", ["loo", "gcv"])
+def test_slopes_and_minimum(rule):
+    features, y = case()
+    design = decompose(features, y, "iid", True)
+    for lam in (1e-3, 0.3, 9.0):
+        up, down = (losses(design, np.array([lam * np.exp(s)]), rule)[0][0] for s in (1e-5, -1e-5))
+        assert losses(design, np.array([lam]), rule)[1][0] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-9)
+    found = minimise(design, rule)
+    assert found.criterion <= losses(design, penalty_grid(design), rule)[0].min() + 1e-12
+    assert abs(found.slope) < 1e-9
+
+
+@pytest.mark.parametrize("prior", ["iid", "rkhs"])
+def test_a_given_penalty_gives_the_normal_equations(prior):
+    features, y = case()
+    metric = features.K if prior == "rkhs" else np.eye(features.d)
+    found = fit_ridge([features], y, prior, penalty=0.7)
+    w, b = refit(features.mu, y, metric, 0.7)
+    np.testing.assert_allclose(found.coef, w, rtol=1e-8)
+    np.testing.assert_allclose(found.predict(features).mean, b + features.mu @ w, rtol=1e-10)
+    Z = features.mu - features.mu.mean(axis=0)
+    inverse = np.linalg.inv(Z.T @ Z + 0.7 * metric)
+    hat = 1 + np.trace(Z @ inverse @ Z.T)
+    assert found.edf == pytest.approx(hat, rel=1e-10)
+    rss = np.square(y - b - features.mu @ w).sum()
+    assert found.noise == pytest.approx(rss / (len(y) - hat), rel=1e-9)
+    expected = found.noise * (1 + 1 / len(y) + np.einsum("ij,jk,ik->i", Z, inverse, Z))
+    np.testing.assert_allclose(found.predict(features).variance, expected, rtol=1e-9)
+
+
+def test_the_candidate_of_least_error_is_kept():
+    good, y = case(50)
+    bad = BagFeatures(np.random.default_rng(5).uniform(size=good.mu.shape), good.sizes, good.K, None, good.m0)
+    found = fit_ridge([bad, good], y)
+    assert found.chosen == 1
+    assert found.curve.argmin() == 1
+
+
+def test_an_unknown_rule():
+    features, y = case()
+    with pytest.raises(InputError, match="rule='aic' is not a choice"):
+        fit_ridge([features], y, rule="aic")

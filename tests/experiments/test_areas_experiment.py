@@ -1,0 +1,43 @@
+"""Does the study of areas hide the truth from the methods, and score them by it?"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("shapely")
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.fixture
+def areas(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module("areas")
+
+
+@pytest.mark.data
+def test_small_areas_from_large(areas, real_data):
+    data = areas.read_borough(real_data / "ages")
+    smooth = areas.area_correlations(data.small, ["eq"], 3)
+    answers, shared = areas.solve(data, "20 to 29", smooth, full=False)
+    truth = data.small_ages[:, 20:30].sum(axis=1)
+    by_name = {a.name: a for a in answers}
+    assert areas.rmse(by_name["nested rate"].mean, truth) == pytest.approx(64.57, abs=0.01)
+    assert areas.rmse(shared.mean, truth) < 1.02 * 64.57
+    for a in answers:
+        if a.name != "rate of the borough":
+            np.testing.assert_allclose(
+                np.bincount(data.parent, a.mean), data.large_ages[:, 20:30].sum(axis=1), rtol=1e-9
+            )
+    # shuffling who lives where inside the large areas changes scores, and no estimate
+    other = replace(data, small_ages=data.small_ages[::-1])
+    again, _ = areas.solve(other, "20 to 29", smooth, full=False)
+    for a, b in zip(answers, again, strict=True):
+        np.testing.assert_array_equal(a.mean, b.mean)
+    page = areas.table(data, "20 to 29", answers, shared)
+    assert "| nested rate | 64.6 | +0.0 % |" in page

@@ -1,0 +1,146 @@
+"""Are the bags of the gamma experiments the published ones, is the optimum one, and do the tables say what was measured?"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.fixture
+def experiment(monkeypatch):
+    """Import a script of the experiments, which are no package."""
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module
+
+
+@pytest.fixture
+def data(experiment):
+    return experiment("gamma_data")
+
+
+@pytest.fixture
+def gamma(experiment):
+    return experiment("gamma")
+
+
+@pytest.fixture
+def page(experiment):
+    return experiment("gamma_page")
+
+
+def test_the_seeds_of_the_sets_are_the_published_ones(data):
+    assert list(data.set_seeds(32).values()) == [3688901335, 256222763, 1600782213, 1808344374]
+    assert list(data.set_seeds(23).values()) == [2221777491, 2873750246, 4067173416, 794519497]
+    assert list(data.set_seeds(23)) == ["train", "early", "validation", "test"]
+
+
+def test_the_first_labels_of_seed_23(data):
+    # the order of draws, not the people, decides labels: sizes are shuffled first, also when they are all equal
+    test = data.draw_set(794519497, 1000, (0.5, 0.25, 0.25), 0.0)
+    np.testing.assert_allclose(test.y[:4], LABELS_VARYING, atol=5e-9)
+    rs = np.random.RandomState(794519497)
+    sizes = np.repeat([5, 20, 100], [500, 250, 250])
+    rs.shuffle(sizes)
+    assert test.bags.sizes.tolist() == sizes.tolist()
+    np.testing.assert_array_equal(test.y, rs.uniform(4, 8, 1000))
+    first = rs.chisquare(test.y[0], (sizes[0], 5)) / test.y[0]
+    np.testing.assert_array_equal(test.bags[0].values, first)
+
+
+LABELS_VARYING = [6.46668326, 7.28871316, 6.2159419, 6.47136126]
+"""Of NumPy's frozen legacy stream; those of the fixed-size experiment too, since shuffles take as many numbers."""
+
+
+def test_noise_is_added_after_the_division_and_drawn_even_at_scale_zero(data):
+    without, with_noise = (data.draw_set(7, 40, (0.5, 0.25, 0.25), v) for v in (0.0, 4.0))
+    np.testing.assert_array_equal(without.y, with_noise.y)
+    added = with_noise.bags.values - without.bags.values
+    assert added.std() == pytest.approx(2.0, rel=0.05)
+    assert stats.kstest(added.ravel() / 2.0, "norm").pvalue > 0.001
+
+
+def test_shares_of_sizes(data):
+    sizes = data.draw_set(1, 100, (0.1, 0.25, 0.25), 0.0).bags.sizes
+    assert [int((sizes == s).sum()) for s in (5, 20, 100, 1000)] == [10, 25, 25, 40]
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_optimum_is_bayes_theorem(data, noise):
+    bags = data.draw_set(3, 8, (1.0, 0.0, 0.0), noise)
+
+    c = np.linspace(1e-9, 20.0, 20_001)
+
+    def density(x, k):
+        if noise == 0:
+            return stats.gamma.pdf(x, k / 2, scale=2 / k)
+        return np.trapezoid(stats.gamma.pdf(c, k / 2, scale=2 / k) * stats.norm.pdf(x[:, None] - c), c, axis=1)
+
+    grid = np.linspace(4, 8, 101)
+    mean, log_density = data.optimum(bags, noise, n_grid=401)
+    for i in (0, 5):
+        log_p = np.array([np.log(density(bags.bags[i].values.ravel(), k)).sum() for k in grid])
+        p = np.exp(log_p - log_p.max())
+        p /= np.trapezoid(p, grid)
+        assert mean[i] == pytest.approx(np.trapezoid(p * grid, grid), abs=1e-3)
+        assert log_density[i] == pytest.approx(np.log(np.interp(bags.y[i], grid, p)), abs=2e-3)
+
+
+def test_whole_ends_cost_a_step_of_density(data):
+    bags = data.draw_set(3, 400, (1.0, 0.0, 0.0), 0.0)
+    exact, finer, whole = (
+        -data.optimum(bags, 0.0, n, ends)[1].mean() for n, ends in ((401, False), (1601, False), (401, True))
+    )
+    assert exact == pytest.approx(finer, abs=1e-4)
+    assert whole - exact == pytest.approx(0.0025, abs=3e-4)
+
+
+def test_sets_put_together_are_one_set(gamma, data):
+    from crosslevel.data.bags import Bags
+    from crosslevel.distribution.features import pool
+    from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
+
+    one, two = data.draw_set(1, 20, (0.5, 0.5, 0.0), 1.0).bags, data.draw_set(2, 30, (0.5, 0.5, 0.0), 1.0).bags
+    both = Bags(np.vstack([one.values, two.values]), np.append(one.offsets, two.offsets[1:] + one.offsets[-1]))
+    maps = candidate_maps(one, FeatureSettings(n_landmarks=5, bandwidth_scale=1.0, landmarks="paper"))
+    whole = pool(both, maps, within=True)[0]
+    joined = gamma.join([pool(b, maps, within=True)[0] for b in (one, two)])
+    np.testing.assert_allclose(joined.within, whole.within, atol=1e-13)
+    np.testing.assert_allclose(joined.mu, whole.mu, atol=1e-13)
+    np.testing.assert_allclose(joined.m0, whole.m0, atol=1e-13)
+
+
+def test_scores_and_paired_differences(gamma, page, data):
+    from crosslevel.distribution.predictive import GaussianPredictive
+
+    bags = data.draw_set(1, 40, (0.5, 0.5, 0.0), 0.0)
+    found = gamma.score(GaussianPredictive(bags.y + 1.0, np.full(40, 0.25)), bags)
+    assert found.mse == pytest.approx(1.0)
+    assert found.nll == pytest.approx(0.5 * np.log(2 * np.pi * 0.25) + 2.0)
+    assert found.cover == 0.0
+    assert found.by_size[5][2] == 20
+    assert page.paired([0.3, 0.5], [0.1, 0.1], [23, 24]) == "+0.3000 ± 0.1000"
+    assert page.paired([0.3, 0.5], None, [23, 24]) == ""
+
+
+def test_every_model_beats_the_mean_label(gamma, page):
+    runs = gamma.fixed_size(23, shrink=20)
+    models = set(runs) - {*page.TIMES, "mean label"}
+    assert len(models) == 11
+    assert all(runs[m].mse < runs["mean label"].mse for m in models)
+    table = page.fixed_section({23: runs, 24: runs})
+    assert "| BayesianLinear, as published |" in table
+    assert f"{runs['BayesianLinear'].mse:.4f} (0.0000)" in table
+
+
+def test_varying_sizes_are_scored_by_size(gamma):
+    runs = {(23, share): gamma.varying_size((23, share), shrink=20) for share in (0, 50)}
+    assert runs[23, 0]["MeanShrinkage"].by_size.keys() == {20, 100, 1000}
+    assert runs[23, 50]["MeanShrinkage"].by_size.keys() == {5, 20, 100, 1000}
+    assert runs[23, 50]["MeanShrinkage"].mean.shape == (50,)
+    assert runs[23, 0]["optimum"].nll < runs[23, 0]["MeanShrinkage"].nll

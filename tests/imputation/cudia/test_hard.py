@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from crosslevel.imputation.cudia.families import Categorical, Gaussian
+from crosslevel.imputation.cudia.hard import _sweep, fit_hard, move_cost, objective
+from crosslevel.imputation.cudia.hidden import eta_prior
+from crosslevel.imputation.cudia.kernels import responsibilities
+from crosslevel.imputation.cudia.posterior import Parameters, log_density
+from crosslevel.imputation.cudia.problem import Problem, plain_block
+from crosslevel.imputation.cudia.sampling import make_sites
+from crosslevel.imputation.cudia.stream import fit_stream
+
+
+def random_state(seed, K=4, groups=3, pairs=30):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=pairs), rng.integers(0, 3, pairs)])
+    count = rng.integers(1, 6, pairs)
+    atom = np.concatenate([np.arange(groups), rng.integers(0, groups, pairs - groups)])
+    sizes = np.bincount(atom, count)
+    families = (Gaussian("a", 0, 0.0, 1.0), Categorical("b", 1, ("0", "1", "2")))
+    problem = Problem(
+        X, families, np.arange(pairs), atom, count.astype(float), count, groups,
+        (plain_block(rng.normal(size=(groups, 2)), sizes),), ("gaussian", "gaussian"),
+    )  # fmt: skip
+    theta = (np.column_stack([rng.normal(size=K), np.zeros(K)]), rng.normal(size=(K, 3)))
+    at = Parameters(theta, np.full((groups, K), 1 / K), rng.normal(size=(K, 2)), np.array([0.5, 2.0]))
+    Z = np.stack([rng.multinomial(c, np.full(K, 1 / K)) for c in count]).astype(np.int64)
+    return problem, at, Z
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cost_of_a_move_is_the_change_of_the_objective(seed):
+    problem, at, Z = random_state(seed)
+    at = Parameters(at.theta, at.pi, at.H, np.array([1.3, 1.3]))
+    prior, beta = eta_prior(problem, 1.0, "mean"), 0.7
+    rng = np.random.default_rng(seed)
+    D = -log_density(problem, at.theta)
+    for _ in range(20):
+        i = int(rng.integers(len(Z)))
+        a = int(rng.choice(np.flatnonzero(Z[i])))
+        b = int(rng.integers(Z.shape[1]))
+        m = int(rng.integers(1, Z[i, a] + 1))
+        p = problem.atom[i]
+        n = problem.blocks[0].size[p]
+        nbar = Z[problem.atom == p].sum(axis=0) / n
+        residual = problem.blocks[0].S[p] - nbar @ at.H
+        cost = move_cost(D[i, b] - D[i, a], at.H[b] - at.H[a], residual, beta * n / (2 * 1.3), n, m)
+        before = objective(problem, at, Z, prior, beta)
+        Z[i, a] -= m
+        Z[i, b] += m
+        assert objective(problem, at, Z, prior, beta) - before == pytest.approx(cost, abs=1e-12 * abs(before) + 1e-12)
+
+
+def test_the_cost_as_printed_is_not():
+    # the factor 1/K and the lack of a self term (Algorithm 4)
+    delta, residual, n, K = np.array([0.8]), np.array([0.3]), 10.0, 3
+    exact = float(move_cost(np.array(0.1), delta, residual, np.array(n), np.array(n)))
+    printed = 0.1 - 2 * float(residual @ delta) * n / (K * n)
+    assert abs(exact - printed) > 0.05
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_move_is_left_that_lowers_the_objective(seed):
+    problem, at, Z = random_state(seed)
+    prior = eta_prior(problem, 1.0, "mean")
+    sites = make_sites(problem)
+    path = [objective(problem, at, Z, prior, 1.0)]
+    for _ in range(60):
+        _sweep(problem, sites, at, Z, 1.0)
+        path.append(objective(problem, at, Z, prior, 1.0))
+    assert (np.diff(path) <= 1e-9).all()
+    for i in range(len(Z)):
+        for a in np.flatnonzero(Z[i]):
+            for b in range(Z.shape[1]):
+                tried = Z.copy()
+                tried[i, a] -= 1
+                tried[i, b] += 1
+                assert objective(problem, at, tried, prior, 1.0) >= path[-1] - 1e-9
+
+
+def test_the_objective_falls_on_fifty_of_fifty_seeds_and_soft_values_are_good(two_gaussians, as_problem):
+    soft, hard, naive = [], [], []
+    for seed in range(50):
+        x, u, group, s, _, _ = two_gaussians(seed)
+        problem = as_problem(x, group, s)
+        fit = fit_hard(problem, 2, eta_prior(problem, 1.0, "mean"), np.random.default_rng(seed), n_restarts=2)
+        assert fit.converged
+        assert (np.diff(fit.path) <= 1e-9 * abs(fit.path[0])).all()
+        at = fit.parameters
+        r = responsibilities(log_density(problem, at.theta), at.pi, problem.cell, problem.atom)
+        soft.append(np.mean((u - (r @ at.H)[:, 0]) ** 2))
+        hard.append(np.mean((u - at.H[fit.Z.argmax(axis=1), 0]) ** 2))
+        naive.append(np.mean((u - s[group]) ** 2))
+    assert np.mean(soft) == pytest.approx(0.088, abs=0.002)
+    assert np.mean(hard) == pytest.approx(0.103, abs=0.004)
+    assert np.mean(naive) == pytest.approx(0.232, abs=0.01)
+
+
+def test_a_stream_ends_where_memory_does(two_gaussians, as_problem):
+    x, _, group, s, _, _ = two_gaussians(3)
+
+    def batches(size):
+        return lambda: ((x[i : i + size, None], group[i : i + size]) for i in range(0, len(x), size))
+
+    one, many = (
+        fit_stream(batches(size), s[:, None], 2, ("x",), ("gaussian",), np.random.default_rng(0)) for size in (960, 70)
+    )
+    assert one.path == pytest.approx(many.path, abs=1e-9)
+    assert pytest.approx(many.parameters.H, abs=1e-9) == one.parameters.H
+    assert (np.diff(many.path) <= 1e-9).all()
+    problem = as_problem(x, group, s)
+    memory = fit_hard(problem, 2, eta_prior(problem, 1.0, "mean"), np.random.default_rng(0))
+    assert np.sort(many.parameters.H[:, 0]) == pytest.approx(np.sort(memory.parameters.H[:, 0]), abs=0.02)

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from scipy import optimize, sparse, special
+
+from crosslevel.imputation.individual_link.model import (
+    INTERCEPT_SD,
+    Groups,
+    Settings,
+    fit_link,
+    inner,
+    probabilities,
+    sampling_variance,
+)
+
+
+def _problem(P=12, C=30, K=4, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(C, K))
+    W = rng.dirichlet(np.full(C, 0.3), P)
+    s = np.clip(W @ special.expit(Z @ rng.normal(0, 0.7, K) - 1) + rng.normal(0, 0.02, P), 0.01, 0.99)
+    n = rng.integers(200, 2000, P).astype(float)
+    reach = np.array([1.0, 0.3, 1.0, 0.3])[:K]
+    return Z, reach, Groups(sparse.csr_array(W), s, sampling_variance(s, n)), n
+
+
+def _objective(theta, Z, reach, groups, settings):
+    """Write the note's formula down once more, literally."""
+    P = len(groups.mean)
+    t_b = settings.t * np.sqrt(P / settings.c)
+    total = theta[0] ** 2 / INTERCEPT_SD**2
+    for p in range(P):
+        m = sum(groups.W[p, c] * special.expit(Z[c] @ theta[1:] + theta[0]) for c in range(len(Z)))
+        gap = special.logit(groups.mean[p]) - special.logit(m)
+        total += gap**2 / (t_b**2 + groups.variance[p])
+    return total + sum(theta[1 + j] ** 2 / (settings.t * reach[j]) ** 2 for j in range(len(reach)))
+
+
+def test_the_optimum_is_that_of_the_formula():
+    Z, reach, groups, n = _problem()
+    dense = Groups(groups.W.toarray(), groups.mean, groups.variance)
+    settings = Settings()
+    fit = fit_link(Z, reach, groups, n, settings)
+    best = optimize.minimize(
+        _objective, np.zeros(5), args=(Z, reach, dense, settings), method="BFGS", options={"gtol": 1e-7}
+    )
+    np.testing.assert_allclose([fit.intercept, *fit.beta], best.x, atol=2e-5)
+    assert 2 * fit.objective == pytest.approx(best.fun, rel=1e-9)
+    assert fit.gradient < 1e-8
+
+
+def test_restarts_find_the_same_slopes():
+    for seed in range(4):
+        fit = fit_link(*_problem(seed=seed), Settings(n_restarts=5, seed=seed))
+        assert 0 < fit.apart < 1e-5
+
+
+def test_covariance_is_the_inverse_of_the_gauss_newton_hessian():
+    Z, reach, groups, n = _problem()
+    fit = fit_link(Z, reach, groups, n, Settings())
+    W = groups.W.toarray()
+
+    def predicted(theta):
+        return special.logit(W @ special.expit(Z @ theta[1:] + theta[0]))
+
+    theta, step = np.array([fit.intercept, *fit.beta]), 1e-6
+    J = np.column_stack([(predicted(theta + step * e) - predicted(theta - step * e)) / (2 * step) for e in np.eye(5)])
+    prior = np.diag(1 / np.array([9.0, *(0.45 * reach) ** 2]))
+    A = np.diag(1 / (fit.t_b**2 + groups.variance))
+    np.testing.assert_allclose(fit.Sigma, np.linalg.inv(J.T @ A @ J + prior), rtol=1e-6)
+
+
+def test_group_noise_grows_with_the_number_of_groups():
+    Z, reach, groups, n = _problem()
+    assert fit_link(Z, reach, groups, n).t_b == pytest.approx(0.45 * np.sqrt(12 / 32))
+    twice = Groups(sparse.vstack([groups.W] * 2).tocsr(), np.tile(groups.mean, 2), np.zeros(24))
+    once = Groups(groups.W, groups.mean, np.zeros(12))
+    # every group twice is no news about confounding: the same slopes, the same errors
+    a, b = fit_link(Z, reach, once, n), fit_link(Z, reach, twice, np.tile(n, 2))
+    np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
+    np.testing.assert_allclose(a.Sigma, b.Sigma, rtol=1e-8)
+
+
+def test_one_feature_keeps_the_share_the_rule_says():
+    # many small differences, where the link is linear: kept = sd_b^2 / (sd_b^2 + 1/c)
+    rng = np.random.default_rng(0)
+    P, true = 400, 0.3
+    share = np.clip(0.5 + 0.09 * rng.normal(size=P), 0, 1)
+    W = np.column_stack([1 - share, share])
+    Z = np.array([[-1.0], [1.0]])
+    s = W @ special.expit(true * Z[:, 0])
+    sd_b = (W @ Z)[:, 0].std()
+    fit = fit_link(Z, np.ones(1), Groups(sparse.csr_array(W), s, np.zeros(P)), np.full(P, 1e6))
+    assert fit.beta[0] / true == pytest.approx(sd_b**2 / (sd_b**2 + 1 / 32), rel=0.02)
+
+
+def test_more_people_hardly_change_what_is_known():
+    Z, reach, groups, n = _problem()
+    many = Groups(groups.W, groups.mean, sampling_variance(groups.mean, 100 * n))
+    a, b = (np.sqrt(np.diag(fit_link(Z, reach, g, n).Sigma)) for g in (groups, many))
+    assert (b <= a + 1e-12).all()
+    assert (b / a > 0.9).all()
+
+
+def test_groups_without_a_mean_are_as_if_they_were_not_there():
+    Z, reach, groups, n = _problem()
+    mean = groups.mean.copy()
+    mean[[2, 5]] = np.nan
+    some = np.setdiff1d(np.arange(12), [2, 5])
+    a = fit_link(Z, reach, Groups(groups.W, mean, groups.variance), n)
+    b = fit_link(Z, reach, Groups(groups.W[some], mean[some], groups.variance[some]), n[some])
+    np.testing.assert_allclose(a.beta, b.beta, atol=1e-9)
+    assert a.t_b == b.t_b
+
+
+def test_numbers_are_ridge_regression_and_do_not_depend_on_the_unit():
+    Z, reach, groups, n = _problem()
+    rng = np.random.default_rng(1)
+    y = rng.normal(5, 2, 12)
+    W = groups.W.toarray()
+    for unit in (1.0, 7.0):  # the covariance grows with the unit, as t_b does
+        fit = fit_link(Z, reach, Groups(groups.W, y, np.zeros(12), binary=False, unit=unit), n)
+        A, ridge = W @ Z, np.diag(1 / reach**2) * 12 / 32
+        A0 = A - A.mean(axis=0)
+        np.testing.assert_allclose(fit.beta, np.linalg.solve(A0.T @ A0 + ridge, A0.T @ (y - y.mean())), atol=1e-8)
+        assert fit.Sigma[1, 1] == pytest.approx(np.linalg.inv(A0.T @ A0 + ridge)[0, 0] * fit.t_b**2, rel=1e-6)
+
+
+def test_sampling_variance_and_edges():
+    s, n = np.array([0.0, 0.2, 1.0]), np.array([10.0, 100.0, 10.0])
+    np.testing.assert_allclose(inner(s, n), [0.5 / 11, 0.2, 1 - 0.5 / 11])
+    v = sampling_variance(s, n, np.array([np.nan, 0.02, 0.1]))
+    assert v[1] == pytest.approx((0.02 / 0.16) ** 2)
+    assert v[0] == pytest.approx(1 / (10 * (0.5 / 11) * (1 - 0.5 / 11)))
+
+
+def test_shifted_values_add_up():
+    rng = np.random.default_rng(0)
+    f, group, w, s = rng.normal(size=(2, 50)), rng.integers(0, 3, 50), rng.random(50), np.array([0.2, np.nan, 0.7])
+    for binary in (True, False):
+        value, _ = probabilities(f, group, w, s, binary=binary)
+        for g in (0, 2):
+            np.testing.assert_allclose(value[:, group == g] @ w[group == g] / w[group == g].sum(), s[g], atol=1e-12)
+        plain = special.expit(f) if binary else f
+        np.testing.assert_allclose(value[:, group == 1], plain[:, group == 1])

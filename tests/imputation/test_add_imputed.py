@@ -1,0 +1,72 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from crosslevel.errors import InputError
+from crosslevel.imputation.add_imputed import AddImputed
+from crosslevel.imputation.individual_link.estimator import IndividualLink
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return pd.DataFrame({"age": world.X["age"], "school": world.X["school"], "place": world.place["place"].to_pylist()})
+
+
+def test_columns_are_those_of_the_imputer(world, people):
+    step = AddImputed("place", world.frame).fit(people)
+    out = step.transform(people)
+    assert isinstance(out, pd.DataFrame)
+    assert out.columns.tolist() == ["age", "school", "ill"] == step.get_feature_names_out().tolist()
+    direct = IndividualLink().fit(world.X, world.place, world.frame).transform(world.X, world.place, calibrate=False)
+    np.testing.assert_allclose(out["ill"], direct[:, 0], atol=1e-12)
+
+
+def test_frames_arrays_and_options(world, people):
+    kept = (
+        AddImputed("place", world.frame, keep_partition=True, columns=["age"])
+        .fit(people)
+        .transform(pl.from_pandas(people))
+    )
+    assert isinstance(kept, pl.DataFrame)
+    assert kept.columns == ["age", "school", "place", "ill"]
+    array = np.column_stack([world.X["age"], world.group])
+    out = AddImputed(1, world.means, IndividualLink(c=16.0), calibrate=True).fit_transform(array)
+    assert out.shape == (len(array), 2)
+    np.testing.assert_allclose(np.bincount(world.group, out[:, 1]) / 300, world.means, atol=1e-10)
+
+
+def test_in_a_pipeline_with_cross_validation(world, people):
+    rng = np.random.default_rng(0)
+    target = (rng.random(len(people)) < 0.1 + 0.6 * world.p).astype(int)
+    pipe = make_pipeline(AddImputed("place", world.frame), LogisticRegression())
+    order = rng.permutation(len(people))
+    score = cross_val_score(pipe, people.iloc[order], target[order], cv=3, scoring="neg_log_loss")
+    assert score.mean() > -np.mean(
+        -target.mean() * np.log(target.mean()) - (1 - target.mean()) * np.log(1 - target.mean())
+    )
+    clone(pipe).fit(people, target)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"partition": "plce"}, "Did you mean 'place'"),
+        ({"partition": 7}, "partition=7 is not a column"),
+        ({"aggregates": None}, "aggregates is None"),
+        ({"columns": ["place", "age"]}, "columns names the partition"),
+        ({"columns": []}, "no column beside the partition"),
+        (
+            {"columns": ["age"], "aggregates": {"place": [f"g{i:02d}" for i in range(30)], "school": [0.1] * 30}},
+            "rename it",
+        ),
+    ],
+)
+def test_bad_input(world, people, options, words):
+    given = {"partition": "place", "aggregates": world.frame} | options
+    with pytest.raises(InputError, match=words):
+        AddImputed(given.pop("partition"), given.pop("aggregates"), **given).fit(people)

@@ -1,0 +1,115 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special
+
+from crosslevel.imputation.calibration import (
+    draw_bernoulli,
+    group_means,
+    scale_mean,
+    shift_logit,
+    shift_mean,
+    whole_totals,
+)
+
+
+def _setting(n=600, P=5, seed=0):
+    rng = np.random.default_rng(seed)
+    group = np.concatenate([np.arange(P), rng.integers(0, P, n - P)])
+    p = rng.beta(1, 4, n)
+    y = (rng.random(n) < p).astype(float)
+    return group, p, group_means(y, group, P), rng.random(n) + 0.1, rng
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("how", [shift_mean, scale_mean, shift_logit])
+def test_means_are_exact(how, weighted):
+    group, p, s, w, rng = _setting()
+    w = w if weighted else None
+    many = np.vstack([p, rng.random(len(p))])
+    found = how(many, group, s, w)
+    np.testing.assert_allclose(group_means(found, group, 5, w), np.tile(s, (2, 1)), atol=1e-12)
+    np.testing.assert_array_equal(how(p, group, s, w), found[0])
+
+
+def test_logit_shift_keeps_ratios_of_odds_within_groups():
+    group, p, s, _, _ = _setting()
+    moved = special.logit(shift_logit(p, group, s)) - special.logit(p)
+    for g in range(5):
+        assert np.ptp(moved[group == g]) < 1e-9
+
+
+@pytest.mark.parametrize("how", [shift_mean, scale_mean, shift_logit])
+def test_a_missing_target_leaves_its_group_alone(how):
+    group, p, s, _, _ = _setting()
+    s = s.copy()
+    s[2] = np.nan
+    found = how(p, group, s)
+    np.testing.assert_allclose(found[group == 2], p[group == 2], rtol=1e-12)
+    assert not np.allclose(found[group == 1], p[group == 1])
+
+
+def test_none_and_all():
+    group, p, s, _, rng = _setting()
+    s = s.copy()
+    s[0], s[1] = 0.0, 1.0
+    for found in (shift_logit(p, group, s), draw_bernoulli(p, group, s, rng)):
+        assert (found[group == 0] == 0).all()
+        assert (found[group == 1] == 1).all()
+
+
+def test_every_draw_has_the_exact_mean():
+    group, p, s, _, rng = _setting()
+    draws = draw_bernoulli(np.tile(p, (20, 1)), group, s, rng)
+    assert set(np.unique(draws)) == {0.0, 1.0}
+    np.testing.assert_allclose(group_means(draws, group, 5), np.tile(s, (20, 1)), atol=1e-10)
+    assert len({tuple(d) for d in draws}) == 20
+
+
+def test_conditional_bernoulli_has_the_right_law():
+    # all 4-person outcomes with two yes, by enumeration
+    p = np.array([0.1, 0.3, 0.6, 0.8])
+    rng = np.random.default_rng(3)
+    draws = draw_bernoulli(np.tile(p, (20_000, 1)), np.zeros(4, int), np.array([0.5]), rng)
+    odds = p / (1 - p)
+    chosen = list(itertools.combinations(range(4), 2))
+    weight = np.array([odds[a] * odds[b] for a, b in chosen])
+    for (a, b), exact in zip(chosen, weight / weight.sum(), strict=True):
+        found = np.mean((draws[:, a] == 1) & (draws[:, b] == 1))
+        assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
+
+
+def test_weighted_draws_keep_probabilities_and_come_within_one_weight():
+    rng = np.random.default_rng(4)
+    w, group = np.array([1.0, 2.0, 0.5, 3.0, 1.5, 0.7]), np.zeros(6, int)
+    p0 = np.array([0.2, 0.7, 0.4, 0.5, 0.9, 0.3])
+    target = np.array([0.45])
+    p = shift_logit(p0, group, target, w)
+    draws = draw_bernoulli(np.tile(p0, (20_000, 1)), group, target, rng, w)
+    assert set(np.unique(draws)) == {0.0, 1.0}
+    np.testing.assert_allclose(draws.mean(axis=0), p, atol=0.015)
+    assert np.abs(draws @ w - 0.45 * w.sum()).max() <= w.max()
+    # independent draws would scatter by sqrt(sum w^2 p (1 - p))
+    assert (draws @ w).std() < 0.6 * np.sqrt((w**2 * p * (1 - p)).sum())
+
+
+def test_totals_that_are_not_whole_are_rounded_without_bias():
+    rng = np.random.default_rng(0)
+    totals = [whole_totals(np.zeros(10, int), np.array([0.23]), rng) for _ in range(4000)]
+    assert {int(t[0]) for t, _ in totals} == {2, 3}
+    assert not any(e[0] for _, e in totals)
+    assert np.mean([t[0] for t, _ in totals]) == pytest.approx(2.3, abs=0.03)
+
+
+def test_an_unknown_target_draws_independently():
+    rng = np.random.default_rng(0)
+    draws = draw_bernoulli(np.full((3000, 4), 0.3), np.zeros(4, int), np.array([np.nan]), rng)
+    assert draws.mean() == pytest.approx(0.3, abs=0.02)
+    assert len(np.unique(draws.sum(axis=1))) == 5
+
+
+def test_scaling_gives_a_group_of_zeros_the_target():
+    np.testing.assert_array_equal(
+        scale_mean(np.zeros(3), np.array([0, 0, 1]), np.array([2.0, np.nan])), [2.0, 2.0, 0.0]
+    )

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+
+from crosslevel.errors import InputError
+from crosslevel.imputation.baselines import newton, two_way
+from crosslevel.imputation.cells import gather
+from crosslevel.imputation.evaluation import auc, calibration, evaluate, evaluate_downstream
+from crosslevel.imputation.individual_link.estimator import IndividualLink
+
+
+def _row(table, name):
+    return table.to_frame("pyarrow").to_pylist()[table["method"].tolist().index(name)]
+
+
+def _sklearn(columns, y):
+    p = LogisticRegression(C=1e9, max_iter=5000, tol=1e-10).fit(columns, y).predict_proba(columns)
+    return -log_loss(y, p)
+
+
+def _dummies(values):
+    return (np.asarray(values)[:, None] == np.unique(values)).astype(float)[:, 1:]
+
+
+@pytest.fixture(scope="module")
+def table(world):
+    model = IndividualLink().fit(world.X, world.group, world.means)
+    return evaluate(world.X, world.group, world.y, {"link": model, "half": np.full(len(world.y), 0.5)})
+
+
+def test_the_rows_that_cannot_be_left_out(table):
+    always = ["naive group mean", "ecological logistic", "saturated x", "x + group", "full information"]
+    assert table["method"].tolist() == [*always, "link", "half"]
+    assert table["uses_truth"].tolist() == [False, False, True, True, True, False, False]
+    assert _row(table, "naive group mean")["lift"] == 0.0
+    assert _row(table, "full information")["lift"] == 1.0
+    assert _row(table, "half")["lift"] < 0 < _row(table, "link")["lift"] < 1
+
+
+def test_rows_against_scikit_learn(world, table):
+    age, school = np.asarray(world.X["age"]), np.asarray(world.X["school"])
+    main = np.hstack([_dummies(age), _dummies(school)])
+    full, grouped = _sklearn(main, world.y), _sklearn(np.hstack([main, _dummies(world.group)]), world.y)
+    assert _row(table, "full information")["estimate"] == pytest.approx(full, abs=1e-6)
+    assert _row(table, "x + group")["estimate"] == pytest.approx(grouped, abs=1e-6)
+    cells = _dummies(10 * age + school)
+    assert _row(table, "saturated x")["estimate"] >= _sklearn(cells, world.y) - 1e-6
+    naive = world.means[world.group]
+    assert _row(table, "naive group mean")["estimate"] == pytest.approx(-log_loss(world.y, naive), abs=1e-9)
+    assert _row(table, "naive group mean")["auc"] == pytest.approx(roc_auc_score(world.y, naive), abs=1e-12)
+    assert _row(table, "half")["brier"] == pytest.approx(0.25)
+
+
+def test_truth_orders_the_rows(table):
+    score = dict(zip(table["method"], table["estimate"], strict=True))
+    assert score["naive group mean"] < score["ecological logistic"] < score["x + group"]
+    assert score["full information"] <= min(score["saturated x"], score["x + group"]) + 1e-12
+
+
+def test_gain_has_a_paired_error(world, table):
+    row = _row(table, "half")
+    each = np.log(0.5) - np.log(np.where(world.y == 1, world.means[world.group], 1 - world.means[world.group]))
+    assert row["gain"] == pytest.approx(each.mean(), abs=1e-9)
+    assert row["gain_error"] == pytest.approx(each.std() / np.sqrt(len(each)), rel=1e-9)
+
+
+def test_weights_count_people(world):
+    w = np.random.default_rng(0).integers(1, 3, len(world.y))
+    rows = np.repeat(np.arange(len(w)), w)
+    a = evaluate(world.X, world.group, world.y, sample_weight=w)
+    b = evaluate(world.X.take(rows), world.group[rows], world.y[rows])
+    np.testing.assert_allclose(a["estimate"], b["estimate"], atol=2e-4)
+    np.testing.assert_allclose(a["auc"], b["auc"], atol=1e-3)
+
+
+def test_calibration_of_a_stretched_logit():
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=20_000).round(2)
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-f))).astype(float)
+    intercept, slope = calibration(1 / (1 + np.exp(-2 * f - 1)), y)
+    assert slope == pytest.approx(0.5, abs=0.03)
+    assert intercept == pytest.approx(-0.5, abs=0.06)
+    assert np.isnan(calibration(np.full(5, 0.3), np.ones(5))).all()
+
+
+def test_auc_with_weights_and_ties():
+    rng = np.random.default_rng(0)
+    p, y, w = rng.integers(0, 5, 200) / 5, rng.integers(0, 2, 200).astype(float), rng.random(200)
+    assert auc(p, y, w) == pytest.approx(roc_auc_score(y, p, sample_weight=w), abs=1e-12)
+
+
+def test_a_constant_per_row_and_one_per_group():
+    rng = np.random.default_rng(0)
+    row, group = rng.integers(0, 6, 3000), rng.integers(0, 5, 3000)
+    y = (rng.random(3000) < 1 / (1 + np.exp(-(row - 3) / 2 - (group - 2) / 3))).astype(float)
+    cells = gather(row[:, None].astype(float), group)
+    p = two_way(cells, 5, y, np.ones(3000))[cells.pair]
+    found = np.mean(np.log(np.where(y == 1, p, 1 - p)))
+    assert found == pytest.approx(_sklearn(np.hstack([_dummies(row), _dummies(group)]), y), abs=1e-6)
+
+
+def test_newton_separated():
+    theta = newton(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
+    assert np.isfinite(theta).all()
+    assert theta[1] > 5
+
+
+def test_downstream_rows_and_their_bound(world):
+    rng = np.random.default_rng(0)
+    target = (rng.random(len(world.y)) < 0.1 + 0.5 * world.p).astype(float)
+    model = IndividualLink().fit(world.X, world.group, world.means)
+    imputed = model.transform(world.X, world.group)
+    found = evaluate_downstream(
+        world.X,
+        world.group,
+        target,
+        {"link": imputed},
+        true_values=world.y[:, None],
+        naive=world.means[world.group][:, None],
+    )
+    score = dict(zip(found["method"], found["estimate"], strict=True))
+    assert score["x"] <= score["x + imputed: link"] <= score["saturated x + group"] + 2e-3
+    assert score["x"] == pytest.approx(_sklearn(np.column_stack([world.X["age"], world.X["school"]]), target), abs=1e-6)
+    both = np.column_stack([world.X["age"], world.X["school"], world.means[world.group]])
+    assert score["x + naive group means"] == pytest.approx(_sklearn(both, target), abs=1e-5)
+    assert "true values alone" in score
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"truth": np.full(9000, 0.5)}, "must hold both 0 and 1"),
+        ({"truth": np.arange(5) % 2}, "5 values for 9,000 rows"),
+        ({"methods": {"naive group mean": np.zeros(9000)}}, "always shown"),
+        ({"methods": {"mine": np.zeros(5)}}, r"shape \(5,\)"),
+        ({"methods": {"mine": np.full(9000, 1.5)}}, "1.5 in row 0"),
+        ({"aggregates": np.full((30, 2), 0.1)}, "one hidden feature"),
+    ],
+)
+def test_bad_input(world, change, words):
+    given = {"truth": world.y, "methods": None} | change
+    with pytest.raises(InputError, match=words):
+        evaluate(world.X, world.group, given.pop("truth"), given.pop("methods"), **given)

@@ -1,0 +1,165 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from crosslevel.errors import InputError
+from crosslevel.imputation.inputs import check_range, read_fit, read_grouped, read_people
+
+X = {"age": [1, 2, 3, 4, 5, 6], "sex": ["m", "f", "m", "f", "m", "f"]}
+PLACE = ["b", "b", "a", "a", "c", "c"]
+MEANS = {"partition": ["c", "a", "b"], "ill": [0.3, 0.1, 0.2]}
+
+
+def test_means_are_matched_by_name_and_factors_are_coded():
+    given = read_fit(X, PLACE, MEANS)
+    np.testing.assert_array_equal(given.published[0].mean, [0.1, 0.2, 0.3])
+    assert given.schema.partitions[0].labels == ("a", "b", "c")
+    np.testing.assert_array_equal(given.people.group[:, 0], [1, 1, 0, 0, 2, 2])
+    np.testing.assert_array_equal(given.people.X[:, 1], [1, 0, 1, 0, 1, 0])
+    assert given.schema.columns[1].levels == ("f", "m")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_kind_of_frame_does_not_matter(make):
+    plain, other = read_fit(X, PLACE, MEANS), read_fit(make(X), make({"place": PLACE}), make({**MEANS}))
+    np.testing.assert_array_equal(plain.people.X, other.people.X)
+    np.testing.assert_array_equal(plain.published[0].mean, other.published[0].mean)
+    assert other.schema.partitions[0].name == "place"
+
+
+def test_a_named_series_and_a_column_of_x_name_the_partition():
+    by_series = read_fit(
+        pd.DataFrame(X), pd.Series(PLACE, name="place"), {"place": ["a", "b", "c"], "ill": [0.1, 0.2, 0.3]}
+    )
+    assert by_series.schema.partitions[0].name == "place"
+    inside = read_fit({**X, "place": PLACE}, "place", {"place": ["a", "b", "c"], "ill": [0.1, 0.2, 0.3]})
+    assert inside.schema.names == ("age", "sex")
+    again = read_people({**X, "place": PLACE}, None, inside.schema)
+    np.testing.assert_array_equal(again.group, by_series.people.group)
+
+
+def test_arrays_are_in_sorted_order_of_the_labels():
+    given = read_fit(X, PLACE, np.array([[0.1, 5.0], [0.2, 6.0], [0.3, 7.0]]))
+    assert given.hidden == ("hidden0", "hidden1")
+    np.testing.assert_array_equal(given.published[1].mean, [5.0, 6.0, 7.0])
+
+
+def test_several_partitions_and_a_feature_published_twice():
+    labels = {"state": PLACE, "division": [1, 1, 1, 1, 2, 2]}
+    means = {
+        "state": {"state": ["a", "b", "c"], "ill": [0.1, 0.2, 0.3]},
+        "division": {"division": [2, 1], "ill": [0.3, 0.15], "old": [0.5, 0.4]},
+    }
+    given = read_fit(X, labels, means)
+    assert [(p.name, p.partition) for p in given.published] == [("ill", 0), ("ill", 1), ("old", 1)]
+    np.testing.assert_array_equal(given.published[2].mean, [0.4, 0.5])
+    assert given.hidden == ("ill", "old")
+    with pytest.raises(InputError, match="must be a mapping from these names"):
+        read_fit(X, labels, MEANS)
+
+
+def test_standard_errors_follow_the_means():
+    given = read_fit(X, PLACE, MEANS, aggregate_se={"partition": ["a", "b", "c"], "ill": [0.01, None, 0.03]})
+    np.testing.assert_array_equal(given.published[0].se, [0.01, np.nan, 0.03])
+
+
+def test_missing_x_is_allowed_on_demand_and_a_missing_mean_always():
+    gaps = {"age": [1, None, 3, 4, 5, 6], "sex": ["m", "f", None, "f", "m", "f"]}
+    with pytest.raises(InputError, match=r"2 missing value\(s\) \(NaN\), the first in row 1 of 'age'"):
+        read_fit(gaps, PLACE, MEANS)
+    given = read_fit(gaps, PLACE, {"partition": ["a", "b", "c"], "ill": [0.1, None, 0.2]}, allow_missing=True)
+    assert np.isnan(given.people.X).sum() == 2
+    assert np.isnan(given.published[0].mean).tolist() == [False, True, False]
+
+
+def test_partitions_without_people_are_left_out_and_said():
+    given = read_fit(X, PLACE, {"partition": ["a", "b", "c", "z"], "ill": [0.1, 0.2, 0.3, 0.9]})
+    assert len(given.published[0].mean) == 3
+    assert "1 group(s) without people, 'z'" in given.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"aggregates": {"partition": ["a", "b"], "ill": [0.1, 0.2]}},
+            r"no row for 1 group\(s\) that people are in: 'c'",
+        ),
+        ({"aggregates": {"partition": [1, 2, 3], "ill": [0.1, 0.2, 0.3]}}, "holds 1 where partition holds 'a'"),
+        ({"aggregates": {"partition": ["a", "a", "b", "c"], "ill": [0.1] * 4}}, "is not unique"),
+        ({"aggregates": {"partition": ["a", "b", "c"]}}, "no column beside the key 'partition'"),
+        ({"aggregates": [0.1, 0.2]}, "one row for each of the 3 groups"),
+        ({"aggregates": None}, "aggregates is None"),
+        ({"aggregates": {"partition": ["a", "b", "c"], "ill": [0.1, None, None]}}, "has a mean in 1 of 3 groups"),
+        ({"aggregates": {"partition": ["a", "b", "c"], "ill": [0.1, np.inf, 0.2]}}, "is infinite in 'b'"),
+        ({"aggregates": {"partition": ["a", "b", "c"], "age": [0.1, 0.2, 0.3]}}, "also a column of X"),
+        (
+            {"aggregates": pd.Series([0.1, 0.2, 0.3], index=["a", "b", "c"])},
+            "is a Series; pass aggregates.reset_index()",
+        ),
+        ({"partition": ["a"] * 6}, "has one group, 'a'"),
+        ({"partition": None}, "partition is None"),
+        ({"partition": ["a", "b"]}, "2 labels for 6 rows"),
+        ({"partition": ["a", None, "b", "b", "c", "c"]}, "missing value"),
+        ({"partition": "plaec", "X": {**X, "place": PLACE}}, "Did you mean 'place'"),
+        ({"X": {**X, "age": [1] * 6}}, r"1 column\(s\) have one value for everybody \('age'\)"),
+        ({"X": {**X, "age": [1, 2, 3, 4, 5, np.inf]}}, "infinite value in row 5 of 'age'"),
+        ({"X": {"age": []}}, "no rows"),
+        ({"X": {**X, "age": [None] * 6}, "allow_missing": True}, "missing for everybody"),
+        ({"X": np.zeros(6)}, "1 dimensions"),
+        ({"sample_weight": [1, 1, 1]}, "3 values for 6 rows"),
+        ({"sample_weight": [1, 1, 1, 1, 0, 0]}, "zero for everybody in 'c'"),
+        ({"sample_weight": [1, 1, 1, 1, -1, 0]}, "negative"),
+        (
+            {"aggregate_se": {"partition": ["a", "b", "c"], "sick": [0.1] * 3}},
+            "a column 'sick' that aggregates has not",
+        ),
+        ({"aggregate_se": [-0.1, 0.1, 0.1]}, "aggregates has not"),
+        (
+            {"aggregate_se": {"partition": ["a", "b", "c"], "ill": [-0.1, 0.1, 0.1]}},
+            "is -0.1 in 'a'; it must be finite and >= 0",
+        ),
+        ({"categorical": ["sexx"]}, "Did you mean 'sex'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(change, words):
+    given = {"X": X, "partition": PLACE, "aggregates": MEANS} | change
+    with pytest.raises(InputError, match=words):
+        read_fit(given.pop("X"), given.pop("partition"), given.pop("aggregates"), **given)
+
+
+def test_a_frame_indexed_by_group_is_told_to_reset_its_index():
+    means = pd.DataFrame({"ill": [0.1, 0.2, 0.3]}, index=pd.Index(["a", "b", "c"], name="place"))
+    with pytest.raises(InputError, match="reset_index"):
+        read_fit(X, pd.Series(PLACE, name="place"), means)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"partition": ["z"]}, r"1 person\(s\) are in a group without a published mean, the first in row 0 \('z'\)"),
+        ({"X": {"age": [1], "sex": ["x"]}}, "'x' in row 0, a level the fit did not have"),
+        ({"X": {"age": [1]}}, "'sex' is not a column"),
+        ({"X": np.ones((1, 3))}, "X has 3 columns; the fit had 2"),
+        ({"partition": {"a": ["a"], "b": ["b"]}}, "partition has 2 column"),
+    ],
+)
+def test_people_unlike_those_of_the_fit(change, words):
+    schema = read_fit(X, PLACE, MEANS).schema
+    given = {"X": {"age": [1], "sex": ["m"]}, "partition": ["a"]} | change
+    with pytest.raises(InputError, match=words):
+        read_people(given["X"], given["partition"], schema)
+
+
+def test_means_that_cannot_be():
+    given = read_fit(X, PLACE, {"partition": ["a", "b", "c"], "ill": [10.0, 20.0, 30.0]})
+    with pytest.raises(InputError, match=r"is 10 in 'a' .* between 0 and 1. These look like per cent: divide by 100"):
+        check_range(given.published[0], given.schema.partitions[0], 0, 1)
+    with pytest.raises(InputError, match="at least 15"):
+        check_range(given.published[0], given.schema.partitions[0], 15, np.inf)
+
+
+def test_grouped_people_need_no_means():
+    assert read_grouped(X, PLACE).published == ()

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslevel.numerics.compression import compress, degree_needed
+from crosslevel.numerics.simplex_integrals import (
+    Rule,
+    conical_rule,
+    cubature,
+    random_rule,
+    simplex_fourier,
+    simplex_volumes,
+    split_simplices,
+)
+
+
+def corner(d):
+    """The simplex of the origin and the unit vectors."""
+    return np.vstack([np.zeros(d), np.eye(d)])[None]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
+def test_volume_divides_by_the_factorial_of_the_dimension(d):
+    assert simplex_volumes(corner(d))[0] == pytest.approx(1 / math.factorial(d), rel=1e-14)
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 4), (2, 4), (3, 3), (4, 3)])
+def test_the_conical_rule_is_exact_to_its_degree_and_not_beyond(d, n):
+    """The mean of a monomial over a simplex is d! prod(a!) / (d + sum a)! (Dirichlet)."""
+    shares, weight = conical_rule(d, n)
+    assert (weight > 0).all()
+    assert (shares > 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    rng = np.random.default_rng(0)
+
+    def gap(a):
+        truth = math.factorial(d) * math.prod(math.factorial(v) for v in a) / math.factorial(d + sum(a))
+        return abs(weight @ np.prod(shares**a, axis=1) / truth - 1)
+
+    for _ in range(20):
+        a = rng.multinomial(2 * n - 1, np.ones(d + 1) / (d + 1))
+        assert gap(a) < 1e-12
+    assert gap(np.eye(d + 1, dtype=int)[0] * 2 * n) > 1e-6
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 40), (2, 30), (3, 24), (4, 18)])
+def test_waves_agree_with_cubature(d, n):
+    rng = np.random.default_rng(d)
+    v = rng.normal(size=(3, d + 1, d))
+    k = rng.normal(size=(12, d)) * np.array([0, 1e-8, 1e-3, 0.1, 0.5, 1, 1, 2, 2, 3, 3, 4])[:, None]
+    owner = np.array([0, 0, 1])
+    rule = cubature(v, owner, n)
+    waves = rule.weight[:, None] * np.exp(1j * rule.x @ k.T)
+    truth = np.stack([waves[rule.owner == i].sum(axis=0) for i in (0, 1)])
+    np.testing.assert_allclose(simplex_fourier(v, owner, 2, k), truth, rtol=0, atol=2e-12 * simplex_volumes(v).sum())
+
+
+@given(st.integers(0, 10_000))
+def test_equal_phases_do_no_harm(seed):
+    """A wave that is constant along an edge, or over the whole simplex: where the textbook formula divides by zero."""
+    rng = np.random.default_rng(seed)
+    v = rng.normal(size=(1, 4, 3))
+    along = v[0, 1] - v[0, 0]
+    k = np.cross(along, rng.normal(size=3))
+    near = simplex_fourier(v, [0], 1, [k, k + 1e-9 * along])[0]
+    assert abs(near[0] - near[1]) < 1e-6 * simplex_volumes(v)[0]
+    assert abs(near[0]) <= simplex_volumes(v)[0] * (1 + 1e-12)
+
+
+def test_a_cube_of_simplices_is_the_product_of_its_sides():
+    """The paper's way to a cube: 12 simplices, each of half a face and the centre."""
+    cube = []
+    for axis in range(3):
+        for side in (0.0, 1.0):
+            p = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=float)
+            face = np.insert(p, axis, side, axis=1)
+            cube += [np.vstack([face[[0, 1, 2]], [[0.5] * 3]]), np.vstack([face[[0, 2, 3]], [[0.5] * 3]])]
+    v = np.array(cube)
+    k = np.random.default_rng(1).normal(size=(20, 3)) * 4
+    truth = np.prod(np.sinc(k / (2 * np.pi)), axis=1) * np.exp(0.5j * k.sum(axis=1))
+    assert len(v) == 12
+    np.testing.assert_allclose(simplex_fourier(v, np.zeros(12, dtype=int), 1, k)[0], truth, atol=1e-13)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_splitting_keeps_the_body_and_reaches_the_size(d):
+    size = np.linspace(0.3, 0.5, d)
+    v, owner = split_simplices(np.concatenate([corner(d), corner(d) + 2]), np.array([0, 1]), size)
+    np.testing.assert_allclose(np.bincount(owner, simplex_volumes(v)), 2 * [1 / math.factorial(d)])
+    edges = (v[:, :, None] - v[:, None]) / size
+    assert np.sqrt((edges**2).sum(-1)).max() <= 1.0
+    assert (np.diff(owner) >= 0).all()
+
+
+def test_random_points_are_uniform_inside_and_weigh_volume_over_number():
+    v = np.array([[[0, 0], [2, 0], [0, 2.0]], [[2, 2], [2, 0], [0, 2.0]], [[5, 5], [6, 5], [5, 6.0]]])
+    rule = random_rule(v, [0, 0, 1], 2, n_points=20_000)
+    assert np.bincount(rule.owner).tolist() == [20_000, 20_000]
+    np.testing.assert_allclose(rule.weight[[0, -1]], [4 / 20_000, 0.5 / 20_000])
+    first = rule.x[rule.owner == 0]
+    assert (first >= 0).all()
+    assert (first <= 2).all()
+    # six standard errors of a uniform square's moments
+    np.testing.assert_allclose(first.mean(axis=0), 1.0, atol=6 * 0.58 / 141)
+    np.testing.assert_allclose((first**2).mean(axis=0), 4 / 3, atol=6 * 1.2 / 141)
+    np.testing.assert_allclose(first.prod(axis=1).mean(), 1.0, atol=6 * 0.9 / 141)
+
+
+def test_random_points_belong_to_the_shape_alone():
+    a, b = corner(2), corner(2) + 3.0
+    alone = random_rule(b, [0], 1, n_points=30, seed=4)
+    second = random_rule(np.concatenate([a, b]), [0, 1], 2, n_points=30, seed=4)
+    np.testing.assert_array_equal(alone.x, second.x[second.owner == 1])
+    assert not np.array_equal(alone.x, random_rule(b, [0], 1, n_points=30, seed=5).x)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_compression_keeps_integrals_of_gaussians(d):
+    scale = np.full(d, {1: 0.8, 2: 0.8, 3: 5.0}[d])
+    fine = cubature(corner(d), [0], n={1: 40, 2: 25, 3: 8}[d], size=scale)
+    few = compress(fine, scale)
+    assert len(few.x) < len(fine.x) / 3
+    assert (few.weight > 0).all()
+    assert few.weight.sum() == pytest.approx(1 / math.factorial(d), rel=1e-13)
+    for centre in np.random.default_rng(d).normal(size=(5, d)):
+        truth, got = (r.weight @ np.exp(-0.5 * (((r.x - centre) / scale) ** 2).sum(axis=1)) for r in (fine, few))
+        assert got == pytest.approx(truth, rel=1e-7)
+
+
+def test_compression_leaves_off_where_moments_are_too_many():
+    fine = cubature(corner(3), [0], n=8)
+    assert compress(fine, np.full(3, 0.5), 1e-9).x.shape[0] > 100
+    np.testing.assert_array_equal(compress(fine, np.full(3, 1.2), 1e-12).x, fine.x)
+
+
+def test_compression_keeps_regions_apart_and_small_rules_as_they_are():
+    x = np.random.default_rng(0).uniform(size=(600, 2))
+    rule = Rule(x, np.full(600, 1 / 300), np.repeat([0, 1], 300))
+    few = compress(rule, np.array([4.0, 4.0]))
+    np.testing.assert_allclose(np.bincount(few.owner, few.weight), [1.0, 1.0])
+    assert (np.diff(few.owner) >= 0).all()
+    tiny = Rule(x[:4], np.ones(4), np.zeros(4, dtype=np.int64))
+    np.testing.assert_array_equal(compress(tiny, np.array([4.0, 4.0])).x, x[:4])
+
+
+@pytest.mark.parametrize("half", [0.1, 0.5, 1.0])
+def test_the_degree_is_enough(half):
+    degree = degree_needed(half, 1e-8)
+    x = half * np.cos(np.pi * (np.arange(200) + 0.5) / 200)
+    for centre in (0.0, 0.7, 2.0):
+        g = np.polynomial.Chebyshev.interpolate(lambda t, c=centre: np.exp(-0.5 * (half * t - c) ** 2), degree)
+        assert np.abs(g(x / half) - np.exp(-0.5 * (x - centre) ** 2)).max() < 1e-7
