@@ -3,7 +3,8 @@ import pytest
 from scipy import special
 
 from crosslevel.ecological.accounting import account, summing
-from crosslevel.ecological.honest import Confounding, draw_shared, geometry, paule_mandel, perturb, shrink
+from crosslevel.ecological.honest import Confounding, draw_shared, geometry, perturb, shrink
+from crosslevel.numerics.excess_variance import paule_mandel
 
 
 @pytest.fixture

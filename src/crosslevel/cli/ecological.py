@@ -373,7 +373,8 @@ def _calibration_facts(model: EcologicalInference) -> dict[str, Any] | None:
         "tau": found.confounding.tau,
         "omega": found.confounding.omega,
         "pulls": dict(found.pulls),
-        "labels": found.table.to_pylist(),
+        # JSON has no NaN: labels without places of enough people have no scores there
+        "labels": [{n: None if v != v else v for n, v in row.items()} for row in found.table.to_pylist()],
     }
 
 

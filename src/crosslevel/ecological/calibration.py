@@ -19,8 +19,9 @@ from scipy import special, stats
 from crosslevel.data.queries import parse
 from crosslevel.ecological.accounting import account, summing
 from crosslevel.ecological.hidden import Dimension, Task
-from crosslevel.ecological.honest import FALLBACK, Confounding, geometry, paule_mandel, shrink
+from crosslevel.ecological.honest import FALLBACK, Confounding, geometry, shrink
 from crosslevel.ecological.partitions import Request
+from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.results.scores import coverage, interval_score
 
 __all__ = [

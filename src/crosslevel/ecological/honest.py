@@ -22,7 +22,6 @@ __all__ = [
     "Shared",
     "draw_shared",
     "geometry",
-    "paule_mandel",
     "perturb",
     "shrink",
 ]
@@ -215,29 +214,3 @@ def geometry(rate: FloatArray, share: FloatArray, weight: FloatArray, place: Int
     A[place, level], W[place, level] = a, w
     J = np.diag(A.sum(axis=0)) - A.T @ W
     return Geometry(part, (J**2).sum(axis=1), by_level @ (a**2 * part))
-
-
-def paule_mandel(error: FloatArray, variance: FloatArray, K: FloatArray, weight: FloatArray | None = None) -> float:
-    """Find the variance t^2 >= 0 at which squared errors are as large as they should be.
-
-    Solves sum w e^2 / (V + t^2 K) = sum w, and gives 0 where errors are already smaller than V allows.
-
-    Examples
-    --------
-    >>> round(paule_mandel(np.array([2.0, -2.0]), np.zeros(2), np.ones(2)), 6)
-    4.0
-    """
-    w = np.ones_like(error) if weight is None else weight
-
-    def excess(t2: float) -> float:
-        return float((w * error**2 / np.maximum(variance + t2 * K, 1e-300)).sum() - w.sum())
-
-    if excess(0.0) <= 0.0 and np.all(variance > 0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while excess(high) > 0.0 and high < 1e6:
-        high *= 4.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-    return 0.5 * (low + high)

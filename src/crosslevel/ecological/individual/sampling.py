@@ -101,7 +101,12 @@ def sample_posterior(
         moved = {name: jnp.asarray(v if chains > 1 else v[0]) for name, v in first.items()}
         kernel = NUTS(potential_fn=potential, target_accept_prob=TARGET)
         mcmc = MCMC(
-            kernel, num_warmup=warmup, num_samples=draws, num_chains=chains, chain_method="vectorized", progress_bar=False
+            kernel,
+            num_warmup=warmup,
+            num_samples=draws,
+            num_chains=chains,
+            chain_method="vectorized",
+            progress_bar=False,
         )
         mcmc.run(jax.random.PRNGKey(seed), init_params=moved, extra_fields=("diverging",))
         found = {name: np.asarray(v) for name, v in mcmc.get_samples(group_by_chain=True).items()}
