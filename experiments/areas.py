@@ -145,9 +145,9 @@ def solve(data: Borough, group: str, smooth: AreaCorrelations, full: bool) -> tu
     """Answer for one age group by every method; none sees the LSOAs' counts."""
     a, b = GROUPS[group]
     y = data.large_ages[:, a : b + 1].sum(axis=1)
-    shared = share_out(
-        data.small, y, data.population, data.parent, correlations=smooth, nodes=smooth.R.shape[0] if not full else 5
-    )
+    few = {} if full else {"nodes": 3}
+    draws = DRAWS if full else 2000
+    shared = share_out(data.small, y, data.population, data.parent, correlations=smooth, n_draws=draws, **few)
     truth = data.small_ages[:, a : b + 1].sum(axis=1)
     low, high = shared.quantiles(LEVEL)
     inside = data.parent[:, None] == np.arange(len(data.large))

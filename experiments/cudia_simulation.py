@@ -1,4 +1,4 @@
-"""Which way of fitting CUDIA is best when the truth is known? The paper's section 6.1, and harder worlds. Prints, and writes the guide page.
+"""Which way of fitting CUDIA is best when the truth is known? The paper's simulation, and harder worlds. Writes the guide page.
 
 1. Section 6.1: two Gaussians, one coordinate seen and one published as the means of six groups of 160 people. Every method beside
    the group mean and the oracles.

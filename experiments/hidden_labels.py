@@ -196,20 +196,15 @@ def with_group_link(model: cl.EcologicalInference, people: Path) -> str:
     return lay(["method", "error", "region RMSE", "model's coverage", f"error of {', '.join(FIVE)}"], rows)
 
 
-def north_carolina(data: Path, people: Path, calibrated: Confounding, pulls: dict[str, float]) -> str:
+def north_carolina(data: Path, people: Path) -> str:
     """Party registration of 2025 by race and age from the microdata of the state, beside the register."""
-    counted = pq.read_table(
-        data / "truth" / "nc_2025_registration_turnout_county_party_race_eth_sex_age.parquet"
-    ).to_pandas()
-    return _north_carolina(data, people, counted, calibrated, pulls)
-
-
-def _north_carolina(data: Path, people: Path, counted, calibrated: Confounding, pulls: dict[str, float]) -> str:  # type: ignore[no-untyped-def]
+    file = data / "truth" / "nc_2025_registration_turnout_county_party_race_eth_sex_age.parquet"
+    counted = pq.read_table(file).to_pandas()
     names = _county_names(data)
     counted = counted.assign(fips=counted["county_desc"].str.upper().map(names))
     region = region_of_county(data)
     counted = counted.assign(
-        region=counted["fips"].map(region), dem=(counted["party_cd"] == "DEM") * counted["registered"]
+        region=counted["fips"].map(region), dem=(counted["party_cd"] == "DEM") * counted["registered_count"]
     )
     totals = counted.groupby("region", observed=True)[["dem", "registered_count"]].sum().reset_index()
     regions = read_regions(data).to_pandas()[["region", "lon", "lat"]]

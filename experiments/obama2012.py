@@ -249,7 +249,7 @@ def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> Ecol
     codes = [n for n in columns if n in CODES]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return EcologicalInference(categorical=codes, **settings).fit(
+        return EcologicalInference(link="group", categorical=codes, **settings).fit(
             people,
             rebuilt.votes,
             by="region",

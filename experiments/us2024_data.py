@@ -178,8 +178,8 @@ class Remembering:
 
 
 def new_model(**settings: Any) -> EcologicalInference:
-    """Make the study's model: the library's defaults but for what is given."""
-    return EcologicalInference(**{"categorical": list(CATEGORICAL), **settings})
+    """Make the study's model: the paper's link, and the library's defaults but for what is given."""
+    return EcologicalInference(**{"link": "group", "categorical": list(CATEGORICAL), **settings})
 
 
 def peak_memory() -> float:

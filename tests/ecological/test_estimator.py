@@ -236,7 +236,7 @@ def test_provenance_tells_call_seed_and_data(model, world, people):
     assert found.provenance.call == (
         "EcologicalInference(categorical=['sex'], hyperparameters={'embedding': 2.0, 'spatial': 0.1, 'length': 400.0, 'nugget': 0.02}, "
         "link='group', n_features=64).fit(by='region', weight='weight', successes='dem', trials='votes', coords=['lon', 'lat'])"
-        ".estimate(subgroups={'old': 'age >= 65'}, rollup='state', interval='honest', level=0.9, draws=60)"
+        ".estimate(subgroups={'old': 'age >= 65'}, rollup='state', interval='model', level=0.9, draws=60)"
     )
     assert found.provenance.seed == 0
     assert set(found.provenance.data) == {"people", "places"}

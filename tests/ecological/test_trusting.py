@@ -212,6 +212,10 @@ def test_the_group_link_has_neither(world):
         group.calibrate()
     with pytest.raises(InputError, match="sensitivity varies rho"):
         group.sensitivity(by="sex")
+    with pytest.raises(
+        InputError, match="interval='honest' allows for confounding as it was measured for the individual link"
+    ):
+        group.estimate(by="sex", interval="honest")
     assert any("link='group' predicts" in text for text in group.estimate(by="sex", rollup="all", draws=50).warnings)
 
 

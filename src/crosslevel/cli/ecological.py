@@ -20,7 +20,7 @@ from crosslevel.data.checks import check_level
 from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.ecological.partitions import read_request
 from crosslevel.ecological.places import read_places
-from crosslevel.ecological.settings import read_question
+from crosslevel.ecological.settings import read_interval, read_question
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.explorer.pictures import pictures
@@ -66,7 +66,7 @@ class Settings:
     metric: str
     no_nugget: bool
     link: str
-    interval: str
+    interval: str | None
     calibrate: list[str]
     rho: float
     no_account: bool
@@ -201,6 +201,7 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
     """Refuse what cannot be answered before anybody is read."""
     by = str(settings.by)
     check_level(settings.level)
+    interval = read_interval(settings.interval, settings.link)
     found = read_places(
         places,
         by,
@@ -222,7 +223,7 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
                 level=settings.level,
                 draws=settings.draws,
                 seed=settings.seed,
-                interval=settings.interval,
+                interval=interval,
             )
     k = settings.cross_validate
     if k is not None and not 2 <= k <= len(found):

@@ -59,6 +59,7 @@ def hidden_label(
         Columns that must leave the features too, because they tell the label.
     methods : sequence of {"individual", "group", "neighbourhood", "goodman"}
     interval : {"honest", "model"}, default "honest"
+        Of the individual link; the group link has the model's only.
     level : float, default 0.95
     draws : int, default 200
 
@@ -160,7 +161,8 @@ def _fitted(model: EcologicalInference, link: str, people: Batches, places: dict
 def _answers(fitted: Any, name: str, interval: str, level: float, draws: int) -> tuple[Estimates, Estimates]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        options: dict[str, Any] = {"interval": interval, "level": level, "draws": draws}
+        own = interval if fitted.link == "individual" else "model"
+        options: dict[str, Any] = {"interval": own, "level": level, "draws": draws}
         return fitted.estimate(by=name, rollup="all", **options), fitted.estimate(by=name, **options)
 
 

@@ -27,7 +27,7 @@ from crosslevel.ecological.individual.source import parts_of
 from crosslevel.ecological.matching import check_people
 from crosslevel.ecological.partitions import Request, cut, read_request
 from crosslevel.ecological.places import Places
-from crosslevel.ecological.settings import open_people, read_question
+from crosslevel.ecological.settings import open_people, read_interval, read_question
 from crosslevel.ecological.validation import cross_validate, predict_places
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.embedding.chunks import ALL, SUBGROUP
@@ -86,7 +86,7 @@ class SubgroupAnswers:
         of: str = "voters",
         contrast: str | None = None,
         reference: object = None,
-        interval: str = "honest",
+        interval: str | None = None,
         level: float = 0.95,
         draws: int = 1000,
         people: Any = None,
@@ -112,9 +112,10 @@ class SubgroupAnswers:
             Compare subgroups within each place or roll-up, with joint uncertainty.
         reference : value, optional
             The subgroup to compare with; by default each pair is compared once.
-        interval : {"honest", "model"}, default "honest"
+        interval : {"honest", "model"}, optional
             Whether intervals allow for subgroups that behave differently where they live (see :meth:`calibrate`), or hold under the
-            model alone. ``model_low`` and ``model_high`` show the latter beside the former.
+            model alone. Honest for the individual link, where ``model_low`` and ``model_high`` show the other beside it; of the group
+            link, whose errors have not been measured so, only the latter is known.
         level : float, default 0.95
             Level of the intervals.
         draws : int, default 1000
@@ -133,6 +134,7 @@ class SubgroupAnswers:
             question, where there are several).
         """
         check_is_fitted(self, "model_")
+        interval = read_interval(interval, self.link)
         request = read_request(by, subgroups, where, self.by_)
         question = read_question(
             self.places_,

@@ -34,6 +34,7 @@ __all__ = [
     "fixed_hyperparameters",
     "open_people",
     "prior_terms",
+    "read_interval",
     "read_question",
     "settings_words",
 ]
@@ -171,6 +172,26 @@ def _hyperparameters(given: Any, terms: Terms) -> Hyperparameters:
     return Hyperparameters(**{name: float(value) for name, value in values.items()})
 
 
+def read_interval(interval: str | None, link: str) -> str:
+    """Say which intervals are meant: honest ones by default, where the link has such.
+
+    Examples
+    --------
+    >>> read_interval(None, "individual"), read_interval(None, "group")
+    ('honest', 'model')
+    """
+    if interval is None:
+        return "honest" if link == "individual" else "model"
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS, "interval")
+    if interval == "honest" and link == "group":
+        raise InputError(
+            "interval='honest' allows for confounding as it was measured for the individual link; pass link='individual', or "
+            "interval='model'."
+        )
+    return interval
+
+
 def read_question(
     places: Places,
     request: Request,
@@ -189,8 +210,6 @@ def read_question(
         raise unknown_name("of", of, SHARES, "share")
     if of != "voters" and not places.totals.turnout:
         raise InputError(f"of={of!r} needs turnout; name the column of everybody in fit(population=...).")
-    if interval not in INTERVALS:
-        raise unknown_name("interval", interval, INTERVALS, "interval")
     if contrast not in (None, "difference", "ratio"):
         raise unknown_name("contrast", contrast, ["difference", "ratio"], "contrast")
     if reference is not None and contrast is None:
