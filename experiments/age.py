@@ -106,7 +106,7 @@ class FeatureFile:
         return int(self.shape[0])
 
     def __getitem__(self, index: object) -> np.ndarray:
-        rows = np.arange(len(self))[index]
+        rows = index if isinstance(index, np.ndarray) and index.dtype.kind == "i" else np.arange(len(self))[index]
         out = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         with self._path.open("rb") as file:

@@ -156,8 +156,6 @@ def ranks_of_truth(probit, replicates, keep=63):
     ranks = []
     for seed in range(replicates):
         problem, truth = simulate(prior, 1000 + seed, probit=probit)
-        if probit and len(set(problem.y)) < 2:
-            fit = None
         fit = fit_probit(problem) if probit else fit_evidence(problem)
         draws = sample_posterior(problem, fit, prior, Settings(2, 300, 400, seed))
         every = np.concatenate([draws.w, draws.log_hyper], axis=2).reshape(800, -1)

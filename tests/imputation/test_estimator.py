@@ -241,6 +241,7 @@ def test_priors_of_the_mixes(two_gaussians_world, alpha):
         ({"ridge_target": "centre"}, "ridge_target='centre' is not a choice"),
         ({"alpha": 0.0}, "alpha=0.0 is not positive"),
         ({"alpha": "dirichlet"}, "alpha='dirichlet' is not a choice"),
+        ({"law": "count", "alpha": "logistic_normal"}, "cannot be integrated out under law='count'"),
         ({"law": "count", "source": "elsewhere"}, "with source='elsewhere' pass law='cudia'"),
         ({"families": {"kind": "gaussian"}}, "'kind' holds text, which cannot be gaussian"),
         ({"families": {"knid": "ordinal"}}, "Did you mean 'kind'"),

@@ -6,18 +6,22 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.binned import saved
+from crosslevel.binned import count_answers, count_saved, parameters, saved
 from crosslevel.binned.answers import LeaveOneOut, default_scale, draw, leave_one_out, predictions_table
 from crosslevel.binned.checks import layout_notes, privacy_notes
-from crosslevel.binned.gaussian import SOLVERS, GaussianFit, Settings, fit_gaussian
-from crosslevel.binned.kernels import CONVENTIONS, BoundKernel, as_kernel
+from crosslevel.binned.count_model import CountModel, as_kernels, fit_count_model
+from crosslevel.binned.counts.checking import LeaveOneOut as CountsLeftOut
+from crosslevel.binned.counts.skill import Skill
+from crosslevel.binned.gaussian import GaussianFit, Settings, fit_gaussian
+from crosslevel.binned.kernels import BoundKernel, Kernel, as_kernel
+from crosslevel.binned.pictures import draw_model
 from crosslevel.binned.problem import ASKED, KINDS, make_problem
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.points import as_regions
@@ -27,12 +31,12 @@ from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["LIKELIHOODS", "BinnedGP"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BinnedGP"]
 
 FloatArray = npt.NDArray[np.float64]
-
-LIKELIHOODS = ("gaussian", "poisson", "negative_binomial", "binomial")
-PRIORS = ("auto", "none", "lengthscale")
 
 
 class BinnedGP(BaseEstimator):
@@ -40,10 +44,14 @@ class BinnedGP(BaseEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default "eq"
-        "eq", "matern12", "matern32", "matern52", sums of these as in "eq + white", or an object made with
-        `crosslevel.binned.kernels`.
+    kernel : str or Kernel, default "auto"
+        "eq" (which "auto" is, for the Gaussian likelihood), "matern12", "matern32", "matern52", sums of these as in "eq + white",
+        or an object made with `crosslevel.binned.kernels`. For counts the names to average over, such as "eq + matern52"; "auto" is
+        Matern-5/2, squared exponential and an integrated Wiener process.
     likelihood : {"gaussian", "poisson", "negative_binomial", "binomial"}, default "gaussian"
+        "gaussian" for any y; the others for counts, with the integral inside the link: predictions are positive, and every total
+        is kept. The parameters from ``variance`` to ``max_features`` are of the Gaussian: counts are averaged over kernels and
+        scales by their evidence, with priors.
     variance, lengthscale, noise, mean : float, optional
         Of the function; what is given is kept, what is None is estimated. ``lengthscale`` may be one per axis. ``noise`` is the
         variance of one observation (see ``sizes`` in :meth:`fit`). ``mean`` is the level of the function, a density.
@@ -66,13 +74,15 @@ class BinnedGP(BaseEstimator):
     Attributes
     ----------
     hyperparameters_ : dict
-        Names to values; "noise" and "mean" among them.
+        Names to values; "noise" and "mean" among them. For counts weights of kernels, means of the scales, "rough".
     log_marginal_ : float
     converged_ : bool
     path_ : str
         The way to the numbers, with its size and error.
     loo_ : LeaveOneOut
         Each region as the others foretell it.
+    areas_ : tuple
+        The areas of pooled counts, in the order of predictions; empty for one histogram.
     notes_ : tuple of str
         What the reader should know: gaps, overlaps, units revealed.
 
@@ -94,13 +104,26 @@ class BinnedGP(BaseEstimator):
     array([60.])
     >>> gp.path_
     'dense, exact integrals, n = 9'
+
+    Market research: an audience is known by age group and gender; how many men are 30 to 41? Men and women share a curve.
+
+    >>> lower, upper = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
+    >>> people = [310, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120]
+    >>> gender = ["women"] * 6 + ["men"] * 6
+    >>> gp = BinnedGP(likelihood="poisson").fit(Intervals(lower, upper), people, kind="total", pool={"gender": gender})
+    >>> gp.predict(Intervals([30], [42]), pool="men").round(-1)
+    array([[850.]])
+    >>> gp.estimates(Intervals([30], [42])).keys
+    ('gender', 'lower', 'upper')
     """
 
     _loo: LeaveOneOut | None
+    _counts: CountModel | None
+    _trust: dict[str, Any] | None
 
     def __init__(
         self,
-        kernel: Any = "eq",
+        kernel: Any = "auto",
         likelihood: str = "gaussian",
         variance: float | None = None,
         lengthscale: Any = None,
@@ -131,7 +154,20 @@ class BinnedGP(BaseEstimator):
         self.max_features = max_features
         self.random_state = random_state
 
-    def fit(self, regions: Any, y: Any, kind: str | None = None, sizes: Any = None, std_error: Any = None) -> Self:
+    def fit(
+        self,
+        regions: Any,
+        y: Any,
+        kind: str | None = None,
+        sizes: Any = None,
+        std_error: Any = None,
+        *,
+        trials: Any = None,
+        exposure: Any = None,
+        pool: Any = None,
+        cell: Any = None,
+        tail: float | None = None,
+    ) -> Self:
         """Learn the function from what was observed of regions.
 
         Parameters
@@ -146,18 +182,32 @@ class BinnedGP(BaseEstimator):
             exposure, which is the volume when not given.
         std_error : (n,), optional
             Known standard errors of y (a 90 % margin of error divided by 1.645), instead of or beside ``noise``.
+        trials : (n,), for likelihood="binomial"
+            Of how many y are the successes; predictions are shares.
+        exposure : (n,), or (regions, people), for likelihood="poisson"
+            People at risk in each region, or in regions of their own; y are events, and ``predict(kind="rate")`` answers. Both curves
+            are learnt together.
+        pool : (n,), or {name: (n,)}, for likelihood="poisson"
+            Area of each row: areas share a curve and depart from it. Tables then have the key ``area``, or ``name``.
+        cell : float, optional
+            Width of the cells that counts are un-binned into (one per axis for boxes); some 90 to 300 cells by default.
+        tail : float, optional
+            Mean excess over the finite limit of an open-ended interval, beforehand.
         """
-        self._check_parameters()
+        parameters.check(self)
         if kind is None:
             raise InputError(
                 f"kind is not given; say what y is, one of {', '.join(KINDS)}: fit(regions, y, kind='total')."
             )
         found = as_regions(regions, "regions")
+        extras = {"trials": trials, "exposure": exposure, "pool": pool, "cell": cell, "tail": tail}
         if self.likelihood != "gaussian":
-            return self._fit_counts(found, y, kind, sizes)
-        mean = None if self.mean is None else _number(self.mean, "mean")
+            parameters.refuse(self.likelihood, sizes=sizes, std_error=std_error)
+            return self._fit_counts(found, y, kind, extras)
+        parameters.refuse(self.likelihood, **extras)
+        mean = None if self.mean is None else parameters.number(self.mean, "mean")
         problem = make_problem(found, y, kind, sizes, std_error, mean)
-        fit = fit_gaussian(problem, self._bind(found.dimension), self._noise(), self._settings())
+        fit = fit_gaussian(problem, self._bind(found.dimension), parameters.noise(self.noise), self._settings())
         self._keep(fit, kind)
         for note in self.notes_:
             if note.startswith(("privacy", "features")):
@@ -165,17 +215,26 @@ class BinnedGP(BaseEstimator):
         return self
 
     def predict(
-        self, regions: Any, kind: str | None = None, return_std: bool = False, return_cov: bool = False
+        self,
+        regions: Any,
+        kind: str | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        pool: Any = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict the function at points, or its integrals over regions, without noise.
 
         Parameters
         ----------
         regions : Regions, or an array of points
-        kind : {"total", "mean", "rate", "density"}, optional
-            Density at points and the kind of fit at regions when not given.
+        kind : {"total", "mean", "rate", "density", "count"}, optional
+            Density at points and the kind of fit at regions when not given; for a binomial the share. "rate" of counts needs an
+            exposure; "count" is the whole count, whose standard deviation is larger than that of its expectation.
         return_std, return_cov : bool
             Also give standard deviations (m,), or the joint covariance (m, m).
+        pool : area or list of areas, optional
+            Of pooled counts; all by default. With areas everything has a first axis, one entry per area.
 
         Examples
         --------
@@ -187,14 +246,31 @@ class BinnedGP(BaseEstimator):
         """
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both True; ask for one (the covariance has the variances).")
-        predicted = self._predict(self._regions(regions), kind, return_cov)
+        found = self._regions(regions)
+        if self._counts is not None:
+            mean, spread = count_answers.moments(
+                self._counts, found, kind, pool, return_cov, check_seed(self.random_state)
+            )
+            return (mean, spread) if return_std or return_cov else mean
+        parameters.refuse(self.likelihood, pool=pool)
+        predicted = self._predict(found, kind, return_cov)
         if return_cov:
             assert predicted.covariance is not None
             return predicted.mean, predicted.covariance
         return (predicted.mean, np.sqrt(predicted.variance)) if return_std else predicted.mean
 
-    def sample(self, regions: Any, n: int = 1, kind: str | None = None, random_state: int | None = None) -> FloatArray:
-        """Draw the function's values or integrals from their joint posterior, (n, m).
+    def sample(
+        self,
+        regions: Any,
+        n: int = 1,
+        kind: str | None = None,
+        random_state: int | None = None,
+        *,
+        pool: Any = None,
+    ) -> FloatArray:
+        """Draw the function's values or integrals from their joint posterior, (n, m); of pooled counts (areas, n, m).
+
+        Whole counts are drawn with ``kind="count"``.
 
         Examples
         --------
@@ -205,17 +281,25 @@ class BinnedGP(BaseEstimator):
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InputError(f"n={n!r} is not a number of draws; pass a whole number of at least 1.")
         seed = check_seed(self.random_state if random_state is None else random_state)
-        return draw(self._predict(self._regions(regions), kind, covariance=True), int(n), seed)
+        found = self._regions(regions)
+        if self._counts is not None:
+            return count_answers.sample(self._counts, found, kind, pool, int(n), seed)
+        parameters.refuse(self.likelihood, pool=pool)
+        return draw(self._predict(found, kind, covariance=True), int(n), seed)
 
-    def estimates(self, regions: Any = None, kind: str | None = None, level: float = 0.95) -> Estimates:
+    def estimates(
+        self, regions: Any = None, kind: str | None = None, level: float = 0.95, *, pool: Any = None
+    ) -> Estimates:
         """Give predictions as a table, with intervals, the naive answer beside them, and what to know.
 
         Parameters
         ----------
         regions : Regions or points, optional
             Those of fit when not given.
-        kind : {"total", "mean", "rate", "density"}, optional
+        kind : {"total", "mean", "rate", "density", "count"}, optional
         level : float
+        pool : area or list of areas, optional
+            Of pooled counts; all by default.
 
         Examples
         --------
@@ -225,8 +309,21 @@ class BinnedGP(BaseEstimator):
         ['lower', 'upper', 'estimate', 'std_error', 'conf_low', 'conf_high', 'informed', 'area_weighted']
         """
         check_is_fitted(self, "path_")
-        found = self._fit.problem.regions if regions is None else self._regions(regions)
         check_level(level)
+        found = self._observed() if regions is None else self._regions(regions)
+        if self._counts is not None:
+            return count_answers.counts_table(
+                self._counts,
+                found,
+                kind=kind,
+                pool=pool,
+                level=level,
+                seed=check_seed(self.random_state),
+                provenance=self._provenance(),
+                diagnostics=self._diagnostics(),
+                notes=self.notes_,
+            )
+        parameters.refuse(self.likelihood, pool=pool)
         scale = default_scale(found, kind, self.kind_)
         return predictions_table(
             self._fit,
@@ -242,47 +339,83 @@ class BinnedGP(BaseEstimator):
         )
 
     @property
-    def loo_(self) -> LeaveOneOut:
+    def loo_(self) -> LeaveOneOut | CountsLeftOut:
         """Each observed region as the others foretell it."""
         check_is_fitted(self, "path_")
+        if self._counts is not None:
+            return count_answers.count_loo(self._counts)
         if self._loo is None:
             self._loo = leave_one_out(self._fit)
         return self._loo
+
+    def skill(self) -> Skill:
+        """Measure how well counts are un-binned: neighbouring bins merged, and split again by the model, PCLM and evenly.
+
+        Examples
+        --------
+        >>> from crosslevel.binned.regions import Intervals
+        >>> ages = Intervals.from_edges(range(0, 81, 10))
+        >>> gp = BinnedGP(likelihood="poisson").fit(ages, [90, 80, 65, 50, 40, 20, 9, 2], kind="total")
+        >>> gp.skill().skill["uniform"] > 0
+        True
+        """
+        check_is_fitted(self, "path_")
+        if self._counts is None:
+            raise InputError("skill is measured on counts; a Gaussian fit is scored by loo_.")
+        return count_answers.count_skill(self._counts)
 
     def summary(self) -> str:
         """Write the fit as text: the way, the hyperparameters, the scores, the notes."""
         check_is_fitted(self, "path_")
         values = ", ".join(f"{k} {v:.4g}" for k, v in self.hyperparameters_.items())
+        if self._counts is not None:
+            return count_answers.counts_summary(self._counts, values, self.notes_)
         lines = [
             f"Gaussian process behind {len(self._fit.problem.y):,} regions, {self.kind_}s",
-            f"kernel: {as_kernel(self.kernel)} · {values}",
+            f"kernel: {self._kernel()} · {values}",
             f"solver: {self.path_}",
-            f"log marginal likelihood {self.log_marginal_:.4f} · leave-one-out log score {self.loo_.log_score:.4f}, "
-            f"95 % intervals hold {self.loo_.coverage:.0%}",
+            f"log marginal likelihood {self.log_marginal_:.4f} · leave-one-out log score {self._left_out().log_score:.4f}, "
+            f"95 % intervals hold {self._left_out().coverage:.0%}",
         ]
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes_)])
+
+    def plot(self, ax: Axes | None = None, *, pool: Any = None, level: float = 0.95, **options: Any) -> Axes:
+        """Draw the histogram that was observed with the density behind it; ``options`` go to `crosslevel.plots.histogram`."""
+        check_is_fitted(self, "path_")
+        return draw_model(self, ax, pool, level, options)
 
     def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Give the saved form; see `crosslevel.save`."""
         check_is_fitted(self, "path_")
-        return saved.to_payload(self)
+        return saved.to_payload(self) if self._counts is None else count_saved.to_payload(self, self._counts)
 
     @classmethod
     def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Make the model from its saved form."""
-        return saved.from_payload(cls, meta, arrays)
+        return (count_saved if "counts" in meta else saved).from_payload(cls, meta, arrays)
 
-    def _fit_counts(self, regions: Regions, y: Any, kind: str, sizes: Any) -> Self:
+    def _fit_counts(self, regions: Regions, y: Any, kind: str, extras: Mapping[str, Any]) -> Self:
         """Learn from counts with the integral inside the link."""
-        raise InputError(
-            f"likelihood={self.likelihood!r} is not connected to this estimator; use likelihood='gaussian', or the functions of "
-            "crosslevel.binned.counts."
-        )
+        kernels = as_kernels(self.kernel, self.likelihood)
+        model = fit_count_model(regions, y, kind=kind, likelihood=self.likelihood, kernels=kernels, **extras)
+        self._keep_counts(model)
+        for note in self.notes_:
+            if note.startswith("privacy"):
+                warnings.warn(note, CrosslevelWarning, stacklevel=3)
+        return self
+
+    def _keep_counts(self, model: CountModel) -> None:
+        """Set the fitted attributes of counts; a fit that did not converge has raised an error."""
+        self._counts, self._trust = model, None
+        self.kind_, self.areas_ = "total", model.areas
+        self.hyperparameters_ = model.hyperparameters()
+        self.log_marginal_, self.converged_ = model.log_evidence, True
+        self.path_, self.notes_ = model.path, model.notes
 
     def _keep(self, fit: GaussianFit, kind: str) -> None:
         """Set the fitted attributes."""
-        self._fit = fit
-        self._loo = None
+        self._fit, self._counts = fit, None
+        self._loo, self.areas_ = None, ()
         self.kind_ = kind
         self.hyperparameters_ = fit.hyperparameters
         self.log_marginal_ = float(fit.posterior.log_marginal)
@@ -297,26 +430,29 @@ class BinnedGP(BaseEstimator):
 
     def _regions(self, regions: Any) -> Regions:
         check_is_fitted(self, "path_")
-        return as_regions(regions, "regions", self._fit.problem.regions.dimension)
+        return as_regions(regions, "regions", self._observed().dimension)
+
+    def _observed(self) -> Regions:
+        return self._fit.problem.regions if self._counts is None else count_answers.distinct(self._counts)
+
+    def _left_out(self) -> LeaveOneOut:
+        found = self.loo_
+        assert isinstance(found, LeaveOneOut)
+        return found
+
+    def _kernel(self) -> Kernel:
+        return as_kernel("eq" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel)
 
     def _bind(self, dimension: int) -> BoundKernel:
-        kernel = as_kernel(self.kernel)
+        kernel = self._kernel()
         if self.convention == "paper":
             others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
             if others:
                 raise InputError(
                     f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
                 )
-        variance = None if self.variance is None else _number(self.variance, "variance")
+        variance = None if self.variance is None else parameters.number(self.variance, "variance")
         return kernel.bind(dimension, variance=variance, lengthscale=self.lengthscale, convention=self.convention)
-
-    def _noise(self) -> float | None:
-        if self.noise is None:
-            return None
-        noise = _number(self.noise, "noise")
-        if noise < 0:
-            raise InputError(f"noise={self.noise!r} is negative; pass a variance, or None to have it estimated.")
-        return noise
 
     def _settings(self) -> Settings:
         return Settings(
@@ -329,19 +465,11 @@ class BinnedGP(BaseEstimator):
             max_features=int(self.max_features),
         )
 
-    def _check_parameters(self) -> None:
-        choices = {"likelihood": LIKELIHOODS, "convention": CONVENTIONS, "solver": SOLVERS, "prior": PRIORS}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise unknown_name(name, getattr(self, name), allowed, name)
-        for name in ("restarts", "max_features"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < (name == "max_features"):
-                raise InputError(f"{name}={value!r} is not a whole number of at least {int(name == 'max_features')}.")
-        if not (_number(self.tolerance, "tolerance") > 0):
-            raise InputError(f"tolerance={self.tolerance!r} is not positive; pass a relative error such as 1e-6.")
-
     def _diagnostics(self) -> dict[str, Any]:
+        if self._counts is not None:
+            self._trust = count_answers.trust(self._counts) if self._trust is None else self._trust
+            found = {"converged": True, "solver": self.path_, "log_marginal": self.log_marginal_}
+            return {**found, "hyperparameters": self.hyperparameters_, **self._trust}
         fit = self._fit
         return {
             "converged": self.converged_,
@@ -350,24 +478,18 @@ class BinnedGP(BaseEstimator):
             "log_marginal": self.log_marginal_,
             "hyperparameters": self.hyperparameters_,
             "certificate": None if fit.certificate is None else asdict(fit.certificate),
-            "leave_one_out": {"log_score": self.loo_.log_score, "rmse": self.loo_.rmse, "coverage": self.loo_.coverage},
+            "leave_one_out": {n: getattr(self._left_out(), n) for n in ("log_score", "rmse", "coverage")},
         }
 
     def _provenance(self) -> Provenance:
-        p = self._fit.problem
-        lower, upper = p.regions.bounds()
+        regions, y = (
+            (self._fit.problem.regions, self._fit.problem.y)
+            if self._counts is None
+            else (self._counts.regions, self._counts.y)
+        )
+        lower, upper = regions.bounds()
         columns = {f"lower_{d}": lower[:, d] for d in range(lower.shape[1])}
         columns |= {f"upper_{d}": upper[:, d] for d in range(upper.shape[1])}
-        data = {"regions": fingerprint({**columns, "y": p.y})}
+        data = {"regions": fingerprint({**columns, "y": y})}
         seed = check_seed(self.random_state)
         return Provenance.of(call=f"{self!r}.fit(regions, y, kind={self.kind_!r})", seed=seed, data=data)
-
-
-def _number(value: Any, argument: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number):
-        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
-    return number

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.intervals import Intervals
 from crosslevel.data.checks import as_numbers, check_finite
 from crosslevel.errors import InputError, unknown_name
 
@@ -59,6 +60,11 @@ def scale_of(regions: Regions, kind: str) -> FloatArray:
     """Give what integrals over the regions are multiplied by, (n,)."""
     if kind not in ASKED:
         raise unknown_name("kind", kind, ASKED, "kind")
+    if isinstance(regions, Intervals) and regions.open_ended:
+        raise InputError(
+            "an interval has no end, and the Gaussian model needs one: give a finite limit beyond which there is nothing, such as "
+            "upper=105 for the last age group, or fit counts with likelihood='poisson' and tail=."
+        )
     if kind == "total":
         return np.ones(len(regions))
     volume = regions.volumes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.batches import Batches, open_batches
@@ -286,7 +287,7 @@ class _Scored:
         if "low" not in a:
             return said | dict.fromkeys(names, np.nan)
         # the truth within places is a sample share: its own noise widens what must hold it
-        extra = 2.0 * np.sqrt(b["noise"])
+        extra = float(stats.norm.ppf(0.5 * (1.0 + level))) * np.sqrt(b["noise"])
         middle = 0.5 * (b["low"] + b["high"])
         half = np.sqrt((0.5 * (b["high"] - b["low"])) ** 2 + extra**2)
         low, high = middle - half, middle + half

@@ -168,9 +168,9 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     --------
     >>> from crosslevel.data.simulate import nation
     >>> world = nation(40, 100, n_states=4)
-    >>> model = EcologicalInference(n_features=128, categorical=["sex"])
+    >>> model = EcologicalInference(categorical=["sex"])
     >>> model.fit(world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat"))
-    EcologicalInference(categorical=['sex'], n_features=128)
+    EcologicalInference(categorical=['sex'])
     >>> found = model.estimate(by="sex", rollup="all", draws=200)
     >>> found["sex"].tolist()
     [1, 2]
@@ -179,10 +179,11 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     >>> model.estimate(subgroups={"women over 65": "sex == 2 and age >= 65"}, rollup="state", draws=200).keys
     ('state', 'subgroup')
 
-    A survey that asked 500 women is evidence:
+    A survey that asked 500 women is evidence, which the group link reads:
 
     >>> poll = {"subgroup": ["sex == 2"], "dem": [300], "votes": [500]}
-    >>> asked = model.fit(
+    >>> group = EcologicalInference(link="group", n_features=128, categorical=["sex"])
+    >>> asked = group.fit(
     ...     world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat"),
     ...     evidence=poll,
     ... ).estimate(by="sex", rollup="all", draws=200)

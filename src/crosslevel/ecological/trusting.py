@@ -155,7 +155,7 @@ def _refitted(model: EcologicalInference, people: Any, rho: float) -> Ecological
     other = clone(model).set_params(rho=rho)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
-        other.fit(people, model.places_.table, **model.asked_)
+        other.fit(people, model.places_.table, unmatched="drop", **model.asked_)
     other.calibration_ = model.calibration_
     return cast("EcologicalInference", other)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,15 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, unknown_name
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 from crosslevel.imputation.cells import gather
 from crosslevel.imputation.cudia import answers, saved
 from crosslevel.imputation.cudia.chain import Draws, run_chain
 from crosslevel.imputation.cudia.encoding import recode
-from crosslevel.imputation.cudia.fitting import METHODS, Choices, fit_problem
+from crosslevel.imputation.cudia.fitting import fit_problem
 from crosslevel.imputation.cudia.impute import Crowd, calibrated, draw_values, expected_values, probabilities
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
+from crosslevel.imputation.cudia.settings import read_choices
 from crosslevel.imputation.cudia.setup import Layout, atoms_of, build
 from crosslevel.imputation.cudia.streaming import fit_batches
 from crosslevel.imputation.inputs import read_fit, read_people
@@ -32,17 +33,8 @@ __all__ = ["CUDIA"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_CHOICES = {
-    "method": METHODS,
-    "law": ("cudia", "count"),
-    "z": ("sampled", "expected"),
-    "proposal": ("counts", "prior"),
-    "design": ("counts", "pi"),
-    "source": ("these", "elsewhere"),
-}
 AVERAGED = 50
 """Draws over which the expected values of the method "gibbs" are averaged."""
-DEFAULT_RIDGE = 1.0
 
 
 class CUDIA(TransformerMixin, BaseEstimator):
@@ -194,7 +186,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         aggregate_se : like aggregates, optional
             Published standard errors of the means.
         """
-        choices = self._choices()
+        choices = read_choices(self)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = build(given, self.families)
         self._check_clusters(layout)
@@ -219,7 +211,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         columns : sequence of str, optional
             Columns of x; all but the labels when not given.
         """
-        choices = self._choices()
+        choices = read_choices(self)
         if self.method != "hard":
             raise InputError(f"method={self.method!r} needs all people in memory; pass method='hard' to fit a stream.")
         if "auto" in (choices.n_clusters, choices.ridge, choices.target):
@@ -368,7 +360,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
             ``estimate`` is the root mean square error in standard deviations between groups, with ``std_error``; ``naive`` that of
             the other groups' mean. ``taken`` marks the simplest choice within one standard error of the lowest.
         """
-        choices = self._choices(auto=(tuple(n_clusters), tuple(ridge), tuple(ridge_target)))
+        choices = read_choices(self, auto=(tuple(n_clusters), tuple(ridge), tuple(ridge_target)))
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = build(given, self.families)
         found = answers.select(layout.problem, choices, np.random.default_rng(self.random_state))
@@ -492,108 +484,3 @@ class CUDIA(TransformerMixin, BaseEstimator):
             raise InputError(
                 f"n_clusters={self.n_clusters} is more than the {cells:,} distinct rows of X; pass at most that many."
             )
-
-    def _choices(
-        self, auto: tuple[tuple[int, ...], tuple[float, ...], tuple[str | float, ...]] | None = None
-    ) -> Choices:
-        for name, options in _CHOICES.items():
-            if getattr(self, name) not in options:
-                raise unknown_name(name, getattr(self, name), list(options), "choice")
-        if self.source == "elsewhere" and self.law == "count":
-            raise InputError(
-                "law='count' is the law of means computed on these very people; with source='elsewhere' pass law='cudia'."
-            )
-        if self.method == "gibbs" and self.alpha == "logistic_normal" and self.law == "count":
-            raise InputError("alpha='logistic_normal' cannot be integrated out under law='count'; pass law='cudia'.")
-        checks.check_seed(self.random_state)
-        _check_whole("n_restarts", self.n_restarts, 1)
-        _check_whole("n_draws", self.n_draws, 4)
-        for name in ("beta", "logit_sd"):
-            _check_positive(name, getattr(self, name))
-        K: int | str = self.n_clusters
-        if K != "auto":
-            if isinstance(K, str):
-                raise unknown_name("n_clusters", K, ["auto"], "choice")
-            if isinstance(K, int) and not isinstance(K, bool) and K == 1:
-                raise InputError(
-                    "n_clusters=1 gives everybody the mean of the group, which is the naive answer; pass at least 2."
-                )
-            _check_whole("n_clusters", K, 2)
-        ridge, target, kind = self._ridge(chosen=K == "auto")
-        if auto is not None:
-            return self._filled("auto", "auto", "auto", "ridge", *auto)
-        return self._filled(K, ridge, target, kind)
-
-    def _ridge(self, *, chosen: bool) -> tuple[float | str, str | float, str]:
-        """Read ridge and target; without a ridge binary features have a prior on the logit."""
-        target = self.ridge_target
-        if target is None:
-            target = "auto" if chosen and self.ridge is None else "mean"
-        if isinstance(target, str) and target not in ("mean", "zero", "auto"):
-            raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
-        if not isinstance(target, str) and (isinstance(target, bool) or not np.isfinite(target)):
-            raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
-        if self.ridge is None:
-            return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
-        if isinstance(self.ridge, str):
-            if self.ridge != "auto":
-                raise unknown_name("ridge", self.ridge, ["auto"], "choice")
-            return "auto", target, "ridge"
-        _check_positive("ridge", self.ridge)
-        return float(self.ridge), target, "ridge"
-
-    def _filled(
-        self,
-        K: int | str,
-        ridge: float | str,
-        target: str | float,
-        kind: str,
-        clusters: tuple[int, ...] = CLUSTERS,
-        ridges: tuple[float, ...] = RIDGES,
-        targets: tuple[str | float, ...] = TARGETS,
-    ) -> Choices:
-        alpha, learn = _read_alpha(self.alpha)
-        return Choices(
-            n_clusters=K,
-            method=self.method,
-            law=self.law,
-            ridge=ridge,
-            target=target,
-            kind=kind,
-            logit_sd=float(self.logit_sd),
-            alpha=alpha,
-            learn=learn,
-            n_restarts=int(self.n_restarts),
-            z=self.z,
-            proposal=self.proposal,
-            design=self.design,
-            beta=float(self.beta),
-            n_draws=int(self.n_draws),
-            clusters=clusters,
-            ridges=ridges,
-            targets=targets,
-        )
-
-
-def _read_alpha(alpha: Any) -> tuple[FloatArray, str | None]:
-    if isinstance(alpha, str):
-        known = {"learn": "dirichlet", "logistic_normal": "logistic_normal"}
-        if alpha not in known:
-            raise unknown_name("alpha", alpha, list(known), "choice")
-        return np.ones(1), known[alpha]
-    values = np.atleast_1d(checks.check_finite(alpha, "alpha"))
-    if (values <= 0).any():
-        raise InputError(
-            f"alpha={alpha!r} is not positive; pass a positive number (1 is uniform), 'learn' or 'logistic_normal'."
-        )
-    return values, None
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise InputError(f"{name}={value!r} is not a positive number; pass one.")
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name}={value!r} is not a whole number of at least {least}; pass one.")

@@ -10,6 +10,7 @@ from crosslevel.plots.effects import effect_curve, effect_distributions, effect_
 from crosslevel.plots.intervals import intervals
 from crosslevel.plots.maps import choropleth, estimate_map
 from crosslevel.plots.margins import margins
+from crosslevel.plots.rho import rho
 from crosslevel.plots.sensitivity import contour, slope_curve
 from crosslevel.plots.style import style
 from crosslevel.plots.tomography import tomography, xt
@@ -26,6 +27,7 @@ __all__ = [
     "intervals",
     "margins",
     "methods",
+    "rho",
     "slope_curve",
     "style",
     "tomography",

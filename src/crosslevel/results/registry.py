@@ -20,6 +20,7 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
     "map": "crosslevel.plots.maps:estimate_map",
     "margins": "crosslevel.plots.margins:margins",
     "methods": "crosslevel.plots.comparison:methods",
+    "rho": "crosslevel.plots.rho:rho",
     "sensitivity": "crosslevel.plots.sensitivity:contour",
     "transfers": "crosslevel.plots.transfers:transfers",
     "unit_map": "crosslevel.plots.unit_map:unit_map",

@@ -147,7 +147,7 @@ def _axis_rule(s: float, t: float, scale: float) -> tuple[FloatArray, FloatArray
 
 
 def check_limits(
-    lower: npt.ArrayLike, upper: npt.ArrayLike, ndim: int, point_axes: Sequence[int] = ()
+    lower: npt.ArrayLike, upper: npt.ArrayLike, ndim: int, point_axes: Sequence[int] = (), open_ended: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Refuse limits that are missing, infinite, reversed or equal, naming the first."""
     s, t = as_numbers(lower, "lower", ndim), as_numbers(upper, "upper", ndim)
@@ -158,10 +158,11 @@ def check_limits(
     for argument, x in (("lower", s), ("upper", t)):
         if np.isnan(x).any():
             raise InputError(f"{argument} is missing in row {_first(np.isnan(x))}; drop this region or give its limit.")
-        if np.isinf(x).any():
+        if np.isinf(x).any() and not open_ended:
             raise InputError(
                 f"{argument} is infinite in row {_first(np.isinf(x))}; an open-ended region needs a finite limit beyond which "
-                "there is nothing, such as upper=105 for the last age group."
+                "there is nothing, such as upper=105 for the last age group. Counts may keep their open end: "
+                "Intervals(..., open_ended=True) and fit(..., tail=)."
             )
     if (s > t).any():
         i = _first(s > t)

@@ -23,6 +23,8 @@ class Intervals(Regions):
     ----------
     lower, upper : (n,)
         Limits; they may leave gaps and may overlap, and come in any order.
+    open_ended : bool
+        Allow limits of -inf and inf: for counts only, and `BinnedGP.fit` must then be told the ``tail``.
 
     Examples
     --------
@@ -35,8 +37,13 @@ class Intervals(Regions):
     [(10.0, 15.0)]
     """
 
-    def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-        self.lower, self.upper = check_limits(lower, upper, 1)
+    def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike, open_ended: bool = False) -> None:
+        self.lower, self.upper = check_limits(lower, upper, 1, open_ended=open_ended)
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether an interval has no end."""
+        return not bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     @classmethod
     def from_edges(cls, edges: npt.ArrayLike) -> Self:
@@ -108,10 +115,10 @@ class Intervals(Regions):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Make the intervals from their saved form."""
-        return cls(arrays["lower"], arrays["upper"])
+        return cls(arrays["lower"], arrays["upper"], open_ended=True)
 
     def _boxes(self) -> Boxes:
         return Boxes(self.lower[:, None], self.upper[:, None])
 
     def _take(self, rows: IntArray) -> Self:
-        return type(self)(self.lower[rows], self.upper[rows])
+        return type(self)(self.lower[rows], self.upper[rows], open_ended=True)
