@@ -15,6 +15,7 @@ _HOME = {
     "Bags": "crosslevel.data.bags",
     "BinnedGP": "crosslevel.binned.estimator",
     "Boxes": "crosslevel.binned.regions.boxes",
+    "CUDIA": "crosslevel.imputation.estimator",
     "EcologicalInference": "crosslevel.ecological.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
@@ -37,6 +38,7 @@ _ROOMS = (
     "ecological",
     "embedding",
     "errors",
+    "imputation",
     "krls",
     "plots",
     "results",
@@ -44,6 +46,7 @@ _ROOMS = (
 """Subpackages reachable as attributes without an import of their own."""
 
 __all__ = [
+    "CUDIA",
     "KRLS",
     "Bags",
     "BinnedGP",
@@ -63,6 +66,7 @@ __all__ = [
     "ecological",
     "embedding",
     "errors",
+    "imputation",
     "krls",
     "load",
     "plots",
@@ -72,7 +76,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from crosslevel import binned, data, diagnostics, distribution, ecological, embedding, errors, krls, plots, results
+    from crosslevel import (
+        binned,
+        data,
+        diagnostics,
+        distribution,
+        ecological,
+        embedding,
+        errors,
+        imputation,
+        krls,
+        plots,
+        results,
+    )
     from crosslevel.binned.estimator import BinnedGP
     from crosslevel.binned.regions.boxes import Boxes
     from crosslevel.binned.regions.intervals import Intervals
@@ -83,6 +99,7 @@ if TYPE_CHECKING:
     from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.explorer.report import report
+    from crosslevel.imputation.estimator import CUDIA
     from crosslevel.krls.estimator import KRLS
     from crosslevel.results.estimates import Estimates
     from crosslevel.results.files import load, save

@@ -16,7 +16,7 @@ SEX = Boxes([[0, 1], [10, 1], [0, 2], [10, 2]], [[10, 1], [30, 1], [10, 2], [30,
 
 
 def fit(regions=AGES, y=Y, likelihood="poisson", **extras):
-    return BinnedGP(likelihood=likelihood, random_state=np.int64(3)).fit(regions, y, kind="total", **extras)
+    return BinnedGP(likelihood=likelihood, random_state=3).fit(regions, y, kind="total", **extras)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from crosslevel.binned.counts.cells import CountBins, bins_from_boxes, bins_from
 from crosslevel.binned.counts.targets import cell_shares
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.regions.intervals import Intervals
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import InputError
 
 __all__ = ["Codes", "as_pieces", "cut_regions", "design", "sliced_codes"]
 
@@ -137,7 +137,7 @@ def _coded(pieces: Pieces, codes: Codes) -> tuple[FloatArray, FloatArray]:
             i = int(np.argmax(bad))
             raise InputError(
                 f"region {int(pieces.owner[i])} runs from {low[i, axis]:g} to {high[i, axis]:g} along axis {axis}, whose values are "
-                f"categories ({listed([f'{v:g}' for v in values])}); pass one of them as both limits, or a WeightedSum for several."
+                f"categories ({', '.join(f'{v:g}' for v in values[:8])}{', ...' * (len(values) > 8)}); pass one of them as both limits, or a WeightedSum for several."
             )
         low[:, axis], high[:, axis] = place, place + 1.0
     return low, high

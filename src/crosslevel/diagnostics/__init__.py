@@ -8,11 +8,33 @@ from typing import Any
 from crosslevel.errors import nearest
 
 _HOMES = {
+    "BagValidation": "crosslevel.diagnostics.bag_folds",
+    "ConformalScale": "crosslevel.diagnostics.calibration",
+    "calibration_table": "crosslevel.diagnostics.calibration",
+    "conformal_interval": "crosslevel.diagnostics.calibration",
+    "cross_validate_bags": "crosslevel.diagnostics.bag_folds",
+    "fit_conformal": "crosslevel.diagnostics.calibration",
+    "gaussian_nll": "crosslevel.diagnostics.calibration",
+    "gaussian_pit": "crosslevel.diagnostics.calibration",
     "hidden_label": "crosslevel.diagnostics.hiding",
+    "pit_uniformity": "crosslevel.diagnostics.calibration",
+    "size_strata": "crosslevel.diagnostics.calibration",
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["hidden_label"]
+__all__ = [
+    "BagValidation",
+    "ConformalScale",
+    "calibration_table",
+    "conformal_interval",
+    "cross_validate_bags",
+    "fit_conformal",
+    "gaussian_nll",
+    "gaussian_pit",
+    "hidden_label",
+    "pit_uniformity",
+    "size_strata",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -31,12 +31,18 @@ _KINDS: dict[str, str | type] = {
     "bayesian_linear": "crosslevel.distribution.bayesian_linear:BayesianLinear",
     "bayesian_linear_classifier": "crosslevel.distribution.linear_classifier:BayesianLinearClassifier",
     "binned_gp": "crosslevel.binned.estimator:BinnedGP",
+    "cudia": "crosslevel.imputation.estimator:CUDIA",
     "ecological_inference": "crosslevel.ecological.estimator:EcologicalInference",
     "embeddings": "crosslevel.embedding.embeddings:Embeddings",
     "estimates": "crosslevel.results.estimates:Estimates",
     "frequentist_shrinkage": "crosslevel.distribution.frequentist:FrequentistShrinkage",
+    "full_bayes": "crosslevel.distribution.full_bayes:FullBayes",
+    "full_bayes_classifier": "crosslevel.distribution.full_bayes:FullBayesClassifier",
+    "individual_link": "crosslevel.imputation.individual_link.estimator:IndividualLink",
     "krls": "crosslevel.krls.estimator:KRLS",
     "mean_embedding": "crosslevel.embedding.embedder:MeanEmbedding",
+    "mean_shrinkage": "crosslevel.distribution.mean_shrinkage:MeanShrinkage",
+    "mean_shrinkage_classifier": "crosslevel.distribution.mean_shrinkage:MeanShrinkageClassifier",
     "rbf_network": "crosslevel.distribution.rbf_network:RBFNetwork",
 }
 """Kind of saved object -> "module:Class" with ``to_payload()`` and the classmethod ``from_payload(meta, arrays)``."""

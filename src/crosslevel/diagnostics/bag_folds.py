@@ -1,0 +1,288 @@
+"""How well are the labels of bags predicted from other bags, by size of bag, beside a forecast that knows no people?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from sklearn.base import clone
+
+from crosslevel.data.bags import Bags, as_bags
+from crosslevel.data.checks import check_level
+from crosslevel.diagnostics.calibration import calibration_table, size_strata
+from crosslevel.distribution import answers, reading
+from crosslevel.distribution.base import BagClassifier, BagRegressor
+from crosslevel.distribution.stored import StoredBags
+from crosslevel.errors import ConvergenceError, InputError, listed
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["BagValidation", "cross_validate_bags"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Progress = Callable[[int, int], None]
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class BagValidation:
+    """What cross-validation found; see `cross_validate_bags`.
+
+    Attributes
+    ----------
+    scores : Estimates
+        Key ``stratum`` (the size of bags; the first row is "all").
+    predictions : Estimates
+        Key ``bag`` (and ``class``), each predicted without its own label; with ``truth``, ``stratum`` and ``fold``.
+    """
+
+    scores: Estimates
+    predictions: Estimates
+
+
+def cross_validate_bags(
+    model: BagRegressor | BagClassifier,
+    X: Any,
+    y: Any,
+    *,
+    folds: int = 5,
+    level: float = 0.95,
+    edges: Any = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> BagValidation:
+    """Predict every bag from the others, fold by fold, and score the predictions by size of bag.
+
+    Parameters
+    ----------
+    model : estimator of `crosslevel.distribution`
+        It is cloned; everything it chooses is chosen again in each fold.
+    X : Bags, StoredBags, list of arrays or 2-D array
+    y : (n_bags,)
+        Numbers for a regressor, classes for a classifier.
+    folds : int
+        Small and large bags, or the classes, are dealt out evenly.
+    level : float
+        Level of the intervals of a regressor.
+    edges : sequence of float, int or None
+        Classes of sizes, as in `size_strata`.
+    random_state : int
+        Who is dealt where.
+    progress : callable, optional
+        Told the number of folds done and their total.
+
+    Returns
+    -------
+    BagValidation
+        A regressor's scores are those of `calibration_table` (``estimate`` is the coverage) with ``mse``, and ``baseline_mse``,
+        ``baseline_nll`` and ``baseline_coverage`` of a normal forecast from mean and spread of the other bags' labels. A
+        classifier's are the accuracy (``estimate``, Wilson interval) and ``log_loss``, and ``baseline_accuracy`` and
+        ``baseline_log_loss`` of a forecast from the other bags' shares of the classes.
+
+    Examples
+    --------
+    >>> from crosslevel.distribution import BayesianLinear
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 3, 60)
+    >>> bags = [rng.normal(0, s, size=(n, 1)) for s, n in zip(y, rng.choice([5, 100], 60))]
+    >>> found = cross_validate_bags(BayesianLinear(n_landmarks=10), bags, y).scores
+    >>> found["stratum"].tolist(), bool((found["mse"] < found["baseline_mse"]).all())
+    (['all', '5', '100'], True)
+    """
+    check_level(level)
+    bags = _bags(X)
+    labels = (
+        reading.read_labels(y, len(bags)) if isinstance(model, BagClassifier) else reading.read_numbers(y, len(bags))
+    )
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or not 2 <= folds <= len(bags):
+        raise InputError(f"folds={folds!r} of {len(bags):,} bags is not possible; pass 2 to {len(bags):,} folds.")
+    # effective sizes of weighted people are no whole numbers, which classes of sizes would be named by
+    strata = size_strata(np.maximum(np.round(bags.effective_sizes), 1.0), edges)
+    work = _Folds(model, bags, labels, strata, int(folds), level, random_state, progress)
+    return _classes(work) if isinstance(model, BagClassifier) else _numbers(work)
+
+
+@dataclass(frozen=True, eq=False)
+class _Folds:
+    model: Any
+    bags: Bags | StoredBags
+    labels: npt.NDArray[Any]
+    strata: npt.NDArray[np.str_]
+    folds: int
+    level: float
+    seed: int
+    progress: Progress | None
+
+    @property
+    def n(self) -> int:
+        return len(self.labels)
+
+    def fold_of(self, balance: npt.NDArray[Any]) -> IntArray:
+        return deal(balance, self.folds, self.seed)
+
+    def fitted(self, keep: npt.NDArray[np.bool_], fold: int) -> Any:
+        """Fit on the bags kept; a refusal says in which fold."""
+        try:
+            return clone(self.model).fit(self.bags[np.flatnonzero(keep)], self.labels[keep])
+        except ConvergenceError as error:
+            raise ConvergenceError(f"fold {fold + 1} of {self.folds}: {error}") from error
+
+    def done(self, fold: int) -> None:
+        if self.progress is not None:
+            self.progress(fold + 1, self.folds)
+
+    def about(self, score: str) -> dict[str, Any]:
+        """Words for the tables."""
+        name = type(self.model).__name__
+        said = reading.say_parameters(self.model.get_params())
+        call = f"cross_validate_bags({name}({said}), X, y, folds={self.folds})"
+        return {
+            "method": f"{score} of {name} in {self.folds} folds, by size of bag",
+            "provenance": Provenance.of(call=call, seed=self.seed, data=reading.fingerprints(self.bags, self.labels)),
+            "title": "Cross-validation over bags",
+        }
+
+
+def deal(balance: npt.ArrayLike, folds: int, seed: int) -> IntArray:
+    """Deal bags out to folds at random, the bags of each kind evenly, (n,).
+
+    Examples
+    --------
+    >>> kinds = np.repeat(["a", "b"], [4, 2])
+    >>> fold = deal(kinds, 2, 0)
+    >>> [np.bincount(fold[kinds == k]).tolist() for k in ("a", "b")]
+    [[2, 2], [1, 1]]
+    """
+    kinds = np.unique(np.asarray(balance), return_inverse=True)[1].reshape(-1)
+    order = np.random.default_rng(seed).permutation(len(kinds))
+    order = order[np.argsort(kinds[order], kind="stable")]
+    fold = np.empty(len(kinds), dtype=np.int64)
+    fold[order] = np.arange(len(kinds)) % folds
+    return fold
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Predictions of all bags, put together from the folds."""
+
+    mean: FloatArray
+    std: FloatArray
+    ends: FloatArray
+    logs: FloatArray
+
+    def log_density(self, y: FloatArray) -> FloatArray:
+        return self.logs
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        return self.ends[:, 0], self.ends[:, 1]
+
+
+def _numbers(work: _Folds) -> BagValidation:
+    y, n = work.labels, work.n
+    held = _Held(np.empty(n), np.empty(n), np.empty((n, 2)), np.empty(n))
+    plain_mean, plain_std = np.empty(n), np.empty(n)
+    fold = work.fold_of(work.strata)
+    for k in range(work.folds):
+        out, rest = fold == k, y[fold != k]
+        if np.ptp(rest) == 0:
+            raise InputError(
+                f"y is {rest[0]:g} for every bag outside fold {k + 1}; there is nothing to learn from them."
+            )
+        found = work.fitted(fold != k, k).predictive(work.bags[np.flatnonzero(out)])
+        held.mean[out], held.std[out], held.logs[out] = found.mean, found.std, found.log_density(y[out])
+        held.ends[out] = np.column_stack(found.interval(work.level))
+        plain_mean[out] = rest.mean()
+        plain_std[out] = rest.std(ddof=1) * np.sqrt(1.0 + 1.0 / len(rest)) if len(rest) > 1 else np.nan
+        work.done(k)
+    about = work.about("scores")
+    scored = calibration_table(
+        y, held.mean, held.std, work.strata, level=work.level, interval=held.ends, log_density=held.logs
+    )
+    plain = calibration_table(y, plain_mean, plain_std, work.strata, level=work.level)
+    scores = scored.with_columns(
+        mse=scored["rmse"] ** 2,
+        baseline_mse=plain["rmse"] ** 2,
+        baseline_nll=plain["nll"],
+        baseline_coverage=plain["estimate"],
+    )
+    table = answers.label_table(work.bags, held, y, work.level, about["method"], about["provenance"], {})
+    return BagValidation(replace(scores, **about), table.with_columns(stratum=work.strata, fold=fold + 1))
+
+
+def _classes(work: _Folds) -> BagValidation:
+    classes, code, counts = np.unique(work.labels, return_inverse=True, return_counts=True)
+    code = code.reshape(-1)
+    if len(classes) < 2:
+        raise InputError(f"y holds one class only, {classes[0]!r}; a classifier needs at least two.")
+    if (counts < 2).any():
+        raise InputError(
+            f"y holds {listed(classes[counts < 2].tolist())} once only; a class that is left out must also be learnt, so that each "
+            "needs two bags. Drop it, or join it with another."
+        )
+    p, plain = np.empty((work.n, len(classes))), np.empty((work.n, len(classes)))
+    fold = work.fold_of(work.labels)
+    for k in range(work.folds):
+        out = fold == k
+        p[out] = work.fitted(~out, k).predict_proba(work.bags[np.flatnonzero(out)])
+        shares = np.bincount(code[~out], minlength=len(classes)).astype(np.float64)
+        plain[out] = shares / shares.sum()
+        work.done(k)
+    about = work.about("accuracy")
+    rows = [(ALL, np.ones(work.n, dtype=bool))]
+    rows += [(str(s), work.strata == s) for s in _in_order(work)]
+    made = [_class_row(name, keep, code, p, plain) for name, keep in rows]
+    scores = Estimates.build(
+        {name: [r[name] for r in made] for name in made[0]},
+        keys=("stratum",),
+        level=0.95,
+        interval="Wilson, of the accuracy",
+        **about,
+    )
+    truth = work.labels[:, None] == classes
+    table = answers.class_table(work.bags, p, classes, truth, about["method"], about["provenance"], {})
+    each = {"stratum": np.repeat(work.strata, len(classes)), "fold": np.repeat(fold + 1, len(classes))}
+    return BagValidation(scores, table.with_columns(**each))
+
+
+def _class_row(
+    name: str, keep: npt.NDArray[np.bool_], code: npt.NDArray[np.intp], p: FloatArray, plain: FloatArray
+) -> dict[str, Any]:
+    own, n = code[keep], int(keep.sum())
+    right = p[keep].argmax(axis=1) == own
+    wilson = stats.binomtest(int(right.sum()), n).proportion_ci(0.95, method="wilson")
+    share = float(right.mean())
+
+    def loss(q: FloatArray) -> float:
+        return float(-np.log(np.maximum(q[keep][np.arange(n), own], np.finfo(np.float64).tiny)).mean())
+
+    return {
+        "stratum": name,
+        "estimate": share,
+        "std_error": float(np.sqrt(share * (1.0 - share) / n)),
+        "conf_low": float(wilson.low),
+        "conf_high": float(wilson.high),
+        "n": n,
+        "log_loss": loss(p),
+        "baseline_accuracy": float((plain[keep].argmax(axis=1) == own).mean()),
+        "baseline_log_loss": loss(plain),
+    }
+
+
+def _in_order(work: _Folds) -> list[str]:
+    """List the strata from small bags to large ones."""
+    sizes = work.bags.effective_sizes
+    names = np.unique(work.strata).tolist()
+    return sorted(names, key=lambda s: float(sizes[work.strata == s].min()))
+
+
+def _bags(X: Any) -> Bags | StoredBags:
+    if isinstance(X, Bags | StoredBags):
+        return X
+    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2:
+        return Bags.from_list(X)
+    return as_bags(X)

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.cli.binned import parse_bins
+from crosslevel.errors import InputError
+
+EDGES = np.array([0, 10, 20, 30, 40, 60, 90])
+COUNTS = np.array([210, 340, 600, 520, 580, 300])
+ASKED = ("binned", "ages.csv", "--lower", "lo", "--upper", "hi", "--total", "n")
+
+
+def square(x, y, size, **properties):
+    ring = [[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]
+    return {"type": "Feature", "properties": properties, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+
+
+def write_squares(path, features):
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("binned")
+    ages = pd.DataFrame({"lo": EDGES[:-1], "hi": EDGES[1:], "n": COUNTS, "people": 10 * COUNTS, "height": COUNTS / 4})
+    ages.to_csv(where / "ages.csv", index=False)
+    pd.concat([ages.assign(area=a, n=COUNTS // k) for a, k in (("north", 1), ("south", 3))]).to_csv(
+        where / "areas.csv", index=False
+    )
+    pd.DataFrame({"lo": [18, 26], "hi": [25, 40]}).to_csv(where / "new.csv", index=False)
+    ages.assign(hi=[*EDGES[1:-1], None]).to_csv(where / "open.csv", index=False)
+    ages.head(0).to_csv(where / "empty.csv", index=False)
+    rows = [(i, j) for i in range(4) for j in range(3)]
+    large = [square(500 + 2 * i, 700 + 2 * j, 2, name=f"L{i}{j}", n=20 + 10 * i + j) for i, j in rows]
+    small = [
+        square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i) for i in range(8) for j in range(6) if (i + j) % 2
+    ]
+    every = [square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i) for i in range(8) for j in range(6)]
+    write_squares(where / "large.geojson", large)
+    write_squares(where / "small.geojson", small)
+    write_squares(where / "every.geojson", every)
+    write_squares(where / "degrees.geojson", [square(0.1 * i, 50, 0.1, name=str(i), n=5 + i) for i in range(6)])
+    (where / "bad.geojson").write_text("{")
+    write_squares(where / "text.geojson", [square(0, 0, 1, name="a", n="many")])
+    return where
+
+
+def expected(level=0.95, **fit):
+    model = cl.BinnedGP(likelihood="poisson").fit(cl.Intervals.from_edges(EDGES), COUNTS, kind="total", **fit)
+    return model.estimates(cl.Intervals([18, 26], [25, 40]), level=level)
+
+
+def test_the_answer_is_that_of_the_library(crosslevel, folder):
+    done = crosslevel(
+        *ASKED, "--at", "18-25", "--at", "26-40", "--level", "0.9", "--out", "answer", "--report", cwd=folder
+    )
+    found = cl.load(folder / "answer" / "estimates.crosslevel")
+    wanted = expected(0.9)
+    for name in ("lower", "upper", "estimate", "std_error", "conf_low", "count_high", "area_weighted"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9)
+    assert found.diagnostics["skill"]["skill"]["uniform"] > 0
+    again = cl.load(folder / "answer" / "model.crosslevel")
+    np.testing.assert_allclose(again.predict(cl.Intervals([18], [25])), wanted["estimate"][:1], rtol=1e-9)
+    assert pd.read_csv(folder / "answer" / "estimates.csv")["estimate"].tolist() == pytest.approx(found["estimate"])
+    page = (folder / "answer" / "report.html").read_text()
+    assert "What was observed, and the curve behind it" in page
+    assert "90 % interval" in done.out
+    assert "6 bins over 90 cells" in done.err.replace("\n", " ")
+    assert "report" in done.out
+
+
+def test_new_bins_from_a_file_and_json(crosslevel, folder):
+    told = json.loads(crosslevel(*ASKED, "--at-file", "new.csv", "--json", cwd=folder).out)
+    np.testing.assert_allclose([r["estimate"] for r in told["estimates"]], expected()["estimate"], rtol=1e-9)
+    assert told["keys"] == ["lower", "upper"]
+    assert told["fit"]["converged"]
+    assert told["files"] == {}
+
+
+def test_without_new_bins_those_of_the_file_answer(crosslevel, folder):
+    told = json.loads(crosslevel(*ASKED, "--json", cwd=folder).out)
+    np.testing.assert_allclose([r["estimate"] for r in told["estimates"]], COUNTS, rtol=1e-9)
+
+
+def test_areas_that_share_a_curve(crosslevel, folder):
+    asked = ("binned", "areas.csv", *ASKED[2:], "--pool", "area", "--at", "18-25", "--out", "pooled", "--report")
+    out = crosslevel(*asked, cwd=folder).out
+    found = cl.load(folder / "pooled" / "estimates.crosslevel")
+    assert found.keys == ("area", "lower", "upper")
+    assert found["estimate"][0] / found["estimate"][1] == pytest.approx(3, rel=0.1)
+    assert "north" in out
+
+
+def test_means_shares_rates_and_open_ends(crosslevel, folder):
+    means = ("binned", "ages.csv", "--lower", "lo", "--upper", "hi", "--mean", "height", "--sizes", "people")
+    told = json.loads(crosslevel(*means, "--at", "18-25", "--kernel", "matern32", "--json", cwd=folder).out)
+    gp = cl.BinnedGP("matern32").fit(cl.Intervals.from_edges(EDGES), COUNTS / 4, kind="mean", sizes=10 * COUNTS)
+    assert told["estimates"][0]["estimate"] == pytest.approx(gp.predict(cl.Intervals([18], [25]))[0], rel=1e-6)
+    told = json.loads(crosslevel(*ASKED, "--trials", "people", "--at", "18-25", "--json", cwd=folder).out)
+    assert told["estimates"][0]["estimate"] == pytest.approx(0.1, rel=0.05)
+    told = json.loads(
+        crosslevel(*ASKED, "--exposure", "people", "--kind", "rate", "--at", "18-25", "--json", cwd=folder).out
+    )
+    assert told["estimates"][0]["estimate"] == pytest.approx(0.1, rel=0.05)
+    asked = ("binned", "open.csv", *ASKED[2:], "--tail", "8", "--at", "60+", "--at", "60:70", "--json")
+    told = json.loads(crosslevel(*asked, cwd=folder).out)
+    assert told["estimates"][0]["estimate"] == pytest.approx(300)
+    assert told["estimates"][0]["upper"] is None
+    assert 100 < told["estimates"][1]["estimate"] < 300
+
+
+def test_areas_of_a_map(crosslevel, folder):
+    asked = ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "every.geojson", "--key", "name")
+    crosslevel(*asked, "--to-key", "code", "--out", "map", "--report", cwd=folder)
+    found = cl.load(folder / "map" / "estimates.crosslevel")
+    assert found.keys == ("code",)
+    truth = sum(20 + 10 * i + j for i in range(4) for j in range(3))
+    assert found["estimate"].sum() == pytest.approx(truth, rel=0.05)
+    assert cl.load(folder / "map" / "model.crosslevel").kind_ == "total"
+    assert "how sure they are" in (folder / "map" / "report.html").read_text()
+
+
+def test_counts_shared_out_by_population(crosslevel, folder):
+    asked = ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "every.geojson", "--population", "people")
+    told = json.loads(crosslevel(*asked, "--key", "name", "--to-key", "code", "--json", cwd=folder).out)
+    rows = {r["code"]: r for r in told["estimates"]}
+    corner = [rows[f"s{i}-{j}"]["estimate"] for i in (6, 7) for j in (0, 1)]
+    assert sum(corner) == pytest.approx(50, rel=1e-9)
+    assert all(r["conf_low"] <= r["estimate"] <= r["conf_high"] for r in rows.values())
+    assert "nested_rate" in rows["s0-0"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("binned",), "name a file of bins"),
+        (("binned", "ages.csv"), "--lower is missing"),
+        (("binned", "ages.csv", "--lower", "lo", "--upper", "hi"), "--total or --mean is missing"),
+        ((*ASKED, "--mean", "n"), "--total and --mean are both given"),
+        ((*ASKED, "--at", "young"), "--at 'young' is not a bin"),
+        ((*ASKED, "--at", "25-18"), "lower exceeds upper"),
+        ((*ASKED, "--at", "25-25"), "lower equals upper"),
+        ((*ASKED, "--at", "80-95"), "reaches outside the bins"),
+        ((*ASKED, "--at", "85+"), "upper is infinite"),
+        ((*ASKED, "--at", "1-2", "--at-file", "new.csv"), "both name new bins"),
+        ((*ASKED, "--pool", "aera"), "--pool='aera' is not a column"),
+        ((*ASKED, "--likelihood", "poison"), "Did you mean 'poisson'"),
+        ((*ASKED, "--kernel", "eqq"), "Did you mean 'eq'"),
+        ((*ASKED, "--kind", "rate"), "pass exposure="),
+        ((*ASKED, "--report"), "--report needs a folder"),
+        ((*ASKED, "--out", "ages.csv"), "is a file; name a folder"),
+        ((*ASKED, "--level", "95"), "level"),
+        ((*ASKED, "--value", "n"), "--value belongs to --polygons"),
+        (("binned", "empty.csv", *ASKED[2:]), "empty.csv has no rows"),
+        (("binned", "open.csv", *ASKED[2:]), "upper is missing in row 5"),
+        (("binned", "nowhere.csv", *ASKED[2:]), "nowhere.csv"),
+        ((*ASKED, "--polygons", "large.geojson"), "are both given"),
+        (("binned", "--polygons", "large.geojson"), "--polygons needs --value"),
+        (
+            ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "none.geojson"),
+            "none.geojson does not exist",
+        ),
+        (("binned", "--polygons", "bad.geojson", "--value", "n", "--to", "every.geojson"), "is not JSON"),
+        (
+            ("binned", "--polygons", "text.geojson", "--value", "n", "--to", "every.geojson"),
+            "n='many', which is no number",
+        ),
+        (
+            ("binned", "--polygons", "large.geojson", "--value", "m", "--to", "every.geojson"),
+            "--value='m' is not a property",
+        ),
+        (
+            (
+                "binned",
+                "--polygons",
+                "large.geojson",
+                "--value",
+                "n",
+                "--to",
+                "every.geojson",
+                "--likelihood",
+                "poisson",
+            ),
+            "name their property with --population",
+        ),
+        (
+            ("binned", "--polygons", "large.geojson", "--value", "n", "--to", "every.geojson", "--at", "1-2"),
+            "--at is for bins",
+        ),
+    ],
+)
+def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
+    said = crosslevel(*asked, cwd=folder, code=2)
+    assert words in " ".join(said.err.split())
+    assert said.out == ""
+
+
+def test_degrees_are_projected(crosslevel, folder):
+    asked = ("binned", "--polygons", "degrees.geojson", "--value", "n", "--to", "degrees.geojson", "--key", "name")
+    told = json.loads(crosslevel(*asked, "--json", cwd=folder).out)
+    np.testing.assert_allclose([r["estimate"] for r in told["estimates"]], 5 + np.arange(6), rtol=0.1)
+
+
+def test_bins():
+    low, high = parse_bins(["18-25", " -5 : 5", "85+", "1e3-2e3", "-10--5"])
+    assert low.tolist() == [18, -5, 85, 1000, -10]
+    assert high.tolist() == [25, 5, np.inf, 2000, -5]
+    for bad in ("18", "18-", "a-b", "18-25-30"):
+        with pytest.raises(InputError, match="is not a bin"):
+            parse_bins([bad])
