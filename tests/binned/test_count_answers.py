@@ -149,6 +149,10 @@ def test_rates():
     assert (np.abs(found - truth) < 3 * std).all()
     np.testing.assert_allclose(found, truth, rtol=0.15)
     np.testing.assert_allclose(gp.predict(AGES), deaths, rtol=1e-9)  # totals of events are kept
+    model = gp._counts
+    both = np.tile(np.eye(model.bins.n_cells), 2)  # log events = log people + log rate
+    np.testing.assert_allclose(model.fit.mean, both @ model.rates.mean)
+    np.testing.assert_allclose(model.fit.covariance, both @ model.rates.covariance @ both.T, atol=1e-10)
     other = (Intervals.from_edges([0, 30, 60, 90]), people.reshape(3, 3).sum(axis=1))
     wide = BinnedGP(likelihood="poisson").fit(AGES, deaths, kind="total", exposure=other)
     assert wide.predict(Intervals([55], [60]), kind="rate", return_std=True)[1] > std[0]
@@ -193,6 +197,15 @@ def test_the_order_of_rows_does_not_matter_and_areas_may_lack_a_bin(pooled):
     found = lacking.estimates(Intervals([35], [45]))
     assert found["std_error"][1] > 20 * found["std_error"][0]
     assert 500 < found["estimate"][1] < 1000
+
+
+def test_what_pooled_areas_are_told():
+    low, high = [0, 0, 70] * 2, [64, 65, 90] * 2
+    with pytest.warns(CrosslevelWarning, match=r"\[64, 65\) holds 2.*This is area 'b'"):
+        gp = BinnedGP(likelihood="poisson").fit(
+            Intervals(low, high), [5000, 5100, 900, 5000, 5002, 700], kind="total", pool=list("aaabbb")
+        )
+    assert any("1 gap(s)" in n and "from 65 to 70" in n for n in gp.notes_)
 
 
 def test_ages_by_gender_as_boxes():

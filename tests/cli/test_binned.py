@@ -37,12 +37,8 @@ def folder(tmp_path_factory):
     ages.head(0).to_csv(where / "empty.csv", index=False)
     rows = [(i, j) for i in range(4) for j in range(3)]
     large = [square(500 + 2 * i, 700 + 2 * j, 2, name=f"L{i}{j}", n=20 + 10 * i + j) for i, j in rows]
-    small = [
-        square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i) for i in range(8) for j in range(6) if (i + j) % 2
-    ]
     every = [square(500 + i, 700 + j, 1, code=f"s{i}-{j}", people=100 + i) for i in range(8) for j in range(6)]
     write_squares(where / "large.geojson", large)
-    write_squares(where / "small.geojson", small)
     write_squares(where / "every.geojson", every)
     write_squares(where / "degrees.geojson", [square(0.1 * i, 50, 0.1, name=str(i), n=5 + i) for i in range(6)])
     (where / "bad.geojson").write_text("{")
@@ -213,3 +209,10 @@ def test_bins():
     for bad in ("18", "18-", "a-b", "18-25-30"):
         with pytest.raises(InputError, match="is not a bin"):
             parse_bins([bad])
+
+
+def test_a_search_that_does_not_end_leaves_with_1(crosslevel, folder, monkeypatch):
+    monkeypatch.setattr("crosslevel.binned.hyperparameters.FLAT", -1.0)
+    said = crosslevel(*ASKED, "--likelihood", "gaussian", cwd=folder, code=1)
+    assert "still rises" in said.err
+    assert said.out == ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.checks import layout_notes, privacy_notes
+from crosslevel.binned.checks import layout_notes, overlap, privacy_notes
 from crosslevel.binned.count_regions import as_pieces, cut_regions
 from crosslevel.binned.counts.areas import PooledFit, pool_counts
 from crosslevel.binned.counts.cells import CountBins
@@ -66,7 +66,7 @@ class CountModel:
     pool: str | None
     areas: tuple[Any, ...]
     notes: tuple[str, ...]
-    drawn: dict[tuple[int, int | None], CountDraws] = field(default_factory=dict, repr=False)
+    drawn: dict[tuple[int, int, int | None], CountDraws] = field(default_factory=dict, repr=False)
 
     @property
     def bins(self) -> CountBins:
@@ -91,15 +91,14 @@ class CountModel:
         return self.fit
 
     def draws(self, area: int | None, n: int, seed: int | None) -> CountDraws:
-        """Draw the cells; those of one histogram are kept for the next question."""
-        if area is not None:
-            return self.one(area).draws(n, None if seed is None else np.random.default_rng([seed, area]))
+        """Draw the cells; the last draws are kept for the next question."""
         if seed is None:
-            return self.one(None).draws(n, None)
-        if (n, seed) not in self.drawn:
+            return self.one(area).draws(n, None)
+        asked = (n, seed, area)
+        if asked not in self.drawn:
             self.drawn.clear()
-            self.drawn[n, seed] = self.one(None).draws(n, seed)
-        return self.drawn[n, seed]
+            self.drawn[asked] = self.one(area).draws(n, np.random.default_rng(seed if area is None else [seed, area]))
+        return self.drawn[asked]
 
     @property
     def path(self) -> str:
@@ -194,15 +193,14 @@ def fit_count_model(
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut_regions(regions[rows], cell, tail)
         fitted = pool_counts(bins, table, missing="skip", kernels=kernels)
-        said: tuple[str, ...] = ()
+        notes = _pooled_notes(regions[rows], table, areas)
     elif exposure is not None:
         fitted, rates, codes = _fit_rates(regions, counts, exposure, kernels, cell, tail)
-        said = fitted.warnings
+        notes = _notes(regions, counts, fitted.warnings)
     else:
         bins, codes = cut_regions(regions, cell, tail)
         fitted = fit_counts(bins, counts, family=FAMILIES[likelihood], trials=trials, kernels=kernels)
-        said = fitted.warnings
-    notes = _notes(regions, counts, said, areas)
+        notes = _notes(regions, counts, fitted.warnings)
     return CountModel(regions, counts, likelihood, fitted, rates, codes, name, areas, notes)
 
 
@@ -305,9 +303,8 @@ def _fit_rates(
     return CountFit(bins, y, mean, covariance, "poisson", bins.disjoint, curve), rates, codes
 
 
-def _notes(regions: Regions, y: FloatArray, said: tuple[str, ...], areas: tuple[Any, ...]) -> tuple[str, ...]:
-    if areas:
-        return ()
+def _notes(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str, ...]:
+    """Say what the fit said, gaps with their repair, and units that differences reveal."""
     notes = list(said)
     if isinstance(regions, Intervals):
         gaps = [n for n in layout_notes(regions) if " gap(s) " in n]
@@ -316,3 +313,17 @@ def _notes(regions: Regions, y: FloatArray, said: tuple[str, ...], areas: tuple[
         if regions.open_ended:
             return tuple(notes)
     return (*notes, *privacy_notes(make_problem(regions, y, "total"), 1e-6))
+
+
+def _pooled_notes(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
+    """Say gaps once, and of the first area whose differences reveal somebody, its name."""
+    gaps = _notes(distinct, np.zeros(len(distinct)), ())
+    gaps = tuple(n for n in gaps if not n.startswith("privacy"))
+    if (isinstance(distinct, Intervals) and distinct.open_ended) or not overlap(distinct):
+        return gaps
+    for area, row in zip(areas, table, strict=True):
+        seen = ~np.isnan(row)
+        found = privacy_notes(make_problem(distinct[seen], row[seen], "total"), 1e-6)
+        if found:
+            return (*gaps, f"{found[0]} This is area {area!r}, the first of those.")
+    return gaps

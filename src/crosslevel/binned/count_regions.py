@@ -135,9 +135,10 @@ def _coded(pieces: Pieces, codes: Codes) -> tuple[FloatArray, FloatArray]:
         bad = ~known | (low[:, axis] != high[:, axis])
         if bad.any():
             i = int(np.argmax(bad))
+            known_values = ", ".join(f"{v:g}" for v in values[:8]) + ", ..." * (len(values) > 8)
             raise InputError(
                 f"region {int(pieces.owner[i])} runs from {low[i, axis]:g} to {high[i, axis]:g} along axis {axis}, whose values are "
-                f"categories ({', '.join(f'{v:g}' for v in values[:8])}{', ...' * (len(values) > 8)}); pass one of them as both limits, or a WeightedSum for several."
+                f"categories ({known_values}); pass one of them as both limits, or a WeightedSum for several."
             )
         low[:, axis], high[:, axis] = place, place + 1.0
     return low, high

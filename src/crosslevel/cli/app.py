@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crosslevel import __version__
+from crosslevel.cli.binned_options import binned
 
 app = typer.Typer(
     name="crosslevel",
@@ -22,8 +23,6 @@ Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 
 PEOPLE = "People and places"
 TABLE = "Counts by unit"
-BINS = "Bins of one axis"
-AREAS = "Areas"
 
 
 def _version(wanted: bool) -> None:
@@ -369,63 +368,89 @@ def krls(
 
 
 @app.command()
-def binned(
-    data: Annotated[Path | None, typer.Argument(help="Bins, a row each: Parquet, CSV or Arrow file.")] = None,
-    lower: Annotated[str | None, typer.Option(help="Column of lower limits.", rich_help_panel=BINS)] = None,
-    upper: Annotated[
-        str | None, typer.Option(help="Column of upper limits; ages 0 to 9 are 0 and 10.", rich_help_panel=BINS)
-    ] = None,
-    total: Annotated[str | None, typer.Option(help="Column of counts or totals.", rich_help_panel=BINS)] = None,
-    mean: Annotated[str | None, typer.Option(help="Column of means, in place of totals.", rich_help_panel=BINS)] = None,
-    sizes: Annotated[
-        str | None, typer.Option(help="Column of the numbers behind each mean.", rich_help_panel=BINS)
-    ] = None,
-    at: Annotated[
+def impute(
+    people: Annotated[
+        Path, typer.Argument(help="People: Parquet, CSV or Arrow file, a folder or a quoted glob of files.")
+    ],
+    means: Annotated[Path, typer.Argument(help="The published means, a row for each group.")],
+    partition: Annotated[str, typer.Option(help="Column of both files that names the group.")],
+    hidden: Annotated[
+        list[str], typer.Option("--impute", help="Column of means: the mean of a hidden feature; repeat.")
+    ],
+    columns: Annotated[
         list[str] | None,
-        typer.Option(help="A new bin, such as 18-25 (up to 25), -5:5 or 85+; repeat.", rich_help_panel=BINS),
+        typer.Option(help="A column known of each person; repeat. All but the group, weight and hidden if left out."),
     ] = None,
-    at_file: Annotated[
-        Path | None, typer.Option(help="Table of new bins, with the same columns of limits.", rich_help_panel=BINS)
+    categorical: Annotated[list[str] | None, typer.Option(help="A column of numbers that are codes; repeat.")] = None,
+    number: Annotated[
+        list[str] | None,
+        typer.Option(help="A hidden feature that is a number and not yes or no; 'name=sd' if known; repeat."),
     ] = None,
-    pool: Annotated[str | None, typer.Option(help="Column of areas that share a curve.", rich_help_panel=BINS)] = None,
-    trials: Annotated[
-        str | None, typer.Option(help="Column: of how many the totals are.", rich_help_panel=BINS)
+    se: Annotated[
+        list[str] | None, typer.Option(help="'feature=column': standard errors of its means; repeat.")
     ] = None,
-    exposure: Annotated[
-        str | None, typer.Option(help="Column of people at risk; ask for --kind rate.", rich_help_panel=BINS)
+    by: Annotated[
+        list[str] | None, typer.Option(help="Means to print: 'age', or a crossing 'age*sex'; repeat.")
     ] = None,
-    tail: Annotated[
-        float | None, typer.Option(help="Mean excess of an open last bin over its limit.", rich_help_panel=BINS)
+    where: Annotated[str | None, typer.Option(help="Use these people only, for example 'age >= 18'.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="'individual' (the default), or 'cudia': clusters of people.")
     ] = None,
-    cell: Annotated[float | None, typer.Option(help="Width of the cells of counts.", rich_help_panel=BINS)] = None,
-    polygons: Annotated[
-        Path | None, typer.Option(help="GeoJSON of areas, in place of bins.", rich_help_panel=AREAS)
+    k: Annotated[str | None, typer.Option("--k", help="Number of clusters, or 'auto'; means --method cudia.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Of cudia: 'mcem' (the default), 'map', 'gibbs', 'hard' or 'two_stage'.")
     ] = None,
-    value: Annotated[
-        str | None, typer.Option(help="Property of the areas: the number known.", rich_help_panel=AREAS)
+    missing: Annotated[
+        str | None, typer.Option(help="'error', or 'mean': people with a missing value are average in it.")
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="GeoJSON of the areas asked for.", rich_help_panel=AREAS)] = None,
-    key: Annotated[str | None, typer.Option(help="Property that names an area.", rich_help_panel=AREAS)] = None,
-    to_key: Annotated[
-        str | None, typer.Option(help="The same in --to, where it differs.", rich_help_panel=AREAS)
-    ] = None,
-    population: Annotated[
-        str | None, typer.Option(help="Property of --to: its people; counts are shared out.", rich_help_panel=AREAS)
-    ] = None,
-    likelihood: Annotated[
-        str | None,
-        typer.Option(help="'gaussian', 'poisson', 'negative_binomial' or 'binomial'; 'poisson' for totals of bins."),
-    ] = None,
-    kernel: Annotated[str, typer.Option(help="'auto', or names such as 'matern32'.")] = "auto",
-    kind: Annotated[str | None, typer.Option(help="What to predict: 'total', 'mean', 'rate' or 'count'.")] = None,
+    m: Annotated[int, typer.Option("--m", help="Completed data sets to write; 0 for none.")] = 20,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the estimates and the model.")] = None,
-    report: Annotated[bool, typer.Option("--report", help="Write report.html into the folder.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the imputed columns, the tables and the model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many lie in new bins or areas, from the totals of others."""
+    """Give each person's hidden value, when only its mean in groups was published."""
     options = {name: value for name, value in locals().items() if name != "as_json"}
-    from crosslevel.cli.binned import Settings, run
+    from crosslevel.cli.impute import Settings, run
 
-    run(Settings(**{**options, "at": at or []}), as_json)
+    lists = ("columns", "categorical", "number", "se", "by")
+    run(Settings(**{**options, **{name: options[name] or [] for name in lists}}), as_json)
+
+
+@app.command()
+def distribution(
+    members: Annotated[Path, typer.Argument(help="Members, a row each: Parquet, CSV or Arrow file, folder or glob.")],
+    labels: Annotated[Path, typer.Argument(help="Labels, a row for each group: CSV, Parquet or Arrow file.")],
+    by: Annotated[str, typer.Option(help="Column of both files that names the group.")],
+    label: Annotated[str, typer.Option(help="Column of the labels: a number, or with --classify a class.")],
+    columns: Annotated[
+        list[str] | None, typer.Option(help="A feature of members; repeat. All but by and weight if left out.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of members: survey weights.")] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="'mean_shrinkage', 'bayesian_linear', 'rbf_network', 'frequentist_shrinkage' or 'full_bayes' (sampled)."
+        ),
+    ] = "mean_shrinkage",
+    classify: Annotated[bool, typer.Option("--classify", help="The label is a class.")] = False,
+    landmarks: Annotated[int | None, typer.Option(help="Number of landmarks; chosen if left out.")] = None,
+    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
+    predict: Annotated[
+        Path | None, typer.Option(help="Members of new groups, whose labels are to be predicted.")
+    ] = None,
+    unmatched: Annotated[str, typer.Option(help="'error' or 'drop': groups of one file only.")] = "error",
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for scores, predictions, the model and a report.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn the labels of groups from their members, and say how well groups are predicted from other groups."""
+    options = {name: value for name, value in locals().items() if name != "as_json"}
+    from crosslevel.cli.distribution import Settings, run
+
+    run(Settings(**{**options, "columns": columns or []}), as_json)
+
+
+app.command()(binned)

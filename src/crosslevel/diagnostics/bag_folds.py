@@ -136,13 +136,17 @@ class _Folds:
         if self.progress is not None:
             self.progress(fold + 1, self.folds)
 
+    @property
+    def words(self) -> str:
+        return f"{type(self.model).__name__} in {self.folds} folds"
+
     def about(self, score: str) -> dict[str, Any]:
         """Words for the tables."""
         name = type(self.model).__name__
         said = reading.say_parameters(self.model.get_params())
         call = f"cross_validate_bags({name}({said}), X, y, folds={self.folds})"
         return {
-            "method": f"{score} of {name} in {self.folds} folds, by size of bag",
+            "method": f"{score} of {self.words}, by size of bag",
             "provenance": Provenance.of(call=call, seed=self.seed, data=reading.fingerprints(self.bags, self.labels)),
             "title": "Cross-validation over bags",
         }
@@ -210,7 +214,7 @@ def _numbers(work: _Folds) -> BagValidation:
         baseline_nll=plain["nll"],
         baseline_coverage=plain["estimate"],
     )
-    table = answers.label_table(work.bags, held, y, work.level, about["method"], about["provenance"], {})
+    table = answers.label_table(work.bags, held, y, work.level, work.words, about["provenance"], {})
     return BagValidation(replace(scores, **about), table.with_columns(stratum=work.strata, fold=fold + 1))
 
 
@@ -244,7 +248,7 @@ def _classes(work: _Folds) -> BagValidation:
         **about,
     )
     truth = work.labels[:, None] == classes
-    table = answers.class_table(work.bags, p, classes, truth, about["method"], about["provenance"], {})
+    table = answers.class_table(work.bags, p, classes, truth, work.words, about["provenance"], {})
     each = {"stratum": np.repeat(work.strata, len(classes)), "fold": np.repeat(fold + 1, len(classes))}
     return BagValidation(scores, table.with_columns(**each))
 

@@ -259,7 +259,9 @@ class SubgroupAnswers:
                     "people is missing: a loaded model does not hold them, and the group link must be fitted too; pass people=, or "
                     "link='individual'."
                 )
-            other = clone(cast("EcologicalInference", self)).set_params(link="group", interactions=None, rho=0.0)
+            other = clone(cast("EcologicalInference", self)).set_params(
+                link="group", interactions=None, rho=0.0, inference="laplace"
+            )
             other.set_params(hyperparameters=None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit

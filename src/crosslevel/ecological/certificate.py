@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from crosslevel.ecological.group.covariance import Terms
@@ -38,7 +39,10 @@ def certificate(fits: Sequence[Fit | IndividualFit], terms: Terms, questions: Se
                 f"{first}decrement_at_mode": fit.linear.decrement,
                 f"{first}rounds": fit.rounds,
                 f"{first}last_change_of_log_scales": fit.change,
+                f"{first}points_of_scales": len(fit.points),
             }
+            if fit.sampled is not None:
+                said |= {f"{first}{name}": value for name, value in asdict(fit.sampled.diagnostics).items()}
         else:
             said |= {
                 f"{first}evidence_slope": fit.slope,

@@ -90,6 +90,8 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     rho : float, default 0
         Individual link: how far the composition of a place acts on everybody there, as a variance in units of that of people's own
         effects. Totals cannot tell; :meth:`sensitivity` shows what it would change.
+    inference : {"laplace", "nuts"}, default "laplace"
+        Individual link: approximate the posterior, or sample it (minutes, and for few places only; needs the extra ``bayes``).
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them: ``embedding``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior has
         such terms. A sequence of mappings gives every question its own.
@@ -209,6 +211,7 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
         n_bins: int = 12,
         interactions: Sequence[Sequence[str]] | None = None,
         rho: float = 0.0,
+        inference: str = "laplace",
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
         n_starts: int = 2,
         random_state: int = 0,
@@ -229,6 +232,7 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
         self.n_bins = n_bins
         self.interactions = interactions
         self.rho = rho
+        self.inference = inference
         self.hyperparameters = hyperparameters
         self.n_starts = n_starts
         self.random_state = random_state
@@ -369,6 +373,8 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
                 interactions=self.interactions,
                 rho=float(self.rho),
                 fixed=fixed,
+                inference=self.inference,
+                seed=int(self.random_state),
                 n_jobs=count_jobs(self.n_jobs),
             )
         model = fit_group(

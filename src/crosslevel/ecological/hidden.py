@@ -12,11 +12,11 @@ import numpy.typing as npt
 from crosslevel.data.batches import Batches
 from crosslevel.data.queries import Query
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
-from crosslevel.ecological.group.posterior import draw
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, Labels, collapse
 from crosslevel.ecological.individual.effects import effects_of
 from crosslevel.ecological.individual.fit import fit_individual
 from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.posterior import draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, chances, shifts
 from crosslevel.embedding.encoding import Category, Encoder
 from crosslevel.embedding.run import Progress
@@ -242,11 +242,11 @@ def hide(
     where, n = terms.take(lived), trials[lived]
     fit = fit_individual(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))
-    drawn = draw(fit.rows, where, fit.hyperparameters, fit.mode, n_draws, rng)
+    drawn = draw_effects(fit, where, n_draws, rng)
     dimensions = [_Sums(people, cut, n_draws) for cut in people.cuts]
     guess = drawn.u[0]
     for k in range(n_draws):
-        eta = design.eta(drawn.w[k])
+        eta = design.eta(drawn.beta[k])
         guess = shifts(people.pairs, eta[None], people.total, drawn.u[k : k + 1] if k == 0 else guess[None], n_jobs)[0]
         p = chances(people.pairs, eta, guess)
         for one in dimensions:

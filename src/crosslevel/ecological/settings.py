@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 LINKS = ("individual", "group")
+INFERENCES = ("laplace", "nuts")
 KERNELS = ("sum", "product")
 LEAST_PLACES = 3
 LEAST_DRAWS = 50
@@ -54,6 +55,7 @@ def check_parameters(model: EcologicalInference) -> None:
     """Refuse parameters of the constructor that mean nothing."""
     for argument, choices in (
         ("link", LINKS),
+        ("inference", INFERENCES),
         ("spatial", (None, *SMOOTHNESS)),
         ("metric", METRICS),
         ("kernel", KERNELS),
@@ -78,6 +80,8 @@ def check_parameters(model: EcologicalInference) -> None:
         )
     if model.link == "individual" and model.kernel == "product":
         raise InputError("kernel='product' lets the weights of embeddings vary over the map; it needs link='group'.")
+    if model.link == "group" and model.inference != "laplace":
+        raise InputError("inference='nuts' samples the individual link; leave it out of link='group'.")
     if model.link == "group" and (model.interactions is not None or model.rho):
         raise InputError("interactions and rho belong to link='individual'; leave them out of link='group'.")
     if model.kernel == "product" and model.spatial is None:

@@ -5,8 +5,10 @@ matplotlib is imported when a picture is drawn, not before.
 
 from __future__ import annotations
 
+from crosslevel.plots.bags import bag_calibration, predicted_bags
 from crosslevel.plots.comparison import methods
 from crosslevel.plots.effects import effect_curve, effect_distributions, effect_ranking
+from crosslevel.plots.imputed import cluster_profiles, imputed_means
 from crosslevel.plots.intervals import intervals
 from crosslevel.plots.maps import choropleth, estimate_map
 from crosslevel.plots.margins import margins
@@ -18,15 +20,19 @@ from crosslevel.plots.transfers import transfers
 from crosslevel.plots.unit_map import unit_map
 
 __all__ = [
+    "bag_calibration",
     "choropleth",
+    "cluster_profiles",
     "contour",
     "effect_curve",
     "effect_distributions",
     "effect_ranking",
     "estimate_map",
+    "imputed_means",
     "intervals",
     "margins",
     "methods",
+    "predicted_bags",
     "rho",
     "slope_curve",
     "style",

@@ -71,9 +71,7 @@ def histogram(
             ax.plot(x, values["area_weighted"], color=GREY, lw=1.0, label="spread evenly")
         if not np.isnan(values["conf_low"]).all():
             words = level_words(estimates.level) if estimates.level is not None else "interval"
-            ax.fill_between(
-                x, values["conf_low"], values["conf_high"], color=color, alpha=0.22, lw=0, label=words
-            )
+            ax.fill_between(x, values["conf_low"], values["conf_high"], color=color, alpha=0.22, lw=0, label=words)
         ax.plot(x, values["estimate"], color=color, lw=1.8, label="estimate")
         if truth and "truth" in values:
             ax.plot(x, values["truth"], color=INK, lw=0.9, ls=":", label="truth")

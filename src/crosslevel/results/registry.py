@@ -16,6 +16,10 @@ from crosslevel.errors import InputError, unknown_name
 __all__ = ["find_kind", "find_plot", "kind_of", "kinds", "register_kind", "register_plot"]
 
 _PLOTS: dict[str, str | Callable[..., Any]] = {
+    "bag_calibration": "crosslevel.plots.bags:bag_calibration",
+    "bags": "crosslevel.plots.bags:predicted_bags",
+    "clusters": "crosslevel.plots.imputed:cluster_profiles",
+    "imputed": "crosslevel.plots.imputed:imputed_means",
     "intervals": "crosslevel.plots.intervals:intervals",
     "map": "crosslevel.plots.maps:estimate_map",
     "margins": "crosslevel.plots.margins:margins",

@@ -1,16 +1,20 @@
-"""The individual link, fitted: mode and scales in turn until neither moves, with priors on every scale."""
+"""The individual link, fitted: mode and scales in turn until neither moves, with priors on every scale, then how sure the scales are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import fit
-from crosslevel.ecological.individual.model import Design, Linear, find_map, linear_mode
+from crosslevel.ecological.individual.laplace import Point, lean, settle
+from crosslevel.ecological.individual.model import Design, Linear, linear_mode
+from crosslevel.ecological.individual.points import points_of
+from crosslevel.ecological.individual.priors import PRIOR, first_guess, priors
+from crosslevel.ecological.individual.sampled import Sampled
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian, Mode
 
@@ -21,15 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 ROUNDS = 30
 CLOSE = 0.03
 """Largest change of a log hyperparameter from one round to the next that counts as standing still."""
-PRIOR: Mapping[str, tuple[float, float]] = {
-    "embedding": (float(np.log(0.25)), 1.2),
-    "spatial": (float(np.log(0.1)), 2.0),
-    "nugget": (float(np.log(0.03)), 2.0),
-    "group": (float(np.log(0.03)), 2.0),
-}
-"""Normal priors of log variances. That of effects (sd of half a logit, within a factor 3.3 with probability .95) holds what would run
-away: the evidence of the linear look-alike, since the look-alike itself depends on the effects. The others are wide."""
-START = Hyperparameters(embedding=0.25, spatial=0.1, length=300.0, nugget=0.03, group=0.02)
+
+SLOWEST = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +36,9 @@ class IndividualFit:
     Attributes
     ----------
     hyperparameters : Hyperparameters
-        ``embedding`` is the variance of effects.
+        Posterior means of log scales, or those that were given; ``embedding`` is the variance of effects.
     linear : Linear
-        The mode and its linear look-alike.
+        The mode and its linear look-alike under them.
     rows, mode
         The look-alike as rows and a mode.
     rounds : int
@@ -49,6 +46,10 @@ class IndividualFit:
     change : float
         Last change of a log hyperparameter.
     at_limit : tuple of str
+    points : tuple of Point
+        Scales that stand for their posterior, each with its approximation.
+    sampled : Sampled or None
+        Draws of the whole posterior, where they were asked for.
     """
 
     hyperparameters: Hyperparameters
@@ -58,6 +59,8 @@ class IndividualFit:
     rounds: int
     change: float
     at_limit: tuple[str, ...]
+    points: tuple[Point, ...]
+    sampled: Sampled | None = None
 
 
 def fit_individual(
@@ -87,29 +90,37 @@ def fit_individual(
     ConvergenceError
         When the mode is not reached, or mode and scales do not come to rest.
     """
-    h = fixed or start or _first(terms)
+    if fixed is not None:
+        at = settle(design, terms, fixed, likelihood, n_jobs=n_jobs)
+        rows, mode = linear_mode(design, at.linear, terms, fixed)
+        mode = replace(mode, log_evidence=at.log_evidence)
+        return IndividualFit(fixed, at.linear, rows, mode, 1, 0.0, (), (at.point,))
+    h = start or first_guess(terms)
+    believed = prior or priors(terms)
     found: Linear | None = None
     change = np.inf
     limit: tuple[str, ...] = ()
+    # half way for the effects: their scale answers to itself and would swing; slower wherever one does
+    full = {name: 0.6 if name == "embedding" else 1.0 for name in terms.names}
+    pace = dict(full)
+    before: dict[str, float] = {}
     turn = 0
     while turn < ROUNDS:
         turn += 1
-        found = find_map(design, terms, h, likelihood, found, n_jobs)
-        if fixed is not None:
-            change = 0.0
-            break
-        better = fit(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=prior or priors(terms))
+        found = lean(design, terms, h, likelihood, found, n_jobs)
+        better = fit(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=believed)
         limit = better.at_limit
         moves = {name: np.log(getattr(better.hyperparameters, name) / getattr(h, name)) for name in terms.names}
         change = max(abs(v) for name, v in moves.items() if name not in limit) if len(limit) < len(moves) else 0.0
         if change < CLOSE:
             break
-        # half way for the effects: their scale answers to itself and would swing
+        for name, move in moves.items():
+            if turn > 2:
+                back = move * before[name] < 0.0
+                pace[name] = max(0.5 * pace[name], SLOWEST) if back else min(1.5 * pace[name], full[name])
+        before = moves
         h = Hyperparameters(
-            **{
-                name: float(getattr(h, name) * np.exp((0.6 if name == "embedding" else 1.0) * moves[name]))
-                for name in terms.names
-            }
+            **{name: float(getattr(h, name) * np.exp(pace[name] * moves[name])) for name in terms.names}
         )
     else:
         raise ConvergenceError(
@@ -118,20 +129,8 @@ def fit_individual(
         )
     if found is None:
         raise AssertionError("no turn was taken")
-    rows, mode = linear_mode(design, found, terms, h)
-    return IndividualFit(h, found, rows, mode, turn, float(change), limit)
-
-
-def priors(terms: Terms) -> dict[str, tuple[float, float]]:
-    """Give the normal priors of the log scales that the terms have; that of the length is wide, around a fifth of the usual distance."""
-    known = {**PRIOR, "length": (float(np.log(_first(terms).length)), 1.5)}
-    return {name: known[name] for name in terms.names}
-
-
-def _first(terms: Terms) -> Hyperparameters:
-    length = 1.0
-    if terms.distance is not None:
-        apart = terms.distance[terms.distance > 0]
-        length = 0.2 * float(np.median(apart)) if len(apart) else 1.0
-    chosen = {name: getattr(START, name) for name in terms.names} | ({"length": length} if terms.kind else {})
-    return Hyperparameters(**chosen)
+    at, points = points_of(design, terms, likelihood, found, h, believed, n_jobs)
+    h = at.point.hyperparameters
+    rows, mode = linear_mode(design, at.linear, terms, h)
+    mode = replace(mode, log_evidence=at.log_evidence)
+    return IndividualFit(h, at.linear, rows, mode, turn, float(change), limit, points)

@@ -14,6 +14,7 @@ from crosslevel.ecological.individual.collapse import Coarsening, Collapsed
 from crosslevel.ecological.individual.effects import Effects, effects_of
 from crosslevel.ecological.individual.fit import IndividualFit, fit_individual
 from crosslevel.ecological.individual.model import Design, cell_logits
+from crosslevel.ecological.individual.sampling import sample_posterior
 from crosslevel.ecological.individual.sweeps import Pairs, chances, roots
 from crosslevel.ecological.places import Totals
 from crosslevel.numerics.laplace import Binomial
@@ -67,6 +68,8 @@ def fit_link(
     interactions: Sequence[Sequence[str]] | None = None,
     rho: float = 0.0,
     fixed: Sequence[Hyperparameters] | None = None,
+    inference: str = "laplace",
+    seed: int = 0,
     n_jobs: int = 1,
     **options: Any,
 ) -> IndividualModel:
@@ -84,6 +87,10 @@ def fit_link(
         Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
     fixed : sequence of Hyperparameters, optional
         One for each question, taken as they are.
+    inference : {"laplace", "nuts"}
+        Approximate the posterior, or sample it.
+    seed : int
+        Of the sampler.
     options
         Of :func:`crosslevel.ecological.individual.fit.fit_individual`.
     """
@@ -99,6 +106,9 @@ def fit_link(
         found = fit_individual(
             design, terms, counted, fixed=None if fixed is None else fixed[stage], n_jobs=n_jobs, **options
         )
+        if inference == "nuts":
+            drawn = sample_posterior(design, terms, counted, found, seed=seed + stage, fixed=fixed is not None)
+            found = replace(found, sampled=drawn)
         fits.append(found)
         if stage + 1 < len(totals.trials):
             pairs = _left(design, found, totals, stage, n_jobs)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import linalg, special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, place_covariance
-from crosslevel.ecological.individual.sweeps import Pairs, bending, level_rates, roots
+from crosslevel.ecological.individual.sweeps import Pairs, Rates, bending, level_rates, roots, turns
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Mode
 
@@ -96,6 +96,12 @@ class Linear:
         Gain that a further step promises.
     gradient : float
         Largest gradient left, relative to the counts.
+    inner : (p, p)
+        Curvature in beta at given rates, but for that of the linear J.
+    alpha : (q,)
+        Inverse prior covariance of the place effects, times them.
+    height : float
+        Log likelihood and exponents of the priors.
     """
 
     beta: FloatArray
@@ -108,6 +114,9 @@ class Linear:
     iterations: int
     decrement: float
     gradient: float
+    inner: FloatArray
+    alpha: FloatArray
+    height: float
 
 
 def find_map(
@@ -117,6 +126,7 @@ def find_map(
     likelihood: Binomial,
     start: Linear | None = None,
     n_jobs: int = 1,
+    tilt: FloatArray | None = None,
 ) -> Linear:
     """Find the mode of coefficients and place effects.
 
@@ -129,6 +139,8 @@ def find_map(
         Counts of the places.
     start : Linear, optional
         Mode of a nearby problem.
+    tilt : (q,), optional
+        Find the mode of the density less tilt_i log(d logit P_i / df_i). With ones that is the density of (beta, logit P).
 
     Raises
     ------
@@ -144,15 +156,18 @@ def find_map(
     level = np.clip(likelihood.start(), -FAR, FAR)
     f = roots(pairs, design.eta(beta), special.expit(level), level if start is None else start.f, n_jobs)
 
-    def height(beta: FloatArray, f: FloatArray, level: FloatArray) -> float:
+    def look(beta: FloatArray, f: FloatArray, level: FloatArray) -> tuple[float, Rates]:
         prior = -0.5 * beta @ beta / h.embedding - 0.5 * f @ linalg.cho_solve(factor, f, check_finite=False)
-        return float(likelihood.slopes(level).value + prior)
+        found = level_rates(pairs, design.eta(beta), f, design.codes, n_levels, n_jobs)
+        value = likelihood.slopes(level).value + prior
+        if tilt is not None:
+            value -= tilt @ np.log(found.slope / (found.rate * (1.0 - found.rate)))
+        return float(value), found
 
-    now = height(beta, f, level)
+    now, found = look(beta, f, level)
     step = 0
     while step < STEPS:
         step += 1
-        found = level_rates(pairs, design.eta(beta), f, design.codes, n_levels, n_jobs)
         spread = found.rate * (1.0 - found.rate)
         s = found.slope / spread  # d logit P / d f
         J = (found.by_level @ design.B) / found.slope[:, None]
@@ -160,11 +175,13 @@ def find_map(
         pull = (k - n * found.rate) * s
         z = f + J @ beta + np.divide(pull, W, out=np.zeros_like(W), where=W > 0)
         prior_f = linalg.cho_solve(factor, f, check_finite=False)
-        levels = found.by_level / found.slope[:, None]
-        bend = bending(pairs, design.eta(beta), f, design.codes, levels, prior_f / found.slope, n_jobs)
-        T = _positive_inverse(np.eye(len(beta)) / h.embedding - design.B.T @ bend @ design.B)
-        slope_beta, slope_f = J.T @ pull - beta / h.embedding, pull - prior_f
-        wanted = T @ (-beta / h.embedding)
+        bend, own, there = _bends(design, beta, f, found, prior_f, tilt, n_jobs)
+        pull = pull + there
+        inner = np.eye(len(beta)) / h.embedding - bend
+        T = _positive_inverse(inner)
+        drawn_in = own - beta / h.embedding
+        slope_beta, slope_f = J.T @ pull + drawn_in, pull - prior_f
+        wanted = T @ drawn_in
         force = _force(K + J @ T @ J.T, W, pull, J @ wanted - f)
         d_beta, d_f = wanted + T @ (J.T @ force), K @ force - f
         promised = float(slope_beta @ d_beta + slope_f @ d_f)
@@ -177,20 +194,50 @@ def find_map(
             new_beta = beta + length * d_beta
             new_level = np.clip(level + length * d_level, -FAR, FAR)
             new_f = roots(pairs, design.eta(new_beta), special.expit(new_level), f + length * d_f, n_jobs)
-            new = height(new_beta, new_f, new_level)
+            new, seen = look(new_beta, new_f, new_level)
             if new >= now + 1e-4 * length * promised - 1e-13 * scale:
                 break
             length *= 0.5
         else:
             break
-        beta, f, level, now = new_beta, new_f, new_level, new
+        beta, f, level, now, found = new_beta, new_f, new_level, new, seen
     if not abs(promised) <= 1e-4:
         raise ConvergenceError(
             f"the individual link did not reach its mode in {step} steps (a further one promises {promised:.1e}, allowed 1e-4); fewer "
             "or coarser columns may help."
         )
     gradient = max(float(np.max(np.abs(slope_f) / (1.0 + n))), float(np.max(np.abs(slope_beta)) / (1.0 + n.sum())))
-    return Linear(beta, f, J, z, W, special.logit(found.rate), s, step, promised, gradient)
+    height = now if tilt is None else now + float(tilt @ np.log(s))
+    return Linear(beta, f, J, z, W, special.logit(found.rate), s, step, promised, gradient, inner, prior_f, height)
+
+
+def _bends(
+    design: Design,
+    beta: FloatArray,
+    f: FloatArray,
+    found: Rates,
+    prior_f: FloatArray,
+    tilt: FloatArray | None,
+    n_jobs: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give how the place effects, which follow beta at given rates, bend, (p, p), and the slopes of the tilt.
+
+    Those are the slopes in beta at given rates, (p,), and in f, (q,).
+    """
+    pairs, eta, n_levels = design.pairs, design.eta(beta), len(design.B)
+    levels = found.by_level / found.slope[:, None]
+    pulled = prior_f / found.slope
+    if tilt is None:
+        bend = bending(pairs, eta, f, design.codes, levels, pulled, n_jobs)
+        return design.B.T @ bend @ design.B, np.zeros(len(beta)), np.zeros(len(f))
+    turn, by_level = turns(pairs, eta, f, design.codes, n_levels, n_jobs)
+    turn = turn / found.slope
+    away = by_level / found.slope[:, None] - levels * turn[:, None]  # d log s / d effects, at given rates
+    share = tilt / found.slope
+    bend = bending(pairs, eta, f, design.codes, levels, pulled + share * turn, n_jobs, -share)
+    bend += (away.T * tilt) @ away
+    bent = (1.0 - 2.0 * found.rate) * found.slope / (found.rate * (1.0 - found.rate))
+    return design.B.T @ bend @ design.B, -design.B.T @ (away.T @ tilt), -tilt * (turn - bent)
 
 
 def linear_mode(design: Design, found: Linear, terms: Terms, h: Hyperparameters) -> tuple[Rows, Mode]:

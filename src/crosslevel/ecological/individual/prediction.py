@@ -10,10 +10,11 @@ import numpy.typing as npt
 from scipy import special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
-from crosslevel.ecological.group.posterior import Moments, draw, moments
+from crosslevel.ecological.group.posterior import Moments, moments
 from crosslevel.ecological.individual.fit import IndividualFit, fit_individual
 from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.posterior import draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, level_rates
 from crosslevel.numerics.laplace import Binomial
 
@@ -99,15 +100,13 @@ def unseen(
         Their numbers among all.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,)))
-    rows = replace(fit.rows, A=np.asarray(seen, dtype=np.intp))
-    drawn = draw(rows, terms, fit.hyperparameters, fit.mode, N_DRAWS, rng)
-    p = design.B.shape[1]
+    drawn = draw_effects(fit, terms, N_DRAWS, rng, np.asarray(seen, dtype=np.intp))
     f = drawn.u[:, places]
     if design.context is not None:
-        f = f + drawn.w[:, p:] @ design.context.T
+        f = f + drawn.context @ design.context.T
     logit = np.empty((N_DRAWS, len(places)))
     for k in range(N_DRAWS):
-        rate = level_rates(design.pairs, design.eta(drawn.w[k, :p]), f[k], design.codes, len(design.B), n_jobs).rate
+        rate = level_rates(design.pairs, design.eta(drawn.beta[k]), f[k], design.codes, len(design.B), n_jobs).rate
         logit[k] = special.logit(np.clip(rate, 1e-12, 1.0 - 1e-12))
     return Moments(logit.mean(axis=0), logit.var(axis=0, ddof=1))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ from scipy import linalg
 from crosslevel.ecological.group.covariance import BIAS, Terms
 from crosslevel.ecological.individual.fit import IndividualFit, priors
 from crosslevel.ecological.individual.model import Design
+from crosslevel.ecological.individual.sampled import Sampled
+from crosslevel.ecological.individual.sweeps import rates
 from crosslevel.errors import ConvergenceError, MissingExtraError
-from crosslevel.numerics.chains import ChainDiagnostics, diagnose
+from crosslevel.numerics.chains import diagnose
 from crosslevel.numerics.laplace import Binomial
 
 __all__ = ["Sampled", "log_posterior", "sample_posterior"]
@@ -31,36 +32,18 @@ SCALE_SD = 0.5
 TARGET = 0.9
 
 
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """Draws of the posterior.
-
-    Attributes
-    ----------
-    beta : (n_draws, p)
-        Of all chains, one after another.
-    f : (n_draws, q)
-    logs : (n_draws, n_scales)
-        Logarithms of the scales, in the order of ``terms.names``.
-    diagnostics : ChainDiagnostics
-    """
-
-    beta: FloatArray
-    f: FloatArray
-    logs: FloatArray
-    diagnostics: ChainDiagnostics
-
-
 def sample_posterior(
     design: Design,
     terms: Terms,
     likelihood: Binomial,
     fit: IndividualFit,
     *,
-    chains: int = 2,
+    chains: int = 4,
     warmup: int = 500,
     draws: int = 500,
+    goes: int = 6,
     seed: int = 0,
+    fixed: bool = False,
     allow_unconverged: bool = False,
 ) -> Sampled:
     """Sample effects, place effects and scales.
@@ -70,7 +53,12 @@ def sample_posterior(
     design, terms, likelihood, fit
         Of a question that was fitted.
     chains, warmup, draws : int
+        Draws of every chain are made in goes of this many.
+    goes : int
+        Draw on until the chains have met, at most as many times.
     seed : int
+    fixed : bool
+        Take the scales of the fit as they are.
     allow_unconverged : bool
         Give draws of chains that have not met.
 
@@ -83,7 +71,8 @@ def sample_posterior(
     p, q = design.B.shape[1], terms.n_places
     root = _laplace_root(design, terms, fit)
     start = np.concatenate([fit.linear.beta, fit.linear.f])
-    logs = np.log([getattr(fit.hyperparameters, name) for name in terms.names])
+    logs = np.log([max(getattr(fit.hyperparameters, name), 1e-300) for name in terms.names])
+    unit = 0.0 if fixed else SCALE_SD
     rng = np.random.default_rng(seed)
     with _double(jax):
         jnp = jax.numpy
@@ -92,7 +81,9 @@ def sample_posterior(
 
         def potential(x: Mapping[str, Any]) -> Any:
             v = centre + move @ x["v"]
-            return -density(v[:p], v[p:], logs_at + SCALE_SD * x["s"])
+            # deviates of scales that are given stand for nothing
+            own = 0.5 * jnp.sum(x["s"] ** 2) if fixed else 0.0
+            return own - density(v[:p], v[p:], logs_at + unit * x["s"])
 
         first = {
             "v": 0.3 * rng.standard_normal((chains, p + q)),
@@ -108,19 +99,28 @@ def sample_posterior(
             chain_method="vectorized",
             progress_bar=False,
         )
-        mcmc.run(jax.random.PRNGKey(seed), init_params=moved, extra_fields=("diverging",))
-        found = {name: np.asarray(v) for name, v in mcmc.get_samples(group_by_chain=True).items()}
-        diverged = int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())
-    v = start + found["v"] @ root.T
-    scales = logs + SCALE_SD * found["s"]
-    said = diagnose(np.concatenate([v, scales], axis=2), diverged)
+        parts: list[FloatArray] = []
+        diverged = 0
+        for go in range(goes):
+            mcmc.run(jax.random.PRNGKey(seed + go), init_params=moved, extra_fields=("diverging",))
+            mcmc.post_warmup_state = mcmc.last_state
+            found = {name: np.asarray(v) for name, v in mcmc.get_samples(group_by_chain=True).items()}
+            parts.append(np.concatenate([start + found["v"] @ root.T, logs + unit * found["s"]], axis=2))
+            diverged += int(np.asarray(mcmc.get_extra_fields()["diverging"]).sum())
+            whole = np.concatenate(parts, axis=1)
+            said = diagnose(whole, diverged)
+            if said.converged:
+                break
     if not said.converged and not allow_unconverged:
         raise ConvergenceError(
             f"the chains of the individual link have not met: r-hat {said.max_rhat:.3f}, effective draws "
-            f"{said.min_ess_bulk:.0f}, divergences {said.divergences}; take more draws."
+            f"{min(said.min_ess_bulk, said.min_ess_tail):.0f}, divergences {said.divergences}; use inference='laplace', fewer columns, or "
+            "fix hyperparameters."
         )
-    flat = v.reshape(-1, p + q)
-    return Sampled(flat[:, :p], flat[:, p:], scales.reshape(len(flat), -1), said)
+    flat = whole.reshape(-1, whole.shape[2])
+    beta, f, scales = (np.ascontiguousarray(v) for v in np.split(flat, [p, p + q], axis=1))
+    rate = np.array([rates(design.pairs, design.eta(b), own) for b, own in zip(beta, f, strict=True)])
+    return Sampled(beta, f, scales, rate, said)
 
 
 def log_posterior(design: Design, terms: Terms, likelihood: Binomial, jax: Any) -> Any:

@@ -13,17 +13,22 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.individual.collapse import Coarsening
 from crosslevel.ecological.individual.effects import effects_of
 from crosslevel.ecological.individual.fit import IndividualFit
+from crosslevel.ecological.individual.laplace import Point
 from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.individual.model import Linear
+from crosslevel.ecological.individual.sampled import Sampled
 from crosslevel.embedding.encoding import Encoder
+from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.numerics.laplace import Mode
 
 __all__ = ["arrays_of", "facts_of", "model_of"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-_LINEAR = ("beta", "f", "J", "z", "W", "level", "slope")
-_LINEAR_FACTS = ("iterations", "decrement", "gradient")
+_LINEAR = ("beta", "f", "J", "z", "W", "level", "slope", "inner", "alpha")
+_LINEAR_FACTS = ("iterations", "decrement", "gradient", "height")
+_POINT = ("beta", "root", "J", "W", "alpha", "level", "slope")
+_SAMPLED = ("beta", "f", "logs", "rate")
 
 
 def arrays_of(model: IndividualModel) -> Arrays:
@@ -32,6 +37,10 @@ def arrays_of(model: IndividualModel) -> Arrays:
     for stage, fit in enumerate(model.fits):
         arrays |= {f"linear{stage}.{name}": getattr(fit.linear, name) for name in _LINEAR}
         arrays[f"context{stage}"] = fit.rows.M[:, fit.linear.J.shape[1] :]
+        for name in _POINT:
+            arrays[f"points{stage}.{name}"] = np.stack([getattr(point, name) for point in fit.points])
+        if fit.sampled is not None:
+            arrays |= {f"sampled{stage}.{name}": getattr(fit.sampled, name) for name in _SAMPLED}
     return arrays
 
 
@@ -46,6 +55,8 @@ def facts_of(fit: IndividualFit) -> dict[str, Any]:
         "log_evidence": fit.mode.log_evidence,
         "iterations": fit.mode.iterations,
         "gradient": fit.mode.gradient,
+        "points": [{"weight": p.weight, "hyperparameters": asdict(p.hyperparameters)} for p in fit.points],
+        "sampled": None if fit.sampled is None else asdict(fit.sampled.diagnostics),
     }
 
 
@@ -77,6 +88,26 @@ def model_of(
                 said["rounds"],
                 said["change"],
                 tuple(said["at_limit"]),
+                _points(said["points"], stage, arrays),
+                _sampled(said["sampled"], stage, arrays),
             )
         )
     return IndividualModel(coarsening, effects_of(coarsening, interactions), terms, tuple(fits), rho)
+
+
+def _points(said: Sequence[Mapping[str, Any]], stage: int, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Point, ...]:
+    return tuple(
+        Point(
+            Hyperparameters(**facts["hyperparameters"]),
+            facts["weight"],
+            **{name: arrays[f"points{stage}.{name}"][number] for name in _POINT},
+        )
+        for number, facts in enumerate(said)
+    )
+
+
+def _sampled(said: Mapping[str, Any] | None, stage: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Sampled | None:
+    if said is None:
+        return None
+    found = {name: arrays[f"sampled{stage}.{name}"] for name in _SAMPLED}
+    return Sampled(**found, diagnostics=ChainDiagnostics(**said))

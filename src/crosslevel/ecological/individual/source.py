@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy import special
 
-from crosslevel.ecological.group.posterior import Draws, draw
 from crosslevel.ecological.individual.collapse import Collapsed
-from crosslevel.ecological.individual.fit import IndividualFit
 from crosslevel.ecological.individual.link import IndividualModel, asked_next, observed_rate
+from crosslevel.ecological.individual.posterior import EffectDraws, draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, Targets, chances, shifts, target_sums, target_weights
 from crosslevel.ecological.partitions import REST, Partition, Request
 from crosslevel.ecological.places import Totals
@@ -62,7 +61,7 @@ class IndividualSource:
     account: bool
     sampled: list[list[FloatArray]]
     n_jobs: int
-    drawn: dict[int, Draws] = field(default_factory=dict, repr=False)
+    drawn: dict[int, EffectDraws] = field(default_factory=dict, repr=False)
 
     block = 20_000_000
     """Logits drawn at a time: a pass over people makes all of them."""
@@ -90,11 +89,11 @@ class IndividualSource:
             left: FloatArray | None = None
             for stage in range(n_stages):
                 drawn = self._draws(stage, n_draws, seed)
-                eta = self.model.eta(cells.levels, drawn.w[now, : len(self.model.effects.B)])
+                eta = self.model.eta(cells.levels, drawn.beta[now])
                 y = observed_rate(self.totals, stage)[places]
                 whole = np.broadcast_to(y, (len(eta), len(y)))
                 if not self.account:
-                    whole = _place_rates(self.model.fits[stage], drawn, now)[:, places]
+                    whole = drawn.rate[now, places]
                 f = shifts(cells.pairs, eta, whole, drawn.u[now, places], self.n_jobs, left)
                 sums = target_sums(cells.pairs, label, self.targets, eta, f, self.n_jobs, left)
                 below = None if left is None else _target_left(cells.pairs, label, self.targets, left, self.n_jobs)
@@ -115,11 +114,10 @@ class IndividualSource:
         """Distances of vectors have no meaning here."""
         return None
 
-    def _draws(self, stage: int, n_draws: int, seed: int) -> Draws:
-        if stage not in self.drawn or len(self.drawn[stage].w) != n_draws:
-            fit = self.model.fits[stage]
+    def _draws(self, stage: int, n_draws: int, seed: int) -> EffectDraws:
+        if stage not in self.drawn or len(self.drawn[stage].beta) != n_draws:
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, stage)))
-            self.drawn[stage] = draw(fit.rows, self.model.terms, fit.hyperparameters, fit.mode, n_draws, rng)
+            self.drawn[stage] = draw_effects(self.model.fits[stage], self.model.terms, n_draws, rng)
         return self.drawn[stage]
 
     def _add_sampling(self, f: FloatArray, number: int, stage: int, index: IntArray, seed: int) -> None:
@@ -335,9 +333,3 @@ def _noise(spread: tuple[FloatArray, FloatArray, FloatArray], part: Partition, c
     # the part that is everybody has the place's total, which is counted
     open_ = np.clip(1.0 - part.share, 0.0, 1.0)
     return np.asarray(np.sqrt(open_ * between / np.maximum(part.effective, 1.0)) / (rate * (1.0 - rate)))
-
-
-def _place_rates(fit: IndividualFit, drawn: Draws, some: slice) -> FloatArray:
-    """Draw the rates of places: their logits are what the look-alike is linear in, effects and place alone are not."""
-    off = drawn.w[some] @ fit.rows.M.T + drawn.u[some] - fit.mode.f
-    return np.asarray(special.expit(fit.linear.level + fit.linear.slope * off))

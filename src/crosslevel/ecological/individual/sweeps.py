@@ -23,6 +23,7 @@ __all__ = [
     "bending",
     "chances",
     "level_rates",
+    "rates",
     "roots",
     "shifts",
     "target_sums",
@@ -129,6 +130,11 @@ def level_rates(
         n_jobs,
     )
     return Rates(rate, slope, by_level)
+
+
+def rates(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
+    """Give the rates of places, (q,); f is infinite where everybody or nobody did."""
+    return np.asarray(np.add.reduceat(pairs.weight * chances(pairs, eta, f), pairs.start[:-1]))
 
 
 def turns(

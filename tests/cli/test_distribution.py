@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.diagnostics import cross_validate_bags
+from crosslevel.distribution import BayesianLinear, MeanShrinkage, MeanShrinkageClassifier
+
+
+def make(n, seed, first=0):
+    rng = np.random.default_rng(seed)
+    y, sizes = rng.uniform(1.0, 3.0, n), np.resize([3, 40], n)
+    codes = np.repeat(np.arange(n), sizes)
+    people = pd.DataFrame(
+        {
+            "group": [str(1000 + first + c) for c in codes],
+            "a": rng.normal(size=len(codes)) * y[codes],
+            "b": rng.normal(size=len(codes)),
+            "w": rng.uniform(0.5, 1.5, len(codes)),
+        }
+    )
+    labels = pd.DataFrame({"group": np.arange(n) + 1000 + first, "y": y})
+    labels["kind"] = np.where(y > 2, "wide", "narrow")
+    return people.sample(frac=1.0, random_state=seed), labels.sample(frac=1.0, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return make(40, 0)
+
+
+@pytest.fixture(scope="module")
+def folder(world, tmp_path_factory):
+    where = tmp_path_factory.mktemp("distribution")
+    people, labels = world
+    people.to_parquet(where / "members.parquet", index=False)
+    labels.to_csv(where / "labels.csv", index=False)
+    make(6, 1, first=500)[0].to_parquet(where / "new.parquet", index=False)
+    people.assign(name="x").to_parquet(where / "words.parquet", index=False)
+    people.assign(y=1.0).to_parquet(where / "leak.parquet", index=False)
+    labels.iloc[2:].to_csv(where / "fewer.csv", index=False)
+    pd.concat([labels, pd.DataFrame({"group": [7], "y": [2.0], "kind": ["wide"]})]).to_csv(
+        where / "more.csv", index=False
+    )
+    pd.concat([labels, labels.head(1)]).to_csv(where / "twice.csv", index=False)
+    labels.assign(y=labels["y"].where(labels["group"] != 1003)).to_csv(where / "holes.csv", index=False)
+    return where
+
+
+ASKED = ("distribution", "members.parquet", "labels.csv", "--by", "group", "--label", "y", "--landmarks", "6")
+
+
+def bags_of(world, label="y"):
+    people, labels = world
+    bags = cl.Bags.from_frame(people, by="group", columns=["a", "b"], weight="w")
+    known = labels.assign(group=labels["group"].astype(str)).set_index("group")[label]
+    return bags, known.loc[bags.keys.tolist()].to_numpy()
+
+
+def test_the_answer_is_that_of_the_library(crosslevel, world, folder):
+    asked = (
+        "--weight",
+        "w",
+        "--predict",
+        "new.parquet",
+        "--folds",
+        "3",
+        "--level",
+        "0.9",
+        "--seed",
+        "2",
+        "--out",
+        "run",
+    )
+    said = crosslevel(*ASKED, *asked, cwd=folder)
+    bags, y = bags_of(world)
+    model = MeanShrinkage(n_landmarks=6, random_state=2)
+    expected = cross_validate_bags(model, bags, y, folds=3, level=0.9, random_state=2)
+    assert cl.load(folder / "run" / "scores.crosslevel").equals(expected.scores)
+    assert cl.load(folder / "run" / "cross-validated.crosslevel").equals(expected.predictions)
+    new = cl.Bags.from_frame(pd.read_parquet(folder / "new.parquet"), by="group", columns=["a", "b"], weight="w")
+    mean, std = model.fit(bags, y).predict(new, return_std=True)
+    found = pd.read_csv(folder / "run" / "predictions.csv")
+    np.testing.assert_allclose(found["estimate"], mean)
+    np.testing.assert_allclose(found["std_error"], std)
+    assert found["bag"].tolist() == list(range(1500, 1506))
+    again = cl.load(folder / "run" / "model.crosslevel")
+    np.testing.assert_array_equal(again.predict(new), mean)
+    page = (folder / "run" / "report.html").read_text()
+    assert "Each group predicted from the others" in page
+    assert "How often intervals held the label" in page
+    rows = [line.split() for line in said.out.splitlines() if line.startswith("all ")]
+    assert rows[0][1] == "40"
+    assert float(rows[0][2]) == pytest.approx(expected.scores["mse"][0], rel=1e-3)
+    assert float(rows[0][3]) == pytest.approx(expected.scores["baseline_mse"][0], rel=1e-3)
+    assert "90 % held" in said.out
+    assert "6 rows by bag" in said.out
+    assert "MeanShrinkage: 40 groups, 860 members, 2 columns, 3 folds" in said.err
+
+
+def test_json_of_another_model_without_a_folder(crosslevel, world, folder):
+    asked = ("--columns", "a", "--model", "bayesian_linear", "--folds", "2", "--json")
+    told = json.loads(crosslevel(*ASKED, *asked, cwd=folder).out)
+    bags, y = bags_of(world)
+    plain = cl.Bags(bags.values[:, :1], bags.offsets, keys=bags.keys, columns=["a"])
+    expected = cross_validate_bags(BayesianLinear(n_landmarks=6), plain, y, folds=2)
+    np.testing.assert_allclose([r["nll"] for r in told["scores"]], expected.scores["nll"])
+    np.testing.assert_allclose([r["estimate"] for r in told["predictions"]], expected.predictions["estimate"])
+    assert [r["stratum"] for r in told["scores"]] == ["all", "3", "40"]
+    assert told["files"] == {}
+    assert not told["new_groups"]
+    assert told["warnings"] == []
+
+
+def test_classes(crosslevel, world, folder):
+    asked = (
+        "--label",
+        "kind",
+        "--classify",
+        "--weight",
+        "w",
+        "--folds",
+        "2",
+        "--out",
+        "classes",
+        "--predict",
+        "new.parquet",
+    )
+    out = crosslevel(*ASKED, *asked, cwd=folder).out
+    bags, own = bags_of(world, "kind")
+    model = MeanShrinkageClassifier(n_landmarks=6)
+    expected = cross_validate_bags(model, bags, own, folds=2)
+    row = next(line.split() for line in out.splitlines() if line.startswith("all "))
+    shown = [expected.scores[n][0] for n in ("estimate", "baseline_accuracy", "log_loss", "baseline_log_loss")]
+    np.testing.assert_allclose([float(v) for v in row[2:]], shown, atol=6e-4)
+    again = cl.load(folder / "classes" / "model.crosslevel")
+    assert again.classes_.tolist() == ["narrow", "wide"]
+    found = pd.read_csv(folder / "classes" / "predictions.csv")
+    assert found.groupby("bag")["estimate"].sum().to_numpy() == pytest.approx(np.ones(6))
+    assert (folder / "classes" / "report.html").stat().st_size > 10_000
+
+
+def test_groups_of_one_file_only(crosslevel, folder):
+    asked = [a if a != "labels.csv" else "fewer.csv" for a in ASKED]
+    said = crosslevel(*asked, "--weight", "w", cwd=folder, code=2)
+    assert "2 group(s) of members.parquet have no label ('1" in said.err
+    told = json.loads(
+        crosslevel(*asked, "--columns", "a", "--unmatched", "drop", "--model", "rbf_network", "--json", cwd=folder).out
+    )
+    assert told["scores"][0]["n"] == 38
+    assert "left out: 2 group(s)" in told["warnings"][0]
+    more = [a if a != "labels.csv" else "more.csv" for a in ASKED]
+    assert "1 group(s) of more.csv have no member ('7')" in crosslevel(*more, "--weight", "w", cwd=folder, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--model", "mean_shrinkge"), "--model='mean_shrinkge' is not a model.*Did you mean 'mean_shrinkage'"),
+        (("--model", "rbf_network", "--classify"), "rbf_network has no classifier"),
+        (("--columns", "aa"), "--columns='aa' is not a column"),
+        (("--columns", "w", "--weight", "w"), "--columns w is the group, the weight or the label"),
+        (("--label", "yy"), r"--label \(in labels.csv\)='yy' is not a column"),
+        (("--label", "group"), "--label group is also --by"),
+        (("--label", "kind"), "--label kind is a column of string, not of numbers; for classes add --classify"),
+        (("--weight", "ww"), "Did you mean 'w'"),
+        (("--folds", "1"), "folds=1 of 40 bags is not possible"),
+        (("--level", "95"), "level"),
+        (("--unmatched", "skip"), "--unmatched='skip' is not a choice"),
+        (("--landmarks", "0"), "--landmarks 0 is not a number of landmarks"),
+        (("--out", "labels.csv"), "is a file; name a folder"),
+        (("--predict", "labels.csv"), r"--columns \(in labels.csv\)='a' is not a column"),
+        (("--predict", "nowhere.parquet"), "nowhere.parquet"),
+    ],
+)
+def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
+    said = crosslevel(*ASKED, *asked, cwd=folder, code=2)
+    assert re.search(words, said.err)
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("members", "labels", "words"),
+    [
+        ("words.parquet", "labels.csv", "that are no numbers ('name'); name the columns to use with --columns"),
+        ("leak.parquet", "labels.csv", "has a column 'y' like the label"),
+        ("members.parquet", "twice.csv", "is not unique: 1 key(s) stand in several rows"),
+        ("members.parquet", "holes.csv", "--label y is missing for 1 group(s) ('1003')"),
+    ],
+)
+def test_bad_files_get_a_sentence(crosslevel, folder, members, labels, words):
+    said = crosslevel("distribution", members, labels, "--by", "group", "--label", "y", cwd=folder, code=2)
+    assert words in said.err
+
+
+def test_a_fit_that_does_not_converge_leaves_with_one(crosslevel, folder, monkeypatch):
+    from crosslevel.distribution import mean_shrinkage
+
+    class Stuck:
+        chosen, converged = 0, False
+
+        def diagnostics(self):
+            return {}
+
+    monkeypatch.setattr(mean_shrinkage, "fit_shrinkage_model", lambda *a, **k: Stuck())
+    said = crosslevel(*ASKED, cwd=folder, code=1)
+    assert "fold 1 of 5: MeanShrinkage did not converge" in said.err
+    assert said.out == ""
