@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from crosslevel.binned import BinnedGP, Boxes, Intervals, WeightedSum, kernels, stack
+from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, kernels, stack
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 from crosslevel.numerics.integrals import correlation
 
@@ -336,3 +336,13 @@ def test_a_kernel_of_ones_own():
     free = BinnedGP(kernels.own(lambda r: r + np.exp(-r))).fit(AGES, PEOPLE, kind="total")
     other = BinnedGP("matern12").fit(AGES, PEOPLE, kind="total")
     assert free.log_marginal_ == pytest.approx(other.log_marginal_, abs=1e-2)
+
+
+def test_regions_of_another_plane_are_refused():
+    square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]}
+    more = {"type": "Polygon", "coordinates": [[[1, 0], [2, 0], [2, 1], [1, 1], [1, 0]]]}
+    plane = Polygons([square, more], crs="EPSG:27700")
+    model = BinnedGP(variance=1.0, lengthscale=1.0, noise=0.01, mean=0.0, optimize=False)
+    model.fit(plane, [1.0, 2.0], kind="total")
+    with pytest.raises(InputError, match="are mixed; bring both to one plane"):
+        model.predict(Polygons([square], crs="EPSG:3857"))

@@ -18,7 +18,7 @@ _HOME = {
     "WeightedSum": "crosslevel.binned.regions.sums",
     "stack": "crosslevel.binned.regions.sums",
 }
-_MODULES = ("kernels", "regions")
+_MODULES = ("area_answers", "areas", "counts", "kernels", "regions")
 
 __all__ = [
     "BinnedGP",
@@ -28,13 +28,16 @@ __all__ = [
     "Polygons",
     "Simplices",
     "WeightedSum",
+    "area_answers",
+    "areas",
+    "counts",
     "kernels",
     "regions",
     "stack",
 ]
 
 if TYPE_CHECKING:
-    from crosslevel.binned import kernels, regions
+    from crosslevel.binned import area_answers, areas, counts, kernels, regions
     from crosslevel.binned.estimator import BinnedGP
     from crosslevel.binned.regions.boxes import Boxes
     from crosslevel.binned.regions.intervals import Intervals

@@ -24,6 +24,7 @@ from crosslevel.binned.kernels import BoundKernel, Kernel, as_kernel
 from crosslevel.binned.pictures import draw_model
 from crosslevel.binned.problem import ASKED, KINDS, make_problem
 from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.planes import check_planes
 from crosslevel.binned.regions.points import as_regions
 from crosslevel.binned.solver import Predicted
 from crosslevel.data.checks import check_level, check_seed
@@ -430,7 +431,9 @@ class BinnedGP(BaseEstimator):
 
     def _regions(self, regions: Any) -> Regions:
         check_is_fitted(self, "path_")
-        return as_regions(regions, "regions", self._observed().dimension)
+        found = as_regions(regions, "regions", self._observed().dimension)
+        check_planes(self._observed(), found)
+        return found
 
     def _observed(self) -> Regions:
         return self._fit.problem.regions if self._counts is None else count_answers.distinct(self._counts)

@@ -104,7 +104,7 @@ def intervals(
     with style():
         height = 1.15 + _INCHES_PER_ROW * (rows.y[-1] - rows.y[0] + 1)
         columns = {n: estimates[n][order] for n in estimates.table.column_names}
-        pair = next((p for p in BOUNDS if set(p) <= set(columns)), None) if bounds else None
+        pair = next((p for p in BOUNDS if set(p) <= set(columns) - set(estimates.keys)), None) if bounds else None
         wide = legend and bool(chosen or pair or (truth and "truth" in columns))
         ax = new_axes(ax, 8.4 if wide else 6.6, height)
         ax.margins(x=0.03)

@@ -20,6 +20,7 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
     "bags": "crosslevel.plots.bags:predicted_bags",
     "clusters": "crosslevel.plots.imputed:cluster_profiles",
     "imputed": "crosslevel.plots.imputed:imputed_means",
+    "histogram": "crosslevel.plots.histogram:histogram",
     "intervals": "crosslevel.plots.intervals:intervals",
     "map": "crosslevel.plots.maps:estimate_map",
     "margins": "crosslevel.plots.margins:margins",
