@@ -3,12 +3,14 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from crosslevel.errors import InputError
 from crosslevel.imputation.add_imputed import AddImputed
+from crosslevel.imputation.estimator import CUDIA
 from crosslevel.imputation.individual_link.estimator import IndividualLink
 
 
@@ -50,6 +52,23 @@ def test_in_a_pipeline_with_cross_validation(world, people):
         -target.mean() * np.log(target.mean()) - (1 - target.mean()) * np.log(1 - target.mean())
     )
     clone(pipe).fit(people, target)
+
+
+def test_clusters_in_a_pipeline(world, people):
+    target = world.y.astype(int)
+    pipe = make_pipeline(AddImputed("place", world.frame, CUDIA(2, method="two_stage")), LogisticRegression())
+    score = cross_val_score(pipe, people, target, cv=KFold(3, shuffle=True, random_state=0), scoring="neg_log_loss")
+    naive = cross_val_score(
+        make_pipeline(
+            AddImputed("place", world.frame, CUDIA(2, method="two_stage"), columns=["age"]), DummyClassifier()
+        ),
+        people,
+        target,
+        cv=KFold(3, shuffle=True, random_state=0),
+        scoring="neg_log_loss",
+    )
+    assert score.mean() > naive.mean() + 0.03
+    assert pipe.fit(people, target)[0].imputer_.n_clusters_ == 2
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ Given = tuple[pa.Table, pa.Table, pa.ChunkedArray | None]
 METHODS = ("individual", "cudia")
 MOST_LEVELS = 12
 """Columns of more values than this are continuous, and have no row for every value."""
+DRAWS = 100
+"""Draws behind an interval of ``cudia``."""
 MOST_NAMES = 100
 """A column of text with more values than this is taken for a name of persons, unless it was asked for."""
 
@@ -144,7 +146,9 @@ def run(settings: Settings, as_json: bool) -> None:
     files = {}
     if settings.out is not None:
         out, level = settings.out, settings.level
-        cells = {} if asks or len(shown) < 2 else {"cells": quietly(lambda: means_by(model, given, shown, level))}
+        # every table of clusters needs draws of its own, so that one nobody asked for is spared
+        crossed = not asks and len(shown) > 1 and not settings.cudia
+        cells = {"cells": quietly(lambda: means_by(model, given, shown, level))} if crossed else {}
         files = quietly(lambda: write_answer(out, model, stream, given, answers | cells, settings.m, level, console))
     if as_json:
         facts = _facts(settings, model, answers, files, time.monotonic() - began)
@@ -275,7 +279,7 @@ def means_by(model: IndividualLink | CUDIA, given: Given, by: Sequence[str], lev
     """Give means of the hidden features in subgroups of these people."""
     if isinstance(model, IndividualLink):
         return model.estimates(list(by), level=level)
-    return model.estimates(list(by), *given, level=level)
+    return model.estimates(list(by), *given, level=level, m=DRAWS)
 
 
 def _stacked(parts: list[Estimates], columns: list[str]) -> Estimates:

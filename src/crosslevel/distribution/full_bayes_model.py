@@ -158,51 +158,50 @@ def _run(
     try:
         import jax
         import jax.numpy as jnp
+        import numpyro  # noqa: F401 - missing here, not half way
     except ImportError as error:
         raise MissingExtraError(
             "FullBayes needs jax and numpyro; install them with pip install 'crosslevel[bayes]', or use MeanShrinkage."
         ) from error
     rng = np.random.default_rng(settings.seed)
-    shape = (settings.chains,) if settings.chains > 1 else ()
-    start = {"z": rng.standard_normal((*shape, sizes[0])), "h": rng.standard_normal((*shape, sizes[1]))}
+    start = {name: rng.standard_normal((settings.chains, k)) for name, k in zip("zh", sizes, strict=True)}
     with _double(jax):
-        mcmc = _sampler(probit, settings.chains, settings.warmup, settings.draws)
         moved = {name: jnp.asarray(v) for name, v in data.items()}
         first = {name: jnp.asarray(v) for name, v in start.items()}
-        fields = ("diverging", "num_steps", "energy", "accept_prob")
-        mcmc.run(jax.random.PRNGKey(settings.seed), moved, init_params=first, extra_fields=fields)
-        found = {name: np.asarray(v) for name, v in mcmc.get_samples(group_by_chain=True).items()}
-        extra = {name: np.asarray(v) for name, v in mcmc.get_extra_fields(group_by_chain=True).items()}
-    return found, extra
+        keys = jax.random.split(jax.random.PRNGKey(settings.seed), settings.chains)
+        found, extra = _program(probit, settings.warmup, settings.draws)(keys, first, moved)
+        # copied: the device's buffers may go with the program
+        return {n: np.array(v) for n, v in found.items()}, {n: np.array(v) for n, v in extra.items()}
 
 
-@lru_cache(maxsize=4)
-def _sampler(probit: bool, chains: int, warmup: int, draws: int) -> Any:
-    """Make the sampler; kept, because the compiled program serves every problem of the same shape."""
-    from numpyro.infer import MCMC, NUTS
+@lru_cache(maxsize=8)
+def _program(probit: bool, warmup: int, draws: int) -> Any:
+    """Make the sampler of all chains; kept, because the compiled program serves every problem of the same shape."""
+    import jax
+    from numpyro.infer.hmc import hmc
 
-    kernel = NUTS(_probit_model if probit else _gaussian_model, target_accept_prob=TARGET)
-    return MCMC(
-        kernel,
-        num_warmup=warmup,
-        num_samples=draws,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-        jit_model_args=True,
-    )
+    minus = _minus_probit if probit else _minus_gaussian
+    begin, step = hmc(potential_fn_gen=lambda data: lambda at: minus(at, data), algo="NUTS")
+
+    def chain(key: Any, first: Any, data: Any) -> Any:
+        state = begin(first, warmup, target_accept_prob=TARGET, model_args=(data,), rng_key=key)
+        state, _ = jax.lax.scan(lambda now, _: (step(now, (data,)), None), state, None, length=warmup)
+
+        def keep(now: Any, _: Any) -> tuple[Any, Any]:
+            now = step(now, (data,))
+            names = ("diverging", "num_steps", "energy", "accept_prob")
+            return now, (now.z, {name: getattr(now, name) for name in names})
+
+        return jax.lax.scan(keep, state, None, length=draws)[1]
+
+    return jax.jit(jax.vmap(chain, (0, 0, None)))
 
 
-def _parts(data: Mapping[str, Any], n_hyper: int) -> tuple[Any, Any, Any, Any]:
-    """Sample the whitened parameters: log prior, xi, V and the log hyperparameters."""
+def _parts(at: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Give the log prior, xi, V and the log hyperparameters at whitened parameters."""
     import jax.numpy as jnp
-    import numpyro
-    from numpyro import distributions as dist
 
-    q = data["delta"].shape[1]
-    flat = dist.constraints.real
-    z = numpyro.sample("z", dist.ImproperUniform(flat, (), (q + 1,)))
-    h = numpyro.sample("h", dist.ImproperUniform(flat, (), (n_hyper,)))
+    z, h, q = at["z"], at["h"], data["delta"].shape[1]
     logs = data["centre"] + data["T"] @ h
     eta, rho2 = jnp.exp(logs[-2]), jnp.exp(logs[-1])
     bend = data["f"] + 1.0 / rho2
@@ -221,22 +220,22 @@ def _parts(data: Mapping[str, Any], n_hyper: int) -> tuple[Any, Any, Any, Any]:
     return prior, xi, V, logs
 
 
-def _gaussian_model(data: Mapping[str, Any]) -> None:
+def _minus_gaussian(at: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """Give minus the log posterior of the regression."""
     import jax.numpy as jnp
-    import numpyro
 
-    prior, xi, V, logs = _parts(data, 3)
+    prior, xi, V, logs = _parts(at, data)
     nu = jnp.exp(logs[0]) + V
-    numpyro.factor("log_posterior", prior - 0.5 * jnp.sum(jnp.log(nu) + (data["y"] - xi) ** 2 / nu))
+    return 0.5 * jnp.sum(jnp.log(nu) + (data["y"] - xi) ** 2 / nu) - prior
 
 
-def _probit_model(data: Mapping[str, Any]) -> None:
+def _minus_probit(at: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """Give minus the log posterior of the classification."""
     import jax.numpy as jnp
-    import numpyro
     from jax.scipy.special import log_ndtr
 
-    prior, xi, V, _ = _parts(data, 2)
-    numpyro.factor("log_posterior", prior + jnp.sum(log_ndtr(data["y"] * xi / jnp.sqrt(1.0 + V))))
+    prior, xi, V, _ = _parts(at, data)
+    return -jnp.sum(log_ndtr(data["y"] * xi / jnp.sqrt(1.0 + V))) - prior
 
 
 def _double(jax: Any) -> contextlib.AbstractContextManager[Any]:

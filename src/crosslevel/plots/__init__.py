@@ -8,8 +8,8 @@ from __future__ import annotations
 from crosslevel.plots.bags import bag_calibration, predicted_bags
 from crosslevel.plots.comparison import methods
 from crosslevel.plots.effects import effect_curve, effect_distributions, effect_ranking
-from crosslevel.plots.imputed import cluster_profiles, imputed_means
 from crosslevel.plots.histogram import histogram
+from crosslevel.plots.imputed import cluster_profiles, imputed_means
 from crosslevel.plots.intervals import intervals
 from crosslevel.plots.maps import choropleth, estimate_map
 from crosslevel.plots.margins import margins

@@ -3,9 +3,14 @@
 Totals are nearly exact, so in (beta, f) the posterior is a thin, bent shell, and its thickness d f / d logit P changes along the
 shell. The highest point of (beta, f) ignores that, and its error does not fall with the number of places. Therefore the mode is that
 of the posterior of beta, place effects summed out: to first order it is that of the density divided by
-prod_i (d logit P_i / df_i)^c_i, c_i the part of the place's effect that the count tells (1 where thousands were counted). The curvature is
-exact at given rates. What skewness is left moves the mean off the mode; slopes averaged over the spread, opposite pairs at a time, say
-how far.
+prod_i (d logit P_i / df_i)^c_i, c_i the part of the place's effect that the count tells (1 where thousands were counted). The
+curvature is exact at given rates. What skewness is left moves the mean off the mode; slopes averaged over the spread, opposite
+pairs at a time, say how far.
+
+Thickness and bending tell about effects only through the shape of the link and the assumption that place effects have one variance
+everywhere. Of few places that is little. Of a thousand it outweighs what composition says, and real places do not keep to the
+assumption: home ownership, hidden in 998 regions, was missed by 5.1 to 6.9 points with it and by 4.4 without. It is therefore believed as
+far as 150 places would tell it.
 """
 
 from __future__ import annotations
@@ -25,6 +30,8 @@ __all__ = ["Point", "Settled", "factor_places", "lean", "settle"]
 
 FloatArray = npt.NDArray[np.float64]
 
+BELIEVED = 150
+"""Most places that tell about effects through the shape of the link."""
 PAIRS = 4
 """Opposite pairs of draws over which slopes are averaged."""
 FURTHEST = 0.5
@@ -103,7 +110,9 @@ def settle(
     K = design.place_prior(terms, h)
     L = factor_places(K, linear.W)
     seen = linalg.solve_triangular(L, np.sqrt(linear.W)[:, None] * linear.J, lower=True, check_finite=False)
-    root, logs = _inverse_root(linear.inner + seen.T @ seen)
+    plain = np.eye(len(linear.beta)) / h.embedding
+    inner = plain + _believed(len(K)) * (linear.inner - plain)
+    root, logs = _inverse_root(inner + seen.T @ seen)
     evidence = linear.height - 0.5 * len(root) * np.log(h.embedding) - logs - float(np.log(np.diag(L)).sum())
     point = Point(h, 1.0, linear.beta, root, linear.J, linear.W, linear.alpha, linear.level, linear.slope)
     return Settled(linear, _centred(point, design, likelihood, K, L, n_jobs), float(evidence))
@@ -121,8 +130,13 @@ def lean(
     W = likelihood.slopes(likelihood.start()).curvature if start is None else start.W
     L = factor_places(design.place_prior(terms, h), W)
     inverse = linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
-    told = 1.0 - np.einsum("ij,ij->j", inverse, inverse)
-    return find_map(design, terms, h, likelihood, start, n_jobs, tilt=np.clip(told, 0.0, 1.0))
+    told = np.clip(1.0 - np.einsum("ij,ij->j", inverse, inverse), 0.0, 1.0)
+    return find_map(design, terms, h, likelihood, start, n_jobs, tilt=_believed(len(told)) * told)
+
+
+def _believed(n_places: int) -> float:
+    """Say how far what the shape of the link tells is believed."""
+    return min(1.0, BELIEVED / n_places)
 
 
 def factor_places(K: FloatArray, W: FloatArray) -> FloatArray:
@@ -207,6 +221,7 @@ def _slopes(
     levels = found.by_level / found.slope[:, None]
     away = by_level / found.slope[:, None] - levels * turn[:, None]
     s = found.slope / (rate * (1.0 - rate))
-    by_beta = -beta / point.hyperparameters.embedding + design.B.T @ (levels.T @ pulled - away.sum(axis=0))
+    shape = _believed(len(f))
+    by_beta = -beta / point.hyperparameters.embedding + design.B.T @ (levels.T @ pulled - shape * away.sum(axis=0))
     told = likelihood.successes - likelihood.trials * rate
-    return by_beta, told - (pulled + turn) / s + 1.0 - 2.0 * rate
+    return by_beta, told - (pulled + shape * turn) / s + shape * (1.0 - 2.0 * rate)
