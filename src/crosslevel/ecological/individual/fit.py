@@ -27,6 +27,8 @@ CLOSE = 0.03
 """Largest change of a log hyperparameter from one round to the next that counts as standing still."""
 
 SLOWEST = 0.1
+ALONE = 24
+"""Opposite pairs of draws at scales that stand alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,7 @@ def fit_individual(
         When the mode is not reached, or mode and scales do not come to rest.
     """
     if fixed is not None:
-        at = settle(design, terms, fixed, likelihood, n_jobs=n_jobs)
+        at = settle(design, terms, fixed, likelihood, n_jobs=n_jobs, n_pairs=ALONE)
         rows, mode = linear_mode(design, at.linear, terms, fixed)
         mode = replace(mode, log_evidence=at.log_evidence)
         return IndividualFit(fixed, at.linear, rows, mode, 1, 0.0, (), (at.point,))

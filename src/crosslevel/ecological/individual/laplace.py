@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 BELIEVED = 150
 """Most places that tell about effects through the shape of the link."""
 PAIRS = 4
-"""Opposite pairs of draws over which slopes are averaged."""
+"""Opposite pairs of draws over which slopes are averaged, at each of several points."""
 FURTHEST = 0.5
 """Largest move of the mean off the mode, per effect, in standard deviations."""
 
@@ -97,6 +97,8 @@ def settle(
     likelihood: Binomial,
     start: Linear | None = None,
     n_jobs: int = 1,
+    n_pairs: int = PAIRS,
+    seed: int = 0,
 ) -> Settled:
     """Approximate the posterior of effects and place effects at given scales.
 
@@ -105,6 +107,10 @@ def settle(
     design, terms, h, likelihood
     start : Linear, optional
         Mode of a nearby problem.
+    n_pairs : int
+        Opposite pairs of draws that move the mode to the mean.
+    seed : int
+        Of these.
     """
     linear = lean(design, terms, h, likelihood, start, n_jobs)
     K = design.place_prior(terms, h)
@@ -115,7 +121,8 @@ def settle(
     root, logs = _inverse_root(inner + seen.T @ seen)
     evidence = linear.height - 0.5 * len(root) * np.log(h.embedding) - logs - float(np.log(np.diag(L)).sum())
     point = Point(h, 1.0, linear.beta, root, linear.J, linear.W, linear.alpha, linear.level, linear.slope)
-    return Settled(linear, _centred(point, design, likelihood, K, L, n_jobs), float(evidence))
+    rng = np.random.default_rng(seed)
+    return Settled(linear, _centred(point, design, likelihood, K, L, n_pairs, rng, n_jobs), float(evidence))
 
 
 def lean(
@@ -160,9 +167,17 @@ def _inverse_root(S: FloatArray) -> tuple[FloatArray, float]:
     return np.asarray(root), float(np.log(np.diag(lower)).sum())
 
 
-def _centred(point: Point, design: Design, likelihood: Binomial, K: FloatArray, L: FloatArray, n_jobs: int) -> Point:
+def _centred(
+    point: Point,
+    design: Design,
+    likelihood: Binomial,
+    K: FloatArray,
+    L: FloatArray,
+    n_pairs: int,
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> Point:
     """Move the mode to the mean: by a Newton step from slopes averaged over the spread."""
-    rng = np.random.default_rng(0)
     p, q, root_W = len(point.beta), len(K), np.sqrt(point.W)
     prior = linalg.cho_factor(K + 1e-10 * float(np.mean(np.diag(K))) * np.eye(q), lower=True, check_finite=False)
 
@@ -171,7 +186,7 @@ def _centred(point: Point, design: Design, likelihood: Binomial, K: FloatArray, 
 
     f = K @ point.alpha
     slope_beta, slope_level = np.zeros(p), np.zeros(q)
-    for _ in range(PAIRS):
+    for _ in range(n_pairs):
         d_beta = point.root @ rng.standard_normal(p)
         drawn = np.tril(prior[0]) @ rng.standard_normal(q)
         toward = point.J @ d_beta
@@ -180,8 +195,8 @@ def _centred(point: Point, design: Design, likelihood: Binomial, K: FloatArray, 
         for sign in (1.0, -1.0):
             beta, level = point.beta + sign * d_beta, point.level + sign * point.slope * (toward + d_f)
             by_beta, by_level = _slopes(point, design, likelihood, prior, beta, level, f + sign * d_f, n_jobs)
-            slope_beta += by_beta / (2 * PAIRS)
-            slope_level += point.slope * by_level / (2 * PAIRS)
+            slope_beta += by_beta / (2 * n_pairs)
+            slope_level += point.slope * by_level / (2 * n_pairs)
     scaled = point.root.T @ (slope_beta + point.J.T @ solved(slope_level))
     scaled *= min(1.0, FURTHEST * np.sqrt(p) / max(float(np.linalg.norm(scaled)), 1e-300))
     move = point.root @ scaled

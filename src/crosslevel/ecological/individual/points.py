@@ -30,7 +30,7 @@ ROUNDS, EACH = 4, 16
 """Rounds of points over all scales, and points of each."""
 FIRST = 0.7
 """Standard deviations of the first round, in those of the prior."""
-WIDER = 1.15
+WIDER = 1.3
 """Standard deviations of later rounds, in those found."""
 LEAST = 1e-3
 """A point of less weight is left out."""
@@ -92,7 +92,8 @@ class _Posterior:
     def at(self, x: FloatArray) -> Settled:
         """Settle at log scales."""
         h = Hyperparameters(**dict(zip(self.terms.names, np.exp(x).tolist(), strict=True)))
-        return settle(self.design, self.terms, h, self.likelihood, self.start, self.n_jobs)
+        # other draws at every point: what they miss averages out
+        return settle(self.design, self.terms, h, self.likelihood, self.start, self.n_jobs, seed=len(self.kept))
 
     def look(self, x: FloatArray, extra: float = 0.0) -> float:
         """Settle at log scales and keep the point; ``extra`` is added to its log weight."""
