@@ -159,8 +159,8 @@ class FullBayesClassifier(BagClassifier):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 2, 40)
-    >>> bags = [rng.normal(t, 1.0, size=(n, 1)) for t, n in zip(y, rng.choice([2, 50], 40))]
+    >>> y = rng.integers(0, 2, 80)
+    >>> bags = [rng.normal(t, 1.0, size=(n, 1)) for t, n in zip(y, rng.choice([2, 20], 80))]
     >>> model = FullBayesClassifier(n_landmarks=5, bandwidth_scale=1.0, chains=2, warmup=300, draws=900).fit(bags, y)
     >>> model.predict_proba(bags[:2]).shape
     (2, 2)
