@@ -242,7 +242,7 @@ def fit_conformal(
 ) -> ConformalScale:
     """Learn the half-width of intervals, in standard deviations, from bags that were not used to fit (split conformal).
 
-    Within each stratum (Mondrian; Vovk et al. 2005) the factor is the ceil((n + 1) level)-th smallest of |truth - mean| / std, so
+    Within each stratum (Mondrian; Vovk et al. 2005) the factor is the ceil((n + 1) level)-th smallest of ``|truth - mean| / std``, so
     that a new bag of the stratum is covered with at least the level whatever the model. A stratum with too few bags for that is
     refused.
 

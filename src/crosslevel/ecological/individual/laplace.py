@@ -9,7 +9,7 @@ pairs at a time, say how far.
 
 Thickness and bending tell about effects only through the shape of the link and the assumption that place effects have one variance
 everywhere. Of few places that is little. Of a thousand it outweighs what composition says, and real places do not keep to the
-assumption: home ownership, hidden in 998 regions, was missed by 5.1 to 6.9 points with it and by 4.4 without. It is therefore believed as
+assumption: home ownership, hidden in 998 regions, was missed by 5.1 points with it and by 4.4 without. It is therefore believed as
 far as 150 places would tell it.
 """
 
