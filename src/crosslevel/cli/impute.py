@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,6 @@ Given = tuple[pa.Table, pa.Table, pa.ChunkedArray | None]
 """X, partition and weight of the people."""
 
 METHODS = ("individual", "cudia")
-NARROW = (
-    "these intervals hold under the model of clusters alone; they do not allow for places that differ for other reasons, and on real "
-    "data they are far too narrow. Those of --method individual do."
-)
 MOST_LEVELS = 12
 """Columns of more values than this are continuous, and have no row for every value."""
 DRAWS = 100
@@ -283,8 +279,7 @@ def means_by(model: IndividualLink | CUDIA, given: Given, by: Sequence[str], lev
     """Give means of the hidden features in subgroups of these people."""
     if isinstance(model, IndividualLink):
         return model.estimates(list(by), level=level)
-    found = model.estimates(list(by), *given, level=level, m=DRAWS)
-    return replace(found, warnings=(*found.warnings, NARROW))
+    return model.estimates(list(by), *given, level=level, m=DRAWS)
 
 
 def _stacked(parts: list[Estimates], columns: list[str]) -> Estimates:

@@ -43,7 +43,7 @@ __all__ = ["SubgroupAnswers"]
 
 UNDER_MODEL = (
     "interval='model': intervals hold if subgroups behave alike wherever they live, which cannot be checked with totals. On twenty "
-    "columns whose truth is known, such 95 % intervals of the individual link held the truth of 72 % of national subgroups."
+    "columns whose truth is known, such 95 % intervals of the individual link held the truth of 68 % of national subgroups."
 )
 GROUP_LINK = (
     "link='group' predicts the totals of places well and subgroups poorly: on columns whose truth is known it was further off than "
