@@ -63,7 +63,7 @@ def test_rows_batches_frames_and_threads_change_nothing(world, model):
             warnings.simplefilter("ignore", CrosslevelWarning)
             other.fit(people, world.places, **COUNTS, columns=COLUMNS)
         found = other.estimate(by="sex", rollup="state", draws=50)
-        np.testing.assert_allclose(found["estimate"], expected["estimate"], atol=1e-6)
+        np.testing.assert_allclose(found["estimate"], expected["estimate"], atol=1e-9)
 
 
 def test_named_subgroups_where_and_contrasts(model):

@@ -1,0 +1,62 @@
+"""A confounding of known size, put into simulated labels, is learnt back and its intervals hold."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from crosslevel.ecological.accounting import account
+from crosslevel.ecological.calibration import learn_calibration
+from crosslevel.ecological.group.covariance import Hyperparameters
+from crosslevel.ecological.hidden import Dimension, Task
+
+Q = 150
+
+
+def make_task(label: str, tau: float, omega: float, rng: np.random.Generator) -> Task:
+    """The truth is the model's rate moved by effects of groups and of single places, and matched to the totals again."""
+    dimensions = []
+    total = special.expit(rng.normal(0, 0.4, Q))
+    for name, sizes in (("sex", [5, 5]), ("race", [8, 2, 1]), ("education", [2, 3, 2, 1])):
+        n = len(sizes)
+        share = rng.dirichlet(sizes, Q).ravel()
+        place, level = np.repeat(np.arange(Q), n), np.tile(np.arange(n), Q)
+        f = rng.normal(0, 0.5, n)[level]
+        moved = f + tau * rng.standard_normal(n)[level] + omega * rng.standard_normal(Q * n)
+        draws = f + 0.03 * rng.standard_normal((40, n))[:, level]
+        truth = account(moved[None], share, place, total).rate[0]
+        rate = account(draws, share, place, total).rate
+        people = np.full(Q * n, 1e5)
+        dimensions.append(
+            Dimension(name, tuple(map(str, range(n))), place, level, share, share * 1e6, people, people, rate, truth)
+        )
+    return Task(label, total, tuple(dimensions), Hyperparameters(1.0), 0.5, ())
+
+
+def test_a_known_confounding_is_learnt_from_ten_labels():
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        tasks = [make_task(str(k), 0.3, 0.15, rng) for k in range(10)]
+        found.append(learn_calibration(tasks))
+    tau = np.array([c.confounding.tau for c in found])
+    assert tau.mean() == pytest.approx(0.3, rel=0.1)
+    assert np.abs(tau - 0.3).max() < 0.25 * 0.3 + 0.03
+    assert np.mean([c.confounding.omega for c in found]) == pytest.approx(0.15, rel=0.25)
+    assert 0.92 <= np.mean([c.coverage for c in found]) <= 0.98
+    assert 0.92 <= np.mean([c.place_coverage for c in found]) <= 0.98
+
+
+def test_groups_that_are_overstated_are_pulled():
+    """Truths half way between the model and the place: the largest pull on offer is chosen."""
+    rng = np.random.default_rng(1)
+    tasks = []
+    for k in range(4):
+        task = make_task(str(k), 0.0, 0.0, rng)
+        halved = []
+        for d in task.dimensions:
+            near = special.logit(task.total)[d.place]
+            f = 0.5 * special.logit(d.rate.mean(axis=0)) + 0.5 * near
+            truth = account(f[None], d.share, d.place, task.total).rate[0]
+            halved.append(Dimension(**{**vars(d), "truth": truth}))
+        tasks.append(Task(task.label, task.total, tuple(halved), task.hyperparameters, 0.5, ()))
+    assert set(learn_calibration(tasks).pulls.values()) == {0.5}
