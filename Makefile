@@ -21,7 +21,7 @@ $(BIN)/python:
 
 $(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
 	@echo "Installing crosslevel (about a minute, once) ..."
-	@$(PIP) install -c constraints.txt -e .
+	@$(PIP) install -c constraints.txt -e '.[report]'
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
@@ -68,5 +68,5 @@ docs: $(VENV)/.docs ## the documentation, in docs/_build/html
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist build demo \
-	  docs/_build docs/api docs/auto_gallery docs/sg_execution_times.rst
+	  docs/_build docs/api docs/auto_gallery docs/_static/screens docs/sg_execution_times.rst
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

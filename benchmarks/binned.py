@@ -2,7 +2,7 @@
 
     python benchmarks/binned.py                 # n = 100, 500: a minute on two cores
     python benchmarks/binned.py --sizes 100 500 1000   # GPy alone takes two minutes at 1,000
-    python benchmarks/binned.py --large         # n = 2,000 exact and n = 100,000 by features, without GPy
+    python benchmarks/binned.py --large         # n = 2,000 exact, n = 100,000 by features, 167 polygons; without GPy
 
 Contiguous bins of equal width, the squared exponential, one objective (log marginal likelihood) with its gradient in variance,
 lengthscale and noise. Both programs run in the same process, one after the other, with the same hyperparameters; the first call of
@@ -128,7 +128,38 @@ def large() -> list[dict[str, object]]:
             f"n = {n:,}, search and 500 predictions   {seconds:.2f} s (cpu {cpu:.2f})   {gp.path_}; rmse {rmse:.3f}",
             flush=True,
         )
-    return rows
+    return [*rows, polygons()]
+
+
+def polygons(n: int = 167, corners: int = 53, axis: tuple[int, int] = (25, 24)) -> dict[str, object]:
+    """Time exact integrals of 600 features over polygons as many and as jagged as the areas of a borough, and the posterior in them."""
+    from crosslevel.binned import Polygons, kernels
+    from crosslevel.binned.features import FeatureSolver
+    from crosslevel.binned.problem import make_problem
+    from crosslevel.binned.regions.base import SineBasis
+
+    rng = np.random.default_rng(0)
+    angle = np.sort(rng.uniform(0.0, 2.0 * np.pi, (n, corners)), axis=1)
+    radius = rng.uniform(0.5, 1.0, (n, corners))
+    middle = rng.uniform(0.0, 15.0, (n, 1, 2))
+    regions = Polygons(list(middle + radius[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)))
+    index = np.stack(np.meshgrid(*(np.arange(1, m + 1) for m in axis), indexing="ij"), axis=-1).reshape(-1, 2)
+    basis = SineBasis(np.full(2, 7.5), np.full(2, 12.0), index)
+    regions.sine_integrals(basis)
+    start, used = time.perf_counter(), time.process_time()
+    regions.sine_integrals(basis)
+    sums = time.perf_counter() - start
+    problem = make_problem(regions, rng.normal(size=n), "mean")
+    solver = FeatureSolver(problem, kernels.as_kernel("eq").bind(2), basis)
+    solver.objective(np.log([1.0, 4.0, 4.0]), 0.1)
+    solver.condition(np.log([1.0, 4.0, 4.0]), 0.1).predict(regions, problem.scale, covariance=True)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - used
+    print(
+        f"{n} polygons of {corners} corners, {len(basis)} features: edge sums {sums:.2f} s; with objective, gradient and a joint "
+        f"prediction {seconds:.2f} s (cpu {cpu:.2f})",
+        flush=True,
+    )
+    return {"polygons": n, "features": len(basis), "edge_sums": sums, "seconds": seconds, "cpu": cpu}
 
 
 def main() -> None:

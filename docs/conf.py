@@ -1,8 +1,12 @@
 """Configuration of the documentation."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import crosslevel
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "crosslevel"
 author = "The crosslevel authors"
@@ -39,3 +43,10 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", category=UserWarning)
+
+
+def setup(app):
+    """Photograph the explorer's pages before the guide is read."""
+    import screenshots
+
+    app.connect("builder-inited", lambda _: screenshots.make())

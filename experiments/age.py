@@ -1,7 +1,7 @@
 """Ages of people from bags of pictures: loader, splits, and a simulated stand-in that proves the scale.
 
 The published experiment (Law et al. 2018, section 5.2) has 19,545 bags (name and date of birth) of 1 to 796 pictures, each picture
-4,096 features of a network's last hidden layer, and predicts the mean age. The features are not public any more in one piece, so the
+4,096 features of a network's last hidden layer, and predicts the mean age. The features are not part of this repository; the
 stand-in has their shape: ReLU-like float32 features of about 400,000 pictures that are written to disk chunk by chunk and read
 block by block; at no time are they held whole. Its errors say nothing about the real data; time and memory do.
 

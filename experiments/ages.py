@@ -261,6 +261,9 @@ def states(folder: Path, quick: bool) -> str:
             "the counts; PCLM scaled to the bin totals.",
             "",
             lay(["people, bins", "one histogram alone", "PCLM"], rows),
+            "",
+            "These bands are not yet right: from 5-year bins they are too narrow, though less so than PCLM's, and from 20-year bins too "
+            "wide.",
         ]
     )
 

@@ -93,6 +93,8 @@ def heights(folder: Path, quick: bool) -> str:
             "of age no method can foretell.",
             "",
             table_of(heading, rows),
+            "",
+            "Five bands of 20 years are too few for a curve: the integral kernel is then worse than the bands' own means.",
         ]
     )
 

@@ -6,7 +6,7 @@ published, so every answer can be scored: uniform and area weighting, the rate o
 MSOA's), the population-weighted Gaussian process of `BinnedGP`, and `crosslevel.binned.areas.share_out`, whose priors were
 fixed before it was first scored.
 
-    CROSSLEVEL_DATA=... python experiments/areas.py          # eight minutes
+    CROSSLEVEL_DATA=... python experiments/areas.py          # three minutes
     CROSSLEVEL_DATA=... python experiments/areas.py --quick  # one group, fewer scales, no BinnedGP; writes no page
 """
 
@@ -305,6 +305,8 @@ without covariates says little about what happens inside an MSOA. `share_out` ke
 log score and intervals are those of a forecast, where the nested rate taken at its word (binomial counts at one rate) is far too sure.
 `BinnedGP` is a smooth surface of rates with Gaussian noise. Its bands are of that surface, not of a count, and it has no part that
 differs freely from one LSOA to the next; when its noise is estimated, what is not smooth is called noise and totals are not kept.
+With binomial noise it asks for lengthscales below a kilometre, in two of the groups shorter than its features hold, of which the fit
+warns: rates differ from place to place by more than counting explains, and inside an MSOA the answer is then close to the nested rate.
 *Uniform* and *area weighting* do without the LSOAs' populations.
 
 Kernel, scale, lengthscale and white part of `share_out` are averaged by evidence with priors fixed beforehand: log s and log t

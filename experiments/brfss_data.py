@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,3 +69,9 @@ def hidden(table: pa.Table, outcome: str, level: str) -> Hidden:
     """Take the complete cases of the four columns and the outcome."""
     whole = table.select([level, *COLUMNS, outcome]).drop_null()
     return Hidden(whole.select(list(COLUMNS)), whole.select([level]), whole[outcome].to_numpy().astype(np.float64))
+
+
+def lay(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay rows out as a table of Markdown."""
+    lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -31,6 +31,15 @@ PAIRS = {
     "MeanShrinkage, 2,000 bags": "BDR",
 }
 """Our model -> the published row it stands beside."""
+DRAWN = (
+    "BayesianLinear, as published",
+    "BayesianLinear",
+    "RBFNetwork",
+    "FrequentistShrinkage, S-KMSE",
+    "FrequentistShrinkage, Tikhonov",
+    "MeanShrinkage",
+)
+"""Models of the picture by share of small bags, one for each colour."""
 TIMES = ("features", "draw", "all")
 """What is no model: processor seconds only."""
 
@@ -136,23 +145,14 @@ def varying_section(runs: dict[tuple[int, int], Scores]) -> str:
                 ),
             ]
         )
-    covers = []
-    for n in names:
-        if n == "optimum":
-            continue
-        cells = []
-        for size in SIZES:
-            found = [r[n].by_size[size] for r in runs.values() if size in r[n].by_size]
-            bags = sum(f[2] for f in found)
-            cells.append(f"{sum(f[0] * f[2] for f in found) / bags:.3f}")
-            cells.append(f"{sum(f[1] * f[2] for f in found) / bags:.3f}")
-        covers.append([n, *cells])
+    covers = [[n, *cells] for n, cells in by_size(runs).items()]
     return "\n".join(
         [
             "## Bags of 5, 20, 100 and 1,000",
             "",
-            f"A quarter each of bags of 20 and 100; of the other half the given share has 5 people, "
-            f"the rest 1,000. No noise. Test MSE / NLL, seed {first}:",
+            f"A quarter each of bags of 20 and 100; the given share of all bags has 5 people, what remains has 1,000. "
+            "No noise. Landmarks are each model's default: random people for `MeanShrinkage`, k-means centres for the others. "
+            f"Test MSE / NLL, seed {first}:",
             "",
             lay(["bags of five", *names], one_draw),
             "",
@@ -164,12 +164,56 @@ def varying_section(runs: dict[tuple[int, int], Scores]) -> str:
             "",
             lay(["bags of five", *names], several),
             "",
+            landmarks_text(runs),
+            "",
             "Coverage of 95 % intervals and NLL by size of the bag, all draws together:",
             "",
             lay(["", *(f"{w} {s:,}" for s in SIZES for w in ("coverage,", "NLL,"))], covers),
             "",
             f"{len(runs)} draws in {sum(r['all'].seconds for r in runs.values()):.0f} s of one processor.",
+            "",
+            "![Error and likelihood against the share of small bags](gamma-sizes.png)",
+            "",
+            "![Predictions by size of the bag](gamma-bags.png)",
         ]
+    )
+
+
+def by_size(runs: dict[tuple[int, int], Scores]) -> dict[str, list[str]]:
+    """Give coverage and NLL for each size of bag, over all draws, model by model."""
+    out = {}
+    for name in next(iter(runs.values())):
+        if name in (*TIMES, "optimum"):
+            continue
+        out[name] = cells = []
+        for size in SIZES:
+            found = [r[name].by_size[size] for r in runs.values() if size in r[name].by_size]
+            bags = sum(f[2] for f in found)
+            cells += [f"{sum(f[part] * f[2] for f in found) / bags:.3f}" for part in (0, 1)]
+    return out
+
+
+def quote_coverage(guide: str, shares: dict[str, list[str]]) -> str:
+    """Bring the rows of coverage that the guide quotes up to date; each is the first of its model."""
+    for name, cells in shares.items():
+        start = guide.index(f"| `{name}` | ")
+        row = " | ".join([f"| `{name}`", *(c.removeprefix("0") for c in cells)]) + " |"
+        guide = guide[:start] + row + guide[guide.index("\n", start) :]
+    return guide
+
+
+def landmarks_text(runs: dict[tuple[int, int], Scores]) -> str:
+    """Say which landmarks the training bags find more probable, and which predict better where nothing was chosen."""
+    gaps = np.array(
+        [
+            [getattr(r["MeanShrinkage"], part) - getattr(r["MeanShrinkage, k-means"], part) for r in runs.values()]
+            for part in ("evidence", "mse", "nll")
+        ]
+    )
+    means, errors = gaps.mean(axis=1), gaps.std(axis=1, ddof=1) / np.sqrt(gaps.shape[1])
+    return (
+        f"`MeanShrinkage` with random people less the same with k-means, {gaps.shape[1]} draws: log evidence of the training bags "
+        f"{means[0]:+.1f} ± {errors[0]:.1f}, test MSE {means[1]:+.4f} ± {errors[1]:.4f}, NLL {means[2]:+.4f} ± {errors[2]:.4f}."
     )
 
 
@@ -202,11 +246,10 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
     from crosslevel.plots.style import CYCLE, GREY, style
 
     first = min(seed for seed, _ in runs)
-    names = [n for n in runs[first, 0] if n not in (*TIMES, "mean label", "optimum")]
     with style("y"):
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.4, 6.4), sharex=True, layout="constrained")
         for ax, part, label in ((top, "nll", "negative log likelihood"), (bottom, "mse", "mean squared error")):
-            for name, colour in zip(names, CYCLE, strict=False):
+            for name, colour in zip(DRAWN, CYCLE, strict=True):
                 ax.plot(
                     list(SHARES),
                     [getattr(runs[first, p][name], part) for p in SHARES],
@@ -272,8 +315,15 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def page(sections: Sequence[str]) -> str:
-    body = "\n\n".join(sections)
+ORDER = ("## Bags of 1,000", "## Bags of 5, 20, 100 and 1,000", "## Everything sampled")
+"""The parts of the page, by their headings; a part that is made again takes the place of its last version."""
+
+
+def page(sections: Sequence[str], before: str = "") -> str:
+    """Put the page together: new parts, and those of the page before that were not made again."""
+    kept = {heading: part for part in parts_of(before) if (heading := part.splitlines()[0]) in ORDER}
+    kept |= {part.splitlines()[0]: part for part in sections}
+    body = "\n\n".join(kept[heading] for heading in ORDER if heading in kept)
     return f"""# Bags with known answers
 
 The synthetic experiments of Law, Sutherland, Sejdinovic & Flaxman, *Bayesian approaches to distribution regression* (AISTATS 2018). A bag
@@ -283,9 +333,15 @@ paired: the same bags, another fit.
 
 {body}
 
-![Error and likelihood against the share of small bags](gamma-sizes.png)
+{NOTES}"""
 
-![Predictions by size of the bag](gamma-bags.png)
+
+def parts_of(text: str) -> list[str]:
+    """Cut a page at its second-level headings."""
+    return [f"## {part}".strip() for part in text.split("\n## ")[1:]]
+
+
+NOTES = """## How the models differ
 
 `BayesianLinear, as published` has no intercept and an iid prior, and lets the validation bags choose landmarks and bandwidth; its
 closeness to the committed BLR says that data and features are the published ones. Every other model chooses by evidence or

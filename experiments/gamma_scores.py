@@ -27,6 +27,8 @@ class Score:
     seconds : float
         Of one processor.
     by_size : mapping of size to (coverage, nll, number of bags)
+    evidence : float
+        Log evidence of the training bags, for models that have one.
     mean, std : (n,) or None
         The predictions themselves, where they are drawn.
     """
@@ -36,6 +38,7 @@ class Score:
     cover: float = np.nan
     seconds: float = 0.0
     by_size: dict[int, tuple[float, float, int]] = field(default_factory=dict)
+    evidence: float = np.nan
     mean: FloatArray | None = None
     std: FloatArray | None = None
 

@@ -24,6 +24,7 @@ def test_totals_are_kept_and_the_nested_rate_stands_beside():
     assert (found["conf_high"] >= found["estimate"]).all()
     assert (found["conf_high"] <= people).all()
     assert sum(found.diagnostics["candidates"].values()) == pytest.approx(1.0)
+    assert 0 < found.diagnostics["monte_carlo_share"] < 400**-0.5
 
 
 def test_areas_outside_are_named():

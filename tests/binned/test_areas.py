@@ -137,3 +137,16 @@ def test_bad_input_gets_a_sentence(change, message):
 def test_correlations_of_other_areas_are_refused(smooth):
     with pytest.raises(InputError, match="correlations is of 64 areas, regions has 3"):
         share_out(SQUARES[:3], [5, 6], [10.0, 20.0, 30.0], [0, 0, 1], correlations=smooth)
+
+
+def test_the_error_of_the_number_of_draws_is_stated(smooth):
+    """Mirrored draws leave less than independent ones would; many seeds show how much."""
+    people, _, totals = world(0, 0.5, 0.2)
+    found = [
+        share_out(SQUARES, totals, people, PARENT, correlations=smooth, nodes=3, n_draws=200, seed=seed)
+        for seed in range(8)
+    ]
+    spread = np.std([f.mean for f in found], axis=0, ddof=1)
+    assert np.median(spread / found[0].monte_carlo_error) < 0.4
+    assert np.median(found[0].monte_carlo_error / found[0].draws.std(axis=0)) == pytest.approx(200**-0.5, rel=0.01)
+    assert all(len(f.draws) == 200 for f in found)

@@ -233,6 +233,12 @@ def test_an_open_last_bin():
     assert beyond.sum() == pytest.approx(100.0)
     assert beyond[0] > beyond[1]
     assert beyond[0] == pytest.approx(100 * (1 - np.exp(-5 / 6)), rel=0.25)
+    first = Intervals([-np.inf, 0, 10, 20], [0, 10, 20, 30], open_ended=True)
+    before = BinnedGP(likelihood="poisson").fit(first, [30, 50, 60, 20], kind="total", tail=5.0)
+    np.testing.assert_allclose(before.predict(first), [30, 50, 60, 20], rtol=1e-9)
+    near, far = before.predict(Intervals([-5, -np.inf], [0, -5], open_ended=True))
+    assert near + far == pytest.approx(30.0)
+    assert near == pytest.approx(30 * (1 - np.exp(-1)), rel=0.25)
     with pytest.raises(InputError, match="regions has an open end; pass tail="):
         BinnedGP(likelihood="poisson").fit(ages, y, kind="total")
     with pytest.raises(InputError, match=r"upper is infinite in row 4.*open_ended=True"):
@@ -288,6 +294,7 @@ def test_nested_bins_are_the_same_people_and_small_differences_are_told():
         ({}, {"pool": ["a"] * 8 + [None]}, "pool is missing in row 8"),
         ({}, {"pool": {"a": [1], "b": [2]}}, "pool names 2 columns"),
         ({}, {"pool": ["a"] * 9}, "at least two areas"),
+        ({}, {"pool": ["a"] * 9, "preserve": True}, "preserve is for one histogram of counts"),
         ({}, {"pool": ["a"] * 9, "exposure": [1.0] * 9}, "one area at a time"),
         ({"lengthscale": 3.0}, {}, "lengthscale=3.0 is of the Gaussian model"),
         ({"kernel": "white"}, {}, "kernel='white' is not a kernel of likelihood='poisson'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -346,3 +348,63 @@ def test_regions_of_another_plane_are_refused():
     model.fit(plane, [1.0, 2.0], kind="total")
     with pytest.raises(InputError, match="are mixed; bring both to one plane"):
         model.predict(Polygons([square], crs="EPSG:3857"))
+
+
+def mosaic(n=5):
+    """Squares of a chessboard, as polygons and as boxes, in whose rates neighbours have nothing in common."""
+    corner = np.array([[i, j] for i in range(n) for j in range(n)], dtype=float)
+    shapes = corner[:, None] + [[0, 0], [1, 0], [1, 1], [0, 1]]
+    return Polygons(list(shapes)), np.random.default_rng(3).normal(size=n * n), Boxes(corner, corner + 1)
+
+
+def test_features_that_cannot_follow_the_regions_say_so():
+    """Known noise far below what a smooth surface leaves: the likelihood asks for ever shorter lengthscales."""
+    regions, y, boxes = mosaic()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gp = BinnedGP("matern32", noise=0.0, max_features=300, tolerance=1e-2).fit(
+            regions, y, kind="mean", std_error=np.full(25, 0.02)
+        )
+    told = "features: the likelihood still rises towards shorter lengthscales than 300 features hold (lengthscale_"
+    assert any(str(w.message).startswith(told) for w in caught)
+    assert not any("at a limit of the search: lengthscale" in n for n in gp.notes_)
+    assert any(w.startswith(told) for w in gp.estimates().warnings)
+    # an exact way ends at shorter ones, and higher
+    dense = BinnedGP("matern32", noise=0.0, solver="dense", lengthscale=0.2)
+    assert dense.fit(boxes, y, kind="mean", std_error=np.full(25, 0.02)).log_marginal_ > gp.log_marginal_ + 3
+
+
+def test_an_error_of_features_above_the_noise_is_told():
+    regions, y, _ = mosaic(4)
+    given = {"variance": 1.0, "lengthscale": 1.0, "noise": 1e-6, "mean": 0.0, "tolerance": 9e-4}
+    with pytest.warns(CrosslevelWarning, match="features leave an error of .* times the noise"):
+        BinnedGP("matern32", **given).fit(regions, y, kind="mean")
+    loud = BinnedGP("matern32", **{**given, "noise": 0.1}).fit(regions, y, kind="mean")
+    assert not any("features leave" in n for n in loud.notes_)
+
+
+def test_few_polygons_get_the_features_they_need():
+    regions, y, boxes = mosaic(3)
+    gp = BinnedGP("matern32", variance=1.0, lengthscale=0.2, noise=0.1, tolerance=2e-5).fit(regions, y, kind="mean")
+    assert len(gp._fit.posterior.solver.basis) > 1200
+    dense = BinnedGP("matern32", variance=1.0, lengthscale=0.2, noise=0.1, solver="dense").fit(boxes, y, kind="mean")
+    np.testing.assert_allclose(gp.predict(regions), dense.predict(boxes), atol=3e-3)
+    assert gp.log_marginal_ == pytest.approx(dense.log_marginal_, abs=0.02)
+
+
+def test_area_weighting_stands_beside_polygons():
+    regions, y, _ = mosaic(2)
+    gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(regions, y, kind="total")
+    new = Polygons([[[0, 0], [2, 0], [2, 1], [0, 1]], [[0.5, 0], [1, 0], [0.5, 0.5]], [[1, 1], [3, 1], [3, 2], [1, 2]]])
+    found = gp.estimates(new)
+    np.testing.assert_allclose(found["area_weighted"][:2], [y[0] + y[2], y[0] / 8])
+    assert np.isnan(found["area_weighted"].astype(float)[2])  # half of it was not observed
+    overlapping = Polygons.join(regions, regions[[0]])
+    twice = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(overlapping, [*y, y[0]], kind="total")
+    assert "area_weighted" not in twice.estimates(new).table.column_names
+
+
+def test_white_noise_behind_polygons_is_refused():
+    regions, y, _ = mosaic(3)
+    with pytest.raises(InputError, match="white part, and these regions are summed over points"):
+        BinnedGP("eq + white").fit(regions, y, kind="mean")

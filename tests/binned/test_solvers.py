@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslevel.binned import Boxes, Intervals, WeightedSum, feature_basis, kernels, stack
+from crosslevel.binned import Boxes, Intervals, Polygons, WeightedSum, feature_basis, kernels, stack
 from crosslevel.binned.covariances import covariance, lay_out, variances
 from crosslevel.binned.dense import DenseSolver
-from crosslevel.binned.features import FeatureSolver
+from crosslevel.binned.features import FeaturePosterior, FeatureSolver, FewPosterior
 from crosslevel.binned.kronecker import KroneckerSolver, find_grid
 from crosslevel.binned.problem import make_problem
 from crosslevel.binned.regions.base import SineBasis
@@ -229,3 +229,41 @@ def test_contradictions_without_noise_are_refused_and_consistent_repeats_are_not
         DenseSolver(problem, kernel).condition(logs, 0.0)
     post = DenseSolver(make_problem(regions, [1.0, 2.0, 3.0], "total", mean=0.0), kernel).condition(logs, 0.0)
     np.testing.assert_allclose(post.predict(regions, np.ones(3), covariance=False).mean, [1, 2, 3], atol=1e-5)
+
+
+@pytest.mark.parametrize("mean", [None, 0.2])
+def test_few_regions_and_few_features_are_one_posterior(rng, mean):
+    """The same features conditioned in the space of regions and in their own."""
+    problem = bins(rng, "mean", mean=mean, sizes=rng.integers(1, 5, 25))
+    kernel, logs, noise = kernels.as_kernel("matern32").bind(1), np.log([2.0, 1.3]), 0.05
+    solver = features(problem, kernel, logs, 1e-3)
+    assert len(solver.basis) > 25
+    few, many = solver.condition(logs, noise), FeaturePosterior(solver, logs, noise, solver._state(logs, noise))
+    assert isinstance(few, FewPosterior)
+    assert few.log_marginal == pytest.approx(many.log_marginal, rel=1e-9)
+    assert few.level == pytest.approx(many.level, rel=1e-9)
+    target = stack(Intervals([1.0, 9.0], [4.0, 60.0]), [2.0, 7.0])  # beyond the box as well
+    a, b = (p.predict(target, np.array([1.0, 0.5, 1.0, 1.0]), covariance=True) for p in (few, many))
+    for field in ("mean", "variance", "prior_variance", "covariance"):
+        np.testing.assert_allclose(getattr(a, field), getattr(b, field), rtol=1e-7, atol=1e-9)
+    for x, y in zip(*((p.left_out().mean, p.left_out().variance) for p in (few, many)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-7)
+    np.testing.assert_allclose(
+        solver.prior_variances(logs), few.predict(problem.regions, problem.scale, covariance=False).prior_variance
+    )
+
+
+def test_the_yardstick_takes_the_regions_with_few_points(monkeypatch):
+    shapes = [[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(5)]
+    regions = Polygons(shapes)
+    kernel, logs = kernels.as_kernel("matern32").bind(2), np.log([1.0, 0.8, 0.8])
+    whole, K = feature_basis.yardstick(kernel, logs, regions)
+    np.testing.assert_array_equal(K, feature_basis.exact_covariance(kernel, logs, regions))
+    assert len(whole) == 5
+    sizes = np.bincount(regions.exact_pieces(np.full(2, 0.8)).owner)
+    monkeypatch.setattr(feature_basis, "POINTS", int(np.sort(sizes)[:3].sum()))
+    some, k = feature_basis.yardstick(kernel, logs, regions)
+    kept = np.sort(np.argsort(sizes, kind="stable")[:3])
+    np.testing.assert_allclose(some.volumes, regions.volumes[kept])
+    np.testing.assert_allclose(k, K[np.ix_(kept, kept)], rtol=1e-12)
+    assert len(feature_basis.sample_of(Polygons(shapes * 10))) == 12

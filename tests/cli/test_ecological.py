@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -103,19 +104,37 @@ def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder)
     done = crosslevel(*ASKED, *asked, "--out", "page", "--report", cwd=folder)
     page = (folder / "page" / "report.html").read_text()
     for words in (
-        "What is observed: the share with dem in each place",
-        "sex by region: the estimate by region for sex 1",
-        "sex by state: the estimate by state for sex 1",
-        "possible at all (bounds)",
+        "sex by region",
+        "sex by state",
+        "Difference: the first less the second",
+        "grey bars are bounds",
+        "Places predicted from the others",
         "neighbourhood",
         "log_evidence",
         "gradient_at_mode",
         "one state left out at a time",
     ):
         assert words in page
-    assert page.count("<svg") == 5
+    maps = re.findall(r'<figure class="view \w+" data-view="\d+">\s*<h3>(.*?)</h3>', page)
+    assert maps.count("First subgroup") == 2
     assert "Places predicted from others: rmse" in done.out
     assert (folder / "page" / "cross-validation.csv").exists()
+
+
+def test_without_the_extra_the_report_shows_pictures(crosslevel, folder, monkeypatch):
+    for name in ("crosslevel.cli.ecological.available", "crosslevel.explorer.bundle.available"):
+        monkeypatch.setattr(name, lambda: False)
+    asked = ("--estimate", "sex", "--rollup", "state", "--polygons", "map.geojson")
+    crosslevel(*ASKED, *asked, "--out", "pictures", "--report", cwd=folder)
+    page = (folder / "pictures" / "report.html").read_text()
+    for words in (
+        "What is observed: the share with dem in each place",
+        "sex by region: the estimate by region for sex 1",
+        "sex by state: the estimate by state for sex 1",
+        "possible at all (bounds)",
+    ):
+        assert words in page
+    assert page.count("<svg") == 5
 
 
 def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
@@ -278,3 +297,24 @@ def test_a_map_of_other_places_is_refused_before_anything_is_fitted(crosslevel, 
     assert "is not JSON" in told("{")
     point = [{**features[0], "geometry": {"type": "Point", "coordinates": [0, 0]}}]
     assert "is a Point; pass Polygons" in told(json.dumps({"features": point}))
+
+
+def test_what_calibration_left_out_is_said(capsys):
+    import warnings
+    from types import SimpleNamespace
+
+    from rich.console import Console
+
+    from crosslevel.cli.ecological import _calibrated
+    from crosslevel.errors import CrosslevelWarning
+
+    def calibrate(labels, progress):
+        assert labels == "auto"
+        progress(1, 1)
+        warnings.warn("labels: 'state' is nearly the same for all", CrosslevelWarning, stacklevel=2)
+
+    fitted = SimpleNamespace(calibrate=calibrate, calibration_=SimpleNamespace(words=lambda: "tau 0.20"))
+    _calibrated(SimpleNamespace(calibrate=["auto"]), fitted, Console(stderr=True))
+    said = capsys.readouterr().err
+    assert "Warning: labels: 'state' is nearly the same for all" in said
+    assert "Calibrated: tau 0.20" in said

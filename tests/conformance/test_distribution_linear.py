@@ -17,6 +17,7 @@ ESTIMATORS = [
     RBFNetwork(n_landmarks=8, bandwidth_scale=1.0, fine_tune=True, tuning_steps=3),
     FrequentistShrinkage(),
     FrequentistShrinkage(filter="simple", target="mean", landmarks="leverage", n_landmarks=10),
+    FrequentistShrinkage(n_landmarks=8, bandwidth_scale=1.0, second_level="rbf"),
     BayesianLinearClassifier(n_landmarks=(10, 20), bandwidth_scale=(0.75, 1.25)),
 ]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from crosslevel.data.bags import Bags
 from crosslevel.diagnostics import bag_folds, cross_validate_bags, size_strata
 from crosslevel.diagnostics.bag_folds import deal
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier, StoredBags
+from crosslevel.distribution.full_bayes_fit import MixturePredictive
 from crosslevel.errors import ConvergenceError, InputError
 
 ONE = {"n_landmarks": 6, "bandwidth_scale": 1.0}
@@ -145,3 +147,19 @@ def test_bad_input_gets_a_sentence(world, monkeypatch):
     monkeypatch.setattr(bag_folds.BagRegressor, "fit", refuse)
     with pytest.raises(ConvergenceError, match="fold 1 of 5: no end in sight"):
         cross_validate_bags(BayesianLinear(**ONE), bags, y)
+
+
+class TwoHumps(BayesianLinear):
+    """Its forecasts are no normal ones: one label in four lies three above the others."""
+
+    def predictive(self, X):
+        mean, n = super().predictive(X).mean, len(X)
+        return MixturePredictive(mean + np.repeat([0.0, 0.0, 0.0, 3.0], n).reshape(4, n), np.full((4, n), 0.25))
+
+
+def test_transforms_are_those_of_the_forecast_not_of_a_normal_one(world):
+    found = cross_validate_bags(TwoHumps(**ONE), *world, folds=4)
+    away = world[1] - (found.predictions["estimate"] - 0.75)
+    by_hand = 0.75 * stats.norm.cdf(away / 0.5) + 0.25 * stats.norm.cdf((away - 3.0) / 0.5)
+    assert found.scores["mean_pit"][0] == pytest.approx(by_hand.mean(), rel=1e-9)
+    assert found.scores["pit_p_value"][0] == pytest.approx(stats.kstest(by_hand, "uniform").pvalue, rel=1e-6)

@@ -14,9 +14,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from crosslevel.data.bags import Bags
 from crosslevel.distribution import bayesian_linear as module
+from crosslevel.distribution.base import BagRegressor
 from crosslevel.distribution.bayesian_linear import BayesianLinear
 from crosslevel.distribution.frequentist import FrequentistShrinkage
+from crosslevel.distribution.full_bayes import FullBayes, FullBayesClassifier
 from crosslevel.distribution.linear_classifier import BayesianLinearClassifier
+from crosslevel.distribution.mean_shrinkage import MeanShrinkage, MeanShrinkageClassifier
 from crosslevel.distribution.rbf_network import RBFNetwork
 from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import ConvergenceError, InputError
@@ -171,8 +174,12 @@ def test_classes_are_found_and_probabilities_add_up():
     table = model.estimates(new, y=truth)
     assert table.keys == ("bag", "class")
     assert table["truth"].sum() == 60
-    with pytest.raises(InputError, match="y holds .*'huge'.*no class of fit"):
+    with pytest.raises(InputError, match="y holds 'huge', which is no class of fit"):
         model.log_density(new[:1], ["huge"])
+    with pytest.raises(InputError, match="y holds 7, which is no class of fit"):
+        model.estimates(new[:1], y=[7])
+    with pytest.raises(InputError, match="y has 1 missing class.*the first of bag 1"):
+        BayesianLinearClassifier().fit(new[:3], np.array(["low", None, "wide"], dtype=object))
 
 
 def json_round(payload):
@@ -210,6 +217,151 @@ def test_nonlinear_labels_need_the_second_level():
     assert rbf.score(X[120:], y[120:]) > 0.6
 
 
+def test_shrunken_embeddings_may_have_a_second_level_too():
+    rng = np.random.default_rng(0)
+    centre = rng.uniform(-2, 2, 160)
+    X = [rng.normal(c, 0.3, (20, 1)) for c in centre]
+    y = np.sin(4.0 * centre)
+    options = {"landmarks": np.array([[-2.0], [2.0]]), "bandwidth": 4.0, "standardize": False}
+    for how in ("tikhonov", "simple"):
+        linear = FrequentistShrinkage(filter=how, **options).fit(X[:120], y[:120])
+        rbf = FrequentistShrinkage(filter=how, second_level="rbf", **options).fit(X[:120], y[:120])
+        assert linear.score(X[120:], y[120:]) < 0.3
+        assert rbf.score(X[120:], y[120:]) > 0.6
+        assert rbf.bandwidth_ in {4.0 * s for s in (0.5, 0.75, 1.0, 1.25, 1.5)}
+        again = FrequentistShrinkage.from_payload(*json_round(rbf.to_payload()))
+        np.testing.assert_array_equal(again.predict(X), rbf.predict(X))
+    with pytest.raises(InputError, match="second_level='rbff' is not a choice.*Did you mean 'rbf'"):
+        FrequentistShrinkage(second_level="rbff").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "other"),
+    [
+        (MeanShrinkage, "FrequentistShrinkage"),
+        (FullBayes, "FrequentistShrinkage"),
+        (MeanShrinkageClassifier, "BayesianLinearClassifier"),
+        (FullBayesClassifier, "BayesianLinearClassifier"),
+    ],
+)
+def test_a_kernel_on_uncertain_embeddings_is_refused(world, model, other):
+    bags, y = world
+    refusal = (
+        rf"second_level='rbf' is not offered by {model.__name__}: .*linear in the bag's embedding.*{other}\(second"
+    )
+    with pytest.raises(InputError, match=refusal):
+        model(second_level="rbf").fit(bags, y > 2)
+    with pytest.raises(InputError, match="second_level='cubic' is not a choice"):
+        model(second_level="cubic").fit(bags, y > 2)
+
+
+SMALL = {"n_landmarks": 8, "bandwidth_scale": 1.0}
+EVERY = [
+    RBFNetwork(**SMALL),
+    FrequentistShrinkage(**SMALL),
+    FrequentistShrinkage(filter="simple", **SMALL),
+    BayesianLinear(**SMALL),
+    BayesianLinear(second_level="rbf", **SMALL),
+    MeanShrinkage(**SMALL),
+    MeanShrinkage("integral", **SMALL),
+    BayesianLinearClassifier(**SMALL),
+    MeanShrinkageClassifier(**SMALL),
+]
+
+
+def odd_bags(kind):
+    """Bags that are hard on an estimator, and their labels."""
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 3, 30)
+    X = [rng.normal(0, s, (int(rng.integers(1, 25)), 2)) for s in y]
+    weights = None
+    if kind == "one person each":
+        X = [b[:1] for b in X]
+    elif kind == "the same label":
+        y = np.full(30, 3.0)
+    elif kind == "a constant column":
+        X = [np.column_stack([b[:, 0], np.ones(len(b))]) for b in X]
+    elif kind == "all people alike":
+        X = [np.ones((len(b), 2)) for b in X]
+    elif kind == "twins only":
+        X = [np.repeat(b[:1], 4, axis=0) for b in X]
+    elif kind == "the same bag again":
+        X = [X[i % 2] for i in range(30)]
+    elif kind == "two bags":
+        X, y = X[:2], y[:2]
+    elif kind == "large numbers":
+        X, y = [1e8 * b + 1e10 for b in X], 1e9 * y
+    elif kind == "small numbers":
+        X, y = [1e-8 * b for b in X], 1e-9 * y
+    elif kind == "large weights":
+        weights = [1e200 * rng.uniform(0.1, 10, len(b)) for b in X]
+    elif kind == "one weight above zero":
+        weights = [np.eye(len(b))[0] for b in X]
+    elif kind == "a person far away":
+        X[-1] = np.vstack([X[-1], [1e6, 1e6]])
+    return Bags.from_list(X, weights=weights), y
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "one person each",
+        "the same label",
+        "a constant column",
+        "all people alike",
+        "twins only",
+        "the same bag again",
+        "two bags",
+        "large numbers",
+        "small numbers",
+        "large weights",
+        "one weight above zero",
+        "a person far away",
+    ],
+)
+@pytest.mark.parametrize("model", EVERY, ids=str)
+def test_odd_bags_get_finite_answers(model, kind):
+    bags, y = odd_bags(kind)
+    if isinstance(model, BagRegressor):
+        mean, std = clone(model).fit(bags, y).predict(bags, return_std=True)
+        assert np.isfinite(mean).all()
+        assert np.isfinite(std).all()
+        assert (std > 0).all()
+        # no answer lies far outside the labels it was learnt from
+        assert np.abs(mean - y.mean()).max() <= 3 * max(np.ptp(y), 1e-6 * np.abs(y).max())
+    elif kind != "the same label":
+        p = clone(model).fit(bags, y > np.median(y)).predict_proba(bags)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert (p > 0).all()
+
+
+def test_a_bag_of_a_million_is_sure_and_a_bag_of_one_is_not():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(1, 3, 60)
+    sizes = rng.choice([1, 10, 200], 60)
+    sizes[:2] = 1, 1_000_000
+    values = (rng.normal(size=(sizes.sum(), 1)) * np.repeat(y, sizes)[:, None]).astype(np.float32)
+    stored = StoredBags(values, np.append(0, np.cumsum(sizes)))
+    mean, std = MeanShrinkage(n_landmarks=10, bandwidth_scale=1.0).fit(stored, y).predict(stored, return_std=True)
+    assert abs(mean[1] - y[1]) < 4 * std[1]
+    assert std[1] < 0.5 * std[0]
+    assert std[1] <= std.min() * (1 + 1e-9)
+
+
+def test_lists_that_are_no_bags_get_a_sentence(world):
+    model = BayesianLinear(n_landmarks=5)
+    with pytest.raises(InputError, match="X is an empty list; pass at least one bag"):
+        model.fit([], [])
+    with pytest.raises(InputError, match=r"1-D arrays of different lengths.*pass each as bag\[:, None\]"):
+        model.fit([np.zeros(3), np.zeros(4)], [1.0, 2.0])
+    with pytest.raises(InputError, match=r"bags\[1\] has shape \(2, 3\) where bags\[0\] has \(4, 2\)"):
+        model.fit([np.zeros((4, 2)), np.zeros((2, 3))], [1.0, 2.0])
+    with pytest.raises(InputError, match="leave 1 bag.*empty.*bag 1"):
+        model.fit([np.zeros((4, 2)), np.zeros((0, 2))], [1.0, 2.0])
+    with pytest.raises(InputError, match="missing or infinite.*row 4, column 0"):
+        model.fit([np.zeros((4, 2)), np.full((1, 2), np.inf)], [1.0, 2.0])
+
+
 def test_messages(world):
     bags, y = world
     model = BayesianLinear(n_landmarks=5)
@@ -232,7 +384,7 @@ def test_messages(world):
         model.predict([np.zeros((3, 1))])
     with pytest.raises(InputError, match="level=95"):
         model.predict_interval(bags, level=95)
-    with pytest.raises(InputError, match="one class only"):
+    with pytest.raises(InputError, match="one class only, 0; a classifier"):
         BayesianLinearClassifier(n_landmarks=5).fit(bags, np.zeros(len(bags), dtype=int))
     with pytest.raises(InputError, match="not a number"):
         model.log_density(bags, ["x"] * len(bags))

@@ -75,6 +75,9 @@ def test_mixture_is_a_mixture():
     np.testing.assert_allclose(mixture.log_density(y), np.log(density))
     # the mean of logs, a common mistake, is smaller for every label
     assert (stats.norm(mixture.means, np.sqrt(mixture.variances)).logpdf(y).mean(axis=0) < mixture.log_density(y)).all()
+    np.testing.assert_allclose(
+        mixture.cdf(y), stats.norm(mixture.means, np.sqrt(mixture.variances)).cdf(y).mean(axis=0), rtol=1e-12
+    )
     low, high = mixture.interval(0.9)
     inside = stats.norm(mixture.means, np.sqrt(mixture.variances))
     np.testing.assert_allclose((inside.cdf(high) - inside.cdf(low)).mean(axis=0), 0.9, atol=1e-9)

@@ -8,13 +8,14 @@ from scipy import integrate, optimize, special, stats
 
 from crosslevel.distribution.eigenbasis import shrink_factors
 from crosslevel.distribution.probit import (
+    ProbitFit,
     fit_probit,
     latent_posterior,
     probit_evidence,
     probit_objective,
     probit_probability,
 )
-from crosslevel.distribution.shrinkage import Problem, label_posterior
+from crosslevel.distribution.shrinkage import Certificate, Problem, label_posterior
 
 
 def make_problem(n=100, q=4, seed=0, dense=False):
@@ -50,6 +51,21 @@ def test_whole_predictive_of_a_bag_is_the_integral_over_its_embedding():
     sd, S = np.sqrt(1 / (1 / eta + 1 / noise)), eta / (eta + noise)
     scores = 0.2 + (S * problem.delta + sd * rng.normal(size=(200_000, 3, 4))) @ a
     np.testing.assert_allclose(probit_probability(xi, V), stats.norm.cdf(scores).mean(axis=0), atol=4e-3)
+
+
+def test_latent_score_is_as_uncertain_as_weights_and_embedding_make_it():
+    rng = np.random.default_rng(0)
+    root = rng.normal(0, 0.5, (3, 3))
+    problem = Problem(rng.normal(size=(3, 2)), np.array([1.0, 4.0, np.inf]), np.array([0.8, 2.0]), np.ones(3))
+    fit = ProbitFit(np.array([0.7, -0.4]), 0.3, 0.9, 1.0, root @ root.T, 0.0, Certificate(True, 0, 0, 1, 1, 1, (), ""))
+    w = rng.multivariate_normal(np.append(fit.b, fit.a), fit.covariance, 400_000)
+    noise = problem.s / problem.sizes[:, None]
+    S = fit.eta / (fit.eta + noise)
+    embedding = S * problem.delta + np.sqrt(S * noise) * rng.normal(size=(len(w), 3, 2))
+    score = w[:, :1] + np.einsum("dik,dk->di", embedding, w[:, 1:])
+    mean, variance = latent_posterior(problem, fit)
+    np.testing.assert_allclose(mean, score.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(variance, score.var(axis=0), rtol=0.015)
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -41,6 +41,32 @@ def test_leaving_out_equals_refitting(prior, n):
         assert losses(design, np.array([lam]), "loo")[0][0] == pytest.approx(np.mean(np.square(errors)), rel=1e-9)
 
 
+@pytest.mark.parametrize("lam", [1e-12, 1e-9, 1e-6, 1e-2])
+def test_leaving_out_is_exact_where_a_fit_could_pass_through_all_labels(lam):
+    # as many weights as bags: e and 1 - h are both as small as the penalty
+    features, y = case(n=30, d=60, seed=4)
+    errors = []
+    for i in range(30):
+        rest = np.arange(30) != i
+        Z, m = features.mu[rest] - features.mu[rest].mean(axis=0), features.mu[rest].mean(axis=0)
+        dual = np.linalg.pinv(Z @ Z.T + lam * np.eye(29), rcond=1e-10) @ (y[rest] - y[rest].mean())
+        errors.append(y[i] - y[rest].mean() - (features.mu[i] - m) @ (Z.T @ dual))
+    found = losses(decompose(features, y, "iid", True), np.array([lam]), "loo")[0][0]
+    assert found == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
+
+
+@pytest.mark.parametrize("prior", ["iid", "rkhs"])
+def test_noise_is_not_mistaken_for_a_perfect_fit_by_more_landmarks_than_bags(prior):
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        features, _ = case(n=30, d=60, seed=seed)
+        y = rng.normal(size=30)
+        design = decompose(features, y, prior, True)
+        values, _ = losses(design, penalty_grid(design), "loo")
+        assert (values > 0.5 * y.var()).all()
+        assert fit_ridge([features], y, prior).noise > 0.2 * y.var()
+
+
 def test_gcv_has_the_average_leverage():
     features, y = case()
     n, lam = len(y), 0.3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import crosslevel as cl
 from crosslevel import distribution as room
-from crosslevel.distribution import full_bayes_fit
+from crosslevel.distribution import full_bayes_fit, saved
 from crosslevel.distribution.full_bayes_model import Draws
 from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.results import registry
@@ -17,7 +19,7 @@ SAMPLED = SMALL | {"chains": 2, "warmup": 10, "draws": 50}
 
 REGRESSORS = {
     "RBFNetwork": SMALL,
-    "FrequentistShrinkage": SMALL,
+    "FrequentistShrinkage": SMALL | {"second_level": "rbf"},
     "BayesianLinear": SMALL | {"second_level": "rbf"},
     "MeanShrinkage": SMALL,
     "FullBayes": SAMPLED,
@@ -78,3 +80,36 @@ def test_a_classifier_returns_from_its_file(name, classes, world, fresh_world, t
     assert again.classes_.tolist() == sorted(classes)
     np.testing.assert_array_equal(again.predict_proba(new), model.predict_proba(new))
     np.testing.assert_array_equal(again.predict(new), model.predict(new))
+
+
+def test_numbers_that_are_not_finite_return_from_a_file(world, tmp_path):
+    bags, y = world
+    model = room.MeanShrinkage(penalty=0.0, **SMALL).fit(bags, y)  # no prior: rho is infinite, and there is no evidence
+    assert model.rho_ == np.inf
+    assert np.isnan(model.log_evidence_)
+    cl.save(model, tmp_path / "model.crosslevel")
+    again = cl.load(tmp_path / "model.crosslevel")
+    assert again.rho_ == np.inf
+    assert np.isnan(again.log_evidence_)
+    assert np.isnan(again.diagnostics_["log_evidence"])
+    assert {k: v for k, v in again.diagnostics_.items() if k != "log_evidence"} == {
+        k: v for k, v in model.diagnostics_.items() if k != "log_evidence"
+    }
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
+
+
+def test_diagnostics_within_diagnostics_and_parameters_return(world, tmp_path):
+    bags, y = world
+    model = room.RBFNetwork(fine_tune=True, tuning_steps=2, **SMALL).fit(bags, y)
+    model._notes = {"tuning": {"gradient": np.float64(np.nan), "steps": np.int64(2), "path": (1.0, -np.inf)}}
+    model._set_attributes()
+    cl.save(model, tmp_path / "model.crosslevel")
+    found = cl.load(tmp_path / "model.crosslevel").diagnostics_["tuning"]
+    assert np.isnan(found.pop("gradient"))
+    assert found == {"steps": 2, "path": [1.0, -np.inf]}
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1.5, 3, "inf", None, [1.0, np.inf], {"a": {"b": [np.inf]}}, (2, 4)])
+def test_plain_values_are_json_and_return(value):
+    said = json.dumps(saved._plain(value), allow_nan=False)
+    assert saved._value(json.loads(said)) == (list(value) if isinstance(value, tuple) else value)

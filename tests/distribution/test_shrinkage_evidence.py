@@ -8,8 +8,8 @@ from scipy import special, stats
 
 from crosslevel.distribution import shrinkage_evidence
 from crosslevel.distribution.eigenbasis import shrink_factors
-from crosslevel.distribution.shrinkage import Problem, map_objective
-from crosslevel.distribution.shrinkage_evidence import evidence, fit_evidence, predictive
+from crosslevel.distribution.shrinkage import Certificate, Problem, map_objective
+from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence, fit_evidence, predictive
 
 
 def make_problem(n=60, q=5, seed=0, sizes=(1.0, 5.0, 20.0), dense=False):
@@ -83,6 +83,25 @@ def test_fit_finds_the_truth_and_its_predictions_cover():
     inside = np.abs(fresh.y - mean) < 1.96 * np.sqrt(variance)
     for size in (1.0, 5.0, 50.0):
         assert 0.90 < inside[fresh.sizes == size].mean() < 0.99
+
+
+def test_predictive_is_the_mean_and_variance_over_weights_and_embeddings():
+    """Draw the weights, then each bag's embedding given its people, then labels: as uncertain as they come."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(0, 0.5, (3, 3))
+    problem = Problem(rng.normal(size=(3, 2)), np.array([1.0, 4.0, np.inf]), np.array([0.8, 2.0]), np.zeros(3))
+    ends = Certificate(True, 0.0, 0.0, 1, 1, 1, (), "")
+    fit = LaplaceFit(np.array([0.7, -0.4]), 0.3, 0.2, 0.9, 1.0, root @ root.T, 0.0, ends)
+    w = rng.multivariate_normal(np.append(fit.b, fit.a), fit.covariance, 400_000)
+    noise = problem.s / problem.sizes[:, None]
+    S = fit.eta / (fit.eta + noise)
+    embedding = S * problem.delta + np.sqrt(S * noise) * rng.normal(size=(len(w), 3, 2))
+    labels = (
+        w[:, :1] + np.einsum("dik,dk->di", embedding, w[:, 1:]) + np.sqrt(fit.sigma2) * rng.normal(size=(len(w), 3))
+    )
+    mean, variance = predictive(problem, fit)
+    np.testing.assert_allclose(mean, labels.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(variance, labels.var(axis=0), rtol=0.015)
 
 
 def test_every_start_ends_at_a_stationary_point_of_the_evidence():

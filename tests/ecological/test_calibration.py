@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from crosslevel.ecological.accounting import account
-from crosslevel.ecological.calibration import learn_calibration
+from crosslevel.ecological.calibration import errors_of, learn_calibration, scores_of
 from crosslevel.ecological.group.covariance import Hyperparameters
 from crosslevel.ecological.hidden import Dimension, Task
 
@@ -60,3 +60,35 @@ def test_groups_that_are_overstated_are_pulled():
             halved.append(Dimension(**{**vars(d), "truth": truth}))
         tasks.append(Task(task.label, task.total, tuple(halved), task.hyperparameters, 0.5, ()))
     assert set(learn_calibration(tasks).pulls.values()) == {0.5}
+
+
+def test_the_noise_of_a_sampled_truth_is_what_matched_totals_leave_of_it():
+    """Two groups alike, asked as many as live there: errors are sampling alone, less what the place's total takes out."""
+    rng = np.random.default_rng(0)
+    q, n, p = 4000, np.array([300, 100]), 0.3
+    yes = rng.binomial(n, p, (q, 2))
+    total, share = yes.sum(axis=1) / n.sum(), np.tile(n / n.sum(), q)
+    place, level = np.repeat(np.arange(q), 2), np.tile([0, 1], q)
+    people = np.tile(n, q).astype(float)
+    rate = np.repeat(total, 2)[None] + np.zeros((2, 1))
+    d = Dimension("g", ("a", "b"), place, level, share, people, people, people, rate, (yes / n).ravel())
+    found = errors_of(Task("t", total, (d,), Hyperparameters(1.0), 0.3, ()), d, 0.0)
+    for group in (0, 1):
+        mine = level == group
+        assert (found.place_error[mine] ** 2 / found.place_noise[mine]).mean() == pytest.approx(1.0, rel=0.08)
+
+
+def test_a_label_is_scored_with_what_the_others_taught():
+    """Nine labels without confounding, one with much: the others know nothing of it, so its intervals miss."""
+    rng = np.random.default_rng(2)
+    tasks = [make_task(str(k), 0.8 if k == 4 else 0.0, 0.0, rng) for k in range(10)]
+    found = learn_calibration(tasks)
+    covered = found.table["coverage"].to_numpy()
+    assert covered[4] < 0.7
+    assert np.delete(covered, 4).min() > 0.9
+    others = learn_calibration([task for k, task in enumerate(tasks) if k != 4])
+    errors = [errors_of(tasks[4], d, others.pulls[d.name]) for d in tasks[4].dimensions]
+    alone = scores_of(errors, others.confounding)
+    for name in ("error", "width", "place_width"):
+        assert found.table[name][4].as_py() == pytest.approx(alone[name])
+    assert found.confounding.tau > others.confounding.tau + 0.1

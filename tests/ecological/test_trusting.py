@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -231,6 +232,22 @@ def test_sensitivity_refits_for_every_rho(model):
         model.sensitivity(by="race", rho=(0.1,))
 
 
+def test_subgroups_that_change_sides_are_named_in_the_summary():
+    from crosslevel.ecological.trusting import _stacked
+    from crosslevel.results import Estimates, Provenance
+
+    def at(estimates):
+        columns = {"race": ["a", "b", "c"], "estimate": estimates, "neighbourhood": [0.5, 0.4, 0.3]}
+        said = Provenance.of(call="m.estimate(by='race')")
+        return Estimates.build(columns, keys=["race"], method="x", level=0.95, interval="q", provenance=said)
+
+    found = _stacked([at([0.6, 0.45, 0.2]), at([0.55, 0.35, 0.25]), at([0.52, 0.42, 0.28])], [0.0, 0.1, 0.3])
+    assert found["changes_sign"].tolist() == [False, True, False] * 3
+    assert found["rho"].tolist() == [0.0] * 3 + [0.1] * 3 + [0.3] * 3
+    assert "1 subgroup(s) lie above their neighbourhood for some rho and below it for others: 'b'." in found.summary()
+    assert found.diagnostics["subgroups_that_change_sign"] == 1
+
+
 def test_a_saved_model_answers_alike(world, calibrated, tmp_path):
     cl.save(calibrated, tmp_path / "m.crosslevel")
     again = cl.load(tmp_path / "m.crosslevel")
@@ -243,7 +260,7 @@ def test_a_saved_model_answers_alike(world, calibrated, tmp_path):
         again.estimate(by="race")
 
 
-def test_places_are_predicted_by_the_link_that_is_better(world):
+def test_places_are_predicted_by_the_link_that_is_better(world, tmp_path):
     model = fit(world, n_features=64)
     found = model.predict_places()
     assert any("which cross-validates better over places" in text for text in found.warnings)
@@ -255,6 +272,28 @@ def test_places_are_predicted_by_the_link_that_is_better(world):
     own = model.predict_places(link="individual")
     assert own["region"].tolist() == places.region.tolist()
     np.testing.assert_allclose(own["estimate"], share, atol=0.02)
+    # a loaded model counts the people again, and must be given the same
+    cl.save(model, tmp_path / "m.crosslevel")
+    again = cl.load(tmp_path / "m.crosslevel")
+    again.links_ = model.links_
+    with pytest.raises(InputError, match="people are not those of fit"):
+        again.predict_places(people=world.people.slice(5))
+    np.testing.assert_array_equal(again.predict_places(people=world.people)["estimate"], found["estimate"])
+    np.testing.assert_array_equal(again.cells_.pairs.weight, model.cells_.pairs.weight)
+
+
+def test_the_other_link_is_fitted_to_the_people_of_the_fit(world):
+    """Whoever is given for new places: some of the people of old ones, here."""
+    given = {"embedding": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
+    model = fit(world, n_features=16, hyperparameters=given)
+    people, places = world.people.to_pandas(), world.places.to_pandas()
+    some = people[people.region.isin(places.region[:9])]
+    new = places[:1].assign(region="new")
+    newcomers = pd.concat([some, people[people.region == places.region[0]].assign(region="new")])
+    found = model.predict_places(new, people=newcomers, link="group")
+    assert len(model.other_.places_) == 60
+    np.testing.assert_allclose(model.other_.whole_.weight, model.whole_.weight, rtol=1e-12)
+    assert found["region"].tolist() == ["new"]
 
 
 def test_held_out_places_are_covered(model):
@@ -276,6 +315,31 @@ def test_new_places_are_predicted_from_their_people(world):
     share = (places.dem / places.votes)[held]
     assert np.abs(found["estimate"] - share).mean() < 0.08
     assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).mean() >= 0.7
+
+
+def test_a_new_place_like_an_old_one_has_its_composition(world, monkeypatch):
+    """What composition does to everybody is centred at the places of the fit, for new ones too."""
+    from crosslevel.ecological import validation
+
+    class StopError(Exception):
+        pass
+
+    seen = {}
+
+    def stop(fit, terms, known, design, places, **options):
+        seen["context"] = design.context
+        raise StopError
+
+    monkeypatch.setattr(validation, "unseen", stop)
+    given = {"embedding": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
+    model = fit(world, rho=0.3, hyperparameters=given)
+    people, places = world.people.to_pandas(), world.places.to_pandas()
+    old = places.region[7]
+    new = people[people.region == old].assign(region="new")
+    with pytest.raises(StopError):
+        model.predict_places(places[places.region == old].assign(region="new"), people=new, link="individual")
+    fitted = model.model_.fits[0]
+    np.testing.assert_allclose(seen["context"][0], fitted.rows.M[7, fitted.linear.J.shape[1] :], atol=1e-12)
 
 
 def test_evidence_needs_the_group_link(world):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from crosslevel.errors import CrosslevelWarning
 
@@ -66,11 +67,10 @@ def test_scores_cover_and_name_the_losers(brfss, survey, monkeypatch):
     row = next(line for line in text.splitlines() if line.startswith(f"| **{brfss.LINK}**"))
     assert ("smoker" in row.split("|")[7]) == (link.gain[1] < 0)
     assert "| full information |" in text
-    cover = found["state"].cover[0]
-    assert 0.9 <= cover.one_way <= 1
-    assert f"{100 * np.mean([c.one_way for c in found['state'].cover]):.1f}" in brfss.coverage(
-        found, ("diabetes", "smoker")
-    )
+    cover = found["state"].cover[brfss.LINK]
+    assert 0.9 <= cover[0].one_way <= 1
+    assert f"{100 * np.mean([c.one_way for c in cover]):.1f}" in brfss.coverage(found, ("diabetes", "smoker"))
+    assert brfss.choosing(found, ("diabetes", "smoker")) == ""  # nothing to choose without CUDIA
 
 
 def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
@@ -80,9 +80,57 @@ def test_labels_of_another_kind_leave_their_column_out(brfss, survey):
     assert brfss.further_label(survey, "male", "state").X.column_names == list(brfss.COLUMNS)
 
 
-def test_setting_b_shows_the_bound(brfss, survey):
+def test_setting_b_shows_the_bound_and_scores_people_not_seen(brfss, survey):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        text = brfss.setting_b(survey, ["link"])
+        text = brfss.setting_b(survey, {brfss.LINK: brfss.methods(["link"])[brfss.LINK]})
     for row in ("saturated x + group", "x + naive group means", "x + imputed: IndividualLink", "x + true values"):
         assert f"| {row} |" in text
+    assert "| logistic, L2 | logistic, L1 | tree | forest |" in text
+
+
+def test_counts_of_rows_are_people(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    downstream = importlib.import_module("brfss_downstream")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (800, 2)).astype(float)
+    y = (rng.random(800) < 0.2 + 0.15 * x[:, 0]).astype(float)
+    fold = rng.integers(0, downstream.FOLDS, 800)
+    rows, code = np.unique(x, axis=0, return_inverse=True)
+    found = downstream.score(rows, code.reshape(-1), y, fold, downstream.MODELS["logistic, L2"])
+    scaled = (x - rows.mean(axis=0)) / rows.std(axis=0)
+    total = 0.0
+    for k in range(downstream.FOLDS):
+        p = LogisticRegression(max_iter=2000).fit(scaled[fold != k], y[fold != k]).predict_proba(scaled[fold == k])
+        total += np.log(p[np.arange(len(p)), y[fold == k].astype(int)]).sum()
+    assert found == pytest.approx(total / 800, abs=1e-5)
+
+
+@pytest.fixture
+def cudia(brfss):
+    return importlib.import_module("brfss_cudia")
+
+
+def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, monkeypatch):
+    monkeypatch.setattr(cudia, "COLUMNS", ("age_group",))
+    whole = brfss.hidden(survey, "diabetes", "state")
+    data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        auto = cudia.choice(data).model
+        given = cudia.CUDIA(**cudia.choice(data).taken, method="two_stage").fit(data.X, data.partition, data.means)
+    assert cudia.choice(data).lowest["n_clusters"] == auto.selection_["clusters"][0]
+    np.testing.assert_array_equal(given.transform(data.X, data.partition), auto.transform(data.X, data.partition))
+    wide = cudia.share_covered(given, data, 20)
+    trusting = cudia.share_covered(given.set_params(place_sd=0.0), data, 20)
+    assert wide[1] > 2 * trusting[1]
+    assert wide[2] >= trusting[2]
+
+
+def test_rules_are_judged_without_the_outcome_they_were_taken_up_on(cudia):
+    ours, other = [-0.1, -0.5, -0.3, -0.2], [-9.0, -0.4, -0.4, -0.2]
+    scores = {"state": {"naive group mean": [-1.0] * 4, cudia.TWO_STAGES: ours, cudia.LOWEST: other}}
+    rows, verdict = cudia.rules(scores, ("diabetes", "a", "b", "c"))
+    assert rows[-1] == ["mean without diabetes", "-1.0000", "-0.3333", "-0.3333"]
+    assert "better on 1, worse on 1 and the same on 1 of these 3, " in verdict
+    assert verdict.endswith("0.0 ten-thousandths on average")

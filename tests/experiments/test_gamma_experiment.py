@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from crosslevel.distribution import MeanShrinkage
+
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
@@ -144,3 +146,140 @@ def test_varying_sizes_are_scored_by_size(gamma):
     assert runs[23, 50]["MeanShrinkage"].by_size.keys() == {5, 20, 100, 1000}
     assert runs[23, 50]["MeanShrinkage"].mean.shape == (50,)
     assert runs[23, 0]["optimum"].nll < runs[23, 0]["MeanShrinkage"].nll
+    # the model chose by this, and the two kinds of landmarks are compared by it
+    assert np.isfinite(runs[23, 50]["MeanShrinkage"].evidence)
+    assert np.isnan(runs[23, 50]["RBFNetwork"].evidence)
+
+
+def test_landmarks_are_compared_pair_by_pair(page, experiment):
+    made = experiment("gamma_scores").Score
+    runs = {
+        (23, p): {
+            "MeanShrinkage": made(0.5 - p, 1.0, evidence=7.0),
+            "MeanShrinkage, k-means": made(0.5, 1.25, evidence=5.0 - p),
+        }
+        for p in (0, 2)
+    }
+    said = page.landmarks_text(runs)
+    assert (
+        "2 draws: log evidence of the training bags +3.0 ± 1.0, test MSE -1.0000 ± 1.0000, NLL -0.2500 ± 0.0000."
+        in said
+    )
+
+
+def test_a_part_made_again_takes_the_place_of_its_last_version(page):
+    first = page.page(["## Bags of 1,000\n\nold", "## Everything sampled\n\nsampled ## once"])
+    again = page.page(["## Bags of 1,000\n\nnew", "## Bags of 5, 20, 100 and 1,000\n\nsizes"], first)
+    assert [p.split("\n\n")[1].split("\n")[0] for p in page.parts_of(again)[:3]] == ["new", "sizes", "sampled ## once"]
+    assert again.count("## How the models differ") == 1
+    assert again.count("old") == 0
+    assert again.endswith("Made by `python experiments/gamma.py`.\n")
+    assert page.page([], again) == again
+
+
+@pytest.fixture
+def sampled(experiment, monkeypatch):
+    """The comparison with a sampler that draws from Laplace's fit: what is scored does not ask how it was drawn."""
+    module = experiment("gamma_sampled")
+    from crosslevel.distribution import full_bayes_fit
+    from crosslevel.distribution.full_bayes_model import Draws
+    from crosslevel.numerics.chains import ChainDiagnostics
+
+    def draw(problem, fit, prior, settings):
+        rng, shape = np.random.default_rng(0), (2, 40)
+        w = np.r_[fit.b, fit.a] + rng.multivariate_normal(np.zeros(len(fit.a) + 1), fit.covariance, shape)
+        logs = np.broadcast_to(prior.location, (*shape, 3)).copy()
+        steps, none = np.full(shape, 7), np.zeros(shape, dtype=bool)
+        found = ChainDiagnostics(1.002, 800.0, 700.0, 0, *shape)
+        return Draws(w, logs, none, steps, rng.normal(size=shape), rng.uniform(size=shape), found)
+
+    monkeypatch.setattr(full_bayes_fit, "sample_posterior", draw)
+    return module
+
+
+def test_the_sampled_model_is_compared_on_the_same_features(sampled):
+    pairs = {seed: sampled.varying_pair(seed, shrink=5) for seed in (101, 102)}
+    for pair in pairs.values():
+        assert pair.sampled.nll == pytest.approx(pair.quick.nll, abs=0.1)
+        assert pair.mean_log > pair.sampled.nll  # Jensen
+        assert pair.sampled.mse < 1.0
+        assert pair.fit.w.shape == (2, 40, sampled.LANDMARKS + 1)
+    text = sampled.sampled_section(23, pairs[101], pairs)
+    gap = np.array([p.sampled.nll - p.quick.nll for p in pairs.values()])
+    assert f"{gap.mean():+.4f} ± {gap.std(ddof=1) / np.sqrt(2):.4f} | {(gap < 0).sum()} of 2 |" in text
+    assert "r-hat 1.0020 at most, effective size 700 at least, 0 divergences, 7 steps an iteration" in text
+    assert "2 of 2 runs meet r-hat below 1.01" in text
+
+
+def test_the_mean_of_logs_is_that(sampled):
+    from crosslevel.distribution.full_bayes_fit import MixturePredictive
+
+    found = MixturePredictive(np.array([[0.0], [1.0]]), np.array([[1.0], [4.0]]))
+    expected = -np.mean([stats.norm.logpdf(0.5, 0, 1), stats.norm.logpdf(0.5, 1, 2)])
+    assert sampled.mean_of_logs(found, np.array([0.5])) == pytest.approx(expected)
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+
+
+def rows_of(text, heading):
+    """Read the first table of Markdown after some words: first cell -> other cells."""
+    lines = text[text.index(heading) :].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    table = [
+        line for i, line in enumerate(lines[start:]) if all(x.startswith("|") for x in lines[start : start + i + 1])
+    ]
+    cells = [[c.strip() for c in line.strip("|").split("|")] for line in table[2:]]
+    return {row[0].replace("`", ""): row[1:] for row in cells}
+
+
+def test_the_guide_quotes_the_page():
+    page, guide = ((GUIDE / name).read_text(encoding="utf-8") for name in ("gamma.md", "distribution.md"))
+    measured, quoted = rows_of(page, "Coverage of 95 % intervals"), rows_of(guide, "95 % intervals held the label")
+    for name in ("BayesianLinear", "MeanShrinkage"):
+        assert [float(c) for c in quoted[name]] == [float(c) for c in measured[name][::2]]
+    measured, quoted = rows_of(page, "## Bags of 1,000"), rows_of(guide, "The published experiment with bags of 1,000")
+    names = {"the best possible": "optimum", "the mean label": "mean label"}
+    names |= {'BayesianLinear(prior="iid", fit_intercept=False), as published': "BayesianLinear, as published"}
+    for name, cells in quoted.items():
+        for cell, whole in zip(cells, measured[names.get(name, name)][:2], strict=True):
+            digits = len(cell.split(".")[1])
+            assert float(cell) == pytest.approx(float(whole.split()[0]), abs=0.51 * 10.0**-digits)
+    assert len(quoted) == 6
+
+
+def test_intervals_hold_in_every_size_of_bag():
+    page = (GUIDE / "gamma.md").read_text(encoding="utf-8")
+    held = [float(c) for c in rows_of(page, "Coverage of 95 % intervals")["MeanShrinkage"][::2]]
+    assert len(held) == 4
+    assert all(0.92 <= share <= 0.98 for share in held)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0, 25, 50])
+def test_mean_shrinkage_is_at_or_below_the_committed_runs(gamma, data, experiment, share):
+    # seed 23, and the features that the training bags' evidence chooses; no validation bags
+    seeds = data.set_seeds(23)
+    train, test = (data.draw_set(seeds[n], 1000, (share / 100, 0.25, 0.25), 0.0) for n in ("train", "test"))
+    settings = gamma.FeatureSettings(landmarks=MeanShrinkage().landmarks, standardize=False)
+    maps = gamma.candidate_maps(train.bags, settings)
+    fit = gamma.fit_shrinkage_model(gamma.pool(train.bags, maps, within=True), train.y)
+    ours = gamma.score(fit.predict(gamma.pool(test.bags, [maps[fit.chosen]])[0]), test)
+    for theirs in ("shrinkage", "BDR"):
+        mse, nll = experiment("gamma_published").VARYING[share][theirs]
+        assert ours.mse <= mse
+        assert ours.nll <= nll
+
+
+def test_the_guide_is_told_the_new_coverage(page):
+    rows = [
+        "| `BayesianLinear` | .867 | .904 |",
+        "| `MeanShrinkage` | .970 | .958 |",
+        "",
+        "| `MeanShrinkage` | .216 | .654 |",
+        "",
+    ]
+    guide = "\n".join(rows)
+    told = page.quote_coverage(guide, {"BayesianLinear": ["0.871", "1.000"], "MeanShrinkage": ["0.961", "0.955"]})
+    assert "| `BayesianLinear` | .871 | 1.000 |\n| `MeanShrinkage` | .961 | .955 |\n" in told
+    assert "| `MeanShrinkage` | .216 | .654 |" in told

@@ -83,13 +83,20 @@ def test_roll_ups_are_mapped_by_the_property_they_share_with_the_map():
     assert "by state: the estimate by state" in drawn
 
 
-def test_a_report_with_a_map():
+def test_a_static_report_with_a_map(monkeypatch):
+    monkeypatch.setattr("crosslevel.explorer.bundle.available", lambda: False)
     page = html.unescape(report({"votes": estimates(3)}, polygons=polygons(3)).html())
     assert page.count("<svg") == 2
     assert "votes: the estimate by region for sex 1" in page
 
 
-@pytest.mark.parametrize("shown", [polygons(2), {"features": []}])
-def test_a_map_that_shows_no_result_is_refused(shown):
+@pytest.mark.parametrize("extra", [True, False])
+def test_a_map_that_shows_no_result_is_refused(extra, monkeypatch):
+    monkeypatch.setattr("crosslevel.explorer.bundle.available", lambda: extra)
+    strange = polygons(2)
+    for feature in strange["features"]:
+        feature["properties"] = {"region": feature["properties"]["region"].upper()}
     with pytest.raises(InputError, match="polygons shows the places of no result"):
-        report(estimates(3), polygons=shown)
+        report(estimates(3), polygons=strange)
+    with pytest.raises(InputError, match="polygons has no features"):
+        report(estimates(3), polygons={"features": []})

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from crosslevel import plots
 from crosslevel.errors import InputError
 from crosslevel.plots.map_pair import choropleth_pair, estimate_pair
 from crosslevel.results import Estimates, Provenance
@@ -67,6 +68,12 @@ def test_a_table_of_estimates():
     np.testing.assert_allclose(shown(left)[:2], [3.0, 4.0])
     np.testing.assert_allclose(shown(right)[:2], [0.3, 0.4])
     assert left.get_title(loc="left") == "sex 2 · mean"
+    axes = plt.subplots(1, 2)[1]
+    again = est.plot("map_pair", axes, polygons=MAP, select={"sex": 1})
+    assert again == tuple(axes)
+    np.testing.assert_allclose(shown(again[1])[:2], [0.1, 0.2])
+    assert plots.estimate_pair is estimate_pair
+    assert plots.choropleth_pair is choropleth_pair
     with pytest.raises(InputError, match="several rows for each place"):
         estimate_pair(est, MAP)
 

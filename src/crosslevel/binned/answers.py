@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.binned import baselines
-from crosslevel.binned.checks import overlap, shared_volumes, uninformed
+from crosslevel.binned.checks import overlap, shared_volumes, slack, uninformed
 from crosslevel.binned.gaussian import GaussianFit
 from crosslevel.binned.problem import Problem, scale_of
 from crosslevel.binned.regions.base import Regions
@@ -103,7 +103,7 @@ def area_weighting(problem: Problem, regions: Regions, scale: FloatArray) -> Flo
         return None
     spread = baselines.area_weighting(parts, problem.level, problem.y)
     volume = regions.volumes
-    covered = parts.sum(axis=1) > (1.0 - 1e-9) * volume
+    covered = parts.sum(axis=1) > (1.0 - slack(regions)) * volume
     return np.where(covered, spread * scale, np.nan)
 
 

@@ -30,6 +30,8 @@ def shared_estimates(
 ) -> Estimates:
     """Estimate the counts of small areas inside large ones; ``options`` go to `crosslevel.binned.areas.share_out`.
 
+    The diagnostic ``monte_carlo_share`` is the largest error that the number of draws leaves in an estimate, over its ``std_error``.
+
     Parameters
     ----------
     large : Polygons
@@ -59,11 +61,12 @@ def shared_estimates(
         )
     shared = share_out(small, totals, population, parent, seed=seed, **options)
     half = 0.5 * (1.0 - level)
+    std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))
     low, high = shared.quantiles([half, 1.0 - half], seed=seed)
     columns = {
         key: names,
         "estimate": shared.mean,
-        "std_error": np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0)),
+        "std_error": std_error,
         "conf_low": low,
         "conf_high": high,
         "nested_rate": nested_rate(totals, population, parent),
@@ -82,7 +85,12 @@ def shared_estimates(
         provenance=Provenance.of(
             call=f"shared_estimates({len(large)} areas, {len(small)} areas)", seed=seed, data=data
         ),
-        diagnostics={"converged": True, "basis_error": shared.basis_error, "candidates": _weights(shared)},
+        diagnostics={
+            "converged": True,
+            "basis_error": shared.basis_error,
+            "candidates": _weights(shared),
+            "monte_carlo_share": float((shared.monte_carlo_error / np.maximum(std_error, 1e-300)).max()),
+        },
         title="Small areas from large ones",
     )
 

@@ -95,6 +95,11 @@ class SharedOut:
         return self.draws.mean(axis=0)
 
     @property
+    def monte_carlo_error(self) -> FloatArray:
+        """Standard error of ``mean`` by the number of draws, (A,), as if they were independent; mirrored ones do better."""
+        return np.asarray(self.draws.std(axis=0, ddof=1) / np.sqrt(len(self.draws)))
+
+    @property
     def spread(self) -> FloatArray:
         """Variance of a count given its expectation and the parent's total, (n_draws, A).
 
@@ -205,6 +210,8 @@ def share_out(
     nodes : int
         Values of each scale.
     n_draws : int
+        Each with its mirror image. The error this leaves in the mean is `SharedOut.monte_carlo_error`: with 2,000 draws below
+        2.3 % of the standard deviation of the expectation. Log scores far in a tail need more.
     seed : int
 
     Returns
@@ -243,11 +250,13 @@ def share_out(
     weights /= weights.sum()
     rng = np.random.default_rng(seed)
     parts = []
-    for row, count in enumerate(rng.multinomial(n_draws, weights)):
+    for row, count in enumerate(_allot(weights, n_draws, rng)):
         if count:
             V = posterior_covariance(modes, K[row], row)
             root = np.linalg.cholesky(V + 1e-10 * np.eye(A))
-            parts.append(modes.f[row] + rng.standard_normal((count, A)) @ root.T)
+            half = rng.standard_normal(((count + 1) // 2, A))
+            # a draw and its mirror image: what is odd in them leaves the mean
+            parts.append(modes.f[row] + np.concatenate([half, -half])[:count] @ root.T)
     shifted = shift_to_total(np.concatenate(parts), people, own.astype(np.intp), y / trials)
     chosen = tuple((made.kernel[r], float(scales[i]), float(made.length[r]), float(scales[j])) for r, i, j in grid)
     return SharedOut(shifted.rate * people, people, own, weights, chosen, made.error)
@@ -278,6 +287,12 @@ def _inputs(
 def _nodes(prior: tuple[float, float], number: int) -> tuple[FloatArray, FloatArray]:
     z = np.linspace(-REACH, REACH, number)
     return np.exp(prior[0] + prior[1] * z), -0.5 * z**2
+
+
+def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> IntArray:
+    """Share draws out among candidates: their weights times the number, rounded up or down by one common chance."""
+    ends = np.floor(np.append(0.0, np.cumsum(weights) / weights.sum()) * number + rng.uniform())
+    return np.diff(ends).astype(np.int64)
 
 
 def _logit(p: float) -> float:

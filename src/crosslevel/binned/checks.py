@@ -1,28 +1,23 @@
-"""What should the reader know of the regions: gaps, overlaps, places the data do not speak of, units that differences reveal."""
+"""What should the reader know of the regions: gaps, overlaps, places the data do not speak of."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.problem import Problem
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.intervals import Intervals
-from crosslevel.errors import listed
+from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.binned.regions.shapes import as_shapely, import_shapely
+from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.integrals import White
 
-__all__ = ["layout_notes", "overlap", "privacy_notes", "revealed_units", "shared_volumes", "uninformed"]
+__all__ = ["layout_notes", "overlap", "shared_volumes", "slack", "uninformed"]
 
 FloatArray = npt.NDArray[np.float64]
 
 UNKNOWN = 0.05
 """Share of the prior variance that the data must remove for a region to count as informed."""
-SMALL = 10.0
-"""Totals up to this are those of a small unit."""
-CERTAIN = 0.5
-"""Standard deviation below which a total of whole people is as good as known."""
-MOST_UNITS = 1500
-"""Units beyond which nothing is looked for."""
 MOST_COMPARED = 3000
 """Regions beyond which boxes are not compared pair by pair."""
 
@@ -59,10 +54,12 @@ def uninformed(variance: FloatArray, prior_variance: FloatArray) -> npt.NDArray[
 
 
 def shared_volumes(a: Regions, b: Regions) -> FloatArray | None:
-    """Measure the volume that each region of a shares with each of b, (n, m); None unless all are single boxes.
+    """Measure the volume that each region of a shares with each of b, (n, m); None unless all are single boxes, or all polygons.
 
     A point of ``a`` counts 1 where it lies in a box of ``b``, borders included on the lower side.
     """
+    if isinstance(a, Polygons) and isinstance(b, Polygons):
+        return _shared_areas(a, b)
     p, q = a.pieces(), b.pieces()
     if p is None or q is None or not (p.simple and q.simple):
         return None
@@ -83,56 +80,21 @@ def overlap(regions: Regions) -> bool | None:
     if len(regions) > MOST_COMPARED:
         return None
     shared = shared_volumes(regions, regions)
-    return None if shared is None else bool((np.triu(shared, 1) > 1e-12 * np.diag(shared)).any())
+    return None if shared is None else bool((np.triu(shared, 1) > slack(regions) * np.diag(shared)).any())
 
 
-def revealed_units(problem: Problem, noise: float) -> list[tuple[FloatArray, FloatArray, float]]:
-    """Find small units whose totals follow from differences of overlapping totals, whatever the curve.
-
-    The space is cut along all limits into units. With nothing assumed of them but a size of at most the largest total, the
-    totals observed leave each unit a variance; a unit that is no region itself, holds at most `SMALL` and has a standard
-    deviation below `CERTAIN` is revealed.
-
-    Returns
-    -------
-    list of (lower, upper, total)
-        Corners (d,) and the total that follows.
-    """
-    pieces = problem.regions.pieces()
-    if pieces is None or not pieces.simple or (problem.scale != 1.0).any() or (pieces.lower == pieces.upper).any():
-        return []
-    if not overlap(problem.regions):
-        return []
-    edges = [np.unique([pieces.lower[:, d], pieces.upper[:, d]]) for d in range(problem.regions.dimension)]
-    if np.prod([len(e) - 1.0 for e in edges]) > MOST_UNITS:
-        return []
-    low = np.stack([g.ravel() for g in np.meshgrid(*(e[:-1] for e in edges), indexing="ij")], axis=1)
-    high = np.stack([g.ravel() for g in np.meshgrid(*(e[1:] for e in edges), indexing="ij")], axis=1)
-    middle = 0.5 * (low + high)
-    M = ((middle >= pieces.lower[:, None]) & (middle <= pieces.upper[:, None])).all(axis=2).astype(float)
-    covered = M.any(axis=0)
-    low, high, M = low[covered], high[covered], M[:, covered]
-    size = float(np.abs(problem.y).max()) ** 2 or 1.0
-    S = size * M @ M.T + np.diag(problem.noise(noise) + 1e-9 * size)
-    gain = size * np.linalg.solve(S, M)
-    variance = size * (1.0 - np.einsum("ij,ij->j", gain, M))
-    total = gain.T @ problem.y
-    observed = (M.sum(axis=1) == 1)[:, None] & (M > 0)
-    found = (variance < CERTAIN**2) & (np.abs(total) <= SMALL) & ~observed.any(axis=0)
-    return [(low[i], high[i], float(total[i])) for i in np.flatnonzero(found)]
+def slack(regions: Regions) -> float:
+    """Give the share of a region that is nothing: limits of boxes are exact, borders of polygons were drawn twice."""
+    return 1e-4 if isinstance(regions, Polygons) else 1e-9
 
 
-def privacy_notes(problem: Problem, noise: float) -> tuple[str, ...]:
-    """Warn of small units that differences of overlapping totals reveal."""
-    found = revealed_units(problem, noise)
-    if not found:
-        return ()
-    said = [f"{_span(low, high)} holds {total:.0f}" for low, high, total in found]
-    return (
-        f"privacy: differences of overlapping totals reveal {len(found)} small unit(s) that no single total does: {listed(said, 3)}. "
-        "Publish coarser or noisier totals, or fewer that overlap.",
-    )
-
-
-def _span(low: FloatArray, high: FloatArray) -> str:
-    return " x ".join(f"[{a:g}, {b:g})" for a, b in zip(low, high, strict=True))
+def _shared_areas(a: Polygons, b: Polygons) -> FloatArray | None:
+    try:
+        shapely = import_shapely()
+    except MissingExtraError:  # a saved model may be read where polygons cannot be cut
+        return None
+    given, others = as_shapely(a.shapes), as_shapely(b.shapes)
+    i, j = shapely.STRtree(others).query(given, predicate="intersects")
+    out = np.zeros((len(given), len(others)))
+    out[i, j] = shapely.area(shapely.intersection(given[i], others[j]))
+    return out

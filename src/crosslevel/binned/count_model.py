@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.checks import layout_notes, overlap, privacy_notes
+from crosslevel.binned.checks import layout_notes
 from crosslevel.binned.count_regions import as_pieces, cut_regions
 from crosslevel.binned.counts.areas import PooledFit, pool_counts
 from crosslevel.binned.counts.cells import CountBins
@@ -17,7 +17,7 @@ from crosslevel.binned.counts.covariances import KERNELS
 from crosslevel.binned.counts.curve import Curve
 from crosslevel.binned.counts.fit import CountDraws, CountFit, fit_counts
 from crosslevel.binned.counts.rates import RateFit, fit_rates
-from crosslevel.binned.problem import make_problem
+from crosslevel.binned.privacy import atoms_of, privacy_notes
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.intervals import Intervals
 from crosslevel.binned.regions.points import as_regions
@@ -163,6 +163,7 @@ def fit_count_model(
     pool: Any = None,
     cell: Any = None,
     tail: float | None = None,
+    preserve: bool | None = None,
 ) -> CountModel:
     """Check counts and fit them: one histogram, areas around a shared curve, a share, or a rate.
 
@@ -181,6 +182,10 @@ def fit_count_model(
         )
     counts = _counts(regions, y)
     _check_extras(likelihood, trials, exposure, pool)
+    if preserve is not None and (likelihood == "binomial" or exposure is not None or pool is not None):
+        raise InputError(
+            "preserve is for one histogram of counts; shares have no totals to keep, and pooled areas and rates keep theirs in any case."
+        )
     if isinstance(regions, Intervals) and regions.open_ended and tail is None:
         raise InputError(
             "regions has an open end; pass tail=, the mean excess over its finite limit beforehand (about 6 years for people of 85 "
@@ -199,7 +204,9 @@ def fit_count_model(
         notes = _notes(regions, counts, fitted.warnings)
     else:
         bins, codes = cut_regions(regions, cell, tail)
-        fitted = fit_counts(bins, counts, family=FAMILIES[likelihood], trials=trials, kernels=kernels)
+        fitted = fit_counts(
+            bins, counts, family=FAMILIES[likelihood], trials=trials, kernels=kernels, preserve=preserve
+        )
         notes = _notes(regions, counts, fitted.warnings)
     return CountModel(regions, counts, likelihood, fitted, rates, codes, name, areas, notes)
 
@@ -310,20 +317,17 @@ def _notes(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str,
         gaps = [n for n in layout_notes(regions) if " gap(s) " in n]
         if gaps:  # said of intervals, with the repair, rather than of cells
             notes = [n for n in notes if "lie in no observed bin" not in n] + gaps
-        if regions.open_ended:
-            return tuple(notes)
-    return (*notes, *privacy_notes(make_problem(regions, y, "total"), 1e-6))
+    return (*notes, *privacy_notes(regions, y))
 
 
 def _pooled_notes(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
     """Say gaps once, and of the first area whose differences reveal somebody, its name."""
-    gaps = _notes(distinct, np.zeros(len(distinct)), ())
-    gaps = tuple(n for n in gaps if not n.startswith("privacy"))
-    if (isinstance(distinct, Intervals) and distinct.open_ended) or not overlap(distinct):
+    gaps = tuple(n for n in layout_notes(distinct) if " gap(s) " in n)
+    if atoms_of(distinct) is None:
         return gaps
     for area, row in zip(areas, table, strict=True):
         seen = ~np.isnan(row)
-        found = privacy_notes(make_problem(distinct[seen], row[seen], "total"), 1e-6)
+        found = privacy_notes(distinct[seen], row[seen])
         if found:
             return (*gaps, f"{found[0]} This is area {area!r}, the first of those.")
     return gaps

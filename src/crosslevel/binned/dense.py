@@ -16,7 +16,7 @@ from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.solver import LeftOut, Objective, Predicted
 from crosslevel.errors import InputError
 
-__all__ = ["DenseSolver"]
+__all__ = ["Conditioned", "DensePosterior", "DenseSolver", "condition_on"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,19 +87,8 @@ class DenseSolver:
         """Give the posterior."""
         p = self.problem
         layout = self.layout(logs)
-        K, _ = covariance(self.kernel, logs, layout)
-        K = K * np.outer(p.scale, p.scale)
-        factor = factorise(K, p.noise(noise))
-        level, residual = profile(p, factor)
-        alpha = factor.solve(residual)
-        missed = np.abs(residual - K @ alpha - p.noise(noise) * alpha).max()
-        if missed > CONTRADICTION * np.abs(residual).max():
-            raise InputError(
-                "the observations contradict one another: some regions repeat or add up to others, their values do not, and there is "
-                "no noise between them. Pass noise= (a small positive variance) or std_error=, or drop the regions that follow from others."
-            )
-        value = log_marginal(factor, residual, alpha)
-        return DensePosterior(p, self.kernel, logs, layout, factor, alpha, level, value)
+        K = covariance(self.kernel, logs, layout)[0] * np.outer(p.scale, p.scale)
+        return DensePosterior(condition_on(p, K, noise), self.kernel, logs, layout)
 
     def layout(self, logs: FloatArray) -> Layout:
         """Give the pieces of the regions; those of a quadrature follow the lengthscale in steps of a factor of 2."""
@@ -112,33 +101,37 @@ class DenseSolver:
 
 
 @dataclass(frozen=True, eq=False)
-class DensePosterior:
-    """Posterior with a Cholesky factor of the covariance of the observations; see `crosslevel.binned.solver.Posterior`."""
+class Conditioned:
+    """Observations with a factor of their covariance: a posterior, wherever covariances with them come from.
+
+    Attributes
+    ----------
+    problem : Problem
+    factor : _Factor
+    alpha : (n,)
+        The inverse covariance times what y has beyond the level.
+    level, log_marginal : float
+    """
 
     problem: Problem
-    kernel: BoundKernel
-    logs: FloatArray
-    layout: Layout
     factor: _Factor
     alpha: FloatArray
     level: float
     log_marginal: float
 
-    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
-        """Predict integrals over regions."""
-        p = self.problem
-        target = lay_out(regions.exact_pieces(self.kernel.scale(self.logs)))
-        cross = _cov(self.kernel, self.logs, target, self.layout) * np.outer(scale, p.scale)
-        level = scale * regions.volumes
+    def predict(
+        self, level: FloatArray, cross: FloatArray, prior: FloatArray, whole: FloatArray | None = None
+    ) -> Predicted:
+        """Predict functionals by their level (m,), covariances with y (m, n), variances (m,) and, if asked, covariances (m, m)."""
         mean = level * self.level + cross @ self.alpha
         half = self.factor.half(cross.T)
-        left = level[:, None] - cross @ self._level_weights()[:, None] if p.mean is None else np.zeros((len(mean), 1))
-        prior = variances(self.kernel, self.logs, target) * scale**2
-        spread = prior - (half**2).sum(axis=0) + left[:, 0] ** 2 / self._level_information()
-        whole = None
-        if covariance:
-            K = _cov(self.kernel, self.logs, target, None) * np.outer(scale, scale)
-            whole = K - half.T @ half + left @ left.T / self._level_information()
+        left = np.zeros(len(mean))
+        if self.problem.mean is None:  # what the estimated level leaves unknown
+            weights = self.factor.solve(self.problem.level)
+            left = (level - cross @ weights) / math.sqrt(float(self.problem.level @ weights))
+        spread = prior - (half**2).sum(axis=0) + left**2
+        if whole is not None:
+            whole = whole - half.T @ half + np.outer(left, left)
             whole = 0.5 * (whole + whole.T)
         return Predicted(mean, np.maximum(spread, 0.0), prior, whole)
 
@@ -147,11 +140,52 @@ class DensePosterior:
         precision = np.diag(self.factor.inverse())
         return LeftOut(self.problem.y - self.alpha / precision, 1.0 / precision)
 
-    def _level_weights(self) -> FloatArray:
-        return self.factor.solve(self.problem.level)
 
-    def _level_information(self) -> float:
-        return float(self.problem.level @ self._level_weights()) if self.problem.mean is None else math.inf
+@dataclass(frozen=True, eq=False)
+class DensePosterior:
+    """Posterior with exact covariances, or those of a cubature; see `crosslevel.binned.solver.Posterior`."""
+
+    given: Conditioned
+    kernel: BoundKernel
+    logs: FloatArray
+    layout: Layout
+
+    @property
+    def level(self) -> float:
+        """Prior mean of f."""
+        return self.given.level
+
+    @property
+    def log_marginal(self) -> float:
+        """Log marginal likelihood."""
+        return self.given.log_marginal
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict integrals over regions."""
+        target = lay_out(regions.exact_pieces(self.kernel.scale(self.logs)))
+        cross = _cov(self.kernel, self.logs, target, self.layout) * np.outer(scale, self.given.problem.scale)
+        prior = variances(self.kernel, self.logs, target) * scale**2
+        whole = _cov(self.kernel, self.logs, target, None) * np.outer(scale, scale) if covariance else None
+        return self.given.predict(scale * regions.volumes, cross, prior, whole)
+
+    def left_out(self) -> LeftOut:
+        """Foretell each observation from the others."""
+        return self.given.left_out()
+
+
+def condition_on(problem: Problem, K: FloatArray, noise: float) -> Conditioned:
+    """Condition on what was observed, its covariance being K (n, n) beside the noise; refuse contradictions."""
+    N = problem.noise(noise)
+    factor = factorise(K, N)
+    level, residual = profile(problem, factor)
+    alpha = factor.solve(residual)
+    missed = np.abs(residual - K @ alpha - N * alpha).max()
+    if missed > CONTRADICTION * np.abs(residual).max():
+        raise InputError(
+            "the observations contradict one another: some regions repeat or add up to others, their values do not, and there is "
+            "no noise between them. Pass noise= (a small positive variance) or std_error=, or drop the regions that follow from others."
+        )
+    return Conditioned(problem, factor, alpha, level, log_marginal(factor, residual, alpha))
 
 
 def _cov(kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None) -> FloatArray:

@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned import count_answers, count_saved, parameters, saved
 from crosslevel.binned.answers import LeaveOneOut, default_scale, draw, leave_one_out, predictions_table
-from crosslevel.binned.checks import layout_notes, privacy_notes
+from crosslevel.binned.checks import layout_notes
 from crosslevel.binned.count_model import CountModel, as_kernels, fit_count_model
 from crosslevel.binned.counts.checking import LeaveOneOut as CountsLeftOut
 from crosslevel.binned.counts.skill import Skill
-from crosslevel.binned.gaussian import GaussianFit, Settings, fit_gaussian
+from crosslevel.binned.gaussian import GaussianFit, fit_gaussian
 from crosslevel.binned.kernels import BoundKernel, Kernel, as_kernel
 from crosslevel.binned.pictures import draw_model
+from crosslevel.binned.privacy import privacy_notes
 from crosslevel.binned.problem import ASKED, KINDS, make_problem
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.planes import check_planes
@@ -69,7 +70,8 @@ class BinnedGP(BaseEstimator):
         Whether lengthscales have a prior (log-normal, median a fifth of the range); "auto": with fewer than 15 regions.
     tolerance : float, default 1e-6
         Relative error of covariances that features are asked for.
-    max_features : int, default 1200
+    max_features : int, optional
+        1,200 when not given, and 6,000 for up to 500 regions, where features are cheap.
     random_state : int, default 0
 
     Attributes
@@ -137,7 +139,7 @@ class BinnedGP(BaseEstimator):
         restarts: int = 1,
         prior: str = "auto",
         tolerance: float = 1e-6,
-        max_features: int = 1200,
+        max_features: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         self.kernel = kernel
@@ -168,6 +170,7 @@ class BinnedGP(BaseEstimator):
         pool: Any = None,
         cell: Any = None,
         tail: float | None = None,
+        preserve: bool | None = None,
     ) -> Self:
         """Learn the function from what was observed of regions.
 
@@ -194,6 +197,9 @@ class BinnedGP(BaseEstimator):
             Width of the cells that counts are un-binned into (one per axis for boxes); some 90 to 300 cells by default.
         tail : float, optional
             Mean excess over the finite limit of an open-ended interval, beforehand.
+        preserve : bool, optional
+            Whether every draw of counts keeps every total. By default where regions lie apart or nest; True also where they overlap
+            (and is refused if no counts add up), False leaves totals their Poisson noise. A Gaussian fit keeps totals with noise=0.
         """
         parameters.check(self)
         if kind is None:
@@ -201,14 +207,23 @@ class BinnedGP(BaseEstimator):
                 f"kind is not given; say what y is, one of {', '.join(KINDS)}: fit(regions, y, kind='total')."
             )
         found = as_regions(regions, "regions")
-        extras = {"trials": trials, "exposure": exposure, "pool": pool, "cell": cell, "tail": tail}
+        extras = {
+            "trials": trials,
+            "exposure": exposure,
+            "pool": pool,
+            "cell": cell,
+            "tail": tail,
+            "preserve": preserve,
+        }
         if self.likelihood != "gaussian":
             parameters.refuse(self.likelihood, sizes=sizes, std_error=std_error)
             return self._fit_counts(found, y, kind, extras)
         parameters.refuse(self.likelihood, **extras)
         mean = None if self.mean is None else parameters.number(self.mean, "mean")
         problem = make_problem(found, y, kind, sizes, std_error, mean)
-        fit = fit_gaussian(problem, self._bind(found.dimension), parameters.noise(self.noise), self._settings())
+        fit = fit_gaussian(
+            problem, self._bind(found.dimension), parameters.noise(self.noise), parameters.settings(self)
+        )
         self._keep(fit, kind)
         for note in self.notes_:
             if note.startswith(("privacy", "features")):
@@ -422,7 +437,9 @@ class BinnedGP(BaseEstimator):
         self.log_marginal_ = float(fit.posterior.log_marginal)
         self.converged_ = fit.certificate is None or fit.certificate.converged
         self.path_ = fit.path
-        self.notes_ = (*fit.notes, *layout_notes(fit.problem.regions), *privacy_notes(fit.problem, fit.noise))
+        given = fit.problem
+        secrets = privacy_notes(given.regions, given.y, given.noise(fit.noise)) if kind == "total" else ()
+        self.notes_ = (*fit.notes, *layout_notes(given.regions), *secrets)
 
     def _predict(self, regions: Regions, kind: str | None, covariance: bool) -> Predicted:
         if kind is not None and kind not in ASKED:
@@ -447,26 +464,7 @@ class BinnedGP(BaseEstimator):
         return as_kernel("eq" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel)
 
     def _bind(self, dimension: int) -> BoundKernel:
-        kernel = self._kernel()
-        if self.convention == "paper":
-            others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
-            if others:
-                raise InputError(
-                    f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
-                )
-        variance = None if self.variance is None else parameters.number(self.variance, "variance")
-        return kernel.bind(dimension, variance=variance, lengthscale=self.lengthscale, convention=self.convention)
-
-    def _settings(self) -> Settings:
-        return Settings(
-            solver=self.solver,
-            optimize=bool(self.optimize),
-            restarts=int(self.restarts),
-            seed=check_seed(self.random_state),
-            prior=self.prior,
-            tolerance=float(self.tolerance),
-            max_features=int(self.max_features),
-        )
+        return parameters.bind(self, self._kernel(), dimension)
 
     def _diagnostics(self) -> dict[str, Any]:
         if self._counts is not None:

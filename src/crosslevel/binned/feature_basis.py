@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +9,18 @@ import numpy.typing as npt
 
 from crosslevel.binned.covariances import covariance, lay_out
 from crosslevel.binned.kernels import BoundKernel
-from crosslevel.binned.regions.base import IntArray, Regions, SineBasis
+from crosslevel.binned.regions.base import IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.basis import extremes, frequency_index
 from crosslevel.errors import InputError
-from crosslevel.numerics.integrals import Correlation
+from crosslevel.numerics.integrals import Antiderivative, Correlation
+from crosslevel.numerics.spectra import reach
 
 __all__ = [
     "Span",
     "check_features",
     "choose",
     "densities",
+    "exact_covariance",
     "grow",
     "integrate",
     "margins",
@@ -26,12 +28,15 @@ __all__ = [
     "sample_of",
     "span_of",
     "widen",
+    "yardstick",
 ]
 
 FloatArray = npt.NDArray[np.float64]
 
 SAMPLE = 80
 """Regions on which the error is measured."""
+POINTS = 4000
+"""Points of a cubature that are compared pair by pair to measure it."""
 START, GROWTH = 3.0, 1.25
 """Highest frequency tried first in units of 1 / lengthscale, and how it grows."""
 BORDER = 1e-7
@@ -130,21 +135,22 @@ def choose(kernel: BoundKernel, span: Span, top: float) -> SineBasis:
     """
     margin = margins(kernel, span.longest)
     half = 0.5 * (span.high - span.low) + margin
-    most = np.maximum(np.ceil(top / span.shortest * 2.0 * half / np.pi), 2).astype(int)
-    if kernel.dimension == 1:
-        index = np.arange(1, most[0] + 1)[:, None]
-    else:
-        index = np.array(list(itertools.product(*(range(1, m + 1) for m in most))), dtype=np.int64)
-        given = _at_lengths(kernel, span.shortest)
-        ends = np.diag(top / span.shortest)
-        floor = densities(kernel, given, ends)[0].min()
-        index = index[densities(kernel, given, np.pi * index / (2.0 * half))[0] >= floor]
-    return SineBasis(0.5 * (span.low + span.high), half, index.astype(np.int64))
+    most = np.maximum(np.ceil(top / span.shortest * 2.0 * half / np.pi), 2).astype(np.int64)
+    given = _at_lengths(kernel, span.shortest)
+    ends = np.diag(top / span.shortest)
+    floor = 0.0 if kernel.dimension == 1 else float(densities(kernel, given, ends)[0].min())
+    index = frequency_index(most, lambda i: densities(kernel, given, np.pi * i / (2.0 * half))[0], floor)
+    return SineBasis(0.5 * (span.low + span.high), half, index)
 
 
 def sample_of(regions: Regions) -> Regions:
-    """Pick regions on which errors are measured: neighbours in the middle and at both ends, and some spread over all."""
+    """Pick regions on which errors are measured: neighbours in the middle and at both ends, and some spread over all.
+
+    Of regions that only a cubature can sum, some dozen: the smallest, which need the highest frequencies, and the largest.
+    """
     n = len(regions)
+    if regions.pieces() is None:
+        return regions[extremes(regions)]
     if n <= SAMPLE:
         return regions
     quarter = SAMPLE // 4
@@ -154,13 +160,39 @@ def sample_of(regions: Regions) -> Regions:
     return regions[np.unique(np.concatenate(runs))]
 
 
-def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions) -> float:
-    """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations."""
-    exact, _ = covariance(kernel, logs, lay_out(sample.exact_pieces(kernel.scale(logs))))
+def measure_error(
+    kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray | None = None
+) -> float:
+    """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
+
+    ``exact``, the covariances without features, does not know the basis: who tries several makes it once.
+    """
+    if exact is None:
+        exact = exact_covariance(kernel, logs, sample)
     features = integrate(sample, basis)
     found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
     sd = np.sqrt(np.diag(exact))
     return float(np.abs((found - exact) / np.outer(sd, sd)).max())
+
+
+def exact_covariance(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> FloatArray:
+    """Give the covariances of regions without features: exact for boxes, by cubature for polygons, (n, n)."""
+    return covariance(kernel, logs, lay_out(sample.exact_pieces(kernel.scale(logs))))[0]
+
+
+def yardstick(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
+    """Give the sample with its exact covariances; where a cubature has many points, of the regions with the fewest only."""
+    pieces = sample.exact_pieces(kernel.scale(logs))
+    size = np.bincount(pieces.owner, minlength=pieces.n)
+    order = np.argsort(size, kind="stable")
+    quick = np.cumsum(size[order]) <= POINTS
+    if pieces.simple or quick.all():
+        return sample, covariance(kernel, logs, lay_out(pieces))[0]
+    kept = np.sort(order[: max(2, int(quick.sum()))])
+    rows = np.isin(pieces.owner, kept)
+    owner = np.searchsorted(kept, pieces.owner[rows])
+    some = Pieces(pieces.lower[rows], pieces.upper[rows], pieces.weight[rows], owner, len(kept))
+    return sample[kept], covariance(kernel, logs, lay_out(some))[0]
 
 
 def integrate(regions: Regions, basis: SineBasis) -> FloatArray:
@@ -177,13 +209,14 @@ def grow(
     """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
     top = START
     basis = choose(kernel, span, top)
-    error = measure_error(kernel, logs, basis, sample)
+    sample, exact = yardstick(kernel, logs, sample)
+    error = measure_error(kernel, logs, basis, sample, exact)
     while error > tolerance:
         more = choose(kernel, span, top * GROWTH)
         if len(more) > max_features:
             break
         top, basis = top * GROWTH, more
-        error = measure_error(kernel, logs, basis, sample)
+        error = measure_error(kernel, logs, basis, sample, exact)
     return basis, error
 
 
@@ -194,6 +227,8 @@ def _at_lengths(kernel: BoundKernel, lengths: IntArray | FloatArray) -> FloatArr
 
 def _reach(correlation: Correlation) -> float:
     """Give the distance, in lengthscales, at which the correlation has fallen to `BORDER`."""
+    if not isinstance(correlation, Antiderivative):
+        return reach(correlation.name, BORDER)
     r = np.linspace(0.0, 40.0, 801)
     zero = np.zeros(1)
     k = correlation.covariance((zero, zero), (r, r), 1.0)[0][0]

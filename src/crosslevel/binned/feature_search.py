@@ -36,7 +36,7 @@ def optimise_features(search: Search) -> tuple[Way, Found]:
     A window is moved along every axis whose lengthscale stopped at its end. A curve shorter than a window looks like noise
     there, so shorter windows are tried even where no end calls for them.
     """
-    kernel, most = search.kernel, search.settings.max_features
+    kernel, most = search.kernel, search.most_features
     why = fb.check_features(kernel)
     if why is not None:
         raise InputError(f"solver='features' cannot be used: {why}. Use solver='dense'.")
@@ -51,7 +51,19 @@ def optimise_features(search: Search) -> tuple[Way, Found]:
         found, ended = _search_window(search, lower, upper)
         if found[1].value > best[1].value:
             best, at = _follow(search, lower, upper, found, ended)
+    search.too_short = _too_short(search, best[1], at)
     return best
+
+
+def _too_short(search: Search, found: Found, at: FloatArray) -> dict[str, float]:
+    """Name the lengthscales at which the likelihood still rises towards shorter ones, which would take too many features."""
+    logs, _ = search.unpack(found.theta)
+    axes = zip(search.kernel.names, search.kernel.axes, logs, search.lower, strict=False)
+    return {
+        name: float(np.exp(log))
+        for name, axis, log, lowest in axes
+        if axis is not None and at[axis] < 0 and name in found.certificate.at_bounds and log > lowest + 1e-3
+    }
 
 
 def _follow(
@@ -61,7 +73,7 @@ def _follow(
     for _ in range(MOVES):
         move = np.where((at > 0) & (high >= LONGEST), 0.0, at)
         low, high = low * STEP**move, high * STEP**move
-        if not move.any() or _size(low, high) > search.settings.max_features:
+        if not move.any() or _size(low, high) > search.most_features:
             break
         found, ended = _search_window(search, low, high)
         if found[1].value <= best[1].value:
@@ -105,7 +117,7 @@ def _window_solver(search: Search, lower: FloatArray, upper: FloatArray) -> Feat
     middle = low.copy()
     middle[[a is None for a in kernel.axes]] = 0.0
     tolerance = max(search.settings.tolerance, 1e-5)
-    basis, _ = fb.grow(kernel, middle, span, fb.sample_of(problem.regions), tolerance, search.settings.max_features)
+    basis, _ = fb.grow(kernel, middle, span, fb.sample_of(problem.regions), tolerance, search.most_features)
     return FeatureSolver(problem, kernel, basis)
 
 

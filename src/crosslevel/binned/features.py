@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from crosslevel.binned.dense import factorise, log_marginal, profile
+from crosslevel.binned.dense import Conditioned, condition_on, factorise, log_marginal, profile
 from crosslevel.binned.feature_basis import densities, integrate, widen
 from crosslevel.binned.kernels import BoundKernel
 from crosslevel.binned.problem import Problem
@@ -58,7 +59,6 @@ class FeatureSolver:
         self.problem, self.kernel, self.basis, self.error = problem, kernel, basis, error
         self._simple = not problem.known_noise.any()
         self._unit: _Sums | None = None
-        self._few: FloatArray | None = None
 
     @property
     def words(self) -> str:
@@ -85,22 +85,35 @@ class FeatureSolver:
 
     def _objective_by_regions(self, logs: FloatArray, noise: float) -> Objective:
         """Give the same where regions are fewer than features: factorise their covariance instead."""
-        p = self.problem
-        if self._few is None:
-            self._few = self.features(slice(None))
+        p, F = self.problem, self.few
         density, slopes = densities(self.kernel, logs, self.basis.frequencies, gradient=True)
-        factor = factorise((self._few * density) @ self._few.T, p.noise(noise))
+        factor = factorise((F * density) @ F.T, p.noise(noise))
         _, residual = profile(p, factor)
         alpha = factor.solve(residual)
-        half = factor.half(self._few)
-        by = 0.5 * ((alpha @ self._few) ** 2 - (half**2).sum(axis=0))
+        half = factor.half(F)
+        by = 0.5 * ((alpha @ F) ** 2 - (half**2).sum(axis=0))
         precision = np.diag(factor.inverse())
         by_noise = 0.5 * noise * float(((alpha**2 - precision) * p.unit_noise).sum())
         return Objective(log_marginal(factor, residual, alpha), slopes @ by, by_noise)
 
-    def condition(self, logs: FloatArray, noise: float) -> FeaturePosterior:
-        """Give the posterior."""
-        return FeaturePosterior(self, logs, noise, self._state(logs, noise))
+    def condition(self, logs: FloatArray, noise: float) -> FeaturePosterior | FewPosterior:
+        """Give the posterior, in the smaller of the two spaces."""
+        if len(self.problem.y) >= len(self.basis):
+            return FeaturePosterior(self, logs, noise, self._state(logs, noise))
+        density = densities(self.kernel, logs, self.basis.frequencies)[0]
+        given = condition_on(self.problem, (self.few * density) @ self.few.T, noise)
+        return FewPosterior(self, logs, noise, given, density)
+
+    @cached_property
+    def few(self) -> FloatArray:
+        """Features of all observed regions, (n, m), where these are few."""
+        return self.features(slice(None))
+
+    def prior_variances(self, logs: FloatArray) -> FloatArray:
+        """Give the prior variances of the observations, (n,)."""
+        density = densities(self.kernel, logs, self.basis.frequencies)[0]
+        cuts = [slice(i, i + ROWS) for i in range(0, len(self.problem.y), ROWS)]
+        return np.concatenate([self.features(cut) ** 2 @ density for cut in cuts])
 
     def _state(self, logs: FloatArray, noise: float) -> _State:
         p = self.problem
@@ -208,10 +221,9 @@ class FeaturePosterior:
 
     def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
         """Predict integrals over regions; beyond the box the model is made anew in a larger one."""
-        wider = widen(self.solver.kernel, self.logs, self.solver.basis, *regions.bounds())
+        wider = _wider(self, regions)
         if wider is not None:
-            solver = FeatureSolver(self.solver.problem, self.solver.kernel, wider, self.solver.error)
-            return solver.condition(self.logs, self.noise).predict(regions, scale, covariance)
+            return wider.predict(regions, scale, covariance)
         s, p = self.state, self.solver.problem
         X = integrate(regions, self.solver.basis) * scale[:, None] * s.root
         level = scale * regions.volumes
@@ -228,3 +240,50 @@ class FeaturePosterior:
         """Foretell each observation from the others."""
         alpha, precision = self.solver._rows(self.state, self.noise)
         return LeftOut(self.solver.problem.y - alpha / precision, 1.0 / precision)
+
+
+@dataclass(frozen=True, eq=False)
+class FewPosterior:
+    """The same where regions are fewer than features: a posterior in the space of regions."""
+
+    solver: FeatureSolver
+    logs: FloatArray
+    noise: float
+    given: Conditioned
+    density: FloatArray
+
+    @property
+    def log_marginal(self) -> float:
+        """Log marginal likelihood."""
+        return self.given.log_marginal
+
+    @property
+    def level(self) -> float:
+        """Prior mean of f."""
+        return self.given.level
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict integrals over regions; beyond the box the model is made anew in a larger one."""
+        wider = _wider(self, regions)
+        if wider is not None:
+            return wider.predict(regions, scale, covariance)
+        X = integrate(regions, self.solver.basis) * scale[:, None]
+        weighted = X * self.density
+        whole = weighted @ X.T if covariance else None
+        return self.given.predict(
+            scale * regions.volumes, weighted @ self.solver.few.T, (weighted * X).sum(axis=1), whole
+        )
+
+    def left_out(self) -> LeftOut:
+        """Foretell each observation from the others."""
+        return self.given.left_out()
+
+
+def _wider(posterior: FeaturePosterior | FewPosterior, regions: Regions) -> FeaturePosterior | FewPosterior | None:
+    """Make the posterior in a larger box when regions reach beyond it; None when they do not."""
+    solver = posterior.solver
+    basis = widen(solver.kernel, posterior.logs, solver.basis, *regions.bounds())
+    if basis is None:
+        return None
+    larger = FeatureSolver(solver.problem, solver.kernel, basis, solver.error)
+    return larger.condition(posterior.logs, posterior.noise)

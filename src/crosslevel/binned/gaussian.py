@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from crosslevel.binned import feature_basis as fb
 from crosslevel.binned.dense import DensePosterior, DenseSolver
 from crosslevel.binned.feature_search import optimise_features
-from crosslevel.binned.features import FeatureSolver
+from crosslevel.binned.features import FeatureSolver, FewPosterior
 from crosslevel.binned.hyperparameters import Certificate, Found
 from crosslevel.binned.kernels import BoundKernel
 from crosslevel.binned.kronecker import KroneckerSolver, find_grid
@@ -33,6 +34,8 @@ GRID = 400
 """Regions from which "auto" looks for a grid."""
 ROUGH = 1e-3
 """Relative error of covariances above which features are not taken by themselves where the dense solver can be."""
+BESIDE_NOISE, FINE = 0.1, 1e-5
+"""Error of a covariance, in variances of the noise, above which the reader is told; and below which, relative, it never matters."""
 MEMORY = 5000
 """Regions up to which the dense solver stands in for rough features."""
 
@@ -100,6 +103,12 @@ def fit_gaussian(problem: Problem, kernel: BoundKernel, noise: float | None, set
             "one region cannot tell how large, how smooth and how noisy the curve is; pass variance=, lengthscale= and noise=, or "
             "more regions."
         )
+    white = any(f.correlation.name == "white" for term in kernel.terms for f in term.factors)
+    if white and problem.regions.pieces() is None:
+        raise InputError(
+            "the kernel has a white part, and these regions are summed over points, which hold none of it. Leave 'white' out: for regions "
+            "that do not overlap it is the noise, in proportion to their volume with sizes=."
+        )
     search = Search(problem, kernel, noise, free, settings)
     if not settings.optimize or not free.any():
         logs, sigma2 = search.unpack(search.starts[0][free])
@@ -112,9 +121,16 @@ def fit_gaussian(problem: Problem, kernel: BoundKernel, noise: float | None, set
             f"{found.certificate.evaluations} evaluations. Pass some of variance=, lengthscale=, noise=, or more restarts."
         )
     logs, sigma2 = search.unpack(found.theta)
+    notes = search.notes
+    if search.too_short:
+        shortest = ", ".join(f"{name} {value:.3g}" for name, value in search.too_short.items())
+        notes += (
+            f"features: the likelihood still rises towards shorter lengthscales than {search.most_features:,} features hold ({shortest}). "
+            "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated, or raise max_features.",
+        )
     if way.name == "features":
         way = _final_features(problem, kernel, logs, sigma2, settings)
-    return _finish(problem, kernel, logs, sigma2, way, found.certificate, search.notes)
+    return _finish(problem, kernel, logs, sigma2, way, found.certificate, notes, set(search.too_short))
 
 
 def _optimise(search: Search) -> tuple[Way, Found]:
@@ -169,15 +185,12 @@ def _final_features(problem: Problem, kernel: BoundKernel, logs: FloatArray, noi
             "features need noise in every observation; pass noise= a small positive variance, or solver='dense'."
         )
     span = fb.span_of(kernel, logs, *problem.regions.bounds())
-    basis, error = fb.grow(kernel, logs, span, fb.sample_of(problem.regions), settings.tolerance, settings.max_features)
+    most = settings.most_features(len(problem.y))
+    basis, error = fb.grow(kernel, logs, span, fb.sample_of(problem.regions), settings.tolerance, most)
     exact = problem.regions.pieces() is not None
     if settings.solver == "auto" and error > ROUGH and exact and len(problem.y) <= MEMORY:
         return _exact_way("dense", problem, kernel)
     return Way(FeatureSolver(problem, kernel, basis, error), "features", error)
-
-
-def _span(problem: Problem, kernel: BoundKernel, logs: FloatArray) -> fb.Span:
-    return fb.span_of(kernel, logs, *problem.regions.bounds())
 
 
 def _finish(
@@ -188,18 +201,28 @@ def _finish(
     way: Way,
     certificate: Certificate | None,
     notes: tuple[str, ...],
+    explained: Collection[str] = (),
 ) -> GaussianFit:
     said = list(notes)
-    if certificate is not None and certificate.at_bounds:
-        said.append(f"at a limit of the search: {', '.join(certificate.at_bounds)}; the data hardly tell it.")
+    at = [] if certificate is None else [n for n in certificate.at_bounds if n not in explained]
+    if at:
+        said.append(f"at a limit of the search: {', '.join(at)}; the data hardly tell it.")
     if way.error > ROUGH:
         said.append(
             f"features leave a relative error of {way.error:.1g} in covariances; raise max_features, or use solver='dense'."
         )
+    elif isinstance(way.solver, FeatureSolver) and way.error > FINE:
+        beside = way.error * float((way.solver.prior_variances(logs) / problem.noise(noise)).max())
+        if beside > BESIDE_NOISE:
+            said.append(
+                f"features leave an error of {beside:.1g} times the noise in the covariance of a region; lower tolerance, raise "
+                "max_features, or use solver='dense'."
+            )
     posterior = way.solver.condition(logs, noise)
-    if isinstance(posterior, DensePosterior) and posterior.factor.jitter > 0:
+    added = posterior.given.factor.jitter if isinstance(posterior, DensePosterior | FewPosterior) else 0.0
+    if added > 0:
         said.append(
-            f"some regions follow from others and there is no noise between them; {posterior.factor.jitter:.1g} was added to variances."
+            f"some regions follow from others and there is no noise between them; {added:.1g} was added to variances."
         )
     return GaussianFit(
         problem, kernel, logs, noise, posterior, way.solver.words, way.name, way.error, certificate, tuple(said)

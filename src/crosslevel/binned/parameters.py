@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslevel.binned.gaussian import SOLVERS
-from crosslevel.binned.kernels import CONVENTIONS
+from crosslevel.binned.kernels import CONVENTIONS, BoundKernel, Kernel
+from crosslevel.binned.search import Settings
+from crosslevel.data.checks import check_seed
 from crosslevel.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from crosslevel.binned.estimator import BinnedGP
 
-__all__ = ["LIKELIHOODS", "check", "noise", "number", "refuse"]
+__all__ = ["LIKELIHOODS", "bind", "check", "noise", "number", "refuse", "settings"]
 
 LIKELIHOODS = ("gaussian", "poisson", "negative_binomial", "binomial")
 PRIORS = ("auto", "none", "lengthscale")
-_OF_COUNTS = ("trials", "exposure", "pool", "cell", "tail")
+_OF_COUNTS = ("trials", "exposure", "pool", "cell", "tail", "preserve")
 
 
 def check(model: BinnedGP) -> None:
@@ -29,6 +31,8 @@ def check(model: BinnedGP) -> None:
             raise unknown_name(name, getattr(model, name), allowed, name)
     for name in ("restarts", "max_features"):
         value = getattr(model, name)
+        if value is None and name == "max_features":
+            continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < (name == "max_features"):
             raise InputError(f"{name}={value!r} is not a whole number of at least {int(name == 'max_features')}.")
     if not (number(model.tolerance, "tolerance") > 0):
@@ -54,6 +58,31 @@ def refuse(likelihood: str, **given: Any) -> None:
         if value is not None:
             whose = "counts (likelihood='poisson' and others)" if name in _OF_COUNTS else "the Gaussian likelihood"
             raise InputError(f"{name} is for {whose}, and likelihood={likelihood!r}; leave it out.")
+
+
+def bind(model: BinnedGP, kernel: Kernel, dimension: int) -> BoundKernel:
+    """Lay the kernel out over the axes with the hyperparameters that were given."""
+    if model.convention == "paper":
+        others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
+        if others:
+            raise InputError(
+                f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
+            )
+    variance = None if model.variance is None else number(model.variance, "variance")
+    return kernel.bind(dimension, variance=variance, lengthscale=model.lengthscale, convention=model.convention)
+
+
+def settings(model: BinnedGP) -> Settings:
+    """Gather how to fit."""
+    return Settings(
+        solver=model.solver,
+        optimize=bool(model.optimize),
+        restarts=int(model.restarts),
+        seed=check_seed(model.random_state),
+        prior=model.prior,
+        tolerance=float(model.tolerance),
+        max_features=None if model.max_features is None else int(model.max_features),
+    )
 
 
 def noise(value: Any) -> float | None:

@@ -18,6 +18,10 @@ __all__ = ["Search", "Settings", "Way"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FEATURES, FEATURES_OF_FEW = 1200, 6000
+"""Features at most; and where regions are at most `FEW_REGIONS`, whose covariance is factorised instead."""
+FEW_REGIONS = 500
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -33,7 +37,8 @@ class Settings:
         Whether lengthscales have a prior; "auto": when there are fewer than 15 regions.
     tolerance : float
         Relative error of covariances asked of features.
-    max_features : int
+    max_features : int or None
+        None: as many as the number of regions makes quick; see ``most_features``.
     """
 
     solver: str = "auto"
@@ -42,7 +47,13 @@ class Settings:
     seed: int | None = 0
     prior: str = "auto"
     tolerance: float = 1e-6
-    max_features: int = 1200
+    max_features: int | None = None
+
+    def most_features(self, n: int) -> int:
+        """Give the largest number of features for n regions: with few, work is that of the regions, and features are cheap."""
+        if self.max_features is not None:
+            return self.max_features
+        return FEATURES_OF_FEW if n <= FEW_REGIONS else FEATURES
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +85,18 @@ class Search:
         few = settings.prior == "lengthscale" or (settings.prior == "auto" and len(problem.y) < FEW)
         priors = length_priors(kernel, self.scales)
         self.priors = [p for p, f in zip(priors, free, strict=True) if f] if few else None
+        self.too_short: dict[str, float] = {}
+        """Lengthscales at which features, not the data, ended the search; set by it."""
         self.notes: tuple[str, ...] = ()
         if few and any(p is not None for p in self.priors or ()):
             self.notes = (
                 f"with {len(problem.y)} regions the lengthscale has a prior (median a fifth of the range); prior='none' takes it away.",
             )
+
+    @property
+    def most_features(self) -> int:
+        """Largest number of features."""
+        return self.settings.most_features(len(self.problem.y))
 
     def unpack(self, theta: FloatArray) -> tuple[FloatArray, float]:
         """Give the kernel's logarithms and the noise."""

@@ -21,6 +21,8 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 
+Page = Annotated[bool, typer.Option("--report", help="Write report.html into the folder.")]
+
 PEOPLE = "People and places"
 TABLE = "Counts by unit"
 
@@ -64,15 +66,22 @@ def demo(
 
 @app.command()
 def report(
-    results: Annotated[Path, typer.Argument(help="Estimates saved by crosslevel (.crosslevel or .json).")],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Estimates (.crosslevel or .json) and models saved by crosslevel.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The HTML file to write; report.html if left out.")] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    places: Annotated[Path | None, typer.Option("--map", help="GeoJSON or TopoJSON of the places.")] = None,
+    serve: Annotated[
+        Path | None, typer.Option(help="Show the reports of this folder in a browser on this machine.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Of --serve; 0 takes any that is free.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn saved estimates into one self-contained HTML page."""
+    """Turn saved estimates and models into one self-contained HTML page, or show a folder of such pages."""
     from crosslevel.cli.report import run
 
-    run(results, out, title, as_json)
+    run(results or [], out, title, places, serve, port, as_json)
 
 
 @app.command()
@@ -98,6 +107,7 @@ def embed(
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores if left out.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="File to go on from; in the out folder if left out.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with a pass that was stopped.")] = True,
+    report: Page = False,
     as_json: Json = False,
 ) -> None:
     """Turn people into one vector per bag, in one pass that can be stopped and gone on with."""
@@ -122,6 +132,7 @@ def embed(
             n_jobs=jobs,
             checkpoint=checkpoint,
             resume=resume,
+            report=report,
         ),
         as_json,
     )
@@ -287,7 +298,7 @@ def ecological(
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the answers, the model and the report.")] = None,
-    report: Annotated[bool, typer.Option("--report", help="Write report.html into the folder.")] = False,
+    report: Page = False,
     as_json: Json = False,
 ) -> None:
     """Say how each subgroup behaved in each place: from people and totals, or from counts by unit with --table."""
@@ -332,6 +343,7 @@ def krls(
     missing: Annotated[str, typer.Option(help="'error' or 'drop': rows with missing values.")] = "error",
     loss: Annotated[str, typer.Option(help="'squared', or 'logistic' for outcomes of 0 and 1.")] = "squared",
     out: Annotated[Path | None, typer.Option(help="Folder for the effects, the model and a report.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html; a folder has it anyway.")] = False,
     as_json: Json = False,
 ) -> None:
     """Estimate how y responds to each x with no functional form assumed, with intervals that cover."""
@@ -362,6 +374,7 @@ def krls(
             missing=missing,
             loss=loss,
             out=out,
+            report=report,
         ),
         as_json,
     )
@@ -408,6 +421,7 @@ def impute(
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the imputed columns, the tables and the model.")] = None,
+    report: Page = False,
     as_json: Json = False,
 ) -> None:
     """Give each person's hidden value, when only its mean in groups was published."""
@@ -444,6 +458,7 @@ def distribution(
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for scores, predictions, the model and a report.")] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html; a folder has it anyway.")] = False,
     as_json: Json = False,
 ) -> None:
     """Learn the labels of groups from their members, and say how well groups are predicted from other groups."""

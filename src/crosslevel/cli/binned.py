@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.binned import BinnedGP, Intervals
-from crosslevel.cli.console import check_folder, make_folder, quietly, read_table, write_estimates
+from crosslevel.cli.console import check_folder, check_report, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import frames
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.explorer import report
+from crosslevel.explorer.pages.binned import section
 from crosslevel.results import Estimates, save
 
 __all__ = ["Settings", "parse_bins", "run"]
@@ -69,6 +70,8 @@ class Answer:
     model: BinnedGP | None
     figures: dict[str, Any] | None
     words: str
+    polygons: dict[str, Any] | None = None
+    """The map of the areas, for the page."""
 
 
 def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:
@@ -112,8 +115,7 @@ def run(settings: Settings, as_json: bool) -> None:
 def _check(s: Settings) -> None:
     """Tell the two forms apart and refuse halves of them."""
     check_folder(s.out)
-    if s.report and s.out is None:
-        raise InputError("--report needs a folder for the page; add --out.")
+    check_report(s.report, s.out)
     if s.polygons is None:
         if s.data is None:
             raise InputError(
@@ -235,7 +237,9 @@ def _areas(s: Settings) -> Answer:
         found = shared_estimates(
             large, y, small, _property(target, s.population, "--population", s.to), level=s.level, seed=s.seed
         )
-        return Answer(found, None, _maps(s, found, small), f"{len(large):,} areas shared out to {len(small):,}")
+        return Answer(
+            found, None, _maps(s, found, small), f"{len(large):,} areas shared out to {len(small):,}", small.geojson()
+        )
     if s.likelihood not in (None, "gaussian"):
         raise InputError(
             f"--likelihood {s.likelihood} of polygons needs the people of the small areas; name their property with --population, or "
@@ -244,7 +248,7 @@ def _areas(s: Settings) -> Answer:
     kind = s.kind or "total"
     model = BinnedGP(s.kernel, random_state=s.seed).fit(large, y, kind=kind)
     found = model.estimates(small, kind, s.level)
-    return Answer(found, model, _maps(s, found, small), f"{model.path_[0].upper()}{model.path_[1:]}")
+    return Answer(found, model, _maps(s, found, small), f"{model.path_[0].upper()}{model.path_[1:]}", small.geojson())
 
 
 def _maps(s: Settings, found: Estimates, small: Any) -> dict[str, Any] | None:
@@ -255,7 +259,7 @@ def _maps(s: Settings, found: Estimates, small: Any) -> dict[str, Any] | None:
     from crosslevel.plots.map_pair import estimate_pair
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, _ = estimate_pair(found, small.geojson(), by=found.keys[0], axes=list(figure.subplots(1, 2)), plane=True)
+    left, _ = estimate_pair(found, small.geojson(), by=found.keys[0], ax=list(figure.subplots(1, 2)), plane=True)
     return {"Estimates, and how sure they are": left}
 
 
@@ -302,9 +306,16 @@ def _write(s: Settings, answer: Answer) -> dict[str, str]:
         save(answer.model, s.out / MODEL)
         files["model"] = str(s.out / MODEL)
     if s.report:
-        report(answer.found, s.out / REPORT, figures=answer.figures)
+        report(_page(s, answer), s.out / REPORT, figures=answer.figures, polygons=answer.polygons)
         files["report"] = str(s.out / REPORT)
     return files
+
+
+def _page(s: Settings, answer: Answer) -> Any:
+    """Show bins with the curve behind them; of areas the table, which has their map."""
+    if answer.model is None or answer.polygons is not None:
+        return answer.found
+    return section(answer.found.title, answer.model, new=answer.found, level=s.level)
 
 
 def _facts(answer: Answer, files: dict[str, str], seconds: float) -> dict[str, Any]:

@@ -14,13 +14,22 @@ import pyarrow.csv as pacsv
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import open_batches
-from crosslevel.errors import CrosslevelWarning, FileError
+from crosslevel.errors import CrosslevelWarning, FileError, InputError
 from crosslevel.results import Estimates, save
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["check_folder", "file_stem", "make_folder", "people_bar", "quietly", "read_table", "write_estimates"]
+__all__ = [
+    "check_folder",
+    "check_report",
+    "file_stem",
+    "make_folder",
+    "people_bar",
+    "quietly",
+    "read_table",
+    "write_estimates",
+]
 
 T = TypeVar("T")
 
@@ -55,6 +64,12 @@ def check_folder(out: Path | None) -> None:
     """Refuse a file where a folder is wanted, before any work is done."""
     if out is not None and out.exists() and not out.is_dir():
         raise FileError(f"out={str(out)!r} is a file; name a folder for the answer.")
+
+
+def check_report(wanted: bool, out: Path | None) -> None:
+    """Refuse a report without a folder to put it into."""
+    if wanted and out is None:
+        raise InputError("--report needs a folder for the page; add --out.")
 
 
 def make_folder(out: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
@@ -19,6 +20,7 @@ from crosslevel.data.fingerprint import fingerprint
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.explorer import report
+from crosslevel.explorer.bundle import available
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage
 
@@ -168,16 +170,26 @@ def run(regions: int, people: int, out: Path, seed: int, as_json: bool) -> None:
     where = (out / "report.html").resolve()
     with console.status("Writing the report ..."):
         report(
-            {"The nation": found.national, "Men (1) and women (2) in each region": found.by_region},
+            {"Men and women in each region": _in_words(world, found.by_region), "The nation": found.national},
             where,
             title="crosslevel demo: a nation of known truth",
-            figures=_figures(world, found),
+            figures=None if available() else _figures(world, found),
+            polygons=world.polygons,
         )
     if as_json:
         print(json.dumps({"report": str(where), "estimates": json.loads(found.national.to_json())}))
     else:
         print(found.national.summary())
         print(f"\nReport: {where}")
+
+
+def _in_words(world: Nation, by_region: Estimates) -> Estimates:
+    """Call men and women by name, and add what was observed: the share of everybody in the region."""
+    share = {p["region"]: p["dem"] / p["votes"] if p["votes"] else None for p in world.places.to_pylist()}
+    columns = {name: by_region.table[name] for name in by_region.table.column_names}
+    columns[MAPPED] = [WORDS[MAPPED, str(v)] for v in by_region[MAPPED].tolist()]
+    columns["observed"] = [share[region] for region in by_region["region"].tolist()]
+    return dataclasses.replace(by_region, table=pa.table(columns))
 
 
 def _figures(world: Nation, found: Findings) -> dict[str, Any]:

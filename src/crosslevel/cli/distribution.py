@@ -14,7 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel import distribution
-from crosslevel.cli.console import check_folder, make_folder, people_bar, quietly, read_table, write_estimates
+from crosslevel.cli.console import (
+    check_folder,
+    check_report,
+    make_folder,
+    people_bar,
+    quietly,
+    read_table,
+    write_estimates,
+)
 from crosslevel.data import frames, grouping
 from crosslevel.data.bags import Bags
 from crosslevel.data.batches import open_batches
@@ -61,6 +69,7 @@ class Settings:
     level: float
     seed: int
     out: Path | None
+    report: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,7 @@ def run(settings: Settings, as_json: bool) -> None:
 def _model(s: Settings) -> Any:
     """Make the estimator, refusing what does not go together before any file is read."""
     check_folder(s.out)
+    check_report(s.report, s.out)
     check_level(s.level)
     if s.unmatched not in ("error", "drop"):
         raise unknown_name("--unmatched", s.unmatched, ["error", "drop"], "choice")
@@ -301,8 +311,10 @@ def _write(s: Settings, answer: Answer) -> dict[str, str]:
     if answer.predicted is not None:
         files |= write_estimates(answer.predicted, s.out, "predictions")
     save(answer.model, s.out / MODEL)
-    tables = {"Cross-validation": answer.checked.scores, "Predictions": answer.shown}
-    report(tables, s.out / REPORT, title=f"{s.label} by {s.by}", figures=_pictures(s, answer))
+    pages: dict[str, Any] = {"Cross-validation": answer.checked}
+    if answer.predicted is not None:
+        pages["Predictions of new groups"] = answer.predicted
+    report(pages, s.out / REPORT, title=f"{s.label} by {s.by}", figures=_pictures(s, answer))
     return files | {"model": str(s.out / MODEL), "report": str(s.out / REPORT)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import chain, count
@@ -21,8 +22,9 @@ from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.ecological.partitions import read_request
 from crosslevel.ecological.places import read_places
 from crosslevel.ecological.settings import read_interval, read_question
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.explorer import report
+from crosslevel.explorer.bundle import available
 from crosslevel.explorer.pictures import pictures
 from crosslevel.results import Estimates, save
 
@@ -278,8 +280,11 @@ def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Cons
 def _calibrated(settings: Settings, model: EcologicalInference, console: Console) -> None:
     """Hide the labels one after another; the model keeps what it learnt."""
     automatic = settings.calibrate == [AUTOMATIC]
-    with people_bar(console, "Hiding columns", "labels") as progress:
-        quietly(lambda: model.calibrate(labels=AUTOMATIC if automatic else settings.calibrate, progress=progress))
+    with people_bar(console, "Hiding columns", "labels") as progress, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CrosslevelWarning)
+        model.calibrate(labels=AUTOMATIC if automatic else settings.calibrate, progress=progress)
+    for text in said:
+        console.print(f"Warning: {text.message}", markup=False, soft_wrap=True)
     console.print(f"Calibrated: {model.calibration_.words()}", markup=False, soft_wrap=True)  # type: ignore[union-attr]
 
 
@@ -331,14 +336,14 @@ def _write_report(
     polygons: Mapping[str, Any] | None,
     path: Path,
 ) -> None:
-    figures: dict[str, Any] = {}
-    if polygons is not None:
-        figures |= observed_map(model, polygons)
     shown = {name.replace("-", " "): found for name, found in answers.items()}
-    subgroups = {name: found for name, found in shown.items() if found is not answers.get(VALIDATION)}
-    figures |= pictures(subgroups, polygons)
+    figures: dict[str, Any] = {}
+    if not available():  # an interactive page draws its own maps
+        figures |= {} if polygons is None else observed_map(model, polygons)
+        subgroups = {name: found for name, found in shown.items() if found is not answers.get(VALIDATION)}
+        figures |= pictures(subgroups, polygons)
     shown = shown or {"places": model.predict_places(level=settings.level)}
-    report(shown, path, title=f"Ecological inference: {settings.places.name}", figures=figures)
+    report(shown, path, title=f"Ecological inference: {settings.places.name}", figures=figures, polygons=polygons)
 
 
 def _facts(

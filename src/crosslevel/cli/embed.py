@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "parse_subgroups", "run"]
 
 ANSWER, MODEL, BAGS = "embeddings.crosslevel", "embedding.crosslevel", "bags.csv"
-STATE, STARTED = "checkpoint.state", "started.json"
+STATE, STARTED, REPORT = "checkpoint.state", "started.json", "report.html"
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Settings:
     n_jobs: int | None
     checkpoint: Path | None
     resume: bool
+    report: bool = False
 
     @property
     def state(self) -> Path:
@@ -57,7 +58,7 @@ class Settings:
 
     def fingerprint(self, people: Batches) -> dict[str, Any]:
         """Give all that the fitted model depends on, as plain values."""
-        left_out = ("out", "checkpoint", "resume", "n_jobs", "engine", "subgroups")
+        left_out = ("out", "checkpoint", "resume", "n_jobs", "engine", "subgroups", "report")
         said = {k: v for k, v in asdict(self).items() if k not in left_out}
         return json.loads(json.dumps({**said, "people": people.stamps()}, default=str))
 
@@ -106,11 +107,13 @@ def run(settings: Settings, as_json: bool) -> None:
         console.print(f"Stopped. Run the same command again to go on ({settings.state}).")
         raise
     _write(found, settings.out)
+    if settings.report:
+        _write_page(found, settings)
     (settings.out / STARTED).unlink(missing_ok=True)
     notes = [*fitted.warnings_, *found.warnings]
     for note in notes:
         console.print(f"Note: {note}", markup=False)
-    _say(fitted, found, settings.out, notes, time.monotonic() - began, as_json)
+    _say(fitted, found, settings, notes, time.monotonic() - began, as_json)
 
 
 def _fitted(settings: Settings, people: Batches, console: Console) -> MeanEmbedding:
@@ -178,8 +181,20 @@ def _bags(found: Embeddings) -> pa.Table:
     return pa.table({**{n: found.key_table[n] for n in found.key_table.column_names}, **sizes})
 
 
-def _say(fitted: MeanEmbedding, found: Embeddings, out: Path, notes: list[str], seconds: float, as_json: bool) -> None:
+def _write_page(found: Embeddings, s: Settings) -> None:
+    """Write the page of the bags; what draws it is loaded only when it is asked for."""
+    from crosslevel.explorer import report
+    from crosslevel.explorer.pages.embedding import section
+
+    report(section(f"Bags by {', '.join(s.by)}", found), s.out / REPORT)
+
+
+def _say(
+    fitted: MeanEmbedding, found: Embeddings, s: Settings, notes: list[str], seconds: float, as_json: bool
+) -> None:
+    out = s.out
     files = {"embeddings": str(out / ANSWER), "model": str(out / MODEL), "bags": str(out / BAGS)}
+    files |= {"report": str(out / REPORT)} if s.report else {}
     facts: Mapping[str, Any] = {
         "bags": len(found),
         "keys": found.key_table.column_names,

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.cli.console import check_folder, quietly
+from crosslevel.cli.console import check_folder, check_report, quietly
 from crosslevel.cli.imputed_files import draws_name, imputed_name, write_answer
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.explorer import report
+from crosslevel.explorer.pages.imputation import section
 from crosslevel.imputation import CUDIA, IndividualLink
 from crosslevel.results import Estimates
 
@@ -28,6 +30,7 @@ __all__ = ["Settings", "parse_asks", "parse_numbers", "parse_pairs", "run"]
 Given = tuple[pa.Table, pa.Table, pa.ChunkedArray | None]
 """X, partition and weight of the people."""
 
+REPORT = "report.html"
 METHODS = ("individual", "cudia")
 MOST_LEVELS = 12
 """Columns of more values than this are continuous, and have no row for every value."""
@@ -60,6 +63,7 @@ class Settings:
     level: float
     seed: int
     out: Path | None
+    report: bool = False
 
     @property
     def cudia(self) -> bool:
@@ -150,6 +154,8 @@ def run(settings: Settings, as_json: bool) -> None:
         crossed = not asks and len(shown) > 1 and not settings.cudia
         cells = {"cells": quietly(lambda: means_by(model, given, shown, level))} if crossed else {}
         files = quietly(lambda: write_answer(out, model, stream, given, answers | cells, settings.m, level, console))
+        if settings.report:
+            files["report"] = str(quietly(lambda: _write_page(settings, out, model, given, answers if asks else {})))
     if as_json:
         facts = _facts(settings, model, answers, files, time.monotonic() - began)
         print(json.dumps(facts, ensure_ascii=False, allow_nan=False))
@@ -161,6 +167,7 @@ def run(settings: Settings, as_json: bool) -> None:
 
 def _check(s: Settings) -> None:
     check_folder(s.out)
+    check_report(s.report, s.out)
     check_level(s.level)
     if s.method is not None and s.method not in METHODS:
         raise unknown_name("--method", s.method, METHODS, "method")
@@ -264,6 +271,18 @@ def _fitted(s: Settings, given: Given, means: pa.Table, console: Console) -> Ind
     k = 5 if s.k is None else s.k if s.k == "auto" else int(s.k)
     model = CUDIA(k, s.algorithm or "mcem", families=families or "auto", random_state=s.seed)
     return model.fit(X, partition, published, weight, errors)
+
+
+def _write_page(
+    s: Settings, out: Path, model: IndividualLink | CUDIA, given: Given, asked: dict[str, Estimates]
+) -> Path:
+    """Write the page: the means that were asked for, then all that the model tells."""
+    X, partition, weight = given
+    people = {} if isinstance(model, IndividualLink) else {"X": X, "partition": partition, "sample_weight": weight}
+    name = f"{', '.join(s.hidden)} by {s.partition}"
+    pages: dict[str, Any] = {f"Means by {ask}": found for ask, found in asked.items()}
+    report({**pages, name: section(name, model, level=s.level, **people)}, out / REPORT, title=name)
+    return out / REPORT
 
 
 def _answers(

@@ -11,11 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from crosslevel.cli.console import check_report
 from crosslevel.cli.embed import parse_subgroups
 from crosslevel.data import frames
 from crosslevel.data.batches import open_batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
-from crosslevel.explorer import report
+from crosslevel.explorer import bundle, report
+from crosslevel.explorer.pages.krls import section
+from crosslevel.explorer.pictures import pictures
 from crosslevel.krls import KRLS
 from crosslevel.krls.summary import effects_summary
 from crosslevel.results import Estimates, save
@@ -52,6 +55,7 @@ class Settings:
     missing: str
     loss: str
     out: Path | None
+    report: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -95,7 +99,8 @@ def run(settings: Settings, as_json: bool) -> None:
     console.print(f"{model.path_[0].upper()}{model.path_[1:]}; {time.monotonic() - began:,.1f} s", markup=False)
     by: Any = subgroups or (table.select(settings.by) if settings.by else None)
     found = model.effects(settings.level, settings.target, by, differences=settings.differences)
-    files = _write(settings.out, model, found)
+    groups = table.select(settings.by) if settings.by else None
+    files = _write(settings, model, found, groups)
     if as_json:
         print(json.dumps(_facts(found, files, time.monotonic() - began), ensure_ascii=False, allow_nan=False))
         return
@@ -105,6 +110,7 @@ def run(settings: Settings, as_json: bool) -> None:
 
 
 def _check(settings: Settings) -> None:
+    check_report(settings.report, settings.out)
     if settings.y in settings.x:
         raise InputError(f"--x {settings.y} is the outcome; a covariate must be another column.")
     if len(set(settings.x)) < len(settings.x):
@@ -172,7 +178,8 @@ def _number(text: str) -> float:
         raise InputError(f"--bandwidth {text!r} is neither 'P' nor 'maxvar' nor a number.") from None
 
 
-def _write(out: Path | None, model: KRLS, found: Estimates) -> dict[str, str]:
+def _write(s: Settings, model: KRLS, found: Estimates, groups: pa.Table | None) -> dict[str, str]:
+    out = s.out
     if out is None:
         return {}
     try:
@@ -181,7 +188,14 @@ def _write(out: Path | None, model: KRLS, found: Estimates) -> dict[str, str]:
         raise FileError(f"out={str(out)!r} cannot be made ({error.strerror}); name another folder.") from error
     save(found, out / EFFECTS)
     save(model, out / MODEL)
-    report(found, out / REPORT)
+    pages: dict[str, Any] = {}
+    if len(found.keys) > 1:  # subgroups were asked for, and stand first
+        pages[found.title] = found
+    name = f"Effects on {s.y}"
+    pages[name] = section(name, model, groups=groups, level=s.level)
+    # without the extra that draws charts the page has the picture of its table
+    drawn = None if bundle.available() else pictures({found.title: found})
+    report(pages, out / REPORT, title=name, figures=drawn)
     return {"effects": str(out / EFFECTS), "model": str(out / MODEL), "report": str(out / REPORT)}
 
 

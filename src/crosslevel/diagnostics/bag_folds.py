@@ -178,9 +178,13 @@ class _Held:
     std: FloatArray
     ends: FloatArray
     logs: FloatArray
+    pit: FloatArray
 
     def log_density(self, y: FloatArray) -> FloatArray:
         return self.logs
+
+    def cdf(self, y: FloatArray) -> FloatArray:
+        return self.pit
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         return self.ends[:, 0], self.ends[:, 1]
@@ -188,7 +192,7 @@ class _Held:
 
 def _numbers(work: _Folds) -> BagValidation:
     y, n = work.labels, work.n
-    held = _Held(np.empty(n), np.empty(n), np.empty((n, 2)), np.empty(n))
+    held = _Held(np.empty(n), np.empty(n), np.empty((n, 2)), np.empty(n), np.empty(n))
     plain_mean, plain_std = np.empty(n), np.empty(n)
     fold = work.fold_of(work.strata)
     for k in range(work.folds):
@@ -199,13 +203,13 @@ def _numbers(work: _Folds) -> BagValidation:
             )
         found = work.fitted(fold != k, k).predictive(work.bags[np.flatnonzero(out)])
         held.mean[out], held.std[out], held.logs[out] = found.mean, found.std, found.log_density(y[out])
-        held.ends[out] = np.column_stack(found.interval(work.level))
+        held.ends[out], held.pit[out] = np.column_stack(found.interval(work.level)), found.cdf(y[out])
         plain_mean[out] = rest.mean()
         plain_std[out] = rest.std(ddof=1) * np.sqrt(1.0 + 1.0 / len(rest)) if len(rest) > 1 else np.nan
         work.done(k)
     about = work.about("scores")
     scored = calibration_table(
-        y, held.mean, held.std, work.strata, level=work.level, interval=held.ends, log_density=held.logs
+        y, held.mean, held.std, work.strata, level=work.level, interval=held.ends, log_density=held.logs, pit=held.pit
     )
     plain = calibration_table(y, plain_mean, plain_std, work.strata, level=work.level)
     scores = scored.with_columns(
@@ -222,7 +226,7 @@ def _classes(work: _Folds) -> BagValidation:
     classes, code, counts = np.unique(work.labels, return_inverse=True, return_counts=True)
     code = code.reshape(-1)
     if len(classes) < 2:
-        raise InputError(f"y holds one class only, {classes[0]!r}; a classifier needs at least two.")
+        raise InputError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least two.")
     if (counts < 2).any():
         raise InputError(
             f"y holds {listed(classes[counts < 2].tolist())} once only; a class that is left out must also be learnt, so that each "

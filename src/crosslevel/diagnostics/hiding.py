@@ -12,9 +12,11 @@ import pyarrow as pa
 from scipy import stats
 from sklearn.base import clone
 
-from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.batches import Batches
 from crosslevel.data.grouping import group_rows
 from crosslevel.data.queries import Query, parse
+from crosslevel.ecological.settings import open_people
+from crosslevel.ecological.trusting import written
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, interval_score
@@ -49,9 +51,10 @@ def hidden_label(
     Parameters
     ----------
     model : EcologicalInference
-        Fitted: its settings, places, coordinates and features are used, and its calibration.
-    people : path, frame or stream
-        With the column.
+        Fitted: its settings, places, coordinates and features are used, and its calibration. To see how well that does on a column it
+        has not seen, calibrate without the column.
+    people : path, frame or stream, or None
+        With the column; None for those of the fit.
     column : str
         A column of 0 and 1, or a query such as ``"tenure == 1"``. People of whom it is not known are left out.
     by : sequence of str
@@ -97,10 +100,10 @@ def hidden_label(
             raise unknown_name("methods", name, list(METHODS), "method")
     if isinstance(by, str) or not by:
         raise InputError(f"by={by!r} is no list of columns; pass by=['sex', 'race'].")
-    stream = open_batches(people, where=model.where_)
-    query = parse(f"{column} == 1" if column in stream.schema.names else column)
+    stream = open_people(model.people_ if people is None else people, model.where_)
+    query = parse(written(column, stream.schema) if column in stream.schema.names else column)
     query.check(stream.schema)
-    known = " and ".join(f"{c} is not null" for c in query.columns)
+    known = " and ".join(f"`{c}` is not null" for c in query.columns)
     stream = stream.select(where=known)
     truth = {name: _truth(stream, query, model, name) for name in by}
     places = _places(stream, query, model)
@@ -142,7 +145,10 @@ def hidden_label(
 def _fitted(model: EcologicalInference, link: str, people: Batches, places: dict[str, Any], columns: list[str]) -> Any:
     settings: dict[str, Any] = {"link": link, "hyperparameters": None}
     if link == "group":
-        settings |= {"interactions": None, "rho": 0.0}
+        settings |= {"interactions": None, "rho": 0.0, "inference": "laplace"}
+    else:
+        left = [pair for pair in model.interactions or () if set(pair) <= set(columns)]
+        settings |= {"interactions": left or None, "kernel": "sum", "nugget": True}
     fitted = clone(model).set_params(**settings)
     asked = {
         **model.asked_,
@@ -249,9 +255,10 @@ class _Scored:
         rate = np.divide(found[:, 0], found[:, 1])
         what = column or "estimate"
         n = found[:, 1] ** 2 / found[:, 2]
-        share = local["population"] / np.array(
-            [sum(v[1] for k, v in truth.items() if k[0] == key) for key in local[by].tolist()]
-        )
+        people: dict[Any, float] = {}
+        for (place, _), values in truth.items():
+            people[place] = people.get(place, 0.0) + values[1]
+        share = local["population"] / np.array([people[place] for place in local[by].tolist()])
         noise = np.clip(1.0 - share, 0.0, 1.0) * rate * (1.0 - rate) / n
         return cls(
             {"estimate": nation[what], "truth": real, **_ends(nation, column)},

@@ -1,12 +1,13 @@
 """What all estimators over bags share: reading bags, learning features, answering with a distribution, saving.
 
-A model adds ``__init__`` (its parameters), ``_fit_features`` and the class of its fit: a frozen dataclass of arrays and plain
-values with ``predict``, made by functions on arrays.
+A model adds ``__init__`` (its parameters beside those of the features), ``_fit_features`` and the class of its fit: a frozen
+dataclass of arrays and plain values with ``predict``, made by functions on arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -70,6 +71,22 @@ class BagEstimator(BaseEstimator):
     _fit_class: ClassVar[type]
     """The dataclass ``_fit_features`` returns, for saving; classifiers: of one binary problem."""
 
+    def __init__(
+        self,
+        n_landmarks: Any = "auto",
+        landmarks: Any = "kmeans",
+        bandwidth: Any = "median",
+        bandwidth_scale: Any = "auto",
+        standardize: bool = True,
+        random_state: int | None = 0,
+    ) -> None:
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.bandwidth = bandwidth
+        self.bandwidth_scale = bandwidth_scale
+        self.standardize = standardize
+        self.random_state = random_state
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the features and the model.
 
@@ -82,14 +99,13 @@ class BagEstimator(BaseEstimator):
         """
         bags = reading.read_bags(self, X, reset=True)
         target = self._read_target(y, len(bags))
+        second = self._second_kind()
         settings = self._settings()
         maps = candidate_maps(bags, settings)
         candidates = pool(bags, maps, within=self._within, norms=self._needs_norms())
         seconds: Sequence[SecondLevel | None] = [None] * len(candidates)
-        if getattr(self, "second_level", "linear") != "linear":
-            candidates, seconds, maps = second_levels(
-                candidates, str(getattr(self, "second_level", "")), settings.random_state
-            )
+        if second != "linear":
+            candidates, seconds, maps = second_levels(candidates, second, settings.random_state)
         self._solve(candidates, target)
         self.map_: LandmarkMap = maps[self._chosen()]
         self._second = seconds[self._chosen()]
@@ -127,9 +143,12 @@ class BagEstimator(BaseEstimator):
         """Tell whether the model needs the mean squared length of each bag's people."""
         return False
 
+    def _second_kind(self) -> str:
+        """Name the kernel that is put on the embeddings before the model sees them; models that have one say which."""
+        return "linear"
+
     def _settings(self) -> FeatureSettings:
-        names = ("n_landmarks", "landmarks", "bandwidth", "bandwidth_scale", "standardize", "random_state")
-        return FeatureSettings(**{n: getattr(self, n) for n in names if hasattr(self, n)})
+        return FeatureSettings(**{f.name: getattr(self, f.name) for f in fields(FeatureSettings)})
 
     def _set_attributes(self) -> None:
         """Set what follows from the fit alone; also after loading. Subclasses add theirs."""
@@ -291,12 +310,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def log_density(self, X: Any, y: Any) -> FloatArray:
         """Give the log probability of each bag's own class, (n_bags,)."""
         logs = self.predict_log_proba(X)
-        labels = reading.read_labels(y, len(logs))
-        place = np.clip(np.searchsorted(self.classes_, labels), 0, len(self.classes_) - 1)
-        if (self.classes_[place] != labels).any():
-            odd = labels[int(np.argmax(self.classes_[place] != labels))]
-            raise InputError(f"y holds {odd!r}, which is no class of fit; the classes are {self.classes_.tolist()}.")
-        return np.asarray(logs[np.arange(len(logs)), place])
+        return np.asarray(logs[self._one_hot(y, len(logs))])
 
     def estimates(self, X: Any, y: Any = None) -> Estimates:
         """Give the probabilities as a table, a row per bag and class.
@@ -310,10 +324,20 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         check_is_fitted(self, "map_")
         bags = reading.read_bags(self, X, reset=False)
         found = self._probabilities(self._features(bags))
-        truth = None if y is None else reading.read_labels(y, len(bags))[:, None] == self.classes_
+        truth = None if y is None else self._one_hot(y, len(bags))
         return answers.class_table(
             bags, found, self.classes_, truth, type(self).__name__, self._provenance("estimates(X)"), self.diagnostics_
         )
+
+    def _one_hot(self, y: Any, n: int) -> npt.NDArray[np.bool_]:
+        """Mark each bag's own class, (n, n_classes)."""
+        labels = reading.read_labels(y, n)
+        own = np.asarray(labels[:, None] == self.classes_, dtype=bool).reshape(n, -1)
+        known = own.any(axis=1) if own.shape[1] == len(self.classes_) else np.zeros(n, dtype=bool)
+        if not known.all():
+            odd = labels[~known].tolist()[0]
+            raise InputError(f"y holds {odd!r}, which is no class of fit; the classes are {self.classes_.tolist()}.")
+        return own
 
     def _probabilities(self, features: BagFeatures) -> FloatArray:
         if len(self.classes_) == 2:
@@ -328,7 +352,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
     def _solve(self, candidates: Sequence[BagFeatures], target: npt.NDArray[Any]) -> None:
         if len(self.classes_) == 1:
-            raise InputError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise InputError(f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs at least two.")
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         fits = [self._fit_binary(candidates, (target == c).astype(np.float64)) for c in positives]
         if len(fits) > 1 and len({f.chosen for f in fits}) > 1:

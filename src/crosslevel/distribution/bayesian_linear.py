@@ -90,15 +90,13 @@ class BayesianLinear(BagRegressor):
         standardize: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.n_landmarks = n_landmarks
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.prior = prior
         self.fit_intercept = fit_intercept
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
         self.second_level = second_level
-        self.standardize = standardize
-        self.random_state = random_state
+
+    def _second_kind(self) -> str:
+        return self.second_level
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> LinearFit:
         return fit_evidence(candidates, y, self.prior, bool(self.fit_intercept))

@@ -37,6 +37,8 @@ class FrequentistShrinkage(BagRegressor):
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
+    second_level : {"linear", "rbf"}, default "linear"
+        "rbf" puts a Gaussian kernel between the shrunken embeddings.
     standardize : bool, default True
     random_state : int, default 0
         See `BayesianLinear`.
@@ -83,24 +85,23 @@ class FrequentistShrinkage(BagRegressor):
         landmarks: Any = "kmeans",
         bandwidth: str | float = "median",
         bandwidth_scale: Any = "auto",
+        second_level: str = "linear",
         standardize: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.n_landmarks = n_landmarks
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.filter = filter
         self.target = target
         self.rule = rule
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
-        self.standardize = standardize
-        self.random_state = random_state
+        self.second_level = second_level
 
     def _needs_norms(self) -> bool:
         return self.filter == "simple"
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> ShrunkFit:
-        return fit_shrunk(candidates, y, self.filter, self.target, self.rule)
+        return fit_shrunk(
+            candidates, y, self.filter, self.target, self.rule, second_level=self.second_level, seed=self.random_state
+        )
 
     def _set_attributes(self) -> None:
         super()._set_attributes()

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.distribution.base import BagClassifier, BagRegressor
+from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.full_bayes_fit import SampledModel, SampledProbit, sample_model, sample_probit
 from crosslevel.distribution.full_bayes_model import Settings
-from crosslevel.distribution.mean_shrinkage import check_count
+from crosslevel.distribution.mean_shrinkage import check_count, refuse_second
 from crosslevel.distribution.shrinkage_model import KERNELS
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, unknown_name
 
@@ -27,7 +27,48 @@ __all__ = ["FullBayes", "FullBayesClassifier"]
 FloatArray = npt.NDArray[np.float64]
 
 
-class FullBayes(BagRegressor):
+class SampledEstimator(BagEstimator):
+    """The parameters and the certificate of the estimators that sample."""
+
+    _within: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        shrinkage_kernel: str = "k",
+        n_landmarks: Any = "auto",
+        *,
+        landmarks: Any = "random",
+        bandwidth: Any = "median",
+        bandwidth_scale: Any = "auto",
+        second_level: str = "linear",
+        standardize: bool = True,
+        chains: int = 4,
+        warmup: int = 500,
+        draws: int = 1000,
+        prior_scale: float = 0.3,
+        allow_unconverged: bool = False,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
+        self.shrinkage_kernel = shrinkage_kernel
+        self.second_level = second_level
+        self.chains = chains
+        self.warmup = warmup
+        self.draws = draws
+        self.prior_scale = prior_scale
+        self.allow_unconverged = allow_unconverged
+
+    def _second_kind(self) -> str:
+        other = "FrequentistShrinkage" if isinstance(self, BagRegressor) else "BayesianLinearClassifier"
+        return refuse_second(self.second_level, type(self).__name__, other)
+
+    def _set_attributes(self) -> None:
+        super()._set_attributes()
+        self.converged_ = all(f.sampled_well for f in self._fits)
+        self.diagnostics_["converged"] = self.converged_
+
+
+class FullBayes(SampledEstimator, BagRegressor):
     """Bayesian distribution regression with everything sampled (section 3.4 of the paper), converged or refused.
 
     The model of `MeanShrinkage`; weights, residual variance, prior variance and shrinkage are drawn by NUTS, started and
@@ -41,12 +82,14 @@ class FullBayes(BagRegressor):
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
+    second_level : {"linear"}, default "linear"
+        See `MeanShrinkage`.
     standardize : bool, default True
     chains, warmup, draws : int, default 4, 500 and 1000
         Chains, and iterations of each: discarded, and kept.
-    prior_scale : float, default 1.0
+    prior_scale : float, default 0.3
         Standard deviation of the normal priors of the log variances log sigma^2, log eta and log rho^2; they are centred at the
-        evidence's choice.
+        evidence's choice. Wider ones let sigma^2 fall far below it, where the labels tell little, and predict a little worse.
     allow_unconverged : bool, default False
         Return draws that have not converged, with a warning, instead of raising `ConvergenceError`.
     random_state : int, default 0
@@ -78,37 +121,7 @@ class FullBayes(BagRegressor):
     (900, (40,))
     """
 
-    _within: ClassVar[bool] = True
     _fit_class: ClassVar[type] = SampledModel
-
-    def __init__(
-        self,
-        shrinkage_kernel: str = "k",
-        n_landmarks: Any = "auto",
-        *,
-        landmarks: Any = "random",
-        bandwidth: Any = "median",
-        bandwidth_scale: Any = "auto",
-        standardize: bool = True,
-        chains: int = 4,
-        warmup: int = 500,
-        draws: int = 1000,
-        prior_scale: float = 1.0,
-        allow_unconverged: bool = False,
-        random_state: int | None = 0,
-    ) -> None:
-        self.shrinkage_kernel = shrinkage_kernel
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
-        self.standardize = standardize
-        self.chains = chains
-        self.warmup = warmup
-        self.draws = draws
-        self.prior_scale = prior_scale
-        self.allow_unconverged = allow_unconverged
-        self.random_state = random_state
 
     @property
     def posterior_(self) -> xr.DataTree:
@@ -122,13 +135,8 @@ class FullBayes(BagRegressor):
         judge(found, "FullBayes", self.allow_unconverged)
         return replace(found, allowed=bool(self.allow_unconverged))
 
-    def _set_attributes(self) -> None:
-        super()._set_attributes()
-        self.converged_ = self._fits[0].sampled_well
-        self.diagnostics_["converged"] = self.converged_
 
-
-class FullBayesClassifier(BagClassifier):
+class FullBayesClassifier(SampledEstimator, BagClassifier):
     """Classify bags with a probit link, weights and shrinkage sampled by NUTS (Appendix B of the paper, signs corrected).
 
     Parameters
@@ -138,9 +146,11 @@ class FullBayesClassifier(BagClassifier):
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
+    second_level : {"linear"}, default "linear"
+        See `MeanShrinkage`.
     standardize : bool, default True
     chains, warmup, draws : int, default 4, 500 and 1000
-    prior_scale : float, default 1.0
+    prior_scale : float, default 0.3
     allow_unconverged : bool, default False
     random_state : int, default 0
 
@@ -166,37 +176,7 @@ class FullBayesClassifier(BagClassifier):
     (2, 2)
     """
 
-    _within: ClassVar[bool] = True
     _fit_class: ClassVar[type] = SampledProbit
-
-    def __init__(
-        self,
-        shrinkage_kernel: str = "k",
-        n_landmarks: Any = "auto",
-        *,
-        landmarks: Any = "random",
-        bandwidth: Any = "median",
-        bandwidth_scale: Any = "auto",
-        standardize: bool = True,
-        chains: int = 4,
-        warmup: int = 500,
-        draws: int = 1000,
-        prior_scale: float = 1.0,
-        allow_unconverged: bool = False,
-        random_state: int | None = 0,
-    ) -> None:
-        self.shrinkage_kernel = shrinkage_kernel
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
-        self.standardize = standardize
-        self.chains = chains
-        self.warmup = warmup
-        self.draws = draws
-        self.prior_scale = prior_scale
-        self.allow_unconverged = allow_unconverged
-        self.random_state = random_state
 
     @property
     def posteriors_(self) -> list[xr.DataTree]:
@@ -209,11 +189,6 @@ class FullBayesClassifier(BagClassifier):
         found = sample_probit(candidates, 2.0 * t - 1.0, self.shrinkage_kernel, settings, float(self.prior_scale))
         judge(found, "FullBayesClassifier", self.allow_unconverged)
         return replace(found, allowed=bool(self.allow_unconverged))
-
-    def _set_attributes(self) -> None:
-        super()._set_attributes()
-        self.converged_ = all(f.sampled_well for f in self._fits)
-        self.diagnostics_["converged"] = self.converged_
 
 
 def read_settings(model: Any) -> Settings:

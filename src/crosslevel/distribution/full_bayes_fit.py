@@ -69,6 +69,10 @@ class MixturePredictive:
         each = -0.5 * (np.log(2.0 * np.pi * self.variances) + (y - self.means) ** 2 / self.variances)
         return np.asarray(special.logsumexp(each, axis=0) - np.log(len(each)))
 
+    def cdf(self, y: FloatArray) -> FloatArray:
+        """Give the probability of a label of at most y, (n,): the mean over draws."""
+        return np.asarray(special.ndtr((y - self.means) / np.sqrt(self.variances)).mean(axis=0))
+
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Give the central interval, from quantiles of the mixture."""
         return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
@@ -80,7 +84,7 @@ class MixturePredictive:
         low, high = at.min(axis=0), at.max(axis=0)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2.0
-            below = special.ndtr((middle - self.means) / sd).mean(axis=0) < share
+            below = self.cdf(middle) < share
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray((low + high) / 2.0)
 

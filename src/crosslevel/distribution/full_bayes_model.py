@@ -15,7 +15,6 @@ nearly a standard normal, and a trajectory takes a dozen steps.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +29,7 @@ from crosslevel.distribution.shrinkage import INTERCEPT_SD, Problem
 from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
+from crosslevel.numerics.double import double_precision
 
 __all__ = ["Draws", "HyperPrior", "Settings", "prior_around", "sample_posterior"]
 
@@ -165,7 +165,7 @@ def _run(
         ) from error
     rng = np.random.default_rng(settings.seed)
     start = {name: rng.standard_normal((settings.chains, k)) for name, k in zip("zh", sizes, strict=True)}
-    with _double(jax):
+    with double_precision():
         moved = {name: jnp.asarray(v) for name, v in data.items()}
         first = {name: jnp.asarray(v) for name, v in start.items()}
         keys = jax.random.split(jax.random.PRNGKey(settings.seed), settings.chains)
@@ -238,14 +238,6 @@ def _minus_probit(at: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
 
     prior, xi, V, _ = _parts(at, data)
     return -jnp.sum(log_ndtr(data["y"] * xi / jnp.sqrt(1.0 + V))) - prior
-
-
-def _double(jax: Any) -> contextlib.AbstractContextManager[Any]:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64
-
-    return enable_x64()
 
 
 def _centre(fit: LaplaceFit | ProbitFit) -> FloatArray:

@@ -105,7 +105,7 @@ def median_scale(rows: FloatArray, weights: FloatArray, seed: int | None) -> flo
     """Compute the root of half the median squared distance between two people; 1 if all coincide."""
     if len(rows) < 2 or not (rows != rows[0]).any():
         return 1.0
-    return median_bandwidth(rows, weights, random_state=seed) / np.sqrt(2.0)
+    return float(median_bandwidth(rows, weights, random_state=seed) / np.sqrt(2.0))
 
 
 def choose_landmarks(
@@ -178,6 +178,7 @@ def candidate_maps(bags: People, settings: FeatureSettings) -> list[LandmarkMap]
     seed = checks.check_seed(settings.random_state)
     rng = np.random.default_rng(seed)
     rows, weights = sample_people(bags, max(min(SAMPLE, SAMPLE_VALUES // bags.values.shape[1]), 2), rng)
+    weights = weights / weights.max()  # products of weights may overflow
     scale = _column_scale(rows, weights) if settings.standardize else np.ones(rows.shape[1])
     rows = rows / scale
     bandwidth = _bandwidth(settings.bandwidth, rows, weights, seed)

@@ -156,8 +156,9 @@ def decompose(features: BagFeatures, y: FloatArray, prior: str, intercept: bool)
     Z = (features.mu - centre) @ A
     U, s, Vt = np.linalg.svd(Z, full_matrices=len(Z) < Z.shape[1])
     # a direction in which bags do not differ, seen through rounding, is none
-    real = s > 1e-15 * max(float(s[0]), 1e-300) if len(s) else np.zeros(0, dtype=bool)
-    s = np.where(real, s, 0.0)
+    least = np.finfo(np.float64).eps * max(Z.shape) * max(float(s.max(initial=0.0)), 1e-300)
+    free = len(y) - int(intercept)
+    s = np.where((s > least) & (np.arange(len(s)) < free), s, 0.0)
     target = y - offset
     t = U[:, : len(s)].T @ target
     floor = TINY * (float(np.mean(y**2)) or 1.0)
@@ -172,7 +173,7 @@ def decompose(features: BagFeatures, y: FloatArray, prior: str, intercept: bool)
         t,
         rest,
         target,
-        len(y) - int(intercept),
+        free,
         floor,
     )
 

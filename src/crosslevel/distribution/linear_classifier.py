@@ -71,14 +71,12 @@ class BayesianLinearClassifier(BagClassifier):
         standardize: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.n_landmarks = n_landmarks
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.prior = prior
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
         self.second_level = second_level
-        self.standardize = standardize
-        self.random_state = random_state
+
+    def _second_kind(self) -> str:
+        return self.second_level
 
     def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> LogisticFit:
         return fit_logistic(candidates, t, self.prior)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from crosslevel.distribution.base import BagClassifier, BagRegressor
 from crosslevel.distribution.features import BagFeatures
+from crosslevel.distribution.second_level import LEVELS
 from crosslevel.distribution.shrinkage_model import (
     KERNELS,
     ProbitModel,
@@ -43,6 +44,8 @@ class MeanShrinkage(BagRegressor):
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
         Multiples of the bandwidth tried; "auto" is .5, .75, 1, 1.25 and 1.5.
+    second_level : {"linear"}, default "linear"
+        A kernel between embeddings, which other models have, is refused: see the notes.
     standardize : bool, default True
         Divide each column by its standard deviation.
     penalty : "evidence" or float, default "evidence"
@@ -76,7 +79,8 @@ class MeanShrinkage(BagRegressor):
     Notes
     -----
     In the generalised eigenbasis of the shrinkage kernel and of the covariance within bags every bag's posterior is diagonal, so
-    a step costs O(n d); no factorisation per bag and no jitter are needed.
+    a step costs O(n d); no factorisation per bag and no jitter are needed. That a normal embedding makes a normal label holds only
+    while the label is linear in it, so there is no second kernel here.
 
     References
     ----------
@@ -105,20 +109,20 @@ class MeanShrinkage(BagRegressor):
         landmarks: Any = "random",
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
+        second_level: str = "linear",
         standardize: bool = True,
         penalty: str | float = "evidence",
         restarts: int = 2,
         random_state: int | None = 0,
     ) -> None:
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.shrinkage_kernel = shrinkage_kernel
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
-        self.standardize = standardize
+        self.second_level = second_level
         self.penalty = penalty
         self.restarts = restarts
-        self.random_state = random_state
+
+    def _second_kind(self) -> str:
+        return refuse_second(self.second_level, "MeanShrinkage", "FrequentistShrinkage")
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> ShrinkageModel:
         if self.shrinkage_kernel not in KERNELS:
@@ -156,6 +160,7 @@ class MeanShrinkageClassifier(BagClassifier):
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
+    second_level : {"linear"}, default "linear"
     standardize : bool, default True
     restarts : int, default 1
     random_state : int, default 0
@@ -194,18 +199,18 @@ class MeanShrinkageClassifier(BagClassifier):
         landmarks: Any = "random",
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
+        second_level: str = "linear",
         standardize: bool = True,
         restarts: int = 1,
         random_state: int | None = 0,
     ) -> None:
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.shrinkage_kernel = shrinkage_kernel
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
-        self.standardize = standardize
+        self.second_level = second_level
         self.restarts = restarts
-        self.random_state = random_state
+
+    def _second_kind(self) -> str:
+        return refuse_second(self.second_level, "MeanShrinkageClassifier", "BayesianLinearClassifier")
 
     def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> ProbitModel:
         if self.shrinkage_kernel not in KERNELS:
@@ -221,6 +226,19 @@ class MeanShrinkageClassifier(BagClassifier):
     def _set_attributes(self) -> None:
         super()._set_attributes()
         self.eta_ = np.array([f.eta for f in self._fits])
+
+
+def refuse_second(second_level: object, name: str, other: str) -> str:
+    """Refuse a kernel on embeddings that are themselves uncertain; it would make them inputs known exactly."""
+    if second_level not in LEVELS:
+        raise unknown_name("second_level", second_level, LEVELS, "choice")
+    if second_level != "linear":
+        raise InputError(
+            f"second_level={second_level!r} is not offered by {name}: the spread of a small bag's label has a closed form only "
+            f"while the label is linear in the bag's embedding. Use {other}(second_level={second_level!r}), whose intervals know "
+            "nothing of size, or more landmarks."
+        )
+    return "linear"
 
 
 def check_penalty(penalty: object, n_candidates: int) -> float | None:

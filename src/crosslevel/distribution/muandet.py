@@ -25,6 +25,7 @@ from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import LinearFit
 from crosslevel.distribution.predictive import GaussianPredictive
 from crosslevel.distribution.ridge import fit_ridge
+from crosslevel.distribution.second_level import SecondLevel, second_levels
 from crosslevel.errors import unknown_name
 
 __all__ = ["FILTERS", "TARGETS", "Shrinker", "ShrunkFit", "fit_shrunk", "learn_shrinker", "shrink", "simple_amount"]
@@ -68,7 +69,11 @@ class Shrinker:
 
 @dataclass(frozen=True, eq=False)
 class ShrunkFit(LinearFit):
-    """A linear fit on shrunken embeddings, with the fields of its `Shrinker`."""
+    """A linear fit on shrunken embeddings, with the fields of its `Shrinker`.
+
+    ``second_whiten``, ``second_landmarks`` and ``second_bandwidth`` are A, V and t of the kernel between shrunken embeddings (see
+    `SecondLevel`), or None.
+    """
 
     method: str
     A: FloatArray
@@ -77,11 +82,17 @@ class ShrunkFit(LinearFit):
     gamma: FloatArray
     spread: float
     strength: float
+    second_whiten: FloatArray | None = None
+    second_landmarks: FloatArray | None = None
+    second_bandwidth: float | None = None
 
     def predict(self, features: BagFeatures) -> GaussianPredictive:
         """Give the distribution of the labels of bags."""
         how = Shrinker(**{f.name: getattr(self, f.name) for f in fields(Shrinker)})
-        return LinearFit.predict(self, shrink(features, how))
+        seen = shrink(features, how)
+        if self.second_whiten is not None and self.second_landmarks is not None and self.second_bandwidth is not None:
+            seen = SecondLevel(self.second_whiten, self.second_landmarks, self.second_bandwidth).apply(seen)
+        return LinearFit.predict(self, seen)
 
     def diagnostics(self) -> dict[str, Any]:
         """Say what the reader should know."""
@@ -183,11 +194,29 @@ def shrink(features: BagFeatures, how: Shrinker) -> BagFeatures:
 
 
 def fit_shrunk(
-    candidates: Sequence[BagFeatures], y: FloatArray, method: str = "tikhonov", target: str = "zero", rule: str = "loo"
+    candidates: Sequence[BagFeatures],
+    y: FloatArray,
+    method: str = "tikhonov",
+    target: str = "zero",
+    rule: str = "loo",
+    *,
+    second_level: str = "linear",
+    seed: int | None = 0,
 ) -> ShrunkFit:
     """Shrink every candidate, fit ridge regressions, and keep the one of least left-out error."""
     hows = [learn_shrinker(c, method, target) for c in candidates]
-    fit = fit_ridge([shrink(c, h) for c, h in zip(candidates, hows, strict=True)], y, "rkhs", rule)
-    how = hows[fit.chosen]
-    parts = {f.name: getattr(fit, f.name) for f in fields(fit)} | {f.name: getattr(how, f.name) for f in fields(how)}
+    shrunk = [shrink(c, h) for c, h in zip(candidates, hows, strict=True)]
+    if second_level == "linear":
+        fit, second = fit_ridge(shrunk, y, "rkhs", rule), None
+        chosen = fit.chosen
+    else:
+        each = [second_levels([one], second_level, seed)[:2] for one in shrunk]
+        owners = np.repeat(np.arange(len(each)), [len(features) for features, _ in each])
+        fit = fit_ridge([f for features, _ in each for f in features], y, "rkhs", rule)
+        second = [s for _, levels in each for s in levels][fit.chosen]
+        chosen = int(owners[fit.chosen])
+    parts = {f.name: getattr(fit, f.name) for f in fields(fit)} | {"chosen": chosen}
+    parts |= {f.name: getattr(hows[chosen], f.name) for f in fields(Shrinker)}
+    if second is not None:
+        parts |= {"second_whiten": second.A, "second_landmarks": second.V, "second_bandwidth": second.bandwidth}
     return ShrunkFit(**parts)

@@ -31,6 +31,10 @@ class Predictive(Protocol):
         """Give the log density of each label, (n,)."""
         ...
 
+    def cdf(self, y: FloatArray) -> FloatArray:
+        """Give the probability of a label of at most y, (n,): the probability integral transform of labels."""
+        ...
+
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Give the central interval of a level, (n,) and (n,)."""
         ...
@@ -62,6 +66,10 @@ class GaussianPredictive:
     def log_density(self, y: FloatArray) -> FloatArray:
         """Give the log density of each label, (n,)."""
         return np.asarray(-0.5 * (np.log(2.0 * np.pi * self.variance) + (y - self.mean) ** 2 / self.variance))
+
+    def cdf(self, y: FloatArray) -> FloatArray:
+        """Give the probability of a label of at most y, (n,)."""
+        return np.asarray(special.ndtr((y - self.mean) / self.std))
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Give the central interval of a level."""

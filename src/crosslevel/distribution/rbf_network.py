@@ -95,18 +95,13 @@ class RBFNetwork(BagRegressor):
         standardize: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.n_landmarks = n_landmarks
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
         self.penalty = penalty
         self.rule = rule
         self.norm = norm
         self.fine_tune = fine_tune
         self.tuning_steps = tuning_steps
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.bandwidth_scale = bandwidth_scale
         self.second_level = second_level
-        self.standardize = standardize
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the features and the weights.
@@ -126,6 +121,9 @@ class RBFNetwork(BagRegressor):
             self.map_, self._fits, self._notes = tuned.map, (tuned.fit,), {"tuning": tuned.report}
             self._set_attributes()
         return self
+
+    def _second_kind(self) -> str:
+        return self.second_level
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> LinearFit:
         if self.norm not in NORMS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ DIGITS = 16
 
 def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags | StoredBags:
     """Read X as bags, keeping scikit-learn's checks of names and shapes for arrays and frames."""
-    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2:
-        X = Bags.from_list(X)
+    if isinstance(X, list | tuple):
+        X = _listed_bags(X)
     if not isinstance(X, Bags | StoredBags):
         rows = validate_data(estimator, X, dtype=np.float64, reset=reset)
         return Bags(rows, np.arange(len(rows) + 1))
@@ -39,6 +39,19 @@ def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags | StoredBags:
         raise InputError(
             f"X has {width:,} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_:,} features as "
             "input; pass bags with the columns of fit."
+        )
+    return X
+
+
+def _listed_bags(X: Sequence[Any]) -> Any:
+    """Read a list of 2-D arrays as bags; a list of rows is left to be an array."""
+    if not len(X):
+        raise InputError("X is an empty list; pass at least one bag.")
+    if any(np.ndim(bag) == 2 for bag in X if isinstance(bag, np.ndarray)) or np.ndim(X[0]) == 2:
+        return Bags.from_list(X)
+    if len({len(bag) for bag in X if isinstance(bag, np.ndarray) and bag.ndim == 1}) > 1:
+        raise InputError(
+            "X is a list of 1-D arrays of different lengths; a bag is people x columns: pass each as bag[:, None]."
         )
     return X
 
@@ -56,6 +69,9 @@ def read_labels(y: Any, n: int) -> npt.NDArray[Any]:
     labels = _one_per_bag(y, n)
     if labels.dtype.kind == "f":
         checks.check_finite(labels, "y", 1)
+    missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        raise InputError(f"y has {len(missing):,} missing class(es), the first of bag {missing[0]}; drop these bags.")
     return labels
 
 

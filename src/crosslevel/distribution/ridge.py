@@ -6,7 +6,7 @@ The residual of a bag that was left out, intercept refitted, is ``e_i / (1 - h_i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,9 @@ __all__ = ["RULES", "fit_penalty", "fit_ridge", "losses", "minimise"]
 FloatArray = npt.NDArray[np.float64]
 
 RULES = ("loo", "gcv")
-LEAST_LEFT = 1e-10
-"""Least share of its own residual a bag keeps: beyond, the left-out residual is rounding."""
+LEAST_LEFT = 1e-300
+ROUNDING = 1e-14
+"""Share of a bag's residual, times the number of bags, that is rounding."""
 
 
 def losses(design: Design, penalty: FloatArray, rule: str) -> tuple[FloatArray, FloatArray]:
@@ -36,20 +37,44 @@ def losses(design: Design, penalty: FloatArray, rule: str) -> tuple[FloatArray, 
     """
     lam = np.atleast_1d(penalty)
     n = len(design.y)
-    take = (design.s**2)[:, None] / ((design.s**2)[:, None] + lam)
-    turn = -take * (1.0 - take)
-    e = design.y[:, None] - design.U @ (take * design.t[:, None])
-    de = -design.U @ (turn * design.t[:, None])
-    base = 1.0 / n if design.intercept else 0.0
+    own, U, t = _outside(design)
+    s2 = (design.s[design.s > 0] ** 2)[:, None]
+    keep = lam / (s2 + lam)
+    turn = keep * (1.0 - keep)
+    e = own.residual[:, None] + U @ (keep * t[:, None])
+    de = U @ (turn * t[:, None])
     if rule == "gcv":
-        h, dh = take.sum(axis=0) / n, turn.sum(axis=0) / n
+        left, dleft = (design.free - len(t) + keep.sum(axis=0)) / n, turn.sum(axis=0) / n
     else:
-        square = design.U**2
-        h, dh = square @ take, square @ turn
-    left = np.maximum(1.0 - base - h, LEAST_LEFT)
+        square = U**2
+        left, dleft = own.share[:, None] + square @ keep, square @ turn
+    left = np.maximum(left, LEAST_LEFT)
     value = np.mean((e / left) ** 2, axis=0)
-    slope = np.mean(2.0 * e * de / left**2 + 2.0 * e**2 * dh / left**3, axis=0)
+    slope = np.mean(2.0 * e * de / left**2 - 2.0 * e**2 * dleft / left**3, axis=0)
     return value, slope
+
+
+@dataclass(frozen=True, eq=False)
+class _Outside:
+    """What no penalty reaches of each bag: its residual, and the share of it that its own label has no part in, (n,) each."""
+
+    residual: FloatArray
+    share: FloatArray
+
+
+def _outside(design: Design) -> tuple[_Outside, FloatArray, FloatArray]:
+    """Give what lies outside the bags' vectors, and U (n, k) and t (k,) of the directions in which bags differ.
+
+    Where there are as many directions as bags nothing lies outside, and e and 1 - h are both as small as the penalty: they are added
+    up from what each direction leaves, never by subtracting from 1, whose rounding would make a fit through all labels look good.
+    """
+    real = design.s > 0
+    U, t = design.U[:, real], design.t[real]
+    base = 1.0 / len(design.y) if design.intercept else 0.0
+    share = 1.0 - base - np.square(U).sum(axis=1)
+    residual = design.y - U @ t
+    none = share < ROUNDING * len(share)
+    return _Outside(np.where(none, 0.0, residual), np.where(none, 0.0, share)), U, t
 
 
 def minimise(design: Design, rule: str) -> LinearFit:
@@ -79,9 +104,10 @@ def minimise(design: Design, rule: str) -> LinearFit:
 def fit_penalty(design: Design, penalty: float, rule: str, bound: str = "") -> LinearFit:
     """Fit at a given penalty; the noise is what is left by as many degrees of freedom as are left."""
     value, slope = losses(design, np.array([penalty]), rule)
-    keep = penalty / (design.s**2 + penalty)
-    rss = float((design.t * keep) @ (design.t * keep)) + design.rest
-    left = max(design.free - float((1.0 - keep).sum()), 1e-3 * design.free)
+    s, t = design.s[design.s > 0], design.t[design.s > 0]
+    keep = penalty / (s**2 + penalty)
+    rss = float((t * keep) @ (t * keep)) + max(float(design.y @ design.y - t @ t), 0.0)
+    left = max(design.free - len(t) + float(keep.sum()), 1e-3 * design.free)
     scale = max(float(value[0]), design.floor)
     return solve(design, penalty, rss / left, float(value[0]), bound=bound, slope=float(slope[0]) / scale)
 

@@ -1,7 +1,11 @@
-"""The saved form of a bag estimator: its parameters, the landmark map, and the fields of its fits."""
+"""The saved form of a bag estimator: its parameters, the landmark map, and the fields of its fits.
+
+Files hold no NaN and no infinity, which JSON does not know; ``{"number": "inf"}`` stands for them.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +24,8 @@ __all__ = ["from_payload", "pack", "to_payload", "unpack"]
 Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="BagEstimator")
 
+NUMBER = "number"
+
 
 def pack(item: Any, prefix: str) -> tuple[dict[str, Any], Arrays]:
     """Split a dataclass of arrays and plain values into both."""
@@ -32,7 +38,7 @@ def pack(item: Any, prefix: str) -> tuple[dict[str, Any], Arrays]:
 def unpack(cls: type, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Any:
     """Make the dataclass again."""
     mine = {n.removeprefix(f"{prefix}_"): a for n, a in arrays.items() if n.startswith(f"{prefix}_")}
-    return cls(**meta, **mine)
+    return cls(**{n: _value(v) for n, v in meta.items()}, **mine)
 
 
 def to_payload(model: BagEstimator) -> tuple[dict[str, Any], Arrays]:
@@ -61,7 +67,7 @@ def to_payload(model: BagEstimator) -> tuple[dict[str, Any], Arrays]:
         "n_features_in": int(model.n_features_in_),
         "names": [str(n) for n in getattr(model, "feature_names_in_", [])],
         "data": dict(model._data),
-        "notes": dict(model._notes),
+        "notes": _plain(model._notes),
     }
     classes = getattr(model, "classes_", None)
     if classes is not None:
@@ -72,15 +78,15 @@ def to_payload(model: BagEstimator) -> tuple[dict[str, Any], Arrays]:
 
 def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
     """Make the model again."""
-    given = {n.removeprefix("param_"): a for n, a in arrays.items() if n.startswith("param_")}
-    model = cls(**meta["params"], **given)
+    given: dict[str, Any] = {n.removeprefix("param_"): a for n, a in arrays.items() if n.startswith("param_")}
+    model = cls(**{n: _value(v) for n, v in meta["params"].items()}, **given)
     model.map_ = unpack(LandmarkMap, meta["map"], arrays, "map")
     model._fits = tuple(unpack(cls._fit_class, m, arrays, f"fit{i}") for i, m in enumerate(meta["fits"]))
     model._second = None if meta["second"] is None else unpack(SecondLevel, meta["second"], arrays, "second")
     model.n_features_in_ = meta["n_features_in"]
     if meta["names"]:
         model.feature_names_in_ = np.array(meta["names"], dtype=object)
-    model._data, model._notes = dict(meta["data"]), dict(meta["notes"])
+    model._data, model._notes = dict(meta["data"]), _value(meta["notes"])
     if "classes" in meta:
         model.classes_ = np.array(meta["classes"], dtype=meta["classes_dtype"])
     model._set_attributes()
@@ -88,8 +94,20 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
 
 
 def _plain(value: Any) -> Any:
+    """Give what JSON can say."""
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {NUMBER: str(value)}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | range):
         return [_plain(v) for v in value]
     return value
+
+
+def _value(plain: Any) -> Any:
+    """Read what `_plain` gave."""
+    if isinstance(plain, Mapping):
+        return float(plain[NUMBER]) if set(plain) == {NUMBER} else {k: _value(v) for k, v in plain.items()}
+    return [_value(v) for v in plain] if isinstance(plain, list) else plain

@@ -283,7 +283,7 @@ def _best_width(
 
 
 def _known_weights(problem: Problem, penalty: float, starts: int, seed: int | None) -> LaplaceFit:
-    """Fit at the paper's penalty; the weights count as known, and the evidence is only for comparison."""
+    """Fit at the paper's penalty; the weights count as known, and the evidence, which penalty 0 has none of, is for comparison."""
     found = fit_map(problem, penalty, starts, seed)
     q = len(found.a)
     log_evidence, rho2 = np.nan, np.inf
@@ -291,7 +291,5 @@ def _known_weights(problem: Problem, penalty: float, starts: int, seed: int | No
         rho2 = 1.0 / penalty
         start = np.concatenate([[found.b], found.a])
         log_evidence = -evidence(np.log([found.sigma2, found.eta, rho2]), problem, start).value
-    else:
-        log_evidence = -found.certificate.objective
     nothing = np.zeros((q + 1, q + 1))
     return LaplaceFit(found.a, found.b, found.sigma2, found.eta, rho2, nothing, float(log_evidence), found.certificate)

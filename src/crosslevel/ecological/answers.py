@@ -49,11 +49,14 @@ class Block:
     draws : (n_draws, n_rows)
     columns : dict of column to (n_rows,)
         Everything but the interval.
+    plain : (n_draws, n_rows) or None
+        The draws without confounding, where both are needed to the end.
     """
 
     keys: dict[str, list[Any]]
     draws: FloatArray
     columns: dict[str, FloatArray]
+    plain: FloatArray | None = None
 
     def __len__(self) -> int:
         return int(self.draws.shape[1])
@@ -211,16 +214,24 @@ def contrast_block(block: Block, levels: Sequence[str], kind: str, reference: ob
     if not pairs:
         raise InputError("contrast compares subgroups, and no place has two of them; ask for at least two.")
     one, two = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
+
+    def compared(draws: FloatArray) -> FloatArray:
+        if kind == "difference":
+            return np.asarray(draws[:, one] - draws[:, two])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(draws[:, one] / draws[:, two])
+
+    draws, plain = compared(block.draws), None if block.plain is None else compared(block.plain)
     if kind == "difference":
-        draws = block.draws[:, one] - block.draws[:, two]
         estimate = block.columns["estimate"][one] - block.columns["estimate"][two]
     else:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            draws = block.draws[:, one] / block.draws[:, two]
-            estimate = np.median(draws, axis=0)
+        # as the levels themselves are estimated: confounding widens the interval and moves nothing
+        with np.errstate(invalid="ignore"):
+            estimate = np.median(draws if plain is None else plain, axis=0)
     keys = {name: [block.keys[name][i] for i in one] for name in block.keys}
     keys["against"] = [", ".join(str(v) for v in labels[i]) for i in two]
     a, b = block.columns["neighbourhood"][one], block.columns["neighbourhood"][two]
     with np.errstate(divide="ignore", invalid="ignore"):
         near = a - b if kind == "difference" else a / b
-    return Block(keys, draws, {"estimate": estimate, "neighbourhood": np.where(np.isfinite(near), near, np.nan)})
+    columns = {"estimate": estimate, "neighbourhood": np.where(np.isfinite(near), near, np.nan)}
+    return Block(keys, draws, columns, plain)

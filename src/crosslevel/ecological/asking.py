@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.queries import parse
-from crosslevel.ecological.calibration import Calibration, calibration_words
+from crosslevel.ecological.calibration import Calibration, calibration_words, columns_apart
 from crosslevel.ecological.certificate import certificate
 from crosslevel.ecological.estimating import Question, Setting, Source, answer
 from crosslevel.ecological.evidence import Evidence
@@ -63,6 +63,7 @@ class SubgroupAnswers:
     model_: GroupModel | IndividualModel
     calibration_: Calibration | None
     cells_: Collapsed | None
+    counts_: dict[str, int]
     places_: Places
     whole_: Embeddings
     evidence_: Evidence | None
@@ -114,8 +115,10 @@ class SubgroupAnswers:
             The subgroup to compare with; by default each pair is compared once.
         interval : {"honest", "model"}, optional
             Whether intervals allow for subgroups that behave differently where they live (see :meth:`calibrate`), or hold under the
-            model alone. Honest for the individual link, where ``model_low`` and ``model_high`` show the other beside it; of the group
-            link, whose errors have not been measured so, only the latter is known.
+            model alone. Honest for the individual link, where ``model_low`` and ``model_high`` show beside it how wide the interval is
+            without that; of the group link, whose errors have not been measured so, only the latter is known. Once calibrated, honest
+            answers are pulled towards the rates of their places, and ``model_low`` and ``model_high`` with them; those of "model"
+            are not, so the two may differ in ``estimate`` too.
         level : float, default 0.95
             Level of the intervals.
         draws : int, default 1000
@@ -227,7 +230,8 @@ class SubgroupAnswers:
         places : dataframe, optional
             Keys (and coordinates) of places; the fitted ones when not given.
         people : path, frame or stream, optional
-            Where new places' people are; those of :meth:`fit` when not given.
+            Where new places' people are; those of :meth:`fit` when not given. A loaded model needs the people of the fit among them,
+            unless ``link="individual"``.
         level : float, default 0.95
         link : {"auto", "individual", "group"}, default "auto"
             Which link predicts. A model of the group link uses it; one of the individual link fits the other too, cross-validates both
@@ -253,12 +257,15 @@ class SubgroupAnswers:
     def _other_link(self, people: Any) -> EcologicalInference:
         """Fit the group link to the same people and places, once."""
         if getattr(self, "other_", None) is None:
-            source = self.people_ if people is None else people
+            # the people of the fit, whoever is given for new places
+            source = people if self.people_ is None else self.people_
             if source is None:
                 raise InputError(
                     "people is missing: a loaded model does not hold them, and the group link must be fitted too; pass people=, or "
                     "link='individual'."
                 )
+            if self.cells_ is None:
+                self.cells_ = self._counted(source)
             other = clone(cast("EcologicalInference", self)).set_params(
                 link="group", interactions=None, rho=0.0, inference="laplace"
             )
@@ -268,6 +275,14 @@ class SubgroupAnswers:
                 other.fit(source, self.places_.table, unmatched="drop", **self.asked_)
             self.other_ = cast("EcologicalInference", other)
         return cast("EcologicalInference", self.other_)
+
+    def _counted(self, people: Any) -> Collapsed:
+        """Count the people of the fit again, whom a loaded model does not hold."""
+        model = cast("IndividualModel", self.model_)
+        stream, keys = open_people(people, self.where_), self.places_.keys
+        found = collapse(stream, model.coarsening, place=self.by_, keys=keys, weight=self.embedder_.weight_)
+        check_people(keys, found.total, self.places_, self.whole_.weight, False)
+        return found
 
     def _links(self, other: EcologicalInference) -> tuple[str, str]:
         """Cross-validate both links, once, and say which predicts places better."""
@@ -322,10 +337,9 @@ class SubgroupAnswers:
         sizes = {"places": len(self.places_), "people": int(self.whole_.n_rows.sum())}
         if self.evidence_ is not None:
             sizes["evidence_rows"] = len(self.evidence_)
-        if self.cells_ is not None:
-            sizes |= {"cells": len(self.cells_.codes), "place_cell_pairs": len(self.cells_.label)}
+        bins = {"bins_of_numbers": self.model_.coarsening.bins()} if isinstance(self.model_, IndividualModel) else {}
         said = certificate(self.model_.fits, self.model_.terms, self.places_.totals.questions)
-        return {"converged": True, "link": self.link, **sizes, **said}
+        return {"converged": True, "link": self.link, **sizes, **self.counts_, **bins, **said}
 
     def _check_people(self, found: Embeddings, part: bool) -> None:
         names = found.key_table.column_names
@@ -345,6 +359,7 @@ class SubgroupAnswers:
         return Setting(
             confounding=confounding,
             pulls=pulls,
+            apart=columns_apart(request),
             totals=totals,
             account=self.account,
             several=len(totals.outcomes) > 1 and question.of != "turnout",
@@ -362,7 +377,7 @@ class SubgroupAnswers:
         if self.calibration_ is not None:
             said |= {"leave_one_out_coverage": self.calibration_.coverage}
         names = list(request.subgroups) or [", ".join(request.by) or str(request.where)]
-        pulled = [f"{name} {pull:.1f}" for name, pull in zip(names, pulls, strict=False) if pull]
+        pulled = [f"{name} {pull:.2g}" for name, pull in zip(names, pulls, strict=False) if pull]
         return said | {"pulled_towards_places": "; ".join(pulled) or "none"}
 
     def _provenance(self, verb: str, asked: Mapping[str, object], seed: int) -> Provenance:

@@ -28,6 +28,7 @@ __all__ = [
     "Calibration",
     "Errors",
     "calibration_words",
+    "columns_apart",
     "confounding_of",
     "errors_of",
     "learn_calibration",
@@ -37,13 +38,15 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
-PULLS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+PULLS = tuple(k / 20 for k in range(13))
 FEW = 3
 """Fewer hidden columns than this tell less than the shipped value."""
 ENOUGH = 8
 """From this many on the normal quantile serves."""
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
+LEAST_SHAPE = 1e-4
+"""Groups of a smaller K are nearly everybody where they live: matched totals leave them no error to learn from, only rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +142,16 @@ def errors_of(task: Task, dimension: Dimension, pull: float, least: int = LEAST_
         rate = account(shrink(special.logit(d.rate), near, pull), d.share, d.place, y).rate
     rate = np.clip(rate, 1e-9, 1.0 - 1e-9)
     n_levels = len(d.levels)
+    shape = geometry(rate.mean(axis=0), d.share, d.weight, d.place, d.level)
     there = np.unique(d.level)
+    there = there[shape.level[there] >= LEAST_SHAPE]
     add = summing(d.level, n_levels)[there]
     people = add @ d.weight
     whole = (add @ (rate * d.weight).T).T / people
     P = np.clip(whole.mean(axis=0), 1e-9, 1.0 - 1e-9)
     T = (add @ (d.truth * d.weight)) / people
     p = rate.mean(axis=0)
-    shape = geometry(p, d.share, d.weight, d.place, d.level)
-    enough = d.count >= least
+    enough = (d.count >= least) & (shape.part >= LEAST_SHAPE)
     smooth = (d.truth * d.effective + 0.5) / (d.effective + 1.0)
     noise = np.clip(1.0 - d.share, 0.0, 1.0) / np.maximum(d.effective * p * (1.0 - p), 1e-9)
     return Errors(
@@ -208,7 +212,7 @@ def learn_calibration(tasks: Sequence[Task], level: float = 0.95) -> Calibration
         confounding,
         pulls,
         tuple(task.label for task in tasks),
-        float(np.mean(table["coverage"].to_numpy())),
+        _mean(table["coverage"].to_numpy()),
         _mean(table["place_coverage"].to_numpy()),
         table,
         level,
@@ -235,17 +239,15 @@ def learn_pulls(
     pulls = {}
     for name in dict.fromkeys(d.name for task in tasks for d in task.dimensions):
         mine = [(task, d) for task in tasks for d in task.dimensions if d.name == name]
-        losses = [
-            np.mean([np.abs(e.estimate - e.truth).mean() for e in (errors(task, d, pull) for task, d in mine)])
-            for pull in PULLS
-        ]
-        pulls[name] = PULLS[int(np.argmin(losses))]
+        found = [[errors(task, d, pull) for task, d in mine] for pull in PULLS]
+        losses = [_mean(np.array([_mean(np.abs(e.estimate - e.truth)) for e in several])) for several in found]
+        pulls[name] = PULLS[int(np.nanargmin(losses))] if np.isfinite(losses).any() else 0.0
     return pulls
 
 
 def confounding_of(found: Sequence[Errors], n_labels: int) -> Confounding:
     """Learn tau and omega from the errors of hidden columns; the shipped ones where they are too few."""
-    if n_labels < FEW:
+    if n_labels < FEW or not any(len(e.error) for e in found):
         return FALLBACK
     tau2 = paule_mandel(*(np.concatenate([getattr(e, n) for e in found]) for n in ("error", "variance", "K")))
     parts = [e for e in found if len(e.place_error)]
@@ -279,11 +281,11 @@ def scores_of(found: Sequence[Errors], confounding: Confounding, level: float = 
     low, high = special.expit(special.logit(P) - z * spread), special.expit(special.logit(P) + z * spread)
     said: dict[str, Any] = {
         "groups": len(P),
-        "error": float(np.abs(P - T).mean()),
-        "neighbourhood_error": float(np.abs(near - T).mean()),
-        "coverage": coverage(low, high, T),
-        "width": float((high - low).mean()),
-        "score": interval_score(low, high, T, level),
+        "error": _mean(np.abs(P - T)),
+        "neighbourhood_error": _mean(np.abs(near - T)),
+        "coverage": coverage(low, high, T) if len(P) else np.nan,
+        "width": _mean(high - low),
+        "score": interval_score(low, high, T, level) if len(P) else np.nan,
     }
     p, t, w = (np.concatenate([getattr(e, f"place_{n}") for e in found]) for n in ("estimate", "truth", "people"))
     if not len(p):
@@ -323,9 +325,22 @@ def calibration_words(
 
 def _columns(request: Request) -> list[set[str]]:
     """Name the columns that cut each partition."""
+    own = {*request.by, *(() if request.where is None else parse(request.where).columns)}
     if not request.subgroups:
-        return [set(request.by) or set(parse(str(request.where)).columns)]
-    return [{*request.by, *parse(query).columns} for query in request.subgroups.values()]
+        return [own]
+    return [{*own, *parse(query).columns} for query in request.subgroups.values()]
+
+
+def columns_apart(request: Request) -> tuple[int, ...]:
+    """Count, for each partition, the columns beside those of its levels that tell its people from the rest.
+
+    Examples
+    --------
+    >>> columns_apart(Request(("race",), {}, "sex == 2")), columns_apart(Request((), {"old women": "sex == 2 and age >= 65"}, None))
+    ((1,), (1,))
+    """
+    # a partition without columns of its own has one level, which stands for one of them
+    return tuple(max(len(columns) - max(len(request.by), 1), 0) for columns in _columns(request))
 
 
 def _pull(pulls: Mapping[str, float], columns: set[str]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,10 +12,11 @@ from scipy import special
 
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
-from crosslevel.ecological.honest import FALLBACK, Confounding, Shared, draw_shared, perturb, shrink
+from crosslevel.ecological.honest import FALLBACK, NOBODY, Confounding, Shared, draw_shared, perturb, shrink
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.places import Totals
 from crosslevel.ecological.quantities import facts, quantities
+from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -104,6 +105,8 @@ class Setting:
     confounding : Confounding
     pulls : tuple of float
         How far each partition is pulled towards the places' own rates.
+    apart : tuple of int
+        How many columns, beside those of its levels, tell each partition's people from the rest.
     """
 
     totals: Totals
@@ -116,6 +119,7 @@ class Setting:
     diagnostics: Mapping[str, Any]
     confounding: Confounding = FALLBACK
     pulls: tuple[float, ...] = ()
+    apart: tuple[int, ...] = ()
 
 
 def answer(source: Source, question: Question, setting: Setting) -> Estimates:
@@ -152,7 +156,8 @@ class _Asked:
 
     def _shared(self, stage: int) -> Shared:
         rng = np.random.default_rng(np.random.SeedSequence(self.question.seed, spawn_key=(3, stage, self.number)))
-        return draw_shared(_codes(self.part), self.setting.confounding, self.question.n_draws, rng)
+        apart = self.setting.apart[self.number] if self.setting.apart else 0
+        return draw_shared(_codes(self.part, apart), self.setting.confounding, self.question.n_draws, rng)
 
     def add(self, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
         """Take in all parts of some places."""
@@ -200,25 +205,39 @@ class _Asked:
             goodman = goodman_rates(self.part, fact.place_rate, fact.trials)
             block = self.plain.block(i, goodman)
             if self.honest:
-                wide = self.wide.block(i, goodman).draws
+                wide, plain = self.wide.block(i, goodman).draws, block.draws
                 columns = dict(block.columns)
                 if self.question.contrast is None:
-                    columns["model_low"], columns["model_high"], _, _ = _spread(block.draws, tail)
-                block = Block(block.keys, wide, columns)
+                    columns["model_low"], columns["model_high"], _, _ = _spread(plain, tail)
+                block = Block(block.keys, wide, columns, plain if self.question.contrast else None)
             if self.setting.several:
-                block = Block({**block.keys, "outcome": [fact.outcome] * len(block)}, block.draws, block.columns)
+                block = replace(block, keys={**block.keys, "outcome": [fact.outcome] * len(block)})
             yield block
 
 
-def _codes(part: Partition) -> list[IntArray]:
-    """Number the levels of the parts in each column that cuts them; what is left of a place is a level of its own."""
-    columns = []
-    for name in part.levels.column_names:
-        number = {value: i for i, value in enumerate(dict.fromkeys(part.levels[name].to_pylist()))}
-        code = np.array([number[value] for value in part.levels[name].to_pylist()], dtype=np.intp)
-        if len(number) > 1 or part.levels.num_columns == 1:
-            columns.append(np.where(part.asked, np.append(code, len(number))[part.level], len(number)))
-    return columns or [np.where(part.asked, part.level, part.levels.num_rows)]
+def _codes(part: Partition, apart: int = 0) -> list[IntArray]:
+    """Number the levels of the parts in each column that cuts them.
+
+    White women are a crossing of race and sex, however they are asked for: by both columns, by race where sex is 2, or by name. A
+    column in which all people asked for are alike sets them apart from the rest of their place, if there is one. The rest is a level
+    of the first column only, and where one crossing alone is asked for of none: it is all other crossings, whose effects average out.
+    """
+    names = [name for name in part.levels.column_names if name != SUBGROUP] or part.levels.column_names
+    columns: list[IntArray] = []
+    for name in names:
+        values = part.levels[name].to_pylist()
+        number = {value: i for i, value in enumerate(dict.fromkeys(values))}
+        if len(number) == 1 and len(names) > 1:
+            apart += 1
+            continue
+        code = np.array([number[value] for value in values], dtype=np.intp)
+        rest = NOBODY if columns or (apart and names == [SUBGROUP]) else len(number)
+        columns.append(np.where(part.asked, np.append(code, 0)[part.level], rest))
+    if not columns:  # every column has one level
+        columns, apart = [np.where(part.asked, part.level, part.levels.num_rows)], apart - 1
+    if not part.asked.all():
+        columns += [np.where(part.asked, 0, NOBODY)] * apart
+    return columns
 
 
 def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[IntArray]]]:
@@ -246,6 +265,7 @@ def _stacked(blocks: Sequence[Block]) -> Block:
         {name: [v for block in blocks for v in block.keys[name]] for name in first.keys},
         np.hstack([block.draws for block in blocks]),
         {name: np.concatenate([block.columns[name] for block in blocks]) for name in first.columns},
+        None if first.plain is None else np.hstack([block.plain for block in blocks if block.plain is not None]),
     )
 
 
@@ -258,6 +278,8 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
     draws = block.draws
     low, high, error, finite = _spread(draws, tail)
     columns = dict(block.columns)
+    if block.plain is not None:
+        columns["model_low"], columns["model_high"], _, _ = _spread(block.plain, tail)
     estimate = columns.pop("estimate")
     if "bound_low" in columns and setting.account:
         # rounding of sums must not cross what the sums imply

@@ -84,7 +84,8 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     sampling_error : bool, default True
         Add what the sampling of few people does to a subgroup's vector.
     n_bins : int, default 12
-        Individual link: the most bins of a column of numbers.
+        Individual link: the most bins of a column of numbers. Fewer are taken, with a warning, where places and kinds of people make
+        more than eight million pairs; ``certificate()`` says how many.
     interactions : sequence of (column, column), optional
         Individual link: pairs of columns that have an effect together, beside that of each.
     rho : float, default 0
@@ -96,7 +97,7 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
         Take these in place of learning them: ``embedding``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior has
         such terms. A sequence of mappings gives every question its own.
     n_starts : int, default 2
-        How many first guesses of the hyperparameters are followed to the end.
+        Group link: how many first guesses of the hyperparameters are followed to the end.
     random_state : int, default 0
         Seed of the features and of the draws.
     n_jobs : int, optional
@@ -123,6 +124,8 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
     embedder_ : MeanEmbedding
     warnings_ : tuple of str
         What was left out and what to know; every result repeats it.
+    counts_ : dict
+        Individual link: kinds of people, and pairs of them with a place.
     seconds_ : dict
         Time of the embedding and of the fit.
 
@@ -286,7 +289,7 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
             row is binomial with its own trials: divide them by a design effect before. It tells whom people voted for, not
             whether.
         where : str, optional
-            Use these people only, here and in :meth:`estimate`.
+            Use these people only, here and in :meth:`estimate`. The totals must then count these people only.
         unmatched : {"error", "drop"}, default "error"
             What to do with places that stand in one table only; every result repeats what was dropped.
         progress : callable, optional
@@ -318,7 +321,10 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
         # nothing is kept of a fit that was stopped: all of it is set here
         self.embedder_, self.places_, self.whole_ = given.embedder, given.places, given.whole
         self.evidence_ = given.evidence if isinstance(given, Gathered) else None
-        self.cells_ = given.collapsed if isinstance(given, Counted) else None
+        self.cells_, self.counts_ = None, {}
+        if isinstance(given, Counted):
+            self.cells_ = given.collapsed
+            self.counts_ = {"cells": len(self.cells_.codes), "place_cell_pairs": len(self.cells_.label)}
         self.model_, self.warnings_, self.calibration_ = model, notes, None
         self.people_, self.where_, self.by_ = people, where, by
         self.asked_ = words

@@ -15,6 +15,7 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, Labels, collapse
 from crosslevel.ecological.individual.effects import effects_of
 from crosslevel.ecological.individual.fit import fit_individual
+from crosslevel.ecological.individual.link import composition
 from crosslevel.ecological.individual.model import Design
 from crosslevel.ecological.individual.posterior import draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, chances, shifts
@@ -180,6 +181,8 @@ def hide(
     seed: int = 0,
     n_jobs: int = 1,
     shares: tuple[float, float] = SHARES,
+    interactions: Sequence[Sequence[str]] | None = None,
+    rho: float = 0.0,
     progress: Progress | None = None,
 ) -> Task:
     """Hide a label, fit the individual link to its totals, and draw every group.
@@ -203,8 +206,10 @@ def hide(
     start : Hyperparameters, optional
     shares : (float, float)
         Between which the label's share must lie.
+    interactions, rho
+        Of the link, as in the fit whose errors are to be learnt; interactions with a column that is hidden leave with it.
     """
-    known = " and ".join(f"{c} is not null" for c in label.query.columns)
+    known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
     found = collapse(
         stream.select(where=known),
         coarsening,
@@ -227,18 +232,31 @@ def hide(
         raise InputError(
             f"labels: without {label.name!r} no feature is left to learn it from; name more columns in fit."
         )
-    people = _Counted.of(found, used, [c for c in cuts if c.name not in label.hidden and c.name not in told])
+    left = [c for c in cuts if c.name not in label.hidden and c.name not in told]
+    left = [c for c in left if len(np.unique(c.group[found.codes[:, c.column]])) > 1]
+    if not left:
+        raise InputError(
+            f"labels: {label.name!r} leaves no column to compare groups by; name others in by, or leave it out."
+        )
+    people = _Counted.of(found, used, left)
     share = float(found.total @ people.total / found.total.sum())
     if not shares[0] <= share <= shares[1]:
         raise InputError(
             f"labels: {label.name!r} is true of {100 * share:.2g} % of people; labels need {100 * shares[0]:g} to {100 * shares[1]:g} %. "
             "Leave it out."
         )
+    within = float(found.total @ (people.total * (1.0 - people.total)) / found.total.sum())
+    if within < (1.0 - TELLING) * share * (1.0 - share):
+        raise InputError(
+            f"labels: {label.name!r} is nearly the same for all people of a place; a label must tell them apart. Leave it out."
+        )
     kept = Coarsening(
         Encoder(tuple(coarsening.encoder.columns[j] for j in used), coarsening.encoder.unknown), coarsening.edges
     )
-    effects = effects_of(kept)
-    design = Design(effects.codes(people.levels), effects.B, people.pairs)
+    effects = effects_of(kept, [pair for pair in interactions or () if set(pair) <= set(kept.names)])
+    codes = effects.codes(people.levels)
+    context = np.sqrt(rho) * composition(people.pairs, found.total, codes, effects.B) if rho > 0 else None
+    design = Design(codes, effects.B, people.pairs, context)
     where, n = terms.take(lived), trials[lived]
     fit = fit_individual(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))

@@ -17,6 +17,7 @@ from crosslevel.ecological.accounting import summing
 
 __all__ = [
     "FALLBACK",
+    "NOBODY",
     "Confounding",
     "Geometry",
     "Shared",
@@ -31,6 +32,8 @@ IntArray = npt.NDArray[np.intp]
 
 CROSSED = 0.3
 """Variance of the effect of a crossing of two columns, in units of tau^2."""
+NOBODY = -1
+"""Code of parts that a column has no effect on."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,9 @@ class Shared:
     Attributes
     ----------
     codes : list of (m,) int
-        Effect of each part, in each column that cuts them and in their crossing.
-    values : list of (n_draws, n_codes)
+        Effect of each part, in each column that cuts them and in their crossing; NOBODY for none.
+    values : list of (n_draws, n_codes + 1)
+        The last is zero: the effect on NOBODY.
     scale : (n_draws, 1)
         How many times tau a draw takes: uncertain where few columns were hidden.
     """
@@ -130,7 +134,7 @@ def draw_shared(effects: list[IntArray], confounding: Confounding, n_draws: int,
     Parameters
     ----------
     effects : list of (m,) int
-        Level of each part in each column that cuts them.
+        Level of each part in each column that cuts them, or NOBODY; parts that are NOBODY in one of them have no effect of the crossing.
     confounding : Confounding
     n_draws : int
     rng : numpy.random.Generator
@@ -141,12 +145,13 @@ def draw_shared(effects: list[IntArray], confounding: Confounding, n_draws: int,
     codes, sizes = list(effects), [1.0] * len(effects)
     if len(effects) > 1:
         _, crossing = np.unique(np.column_stack(effects), axis=0, return_inverse=True)
-        codes.append(crossing.reshape(-1))
+        codes.append(np.where(np.min(effects, axis=0) == NOBODY, NOBODY, crossing.reshape(-1)))
         sizes.append(float(np.sqrt(CROSSED)))
-    values = [
-        size * confounding.tau * scale * rng.standard_normal((n_draws, int(c.max(initial=-1)) + 1))
-        for c, size in zip(codes, sizes, strict=True)
-    ]
+    values = []
+    for c, size in zip(codes, sizes, strict=True):
+        n = int(c.max(initial=NOBODY)) + 1
+        drawn = size * confounding.tau * scale * rng.standard_normal((n_draws, n))
+        values.append(np.column_stack([drawn, np.zeros(n_draws)]))
     return Shared(codes, values, scale)
 
 

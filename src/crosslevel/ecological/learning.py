@@ -14,7 +14,7 @@ import pyarrow as pa
 from crosslevel.data.batches import Batches
 from crosslevel.ecological.evidence import Claims, Evidence, weigh_evidence
 from crosslevel.ecological.group.link import Sampling, sampling_of
-from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, coarsen, collapse
+from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, TooManyKindsError, coarsen, collapse
 from crosslevel.ecological.individual.link import level_shares
 from crosslevel.ecological.matching import match, take_bags
 from crosslevel.ecological.places import Places
@@ -122,9 +122,8 @@ def count_people(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CrosslevelWarning)
         embedder.fit(people, by=places.by, columns=columns, weight=weight, progress=progress)
-    coarsening = coarsen(embedder.encoder_, embedder.sample_, n_bins)
     places = places.take(np.array(sorted(range(len(places)), key=lambda i: places.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
-    found = collapse(people, coarsening, place=places.by, keys=places.keys, weight=weight, progress=progress)
+    coarsening, found, coarser = _coarsened(people, places, embedder, n_bins, weight, progress)
     lived = np.flatnonzero(found.total > 0)
     keys = [places.keys[i] for i in lived] + list(found.strangers)
     weights = np.concatenate([found.total[lived], [w for w, _ in found.strangers.values()]])
@@ -139,8 +138,28 @@ def count_people(
         found.count.sum(axis=1),
         found.total**2 / np.maximum(found.squares.sum(axis=1), 1e-300),
     )
-    texts = dict.fromkeys([*(str(w.message) for w in said), *places.notes])
+    texts = dict.fromkeys([*(str(w.message) for w in said), *places.notes, *coarser])
     return Counted(embedder, places, whole, coarsening, found, tuple(texts))
+
+
+def _coarsened(
+    people: Batches, places: Places, embedder: MeanEmbedding, n_bins: int, weight: str | None, progress: Progress | None
+) -> tuple[Coarsening, Collapsed, list[str]]:
+    """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
+    bins = n_bins
+    while True:
+        coarsening = coarsen(embedder.encoder_, embedder.sample_, bins)
+        try:
+            found = collapse(people, coarsening, place=places.by, keys=places.keys, weight=weight, progress=progress)
+        except TooManyKindsError:
+            if bins == 2 or not coarsening.edges:
+                raise
+            bins = max(2, bins // 2)
+            continue
+        coarser = (
+            f"Numbers are in at most {bins} bins, not {n_bins}: with more, the kinds of people do not fit in memory."
+        )
+        return coarsening, found, [coarser] if bins < n_bins else []
 
 
 def people_fingerprint(whole: Embeddings, columns: Sequence[str]) -> str:

@@ -89,6 +89,7 @@ def to_payload(model: EcologicalInference) -> tuple[dict[str, Any], Arrays]:
         "warnings": list(model.warnings_),
         "call": model.call_,
         "data": dict(model.data_),
+        "counts": dict(model.counts_),
         "seconds": dict(model.seconds_),
     }
     return meta, arrays
@@ -118,7 +119,7 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
         )
     model.model_ = _model(model, meta, arrays)
     model.calibration_ = None if meta.get("calibration") is None else _calibration(meta["calibration"])
-    model.asked_, model.cells_ = dict(meta.get("asked") or {}), None
+    model.asked_, model.cells_, model.counts_ = dict(meta.get("asked") or {}), None, dict(meta.get("counts") or {})
     model.people_, model.where_, model.by_ = None, meta["where"], model.places_.by
     model.warnings_, model.call_, model.data_ = tuple(meta["warnings"]), meta["call"], dict(meta["data"])
     model.seconds_ = dict(meta["seconds"])
@@ -183,9 +184,9 @@ def _calibration_facts(found: Calibration) -> dict[str, Any]:
         "confounding": asdict(found.confounding),
         "pulls": dict(found.pulls),
         "labels": list(found.labels),
-        "coverage": found.coverage,
-        "place_coverage": found.place_coverage,
-        "table": {name: found.table[name].to_pylist() for name in found.table.column_names},
+        "coverage": _known(found.coverage),
+        "place_coverage": _known(found.place_coverage),
+        "table": {name: [_known(v) for v in found.table[name].to_pylist()] for name in found.table.column_names},
         "level": found.level,
     }
 
@@ -195,11 +196,20 @@ def _calibration(facts: Mapping[str, Any]) -> Calibration:
         Confounding(**facts["confounding"]),
         dict(facts["pulls"]),
         tuple(facts["labels"]),
-        float(facts["coverage"]),
-        float(facts["place_coverage"]),
-        pa.table(facts["table"]),
+        _number(facts["coverage"]),
+        _number(facts["place_coverage"]),
+        pa.table({name: [_number(v) if v is None else v for v in values] for name, values in facts["table"].items()}),
         float(facts["level"]),
     )
+
+
+def _known(value: Any) -> Any:
+    """Give a number as JSON holds it, which has no NaN: labels without places of enough people have no scores there."""
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
 
 
 def _fit_facts(fit: Fit) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.queries import parse
 from crosslevel.ecological.calibration import Calibration, learn_calibration
-from crosslevel.ecological.hidden import SHARES, Cut, Label, Task, cuts_of, hide
+from crosslevel.ecological.hidden import MOST_LEVELS, SHARES, Cut, Label, Task, cuts_of, hide
 from crosslevel.ecological.individual.collapse import Coarsening, coarsen
 from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.settings import open_people
@@ -30,7 +31,7 @@ from crosslevel.results import Estimates
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
 
-__all__ = ["RHO", "Trust", "comparison", "hide_all", "read_labels"]
+__all__ = ["RHO", "Trust", "comparison", "hide_all", "read_labels", "written"]
 
 RHO = (0.0, 0.03, 0.1, 0.3)
 """Contextual effects that a sensitivity analysis tries."""
@@ -67,9 +68,10 @@ class Trust:
         people : path, frame or stream, optional
             Those of :meth:`fit` when not given.
         labels : sequence of str, mapping of name to query, or "auto"
-            What to hide: columns of 0 and 1, or queries (``"tenure == 1"``), true of 5 to 95 % of people. "auto" takes every
-            column of two values and the most common level of every other category, at most twenty. Eight or more are advised; with
-            fewer than three the shipped tau is kept.
+            What to hide: columns of 0 and 1 (or of true and false), or queries (``"tenure == 1"``), true of 5 to 95 % of people and
+            not the same for all people of a place. "auto" takes every column of two values and the most common level of every other
+            category, at most twenty, and warns of those it had to leave out. Eight or more are advised; with fewer than three the
+            shipped tau is kept.
         by : sequence of str, optional
             Columns to compare groups by; all features of few levels, and numbers in four bands, when not given.
         hidden : mapping of label to columns, optional
@@ -98,7 +100,10 @@ class Trust:
         stream = open_people(model.people_ if people is None else people, model.where_)
         wanted = read_labels(labels, hidden, stream, model)
         coarsening, cuts = comparison(model, stream, by)
-        tasks = hide_all(model, stream, coarsening, cuts, wanted, draws, progress)
+        refused: list[str] | None = [] if isinstance(labels, str) else None
+        tasks = hide_all(model, stream, coarsening, cuts, wanted, draws, progress, refused=refused)
+        for text in refused or ():
+            warnings.warn(text, CrosslevelWarning, stacklevel=2)
         found = learn_calibration(tasks, level)
         if not found.confounding.n_labels:
             text = (
@@ -206,7 +211,7 @@ def read_labels(
     elif isinstance(labels, Mapping):
         queries = {str(name): str(query) for name, query in labels.items()}
     else:
-        queries = {str(label): f"{label} == 1" if label in names else str(label) for label in labels}
+        queries = {str(label): written(label, stream.schema) if label in names else str(label) for label in labels}
     if not queries:
         raise InputError("labels is empty; name columns of 0 and 1, or queries such as 'tenure == 1'.")
     more = hidden or {}
@@ -239,7 +244,7 @@ def _automatic(stream: Batches, model: EcologicalInference) -> dict[str, str]:
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
             table = pa.table({"v": values, "w": pa.array(np.ones(len(values))) if weight is None else weight})
             for row in table.group_by("v").aggregate([("w", "sum")]).to_pylist():
-                if row["v"] is not None:
+                if row["v"] is not None and row["v"] == row["v"]:
                     counted[c][row["v"]] = counted[c].get(row["v"], 0.0) + row["w_sum"]
             if len(counted[c]) > MOST_LABELS:
                 counted[c] = {}
@@ -249,8 +254,27 @@ def _automatic(stream: Batches, model: EcologicalInference) -> dict[str, str]:
         usable = {v: w for v, w in counted[c].items() if total and SHARES[0] <= w / total <= SHARES[1]}
         if usable and len(found) < MOST_LABELS:
             value = 1 if set(counted[c]) == {0, 1} else max(usable, key=lambda v: usable[v])
-            found[c] = f"{c} == {value!r}"
+            found[c] = written(c, stream.schema, value)
     return found
+
+
+def written(column: str, schema: pa.Schema, value: object = 1) -> str:
+    """Write the query for the people with a value in a column.
+
+    Examples
+    --------
+    >>> schema = pa.schema({"hours worked": pa.int64(), "owner": pa.bool_()})
+    >>> written("hours worked", schema), written("owner", schema)
+    ('`hours worked` == 1', '`owner` == true')
+    """
+    if pa.types.is_boolean(schema.field(column).type):
+        text = str(bool(value)).lower()
+    elif isinstance(value, str | datetime.date):
+        escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+        text = f"'{escaped}'"
+    else:
+        text = str(value)
+    return f"`{column}` == {text}"
 
 
 def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | None) -> tuple[Coarsening, list[Cut]]:
@@ -263,21 +287,37 @@ def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | 
         if name not in stream.schema.names:
             raise unknown_name("by", name, stream.schema.names)
     if extra:
-        embedder = MeanEmbedding(
-            map="linear",
-            categorical=[*(model.categorical or ()), *extra],
-            random_state=model.random_state,
-            n_jobs=model.n_jobs,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CrosslevelWarning)
-            embedder.fit(stream, by=model.by_, columns=[*fitted.names, *extra], weight=model.embedder_.weight_)
+        embedder = _read_with(model, stream, fitted.names, extra, extra)
+        wide = [c.name for c in embedder.encoder_.columns if c.name in extra and c.width > MOST_LEVELS]
+        numbers = [name for name in wide if _is_number(stream.schema.field(name).type)]
+        if numbers:  # ages, not codes of a few kinds
+            embedder = _read_with(model, stream, fitted.names, extra, [name for name in extra if name not in numbers])
         fresh = coarsen(embedder.encoder_, embedder.sample_, int(model.n_bins))
         fitted = Coarsening(fresh.encoder, {**fresh.edges, **fitted.edges})
     cuts = cuts_of(fitted, by)
     if not cuts:
         raise InputError("by is missing: no feature has few levels; name columns of people to compare groups by.")
     return fitted, cuts
+
+
+def _read_with(
+    model: EcologicalInference, stream: Batches, names: Sequence[str], extra: Sequence[str], codes: Sequence[str]
+) -> MeanEmbedding:
+    """Learn how the features and further columns are read, some of these as codes."""
+    embedder = MeanEmbedding(
+        map="linear",
+        categorical=[*(model.categorical or ()), *codes],
+        random_state=model.random_state,
+        n_jobs=model.n_jobs,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        embedder.fit(stream, by=model.by_, columns=[*names, *extra], weight=model.embedder_.weight_)
+    return embedder
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def hide_all(
@@ -289,8 +329,12 @@ def hide_all(
     draws: int,
     progress: Callable[[int, int], None] | None = None,
     shares: tuple[float, float] = SHARES,
+    refused: list[str] | None = None,
 ) -> list[Task]:
-    """Hide every label, several at a time, and learn each from its totals."""
+    """Hide every label, several at a time, and learn each from its totals.
+
+    Labels that cannot be learnt are an error, unless there is a list to say why they were left out.
+    """
     fitted = cast("IndividualModel", model.model_)
     jobs = count_jobs(model.n_jobs)
     at_once = max(1, min(jobs, len(labels)))
@@ -307,17 +351,29 @@ def hide_all(
             weight=model.embedder_.weight_,
             terms=fitted.terms,
             trials=model.places_.totals.trials[0],
-            start=fitted.fits[-1].hyperparameters,
+            start=None if model.hyperparameters is not None else fitted.fits[-1].hyperparameters,
             n_draws=draws,
             seed=int(model.random_state),
             n_jobs=max(1, jobs // at_once),
             shares=shares,
+            interactions=model.interactions,
+            rho=float(model.rho),
         )
 
-    tasks = []
+    tasks: list[Task] = []
     with ThreadPoolExecutor(at_once) as pool:
-        for task in pool.map(one, labels):
-            tasks.append(task)
-            if progress is not None:
-                progress(len(tasks), len(labels))
+        waiting = [pool.submit(one, label) for label in labels]
+        try:
+            for done, task in enumerate(waiting, 1):
+                try:
+                    tasks.append(task.result())
+                except InputError as error:
+                    if refused is None or (done == len(labels) and not tasks):
+                        raise
+                    refused.append(str(error))
+                if progress is not None:
+                    progress(done, len(labels))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # who stops it does not wait for labels not begun
+            raise
     return tasks

@@ -21,6 +21,7 @@ from crosslevel.imputation.cudia.chain import Draws, run_chain
 from crosslevel.imputation.cudia.encoding import recode
 from crosslevel.imputation.cudia.fitting import fit_problem
 from crosslevel.imputation.cudia.impute import Crowd, calibrated, draw_values, expected_values, probabilities
+from crosslevel.imputation.cudia.places import Slopes, learn_slopes
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
 from crosslevel.imputation.cudia.settings import read_choices
@@ -35,12 +36,6 @@ FloatArray = npt.NDArray[np.float64]
 
 AVERAGED = 50
 """Draws over which the expected values of the method "gibbs" are averaged."""
-
-
-NARROW = (
-    "These intervals hold under the model of clusters alone; they do not allow for places that differ for other reasons, and on real "
-    "data they are far too narrow (of 19 groups of survey respondents they held 1). Those of IndividualLink do."
-)
 
 
 class CUDIA(TransformerMixin, BaseEstimator):
@@ -90,7 +85,11 @@ class CUDIA(TransformerMixin, BaseEstimator):
         Whether the means were computed on these people, or on another sample or the population. The second needs law "cudia", and
         should come with ``aggregate_se``.
     n_draws : int, default 200
-        Draws of the parameters that "gibbs" and :meth:`sample` make.
+        Draws of the parameters that "gibbs" and :meth:`sample` make. Under law "count" "gibbs" may need a thousand.
+    place_sd : float or "auto", default "auto"
+        Deviation, in logits, by which groups differ for reasons that are not in their mix of clusters. Intervals and draws then allow
+        for it, and for what x says beyond the clusters, as those of ``IndividualLink`` do; no estimate moves. "auto" is its
+        deviation, which grows with the number of groups; 0 trusts the clusters.
     allow_unconverged : bool, default False
         Return numbers from a fit that did not converge, with a warning.
 
@@ -152,6 +151,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         logit_sd: float = 1.25,
         source: str = "these",
         n_draws: int = 200,
+        place_sd: float | str = "auto",
         allow_unconverged: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -170,6 +170,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         self.logit_sd = logit_sd
         self.source = source
         self.n_draws = n_draws
+        self.place_sd = place_sd
         self.allow_unconverged = allow_unconverged
 
     def fit(
@@ -200,7 +201,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
             fitted = fit_problem(layout.problem, choices, np.random.default_rng(self.random_state))
         self.schema_, self._layout, self._data, self._frame = given.schema, layout, given.data, given.people.frame
         self._keep(fitted, layout)
-        self._say((*given.notes, *answers.doubts(layout, fitted, self.law)))
+        self._say((*given.notes, *answers.doubts(layout, fitted, self.law, self.source)))
         return self
 
     def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
@@ -227,7 +228,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         )
         self._layout = layout
         self._keep(fitted, layout)
-        self._say(answers.doubts(layout, fitted, self.law))
+        self._say(answers.doubts(layout, fitted, self.law, self.source))
         return self
 
     def transform(self, X: Any, partition: Any = None, calibrate: bool = True, sample_weight: Any = None) -> FloatArray:
@@ -330,21 +331,21 @@ class CUDIA(TransformerMixin, BaseEstimator):
             level,
         )
         said = f"estimates(by={by!r}, m={m})"
-        return self._table(columns, ["feature", *keys], level, "posterior quantile", said, draws=kept)
+        return answers.table(self, columns, ["feature", *keys], level, "posterior quantile", said, draws=kept)
 
     def clusters(self, level: float = 0.95) -> Estimates:
         """Give the clusters: hidden means (eta) with intervals, shares of people, and the parameters of x (theta).
 
-        Intervals are of the ridge regression's posterior (of the draws, for the method "gibbs"), given the clusters.
+        Intervals are normal, given the clusters, with what ``place_sd`` adds; with ``place_sd=0`` those of the ridge regression (of
+        the draws, for the method "gibbs").
         """
         check_is_fitted(self, "parameters_")
         level = checks.check_level(level)
-        draws = self._draws if self.method == "gibbs" else None
-        columns = answers.cluster_columns(
-            self._layout, self.parameters_, self._shares, self.identifiability_, draws, level
-        )
-        words = "posterior quantile" if self.method == "gibbs" else "normal, given the clusters"
-        return self._table(columns, ["feature", "cluster"], level, words, "clusters()")
+        draws = self._draws if self.method == "gibbs" and not self.place_sd else None
+        spread = answers.eta_covariances(self)
+        columns = answers.cluster_columns(self._layout, self.parameters_, self._shares, spread, draws, level)
+        words = "normal, given the clusters" if draws is None else "posterior quantile"
+        return answers.table(self, columns, ["feature", "cluster"], level, words, "clusters()")
 
     def select(
         self,
@@ -397,6 +398,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
             )
         self.parameters_, self._prior, self._mix_prior = fitted.parameters, fitted.prior, fitted.mix_prior
         self._shares, self._draws = fitted.shares, fitted.draws
+        self._slopes: Slopes | None = None
         self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
         self.certificate_, self.identifiability_ = fitted.certificate, fitted.identifiability
         self.hidden_names_ = layout.hidden
@@ -429,15 +431,22 @@ class CUDIA(TransformerMixin, BaseEstimator):
         crowd = self._crowd(X, partition, sample_weight)
         draws = self._posterior()
         chosen = np.linspace(0, len(draws) - 1, min(int(m), len(draws))).round().astype(int)
-        problem = self._layout.problem
+        problem, rng = self._layout.problem, np.random.default_rng(seed)
+        used = [draws.at(int(i)) for i in np.resize(chosen, int(m))]
         return draw_values(
-            problem.families,
-            problem.hidden,
-            self._layout.targets,
-            [draws.at(int(i)) for i in np.resize(chosen, int(m))],
-            crowd,
-            np.random.default_rng(seed),
+            problem.families, problem.hidden, self._layout.targets, used, crowd, rng, self._open_slopes()
         )
+
+    def _open_slopes(self) -> Slopes | None:
+        """What x may still say beyond the clusters; made when first asked for."""
+        if not self.place_sd:
+            return None
+        if self._slopes is None or self._slopes.place_sd != self.place_sd:
+            layout = self._layout
+            self._slopes = learn_slopes(
+                layout.problem, self.schema_.columns, self.parameters_, self._shares, self.law, self.place_sd
+            )
+        return self._slopes
 
     def _posterior(self) -> Draws:
         """Make draws of the parameters when they are first asked for."""
@@ -463,22 +472,6 @@ class CUDIA(TransformerMixin, BaseEstimator):
             return [self.parameters_]
         chosen = np.linspace(0, len(self._draws) - 1, min(AVERAGED, len(self._draws))).round().astype(int)
         return [self._draws.at(int(i)) for i in chosen]
-
-    def _table(
-        self, columns: Mapping[str, Any], keys: Sequence[str], level: float, interval: str, call: str, draws: Any = None
-    ) -> Estimates:
-        return Estimates.build(
-            columns,
-            keys=list(keys),
-            method=f"CUDIA, {self.method}, law {self.law}, {self.n_clusters_} clusters",
-            level=level,
-            interval=interval,
-            provenance=self._provenance(call),
-            diagnostics=self.certificate_ | {"ridge": self.ridge_, "ridge_target": self.ridge_target_},
-            warnings=self.warnings_ if draws is None else (*self.warnings_, NARROW),
-            frame=self._frame,
-            draws=draws,
-        )
 
     def _provenance(self, call: str) -> Provenance:
         said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)

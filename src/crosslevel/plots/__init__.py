@@ -11,6 +11,7 @@ from crosslevel.plots.effects import effect_curve, effect_distributions, effect_
 from crosslevel.plots.histogram import histogram
 from crosslevel.plots.imputed import cluster_profiles, imputed_means
 from crosslevel.plots.intervals import intervals
+from crosslevel.plots.map_pair import choropleth_pair, estimate_pair
 from crosslevel.plots.maps import choropleth, estimate_map
 from crosslevel.plots.margins import margins
 from crosslevel.plots.rho import rho
@@ -23,12 +24,14 @@ from crosslevel.plots.unit_map import unit_map
 __all__ = [
     "bag_calibration",
     "choropleth",
+    "choropleth_pair",
     "cluster_profiles",
     "contour",
     "effect_curve",
     "effect_distributions",
     "effect_ranking",
     "estimate_map",
+    "estimate_pair",
     "histogram",
     "imputed_means",
     "intervals",

@@ -80,12 +80,12 @@ def estimate_pair(
     *,
     by: str = "region",
     select: Mapping[str, Any] | None = None,
-    axes: Sequence[Axes] | None = None,
+    ax: Sequence[Axes] | None = None,
     label: str = "",
     cmap: str = "viridis",
     plane: bool = False,
 ) -> tuple[Axes, Axes]:
-    """Draw the pair for a table of estimates: the columns ``estimate`` and ``std_error``.
+    """Draw the pair for a table of estimates: the columns ``estimate`` and ``std_error``. Also ``est.plot("map_pair", polygons=...)``.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def estimate_pair(
         The key of the estimates, and the property of the features, that names the place.
     select : mapping of key to value, optional
         The subgroup, where there are several.
-    axes, label, cmap, plane
+    ax : two matplotlib.axes.Axes, optional
+    label, cmap, plane
         As in `choropleth_pair`.
 
     Returns
@@ -117,7 +118,7 @@ def estimate_pair(
     >>> left.collections[0].get_array().tolist(), right.collections[0].get_array().tolist()
     ([12.0], [3.0])
     """
-    left, right = _two(axes)
+    left, right = _two(ax)
     shown: dict[str, Any] = {"by": by, "select": select, "label": label}
     estimate_map(estimates, polygons, ax=left, cmap=cmap, **shown)
     words = left.get_title(loc="left")

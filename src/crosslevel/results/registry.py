@@ -23,6 +23,7 @@ _PLOTS: dict[str, str | Callable[..., Any]] = {
     "histogram": "crosslevel.plots.histogram:histogram",
     "intervals": "crosslevel.plots.intervals:intervals",
     "map": "crosslevel.plots.maps:estimate_map",
+    "map_pair": "crosslevel.plots.map_pair:estimate_pair",
     "margins": "crosslevel.plots.margins:margins",
     "methods": "crosslevel.plots.comparison:methods",
     "rho": "crosslevel.plots.rho:rho",

@@ -88,3 +88,24 @@ def test_too_many_combinations_are_a_sentence(world):
             keys=["a", "b"],
             weight="w",
         )
+
+
+def test_kinds_of_people_are_bounded_and_numbers_coarsened_until_they_fit(world, monkeypatch):
+    from crosslevel.ecological import EcologicalInference
+    from crosslevel.errors import CrosslevelWarning
+
+    n = len(world.collapsed.label)
+    monkeypatch.setattr(module, "MOST_PAIRS", n // 2)
+    with pytest.raises(InputError, match=f"people are of more than {n // 2:,} kinds .* ask for fewer subgroups"):
+        collapse(open_batches(world.people), world.coarsening, place="town", keys=world.keys, weight="w")
+    places = pd.DataFrame({"town": world.keys, "yes": world.successes, "all": world.trials})
+    fixed = {"embedding": 0.3, "nugget": 0.05}
+    model = EcologicalInference(categorical=["sex"], spatial=None, hyperparameters=fixed, n_bins=8, n_jobs=1)
+    asked = {"by": "town", "weight": "w", "successes": "yes", "trials": "all"}
+    with pytest.warns(CrosslevelWarning, match="Numbers are in at most [24] bins, not 8"):
+        model.fit(world.people, places, **asked)
+    assert model.certificate()["bins_of_numbers"] in ("age 2", "age 4")
+    assert model.certificate()["place_cell_pairs"] <= n // 2
+    monkeypatch.setattr(module, "MOST_PAIRS", 50)
+    with pytest.raises(InputError, match="people are of more than 50 kinds"):
+        model.fit(world.people, places, **asked)

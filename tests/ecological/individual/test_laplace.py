@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg, optimize, special, stats
 
 from crosslevel.ecological.group.covariance import Hyperparameters, place_covariance
-from crosslevel.ecological.individual import laplace, sampling
+from crosslevel.ecological.individual import sampling
 from crosslevel.ecological.individual.effects import effects_of
 from crosslevel.ecological.individual.fit import fit_individual
 from crosslevel.ecological.individual.laplace import lean, settle
@@ -238,20 +238,6 @@ def test_starts_of_the_scales_agree(world):
     for other in rates[1:]:
         assert np.abs((other.mean(axis=0) - rates[0].mean(axis=0)) / rates[0].std(axis=0)).max() < 0.2
     assert all(f.linear.decrement < 1e-4 and f.linear.gradient < 1e-4 for f in fits)
-
-
-def test_what_the_shape_of_the_link_tells_is_bounded(make_world, monkeypatch):
-    """Far fewer places believed than there are: effects are known from composition alone, and less well."""
-    world = make_world(q=40, people=60, votes=20_000, seed=2)
-    design, counted = design_of(world), Binomial(world.successes, world.trials)
-    sd = {}
-    for most in (laplace.BELIEVED, 0.0):
-        monkeypatch.setattr(laplace, "BELIEVED", most)
-        point = settle(design, world.terms, H, counted, lean(design, world.terms, H, counted)).point
-        sd[most] = np.sqrt(((design.B @ point.root) ** 2).sum(axis=1))
-    plain = lean(design, world.terms, H, counted)
-    np.testing.assert_allclose(plain.beta, find_map(design, world.terms, H, counted).beta, atol=1e-6)
-    assert not np.allclose(sd[0.0], sd[150], rtol=0.01)
 
 
 def test_sampled_draws_are_taken_as_they_are_and_reach_unseen_places(make_world, monkeypatch):

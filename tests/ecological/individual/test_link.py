@@ -173,6 +173,16 @@ def test_interactions_are_checked(world):
         fit_link(world.collapsed, world.coarsening, world.terms, totals, interactions=[("rase", "age")])
 
 
+def test_everybody_has_no_sampling_error(world):
+    (everybody,) = ask(world, Request((), {}, "age >= 0"), sampling=True).sampled[0]
+    assert everybody.max() == 0.0
+    parts = ask(world, Request(("race",), {}, None), sampling=True)
+    part, (size,) = parts.partitions[0], parts.sampled[0]
+    # of two parts of a place and alike but for their shares, (1 - share) / people is all the difference
+    rough = np.sqrt((1 - part.share) / part.effective)
+    assert np.corrcoef(np.log(size), np.log(rough))[0, 1] > 0.9
+
+
 def test_few_people_make_a_part_less_sure(world):
     request = Request(("race",), {}, None)
     sure = draw(ask(world, request), 400)

@@ -98,6 +98,17 @@ def test_bending_is_how_place_effects_curve(small):
                 assert -whole[a, b] == pytest.approx(numeric, abs=2e-6)
 
 
+def test_threads_change_no_bit_of_a_sum_over_places():
+    rng = np.random.default_rng(3)
+    q, each = 60, 7
+    pairs = Pairs(np.arange(0, each * q + 1, each), rng.integers(0, 9, each * q).astype(np.int32), rng.random(each * q))
+    codes = np.column_stack([rng.integers(0, 2, 9), 2 + rng.integers(0, 3, 9)]).astype(np.int32)
+    eta, f, J, factor = rng.normal(size=9), rng.normal(size=q), rng.normal(size=(q, 5)), rng.normal(size=q)
+    alone = bending(pairs, eta, f, codes, J, factor)
+    for n_jobs in (2, 3, 4):
+        np.testing.assert_array_equal(bending(pairs, eta, f, codes, J, factor, n_jobs), alone)
+
+
 def test_targets_are_sums_over_their_people_and_threads_change_no_bit(small):
     pairs, eta, f, _ = small
     label = np.arange(len(pairs.cell), dtype=np.int32) % 3

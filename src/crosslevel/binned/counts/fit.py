@@ -25,6 +25,8 @@ __all__ = ["FAMILIES", "CountDraws", "CountFit", "RegionBands", "check_totals", 
 
 FloatArray = npt.NDArray[np.float64]
 
+ROUNDS = 30
+"""Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""
 FAMILIES = ("poisson", "negbinomial", "binomial")
 SIZES = (3.0, 10.0, 30.0, 100.0, 1000.0)
 """Values of the negative binomial's r that are weighed by evidence."""
@@ -120,8 +122,14 @@ class CountFit:
             expected = shares * np.where(where >= 0, self.totals[np.maximum(where, 0)], 1.0)
             return CountDraws(expected, draw_counts(self.bins, self.totals, shares, generator) if self.whole else None)
         expected = self.bins.weight * np.exp(f)
+        parts = self.bins.C / self.bins.weight
         if self.preserve:
-            expected = rake(self.bins.C / self.bins.weight, expected, self.totals)
+            expected = rake(parts, expected, self.totals)
+        else:
+            # sums of exponentials bend upwards where cells are unsure though their bin is not; the sums follow their own slope instead
+            at = self.bins.C * np.exp(self.mean)
+            lam = at.sum(axis=1)
+            expected = rake(parts, expected, lam * np.exp((f - self.mean) @ at.T / lam), steps=ROUNDS, strict=False)
         return CountDraws(expected, generator.poisson(expected).astype(np.int64) if self.whole else None)
 
     def predict(

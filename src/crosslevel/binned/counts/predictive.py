@@ -81,7 +81,7 @@ def draw_counts(
     return out
 
 
-def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 500) -> FloatArray:
+def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 500, strict: bool = True) -> FloatArray:
     """Scale expected cells until the sums of overlapping bins are the totals, (n, A): iterative proportional fitting.
 
     Parameters
@@ -89,7 +89,11 @@ def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 5
     C : (B, A)
         Share of each cell in each bin, between 0 and 1.
     expected : (n, A)
-    totals : (B,)
+    totals : (B,) or (n, B)
+    steps : int
+        Rounds at most.
+    strict : bool
+        Refuse totals that no cells add up to; False gives the cells of the last round.
 
     Examples
     --------
@@ -98,14 +102,17 @@ def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 5
     array([[6., 9.]])
     """
     e = expected.copy()
+    wanted = np.broadcast_to(totals, (len(e), len(C)))
     for _ in range(steps):
-        for row, y in zip(C, totals, strict=True):
+        for row, y in zip(C, wanted.T, strict=True):
             now = e @ row
             # a cell that lies in the bin by a part moves by that part of the way
             e *= np.where(now > 0, y / np.maximum(now, 1e-300), 1.0)[:, None] ** row
-        off = np.abs(e @ C.T - totals).max() / max(1.0, float(totals.max()))
+        off = np.abs(e @ C.T - wanted).max() / max(1.0, float(wanted.max()))
         if off < 1e-10:
             return e
+    if not strict:
+        return e
     raise InputError(
         f"no cells add up to all of these totals (off by {off:.1e} of the largest after {steps} rounds); the overlapping bins "
         "contradict one another. Correct the totals, or do not ask for them to be kept."

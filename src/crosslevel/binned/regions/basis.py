@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,14 @@ from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.spectra import reach, spectrum
 
-__all__ = ["ChosenBasis", "choose_basis", "correlations_by_points", "region_correlations"]
+__all__ = [
+    "ChosenBasis",
+    "choose_basis",
+    "correlations_by_points",
+    "extremes",
+    "frequency_index",
+    "region_correlations",
+]
 
 CHECKED = 12
 """Regions on which the error is measured: the smallest, which need the highest frequencies, and the largest."""
@@ -96,7 +104,7 @@ def choose_basis(
     # an image stands beyond each of 2d borders, twice the margin away
     margin = 0.5 * reach(kernel, tolerance / (4.0 * d)) * length
     centre, half = 0.5 * (low + high), 0.5 * (high - low) + margin
-    some = regions[_extremes(regions)]
+    some = regions[extremes(regions)]
     top = START[kernel]
     while True:
         index = _index(half, length, top, kernel, form)
@@ -111,17 +119,31 @@ def choose_basis(
     return ChosenBasis(basis, density, truncation, tolerance / 2.0)
 
 
-def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> IntArray:
-    """List the frequencies at which the density is at least what it is at ``top`` / lengthscale along an axis, (m, d)."""
-    d = len(half)
-    edge = np.zeros((1, d))
-    edge[0, 0] = top / length[0]
-    lowest = spectrum(kernel, edge, length, form)[0]
-    most = np.maximum(np.floor(top / length * 2.0 * half / np.pi), 1).astype(np.int64)
-    index = np.stack(np.meshgrid(*(np.arange(1, n + 1) for n in most), indexing="ij"), axis=-1).reshape(-1, d)
-    kept = spectrum(kernel, np.pi * index / (2.0 * half), length, form) >= lowest
+def frequency_index(most: IntArray, density: Callable[[IntArray], FloatArray], floor: float) -> IntArray:
+    """List the whole numbers from 1 to ``most`` (d,) along the axes, (m, d), at which a density is at least ``floor``.
+
+    Examples
+    --------
+    >>> frequency_index(np.array([3, 2]), lambda index: 1.0 / index.prod(axis=1), 0.5).tolist()
+    [[1, 1], [1, 2], [2, 1]]
+    """
+    axes = [np.arange(1, n + 1, dtype=np.int64) for n in most]
+    index = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(most))
+    kept = density(index) >= floor
     kept[0] = True
     return index[kept]
+
+
+def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> IntArray:
+    """List the frequencies at which the density is at least what it is at ``top`` / lengthscale along an axis, (m, d)."""
+    edge = np.zeros((1, len(half)))
+    edge[0, 0] = top / length[0]
+    most = np.maximum(np.floor(top / length * 2.0 * half / np.pi), 1).astype(np.int64)
+    return frequency_index(
+        most,
+        lambda index: spectrum(kernel, np.pi * index / (2.0 * half), length, form),
+        float(spectrum(kernel, edge, length, form)[0]),
+    )
 
 
 def _left_out(regions: Regions, kernel: str, length: FloatArray, form: str, basis: SineBasis, top: float) -> float:
@@ -183,7 +205,7 @@ def correlations_by_points(
     """
     low, high = regions.bounds()
     size = 2.0 * float(np.median((high - low).max(axis=1))) if scale is None else scale
-    some = regions[_extremes(regions)]
+    some = regions[extremes(regions)]
     coarse, fine = (np.diag(_by_points(some, kernel, lengthscale, s)) for s in (size, 0.25 * size))
     return _by_points(regions, kernel, lengthscale, size), float(np.abs(coarse / fine - 1.0).max()) * 4.0 / 3.0
 
@@ -203,7 +225,15 @@ def _by_points(regions: Regions, kernel: str, lengthscale: float, size: float, r
     return 0.5 * (out + out.T)
 
 
-def _extremes(regions: Regions) -> IntArray:
-    """Number the smallest regions and the two largest."""
-    order = np.argsort(regions.volumes, kind="stable")
-    return np.unique(np.concatenate([order[: CHECKED - 2], order[-2:]]))
+def extremes(regions: Regions, number: int = CHECKED) -> IntArray:
+    """Number the smallest regions, by the boxes around them, and the two largest.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.intervals import Intervals
+    >>> extremes(Intervals.from_edges([0, 1, 3, 6, 10, 15]), 3)
+    array([0, 3, 4])
+    """
+    low, high = regions.bounds()
+    order = np.argsort(np.prod(high - low, axis=1), kind="stable")
+    return np.unique(np.concatenate([order[: number - 2], order[-2:]]))

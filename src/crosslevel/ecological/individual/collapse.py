@@ -21,13 +21,19 @@ from crosslevel.embedding.learn import check_weights
 from crosslevel.embedding.run import Progress
 from crosslevel.errors import InputError
 
-__all__ = ["Coarsening", "Collapsed", "Labels", "coarsen", "collapse"]
+__all__ = ["Coarsening", "Collapsed", "Labels", "TooManyKindsError", "coarsen", "collapse"]
 
 FloatArray = npt.NDArray[np.float64]
 
 MERGE_AT = 6_000_000
-"""Counts held before equal ones are put together: about 200 MB."""
+"""Counts held before equal ones are put together: about 300 MB."""
+MOST_PAIRS = 8_000_000
+"""Kinds of people of all places that are held once equal ones are together: about 400 MB, and under 2 GB while they are put together."""
 BATCH_ROWS = 262_144
+
+
+class TooManyKindsError(InputError):
+    """People are of more kinds than are held in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,17 @@ class Coarsening:
             shown += [f">= {limits[-1]:.4g}"] if limits else []
             out[column.name] = shown + ["missing"] * column.has_null
         return out
+
+    def bins(self) -> str:
+        """Say in how many bins each column of numbers was put.
+
+        Examples
+        --------
+        >>> Coarsening(Encoder((Number("age", 40.0, 15.0, False),)), {"age": np.array([-1.0, 0.0, 1.0])}).bins()
+        'age 4'
+        """
+        said = [f"{name} {len(self.edges[name]) + 1}" for name in self.names if name in self.edges]
+        return ", ".join(said) or "none"
 
     def levels(self, batch: pa.RecordBatch, row: int) -> npt.NDArray[np.int32]:
         """Give the level of every person in every column, (n, n_columns)."""
@@ -295,12 +312,18 @@ class _Counter:
         place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
         self.parts.append(_put_together(place, cell, label, weight, np.ones(len(weight)), weight**2))
         self.held += len(self.parts[-1][0])
-        if self.held > MERGE_AT and len(self.parts) > 1:
+        # beside the first, which may hold all the others already
+        if self.held - len(self.parts[0][0]) > MERGE_AT:
             self._merge()
 
     def _merge(self) -> None:
         self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
         self.held = len(self.parts[0][0])
+        if self.held > MOST_PAIRS:
+            raise TooManyKindsError(
+                f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
+                "held in memory; use fewer or coarser columns, or ask for fewer subgroups at a time."
+            )
 
     def finish(
         self,

@@ -98,7 +98,7 @@ def fit_link(
     codes = effects.codes(collapsed.codes)
     context = None
     if rho > 0:
-        context = np.sqrt(rho) * composition(collapsed, codes, effects.B)
+        context = np.sqrt(rho) * composition(collapsed.pairs, collapsed.total, codes, effects.B)
     pairs, fits = collapsed.pairs, []
     for stage in range(len(totals.trials)):
         design = Design(codes, effects.B, pairs, context)
@@ -144,10 +144,19 @@ def observed_rate(totals: Totals, stage: int) -> FloatArray:
     return np.divide(totals.successes[stage], n, out=np.full(len(n), 0.5), where=n > 0)
 
 
-def composition(collapsed: Collapsed, codes: npt.NDArray[np.int32], B: FloatArray) -> FloatArray:
-    """Give who lives in each place, per coefficient and less the mean over people, (q, p)."""
-    shares = level_shares(collapsed.pairs, codes, len(B))
-    return np.asarray((shares - collapsed.total @ shares / collapsed.total.sum()) @ B)
+def composition(pairs: Pairs, total: FloatArray, codes: npt.NDArray[np.int32], B: FloatArray) -> FloatArray:
+    """Give who lives in each place, per coefficient and less the mean over people, (q, p).
+
+    Parameters
+    ----------
+    pairs : Pairs
+    total : (q,)
+        Weight of each place's people.
+    codes : (n_cells, n_terms)
+    B : (n_effects, p)
+    """
+    shares = level_shares(pairs, codes, len(B))
+    return np.asarray((shares - total @ shares / total.sum()) @ B)
 
 
 def level_shares(pairs: Pairs, codes: npt.NDArray[np.int32], n_effects: int) -> FloatArray:

@@ -40,6 +40,8 @@ CLOSE = 1e-8
 """A Newton step this short leaves an error of its square."""
 FAR = 300.0
 """Logits of cells beyond this are as good as certain."""
+MANY_PIECES, FEW_PIECES, MANY_LEVELS = 16, 4, 500
+"""A sum over all places is made in pieces, added up in their order whatever the threads; fewer where a piece is a large matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,18 +173,19 @@ def bending(
     """
     q, n_levels = J.shape
     first, second = np.zeros((q, n_levels)), np.zeros(q)
-    parts: list[FloatArray] = []
+    parts: dict[int, FloatArray] = {}
     odds = _odds(eta)
     more = np.zeros(q) if fourth is None else fourth
 
     def run(a: int, b: int) -> None:
         whole = np.zeros((n_levels, n_levels))
         _bending(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, more, whole, first, second, a, b)
-        parts.append(np.triu(whole) + np.triu(whole, 1).T)
+        parts[a] = np.triu(whole) + np.triu(whole, 1).T
 
-    _shared(run, pairs, n_jobs)
+    _shared(run, pairs, n_jobs, MANY_PIECES if n_levels <= MANY_LEVELS else FEW_PIECES)
     cross = first.T @ J
-    return np.asarray(sum(parts) - cross - cross.T + (J * second[:, None]).T @ J)
+    summed = sum(parts[a] for a in sorted(parts))
+    return np.asarray(summed - cross - cross.T + (J * second[:, None]).T @ J)
 
 
 def chances(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
@@ -276,16 +279,21 @@ def target_weights(pairs: Pairs, label: npt.NDArray[np.int32], targets: Targets,
     return target_sums(pairs, label, targets, np.zeros((1, n_cells)), ones, n_jobs)[0]
 
 
-def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int) -> None:
-    """Share places out among threads, by equal numbers of pairs."""
+def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:
+    """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given."""
     q = pairs.n_places
-    if n_jobs <= 1 or q < 2:
+    if pieces is None and (n_jobs <= 1 or q < 2):
         run(0, q)
         return
-    cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], 4 * n_jobs + 1))
+    cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], (pieces or 4 * n_jobs) + 1))
     cuts[0], cuts[-1] = 0, q
+    spans = [(a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]
+    if n_jobs <= 1:
+        for a, b in spans:
+            run(a, b)
+        return
     with ThreadPoolExecutor(n_jobs) as pool:
-        for done in [pool.submit(run, a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]:
+        for done in [pool.submit(run, a, b) for a, b in spans]:
             done.result()
 
 

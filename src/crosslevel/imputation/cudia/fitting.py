@@ -89,16 +89,18 @@ class Fitted:
 def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) -> Fitted:
     """Fit by the method of the choices, selecting first what was left to be chosen."""
     found, mixture = None, None
+    seed = int(rng.integers(2**63))
     K, ridge, target = choices.n_clusters, choices.ridge, choices.target
     if "auto" in (K, ridge, target):
-        found = _select(problem, choices, rng)
+        found = _select(problem, choices, seed)
         best = found.best
         K, ridge, target = best.n_clusters, best.ridge, best.target
         mixture = found.mixtures[best.n_clusters]
     K, ridge = int(K), float(ridge)
     mix_prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
     if mixture is None:
-        mixture = fit_mixture(problem, K, rng, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
+        own = selection.starts(seed, K)
+        mixture = fit_mixture(problem, K, own, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
     shares = mixture.people / problem.atom_weight[:, None]
     spread = person_variance(problem, mixture.parameters, shares)
     prior = eta_prior(problem, ridge, target, choices.kind, choices.logit_sd, spread)
@@ -119,12 +121,12 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
     return Fitted(at, prior, mix_prior, shares, report, certificate, draws, found, (K, ridge, target))
 
 
-def _select(problem: Problem, choices: Choices, rng: np.random.Generator) -> selection.Selection:
+def _select(problem: Problem, choices: Choices, seed: int) -> selection.Selection:
     clusters = choices.clusters if choices.n_clusters == "auto" else (int(choices.n_clusters),)
     clusters = tuple(k for k in clusters if k <= len(problem.X)) or (2,)
     return selection.select(
         problem,
-        rng,
+        seed,
         n_clusters=clusters,
         ridges=choices.ridges if choices.ridge == "auto" else (float(choices.ridge),),
         targets=choices.targets if choices.target == "auto" else (choices.target,),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 
 from crosslevel.imputation import calibration
 from crosslevel.imputation.cudia.families import Family
+from crosslevel.imputation.cudia.hidden import bounds
+from crosslevel.imputation.cudia.kernels import LEAST
+from crosslevel.imputation.cudia.places import Slopes
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import hidden_variance
 
@@ -50,7 +55,7 @@ def probabilities(families: Sequence[Family], at: Parameters, crowd: Crowd) -> F
     log_f = sum(f.log_density(t, crowd.X) for f, t in zip(families, at.theta, strict=True))
     f = np.exp(log_f - np.max(log_f, axis=1, keepdims=True))
     pi = np.vstack([at.pi, at.pi.mean(axis=0)])
-    r = pi[crowd.atom] * f[crowd.cell]
+    r = np.maximum(pi, LEAST)[crowd.atom] * f[crowd.cell]
     return r / r.sum(axis=1, keepdims=True)
 
 
@@ -84,25 +89,30 @@ def draw_values(
     draws: Sequence[Parameters],
     crowd: Crowd,
     rng: np.random.Generator,
+    slopes: Slopes | None = None,
 ) -> Iterator[FloatArray]:
-    """Draw hidden values (n, d_u), once for each of the given parameters.
+    """Draw hidden values (n, d_u), once for each of the given parameters; slopes in x may be added to what the clusters say.
 
     Binary features are drawn with z summed out, given their total (conditional Bernoulli). Real ones are drawn given z; adding
     the same constant to all people of a group is then the exact conditional law, since the clusters share a variance. Counts given
     z are multinomial given their total.
     """
-    for at in draws:
+    tilts = (
+        slopes.draws(crowd.X, len(draws), rng) if slopes is not None else repeat(np.zeros((len(crowd.X), len(kinds))))
+    )
+    for at, tilt in zip(draws, tilts, strict=False):
         r = probabilities(families, at, crowd)
+        more = tilt[crowd.cell]
         out = np.empty((len(crowd.pair), at.H.shape[1]))
         z = _draw_clusters(r, crowd.pair, rng) if any(k != "bernoulli" for k in kinds) else None
         T = hidden_variance(at.H, kinds, at.tau2)
         for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
             group = crowd.group[:, partition]
             if kind == "bernoulli" or z is None:
-                p = (r @ at.H[:, j])[crowd.pair]
+                p = expit(logit(r @ at.H[:, j]) + more[:, j])[crowd.pair]
                 out[:, j] = calibration.draw_bernoulli(p, group, mean, rng, crowd.weight)
                 continue
-            centre = at.H[z, j]
+            centre = np.clip(at.H[z, j] + more[crowd.pair, j], *bounds(kind))
             if kind == "gaussian":
                 raw = centre + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
                 out[:, j] = calibration.shift_mean(raw, group, mean, crowd.weight)

@@ -11,6 +11,9 @@ __all__ = ["draw_counts", "mean_field", "responsibilities", "tilt", "weigh"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+LEAST = 1e-300
+"""A mix is never less: a step too far can bring the only cluster that a row fits to nothing, and then nothing could be divided."""
+
 
 def weigh(
     log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray, weight: FloatArray
@@ -48,7 +51,7 @@ def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
         c, a, w = cell[i], atom[i], weight[i]
         total = 0.0
         for k in range(K):
-            r[k] = pi[a, k] * f[c, k]
+            r[k] = max(pi[a, k], LEAST) * f[c, k]
             total += r[k]
         value += w * np.log(total)
         scale = w / total
@@ -61,7 +64,7 @@ def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
 def responsibilities(log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray) -> FloatArray:
     """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalise), (R, K)."""
     f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
-    r = pi[atom] * f[cell]
+    r = np.maximum(pi, LEAST)[atom] * f[cell]
     return r / r.sum(axis=1, keepdims=True)
 
 
@@ -82,7 +85,7 @@ def draw_counts(f, pi, cell, atom, count, weight, rng):  # type: ignore[no-untyp
         c, a = cell[i], atom[i]
         total = 0.0
         for k in range(K):
-            r[k] = pi[a, k] * f[c, k]
+            r[k] = max(pi[a, k], LEAST) * f[c, k]
             total += r[k]
         left = count[i]
         each = weight[i] / count[i]
@@ -128,7 +131,7 @@ def mean_field(f, pi, cell, atom, weight, second):  # type: ignore[no-untyped-de
         c, a, w = cell[i], atom[i], weight[i]
         total = 0.0
         for k in range(K):
-            r[k] = pi[a, k] * f[c, k]
+            r[k] = max(pi[a, k], LEAST) * f[c, k]
             total += r[k]
         e[:] = 0.0
         for k in range(K):
@@ -164,7 +167,7 @@ def tilt(f, pi, cell, atom, weight, H, by_r, by_cross):  # type: ignore[no-untyp
         c, a, w = cell[i], atom[i], weight[i]
         total = 0.0
         for k in range(K):
-            r[k] = pi[a, k] * f[c, k]
+            r[k] = max(pi[a, k], LEAST) * f[c, k]
             total += r[k]
         e[:] = 0.0
         for k in range(K):

@@ -12,6 +12,7 @@ from crosslevel.imputation.columns import Column
 from crosslevel.imputation.cudia.chain import Draws
 from crosslevel.imputation.cudia.encoding import Reading, family_from_dict, family_to_dict
 from crosslevel.imputation.cudia.hidden import EtaPrior, Identifiability
+from crosslevel.imputation.cudia.places import Slopes
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import Block, Problem
 from crosslevel.imputation.cudia.proportions import MixPrior
@@ -48,6 +49,9 @@ def to_payload(model: CUDIA) -> tuple[dict[str, Any], Arrays]:
     if draws is not None:
         arrays |= {f"draws_{n}": getattr(draws, n) for n in _DRAWS}
         arrays |= {f"draws_theta{i}": t for i, t in enumerate(draws.theta)}
+    slopes = None if draws is None else model._open_slopes()
+    open_slopes, more = (None, {}) if slopes is None else slopes.to_payload()
+    arrays |= more
     meta = {
         "params": _plain_params(model.get_params()),
         "columns": [{"name": c.name, "levels": plain(c.levels, c.name)} for c in model.schema_.columns],
@@ -61,6 +65,7 @@ def to_payload(model: CUDIA) -> tuple[dict[str, Any], Arrays]:
         "prior": model._prior.kind,
         "mix": model._mix_prior.kind,
         "accepted": None if draws is None else draws.accepted,
+        "slopes": open_slopes,
         "chosen": [model.n_clusters_, model.ridge_, model.ridge_target_],
         "certificate": plain(model.certificate_, "certificate"),
         "selection": None if model.selection_ is None else model.selection_.to_json(),
@@ -101,6 +106,7 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
     model._prior = EtaPrior(meta["prior"], *(arrays[f"prior_{n}"] for n in ("precision", "centre", "scale")))
     model._mix_prior = MixPrior(meta["mix"], *(arrays[f"mix_{n}"] for n in ("alpha", "mean", "variance")))
     model._draws = None
+    model._slopes = Slopes.from_payload(meta["slopes"], arrays) if meta["slopes"] is not None else None
     if meta["accepted"] is not None:
         theta = tuple(arrays[f"draws_theta{i}"] for i in range(n_families))
         model._draws = Draws(theta, **{n: arrays[f"draws_{n}"] for n in _DRAWS}, accepted=meta["accepted"])

@@ -51,6 +51,13 @@ def read_choices(
     _check_whole("n_draws", model.n_draws, 4)
     for name in ("beta", "logit_sd"):
         _check_positive(name, getattr(model, name))
+    place: Any = model.place_sd
+    if isinstance(place, str) and place != "auto":
+        raise unknown_name("place_sd", place, ["auto"], "choice")
+    if not isinstance(place, str) and (
+        isinstance(place, bool) or not isinstance(place, Real) or not 0 <= float(place) < np.inf
+    ):
+        raise InputError(f"place_sd={place!r} is not a number of logits; pass 'auto', or a number of at least 0.")
     K: int | str = model.n_clusters
     if K != "auto":
         if isinstance(K, str):

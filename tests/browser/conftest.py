@@ -1,0 +1,109 @@
+"""One browser for all pages, opened from disk with no network; what a page asks for or complains of is noted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.results import Estimates, Provenance
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Write a page and open it: ``visit(html_or_report, **options of the context)``."""
+    contexts = []
+
+    def opened(page, *, fragment="", name="report.html", **options):
+        path = tmp_path / name
+        path.write_text(page if isinstance(page, str) else page.html(), encoding="utf-8")
+        context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900}, **options)
+        contexts.append(context)
+        view = context.new_page()
+        view.asked, view.problems = [], []
+        view.on("request", lambda r: view.asked.append(r.url))
+        view.on("pageerror", lambda e: view.problems.append(str(e)))
+        view.on("console", lambda m: view.problems.append(m.text) if m.type == "error" else None)
+        view.goto(path.as_uri() + fragment)
+        return view
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def drawn():
+    """Wait until a chart has been drawn (again): ``drawn(page, n)`` for the n-th chart."""
+
+    def wait(page, n=0, times=1):
+        page.wait_for_function(
+            """([n, times]) => {
+              const hosts = [...document.querySelectorAll(".crosslevel-report")];
+              const chart = hosts.flatMap((h) => [...h.shadowRoot.querySelectorAll(".chart")])[n];
+              return Number(chart.dataset.drawn || 0) >= times && chart.querySelector("svg");
+            }""",
+            arg=[n, times],
+        )
+        return page.locator(".chart").nth(n)
+
+    return wait
+
+
+@pytest.fixture
+def by_place():
+    """Make estimates for each subgroup of each place: the k-th subgroup has ``(k + 1) / 10`` plus the place's number / 1000."""
+
+    def made(places, subgroups=("men", "women", "others"), key="region", who="who", **options):
+        n = len(places) * len(subgroups)
+        estimate = np.array([(k + 1) / 10 + p / 1000 for p in range(len(places)) for k in range(len(subgroups))])
+        columns = {
+            key: np.repeat(np.array(places, dtype=object), len(subgroups)),
+            who: np.tile(np.array(subgroups, dtype=object), len(places)),
+            "estimate": estimate,
+            "conf_low": estimate - 0.05,
+            "conf_high": estimate + 0.05,
+            "bound_low": np.zeros(n),
+            "bound_high": np.ones(n),
+            "truth": estimate + 0.02,
+        }
+        told = {"method": "example", "level": 0.95, "interval": "wald", "provenance": Provenance.of(call="example()")}
+        return Estimates.build(columns, keys=[key, who], **(told | options))
+
+    return made
+
+
+@pytest.fixture
+def squares():
+    """Make a map of squares in a row."""
+
+    def made(names, key="region", **properties):
+        return {
+            "type": "FeatureCollection",
+            "features": [
+                {
+                    "type": "Feature",
+                    "properties": {key: name, **{k: v[i] for k, v in properties.items()}},
+                    "geometry": {
+                        "type": "Polygon",
+                        "coordinates": [
+                            [[1000 + x, 0], [1100 + x, 0], [1100 + x, 100], [1000 + x, 100], [1000 + x, 0]]
+                        ],
+                    },
+                }
+                for i, (name, x) in enumerate(zip(names, range(0, 100 * len(names), 100), strict=True))
+            ],
+        }
+
+    return made

@@ -1,0 +1,87 @@
+"""The hidden-label test on small microdata: every method, whatever the model it starts from."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from crosslevel.data.simulate import nation
+from crosslevel.diagnostics import hidden_label
+from crosslevel.ecological import EcologicalInference
+from crosslevel.ecological.individual import fit as fitting
+from crosslevel.ecological.individual.laplace import settle
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+FIXED = {"embedding": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(15, 250, n_states=3, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return world.people.to_pandas().assign(**{"at work": lambda f: f.hours > 0})
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """One point of the scales, the best: what is tested here does not depend on how sure they are."""
+
+    def best(design, terms, likelihood, found, h, prior, n_jobs):
+        at = settle(design, terms, h, likelihood, found, n_jobs)
+        return at, (at.point,)
+
+    monkeypatch.setattr(fitting, "points_of", best)
+
+
+def fit(people, world, **settings):
+    settings = {"categorical": ["sex"], "n_jobs": 1, "n_features": 16, "hyperparameters": FIXED} | settings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return EcologicalInference(**settings).fit(people, world.places, **COUNTS, columns=["sex", "race", "education"])
+
+
+@pytest.fixture(scope="module")
+def model(people, world):
+    return fit(people, world)
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"),
+    [
+        ({"interactions": [("sex", "race"), ("sex", "education")]}, "individual"),
+        ({"link": "group", "nugget": False, "hyperparameters": {k: v for k, v in FIXED.items() if k != "nugget"}}, "individual"),
+        ({"link": "group", "kernel": "product"}, "individual"),
+        ({}, "group"),
+    ],
+)  # fmt: skip
+def test_every_method_runs_from_every_model(people, world, settings, method):
+    """Settings that the other link has not are left out, and interactions with the hidden column."""
+    model = fit(people, world, **settings)
+    model.inference = "nuts" if method == "group" else "laplace"  # as after a fit with the sampler
+    found = hidden_label(model, people, "sex == 2", by=["race"], methods=[method], draws=50)
+    assert 0 <= found.select(method=method, by="race")["estimate"][0] < 0.5
+
+
+def test_scores_are_those_of_the_answers(people, model):
+    """A label of two values by its name, whatever its type; the people of the fit when none are given."""
+    named = hidden_label(model, None, "at work", by=["race"], methods=["individual", "neighbourhood"], draws=50)
+    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["individual", "neighbourhood"], draws=50)  # fmt: skip
+    assert named["estimate"].tolist() == asked["estimate"].tolist()
+    frame = people.assign(y=people["at work"].astype(float))
+    assert named.diagnostics["share"] == pytest.approx(np.average(frame.y, weights=frame.weight))
+    rate = frame.groupby("region", observed=True)[["y", "weight"]].apply(lambda g: np.average(g.y, weights=g.weight))
+    cells = frame.groupby(["region", "race"], observed=True)[["y", "weight"]].apply(
+        lambda g: (np.average(g.y, weights=g.weight), len(g), g.weight.sum())
+    )
+    near, truth, weight = zip(*((rate[k[0]], v[0], v[2]) for k, v in cells.items() if v[1] >= 100), strict=True)
+    expected = np.sqrt(np.average((np.array(near) - truth) ** 2, weights=weight))
+    assert named.select(method="neighbourhood", by="race")["place_rmse"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_people_who_can_be_read_once_are_refused(model, world):
+    with pytest.raises(InputError, match="can be read only once"):
+        hidden_label(model, world.people.to_reader(), "sex == 2", by=["race"])

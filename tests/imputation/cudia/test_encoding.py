@@ -1,0 +1,117 @@
+"""Columns of every family, through the estimator: clusters that no other column tells apart are found."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.imputation.estimator import CUDIA
+
+
+def world(seed=0, groups=25, size=60):
+    rng = np.random.default_rng(seed)
+    mix = rng.random(groups)
+    place = np.repeat(np.arange(groups), size)
+    z = (rng.random(len(place)) < mix[place]).astype(int)
+    u = np.where(z == 1, 0.8, 0.1) > rng.random(len(place))
+    return rng, place, z, u.astype(float), np.bincount(place, u) / size
+
+
+COLUMNS = {
+    "gaussian": lambda rng, z: {"a": rng.normal(2.5 * z)},
+    "categorical": lambda rng, z: {"a": np.where(rng.random(len(z)) < 0.85, z, 1 - z) * 2 + rng.integers(0, 2, len(z))},
+    "bernoulli": lambda rng, z: {"a": np.where(rng.random(len(z)) < 0.92, z, 1 - z)},
+    "poisson": lambda rng, z: {"a": rng.poisson(1.0 + 6 * z)},
+    "exponential": lambda rng, z: {"a": rng.exponential(0.3 + 4.0 * z)},
+    "ordinal": lambda rng, z: {"a": np.clip(np.digitize(rng.normal(2.5 * z), [0.0, 1.2, 2.5]), 0, 3)},
+    "multinomial": lambda rng, z: dict(
+        zip("ab", np.array([rng.multinomial(8, [0.2 + 0.6 * k, 0.8 - 0.6 * k]) for k in z]).T, strict=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("family", COLUMNS)
+def test_each_family_finds_the_clusters(family):
+    rng, place, z, u, s = world()
+    X = COLUMNS[family](rng, z)
+    kind = {("a", "b"): family} if family == "multinomial" else {"a": family}
+    if family in ("bernoulli", "categorical", "ordinal"):  # few values: a second look at the same person tells more
+        X |= {k.upper(): v for k, v in COLUMNS[family](rng, z).items()}
+        kind |= {"A": family}
+    model = CUDIA(2, method="map", families=kind, n_restarts=2).fit(X, place, s)
+    eta = np.sort(model.parameters_.H[:, 0])
+    assert eta == pytest.approx([0.1, 0.8], abs=0.12)
+    r = model.responsibilities(X, place)[:, np.argmax(model.parameters_.H[:, 0])]
+    assert np.mean((r > 0.5) == z) > 0.85
+    values = model.transform(X, place)[:, 0]
+    assert np.mean((values - u) ** 2) < 0.8 * np.mean((s[place] - u) ** 2)
+    assert {"gaussian": "Gaussian", "bernoulli": "Categorical"}.get(family, family.capitalize()) == type(
+        model._layout.problem.families[0]
+    ).__name__
+
+
+def test_mixed_columns_with_gaps_are_fitted_together():
+    rng, place, z, u, s = world(1)
+    X = pd.DataFrame(
+        {
+            "g": rng.normal(1.2 * z),
+            "p": rng.poisson(1 + 2 * z).astype(float),
+            "o": np.digitize(rng.normal(1.0 * z), [0.0, 1.0]).astype(float),
+        }
+    )
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X.loc[X.isna().all(axis=1), "g"] = 0.0
+    families = {"p": "poisson", "o": "ordinal"}
+    model = CUDIA(2, method="mcem", families=families, n_restarts=2).fit(X, place, s)
+    values = model.transform(X, place)[:, 0]
+    assert np.isfinite(values).all()
+    assert np.mean((values - u) ** 2) < 0.95 * np.mean((s[place] - u) ** 2)
+    draw = model.sample(X, place, m=2)
+    assert np.bincount(place, draw[1, :, 0]) / 60 == pytest.approx(s, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("families", "words"),
+    [
+        ({"a": "poisson"}, "values that are no counts"),
+        ({"a": "exponential"}, "negative values"),
+        ({"a": "bernoulli"}, "it needs two"),
+        ({"a": "multinomial"}, "several columns of counts"),
+        ({("a", "b"): "multinomial"}, "negative values; it needs counts"),
+        (3, "neither a name nor a mapping"),
+    ],
+)
+def test_columns_that_cannot_be_of_a_family(families, words):
+    rng, place, _, _, s = world(2)
+    X = {"a": rng.normal(size=len(place)), "b": rng.integers(0, 3, len(place))}
+    with pytest.raises(InputError, match=words):
+        CUDIA(2, method="two_stage", families=families).fit(X, place, s)
+
+
+def test_means_from_elsewhere_should_come_with_errors():
+    rng, place, z, _, s = world(3)
+    X = {"a": rng.normal(2.5 * z)}
+    with pytest.warns(CrosslevelWarning, match="come from elsewhere without standard errors"):
+        CUDIA(2, method="two_stage", source="elsewhere", n_restarts=2).fit(X, place, s)
+    table = {"partition": np.arange(25), "u": s}
+    errors = {"partition": np.arange(25), "u": np.full(25, 0.05)}
+    model = CUDIA(2, method="two_stage", source="elsewhere", n_restarts=2).fit(X, place, table, aggregate_se=errors)
+    assert model.warnings_ == ()
+
+
+@pytest.mark.parametrize("kind", ["poisson", "exponential"])
+def test_hidden_counts_and_waiting_times_keep_their_means(kind):
+    rng, place, z, _, _ = world(4)
+    u = rng.poisson(1 + 3 * z) if kind == "poisson" else rng.exponential(0.5 + 2.0 * z)
+    X = {"a": rng.normal(2.5 * z)}
+    table = {"partition": np.arange(25), "u": np.bincount(place, u) / 60}
+    model = CUDIA(2, method="map", families={"u": kind}, n_restarts=2, n_draws=20).fit(X, place, table)
+    values = model.transform(X, place)[:, 0]
+    assert np.bincount(place, values) / 60 == pytest.approx(table["u"], abs=1e-10)
+    assert np.mean((values - u) ** 2) < 0.95 * np.mean((table["u"][place] - u) ** 2)
+    draws = model.sample(X, place, m=3)[:, :, 0]
+    assert draws.min() >= 0
+    for draw in draws:
+        assert np.bincount(place, draw) / 60 == pytest.approx(table["u"], abs=1e-10)
+    if kind == "poisson":
+        assert (draws == np.rint(draws)).all()
