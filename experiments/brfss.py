@@ -33,7 +33,7 @@ from brfss_cudia import LOWEST, TWO_STAGES, cudia_methods, rules, share_covered
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay, read
 from brfss_downstream import setting_b
 from brfss_ecological import NAME as ECOLOGICAL
-from brfss_ecological import cells
+from brfss_ecological import cells, single_columns
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelError, CrosslevelWarning
@@ -105,6 +105,8 @@ def main() -> None:
     if not args.quick:
         fewer = {n: m for n, m in made.items() if n not in (LOWEST, ECOLOGICAL) and not n.endswith("(c = 16)")}
         sections += [say(similar(table)), say(further(table)), say(setting_b(table, fewer))]
+        if ECOLOGICAL in made:
+            sections.append(say(single_columns(table)))
     print(f"\n{time.perf_counter() - start:.0f} s")
     if not args.quick:
         figure = args.out.with_suffix(".png")

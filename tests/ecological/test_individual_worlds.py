@@ -30,22 +30,22 @@ class World:
     codes: np.ndarray  # (cells, columns)
 
 
-def make(seed: int) -> World:
+def make(seed: int, n_places: int = PLACES) -> World:
     rng = np.random.default_rng(seed)
     codes = np.stack(np.meshgrid(*(np.arange(n) for n in SIZES.values()), indexing="ij"), axis=-1).reshape(
         -1, len(SIZES)
     )
-    log_share = np.zeros((PLACES, len(codes)))
+    log_share = np.zeros((n_places, len(codes)))
     for column, (size, spread) in enumerate(zip(SIZES.values(), (1.0, 0.1, 0.5), strict=True)):
-        log_share += spread * rng.normal(size=(PLACES, size))[:, codes[:, column]]
+        log_share += spread * rng.normal(size=(n_places, size))[:, codes[:, column]]
     count = np.array([rng.multinomial(POPULATION, share) for share in special.softmax(log_share, axis=1)])
     effects = [0.5 * rng.normal(size=size) for size in SIZES.values()]
     eta = sum(e[codes[:, j]] for j, e in enumerate(effects)) + rng.normal(0.0, 0.5)
-    yes = rng.binomial(count, special.expit(eta + rng.normal(0.0, 0.2, (PLACES, 1))))
+    yes = rng.binomial(count, special.expit(eta + rng.normal(0.0, 0.2, (n_places, 1))))
     sample = np.array([rng.multivariate_hypergeometric(row, SAMPLED) for row in count])
     place, cell = np.nonzero(sample)
     each = sample[place, cell]
-    names = np.array([f"p{i:03d}" for i in range(PLACES)])
+    names = np.array([f"p{i:03d}" for i in range(n_places)])
     levels = {name: np.repeat(codes[cell, j], each) for j, name in enumerate(SIZES)}
     people = pa.table({"place": np.repeat(names[place], each)} | levels)
     places = pa.table({"place": names, "yes": yes.sum(axis=1), "all": count.sum(axis=1)})
@@ -68,9 +68,9 @@ def confounded(world: World, column: int, rng: np.random.Generator) -> np.ndarra
     return (rate * everybody).sum(axis=0) / everybody.sum(axis=0)
 
 
-def answers(seed: int) -> list[dict[str, float]]:
+def answers(seed: int, n_places: int) -> list[dict[str, float]]:
     """Give a row for every group of the nation: estimate, intervals and truths."""
-    world = make(seed)
+    world = make(seed, n_places)
     model = EcologicalInference(categorical=list(SIZES), spatial=None, n_jobs=1)
     rows = []
     with warnings.catch_warnings():
@@ -95,12 +95,12 @@ def answers(seed: int) -> list[dict[str, float]]:
     return rows
 
 
-def study(seeds):
+def study(seeds, n_places=PLACES):
     """Give coverages and biases over worlds; groups of a world are dependent, so standard errors are those of worlds.
 
     ``overstated`` is by how much the distance of answers from the rates of places is too large, as a share of it.
     """
-    worlds = [answers(seed) for seed in seeds]
+    worlds = [answers(seed, n_places) for seed in seeds]
     table = {key: np.array([[row[key] for row in world] for world in worlds], dtype=float) for key in worlds[0][0]}
     z = table["error"] / table["sd"]
     over = (table["error"] * table["far"]).sum(axis=1) / (table["far"] ** 2).sum()
@@ -130,8 +130,9 @@ def test_answers_of_a_few_worlds_hold_the_truth():
 
 
 @pytest.mark.slow
-def test_answers_are_unbiased_and_intervals_cover():
-    found = study(range(50))
+@pytest.mark.parametrize("n_places", [PLACES, 300])
+def test_answers_are_unbiased_and_intervals_cover(n_places):
+    found = study(range(50), n_places)
     print(found)
     assert 0.92 <= found["held"] <= 0.98
     assert found["confounded"] >= 0.88

@@ -7,7 +7,6 @@ inside these functions only, never for the whole process.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, MissingExtraError
 from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.numerics.double import double_precision
 
 try:
     import jax
@@ -38,15 +38,6 @@ ROWS = 4096
 """Rows of the kernel, or of squared eigenvectors, made at once on the device."""
 MATRICES = 7
 """Matrices of the size of the kernel that an eigendecomposition holds on the device."""
-
-
-def double() -> contextlib.AbstractContextManager[Any]:
-    """Switch double precision on while the context lasts."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64
-
-    return enable_x64()
 
 
 def device_name() -> str:
@@ -89,35 +80,35 @@ class DeviceSpectrum(Spectrum):
 
     def project(self, X: FloatArray) -> FloatArray:
         """Give Q' X, (k, c)."""
-        with double():
+        with double_precision():
             return np.asarray(jnp.matmul(self.Q.T, jnp.asarray(X), precision="highest"))
 
     def expand(self, b: FloatArray) -> FloatArray:
         """Give Q b, (U, c)."""
-        with double():
+        with double_precision():
             return np.asarray(jnp.matmul(self.Q, jnp.asarray(b), precision="highest"))
 
     def rows(self, index: IntArray) -> FloatArray:
         """Give some rows of the eigenvectors, (..., k)."""
-        with double():
+        with double_precision():
             return np.asarray(jnp.take(self.Q, jnp.asarray(index), axis=0))
 
     def passes(self, b: FloatArray, x: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yield Q b and (Q o Q) x, a block of rows at a time."""
         U = len(self)
         size = min(ROWS, U)
-        with double():
+        with double_precision():
             left, right = jnp.asarray(b), jnp.asarray(x)
         for start in range(0, U, size):
             first = min(start, U - size)  # the last block starts earlier, so that all have one shape
-            with double():
+            with double_precision():
                 moved, kept = _pass(self.Q, first, left, right, size)
                 moved, kept = np.asarray(moved), np.asarray(kept)
             yield slice(start, min(start + size, U)), moved[start - first :], kept[start - first :]
 
     def inverse(self, penalty: float) -> FloatArray:
         """Give (B + penalty I)^-1 whole, (U, U)."""
-        with double():
+        with double_precision():
             R = self.Q / jnp.sqrt(jnp.asarray(self.w) + penalty)
             return np.array(jnp.matmul(R, R.T, precision="highest"))
 
@@ -140,7 +131,7 @@ class DeviceKernel(GaussianKernel):
         rows = min(ROWS, max(1, len(points)))
         padded = np.zeros((-(-len(points) // rows) * rows, points.shape[1]))
         padded[: len(points)] = points
-        with double():
+        with double_precision():
             made = _kernel_times(jnp.asarray(padded), jnp.asarray(self.Z), jnp.asarray(X), float(self.s), rows)
             return np.asarray(made)[: len(points)]
 
@@ -151,7 +142,7 @@ class DeviceKernel(GaussianKernel):
     def decompose(self, m: FloatArray) -> DeviceSpectrum:
         """Find all eigenpairs of M^1/2 K M^1/2 on the device."""
         _check_device_memory(len(m))
-        with double():
+        with double_precision():
             B = _weighted_kernel(jnp.asarray(self.Z), float(self.s), jnp.asarray(np.sqrt(m)))
             w, Q = jnp.linalg.eigh(B, symmetrize_input=False)
             del B

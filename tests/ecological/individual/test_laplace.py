@@ -17,6 +17,7 @@ from crosslevel.ecological.individual.priors import priors
 from crosslevel.ecological.individual.sampling import log_posterior, sample_posterior
 from crosslevel.ecological.individual.sweeps import chances, level_rates, roots, shifts
 from crosslevel.errors import ConvergenceError
+from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.laplace import Binomial
 
 H = Hyperparameters(embedding=0.4, spatial=0.2, length=1.5, nugget=0.05)
@@ -30,7 +31,9 @@ PROBLEMS = [
 def design_of(world, rho=0.0):
     effects = effects_of(world.coarsening)
     codes = effects.codes(world.collapsed.codes)
-    context = np.sqrt(rho) * composition(world.collapsed, codes, effects.B) if rho else None
+    context = (
+        np.sqrt(rho) * composition(world.collapsed.pairs, world.collapsed.total, codes, effects.B) if rho else None
+    )
     return Design(codes, effects.B, world.collapsed.pairs, context)
 
 
@@ -110,7 +113,7 @@ def test_the_sampled_density_and_its_slopes_are_those_of_plain_arithmetic(rho, m
     rng = np.random.default_rng(0)
     p, logs = design.B.shape[1], np.log([0.4, 0.2, 1.5, 0.05])
     points = [0.3 * rng.normal(size=p + 8) for _ in range(2)]
-    with sampling._double(jax):
+    with double_precision():
         density = log_posterior(design, terms, counted, jax)
         values = [float(density(x[:p], x[p:], logs)) for x in points]
         slopes = jax.grad(lambda x, s: density(x[:p], x[p:], s), argnums=(0, 1))(points[0], logs)

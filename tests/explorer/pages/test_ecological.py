@@ -112,6 +112,9 @@ def test_methods_are_compared_cell_by_cell():
     (view,) = shown.views
     assert view.name == "methods"
     assert set(view.data["rows"].joined) == {"cell", "method"}
+    drawn = [layer["encoding"]["x"]["field"] for layer in view.spec["layer"]]
+    assert drawn == ["bound_low", "conf_low", "estimate"]
+    assert "possible at all (bounds)" in view.caption
     assert "Goodman (1953)" in shown.citation
 
 

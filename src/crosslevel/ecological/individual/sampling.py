@@ -6,7 +6,6 @@ units of the Laplace approximation around its mode, in which the posterior is ne
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from crosslevel.ecological.individual.sampled import Sampled
 from crosslevel.ecological.individual.sweeps import rates
 from crosslevel.errors import ConvergenceError, MissingExtraError
 from crosslevel.numerics.chains import diagnose
+from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.laplace import Binomial
 
 __all__ = ["Sampled", "log_posterior", "sample_posterior"]
@@ -75,7 +75,7 @@ def sample_posterior(
     logs = np.log([max(getattr(fit.hyperparameters, name), 1e-300) for name in terms.names])
     unit = 0.0 if fixed else SCALE_SD
     rng = np.random.default_rng(seed)
-    with _double(jax):
+    with double_precision():
         jnp = jax.numpy
         density = log_posterior(design, terms, likelihood, jax)
         move, centre, logs_at = jnp.asarray(root), jnp.asarray(start), jnp.asarray(logs)
@@ -197,11 +197,3 @@ def _tools() -> tuple[Any, Any, Any]:
             "inference='nuts' needs jax and numpyro; install them with pip install 'crosslevel[bayes]', or use 'laplace'."
         ) from error
     return jax, MCMC, NUTS
-
-
-def _double(jax: Any) -> contextlib.AbstractContextManager[Any]:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64
-
-    return enable_x64()

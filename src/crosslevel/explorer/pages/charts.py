@@ -241,9 +241,15 @@ def dots(x: str, y: str, x_words: str, y_words: str, *, share: bool, tips: Mappi
 
 
 def compared(
-    words: str, *, share: bool, interval: bool, beside: Sequence[str] = (), tips: Mapping[str, str]
+    words: str,
+    *,
+    share: bool,
+    interval: bool,
+    bounds: bool = False,
+    beside: Sequence[str] = (),
+    tips: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Draw the methods of each cell under one another, a colour for each; the fields ``cell`` and ``method`` name them."""
+    """Draw the methods of each cell under one another, a colour for each, the bounds behind; ``cell`` and ``method`` name them."""
     y = {"field": "cell", "type": "nominal", "title": None, "sort": None, "scale": {"paddingInner": 0.25}}
     shared = {
         "y": y,
@@ -255,6 +261,10 @@ def compared(
         return {"field": name, "type": "quantitative", "scale": {"zero": False}, **axis(words, share)}
 
     layers: list[dict[str, Any]] = []
+    if bounds:
+        behind = {"type": "bar", "color": GREY, "opacity": 0.25}
+        places = {"y": y, "yOffset": shared["yOffset"]}
+        layers.append({"mark": behind, "encoding": {**places, "x": x("bound_low"), "x2": {"field": "bound_high"}}})
     if interval:
         rule = {"type": "rule", "strokeWidth": 2, "opacity": 0.7}
         layers.append({"mark": rule, "encoding": {**shared, "x": x("conf_low"), "x2": {"field": "conf_high"}}})

@@ -111,10 +111,15 @@ def _methods(result: Estimates, cells: Cells) -> tuple[list[Choice], list[View]]
         **{n: named(cells.labels[n]) for n in table_names if n in _NUMBERS},
     }
     beside = ["truth"] if "truth" in table_names else []
-    spec = charts.compared("estimate", share=is_share(result), interval=interval, beside=beside, tips=tips)
+    bounds = {"bound_low", "bound_high"} <= set(table_names)
+    spec = charts.compared(
+        "estimate", share=is_share(result), interval=interval, bounds=bounds, beside=beside, tips=tips
+    )
     joined = {"cell": [cells.keys[key] for key in others], "method": [cells.keys["method"]]}
     source = Rows("cells", {cells.keys[key]: cells.keys[key] for key in chosen}, joined=joined)
     caption = f"A line for each method; {level_words(result.level, result.interval)} where a method has them."
+    if bounds:
+        caption += " Grey bars are what is possible at all (bounds), whatever people did; the dot of the bounds is their middle."
     view = View("methods", "What each method says", caption, spec, {"rows": source}, [c.name for c in choices])
     return choices, [view]
 

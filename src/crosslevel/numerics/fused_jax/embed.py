@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.features import (
     DenseFourier,
     FastFood,
@@ -82,7 +83,7 @@ class DeviceMap:
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """Allow float64 in this thread, for this call, where the map needs it: whitening multiplies errors by up to 3e4."""
-        return _double() if self.spec.kind == "gaussian" else contextlib.nullcontext()
+        return double_precision() if self.spec.kind == "gaussian" else contextlib.nullcontext()
 
     def put(self, packed: Packed) -> tuple[Any, ...]:
         """Send a piece to the device."""
@@ -116,14 +117,6 @@ def sum_packs(on_device: DeviceMap, packs: Iterable[Packed], depth: int = 2) -> 
     while waiting:
         first, sums = waiting.popleft()
         yield first, on_device.collect(first, sums)
-
-
-def _double() -> contextlib.AbstractContextManager[Any]:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64
-
-    return enable_x64()
 
 
 def _positions(owners: npt.NDArray[Any], real_columns: npt.NDArray[Any], width: int) -> Arrays:
