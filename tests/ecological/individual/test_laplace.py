@@ -5,7 +5,6 @@ import pytest
 from scipy import linalg, optimize, special, stats
 
 from crosslevel.ecological.group.covariance import Hyperparameters, place_covariance
-from crosslevel.ecological.individual import sampling
 from crosslevel.ecological.individual.effects import effects_of
 from crosslevel.ecological.individual.fit import fit_individual
 from crosslevel.ecological.individual.laplace import lean, settle
