@@ -394,7 +394,7 @@ ones are made for that. A survey on which nothing was chosen: [](brfss.md), the 
    known: tau belongs to your regions and your features, not to the world. With fewer than eight the intervals use Student's quantile, with
    fewer than three the shipped 0.31.
 2. Compare with `neighbourhood` and with the bounds; look at `sensitivity()`.
-3. Rules are not confounding: people over 65 are insured by law. Groups whose rate is known should be taken out with `where=`.
+3. Rules are not confounding: people over 65 are insured by law. Take groups whose rate is known out of people and totals both.
 """
 
 GROUP = """# The paper's link on five hidden labels

@@ -6,9 +6,11 @@ import csv
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crosslevel import ecological, report
+from crosslevel.results import Estimates, Provenance
 
 pytestmark = pytest.mark.browser
 PLACES = [f"r{i}" for i in range(6)]
@@ -215,3 +217,80 @@ def test_methods_stand_side_by_side(visit, drawn):
     assert chart.locator("g.mark-symbol.role-mark path").count() == len(found)
     assert "goodman" in chart.inner_text()
     assert page.problems == []
+
+
+def test_an_address_that_leaves_a_choice_out_means_the_start(visit, drawn, votes):
+    page = visit(votes, fragment="#s1.b=others")
+    chosen = page.locator("figure.view").nth(1).locator("select")
+    drawn(page, 1)
+    assert chosen.input_value() == "others"
+    page.evaluate("location.hash = '#s1.a=women&s1.b=nobody'")
+    drawn(page, 1, 2)
+    assert chosen.input_value() == "women"
+    assert page.locator("figure.view").nth(0).locator("select").input_value() == "women"
+    assert page.problems == []
+
+
+def test_hovering_tells_small_and_large_numbers_as_they_are(visit, drawn, squares):
+    columns = {
+        "region": PLACES,
+        "estimate": [-0.00012345, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "people": [1234567, 1, 2, 3, 4, 5],
+        "chance": [0.5, 0.25, 0.1, 0.2, 0.3, 0.4],
+    }
+    found = Estimates.build(
+        columns, keys=["region"], method="m", level=None, interval="none", provenance=Provenance.of(call="c")
+    )
+    page = visit(report(found, polygons=squares(PLACES)))
+    said = hover(page, drawn(page, 0), 0)
+    assert "-0.0001235" in said
+    assert "1,234,567" in said
+    assert page.problems == []
+
+
+def test_rows_with_the_same_joined_words_or_without_a_word_are_all_there(visit, drawn):
+    columns = {
+        "p": np.array(["a · b", "a", "–", None], dtype=object),
+        "q": np.array(["c", "b · c", "z", "z"], dtype=object),
+        "estimate": [1.0, 2.0, 3.0, 4.0],
+    }
+    found = Estimates.build(
+        columns, keys=["p", "q"], method="m", level=None, interval="none", provenance=Provenance.of(call="c")
+    )
+    page = visit(report(found))
+    chart = drawn(page, 0)
+    labels = chart.locator("g.role-axis-label text").all_text_contents()
+    assert {"a · b · c", "a · b · c (2)", "– · z", "– · z (2)"} <= set(labels)
+    heights = chart.locator("g.mark-symbol.role-mark path").evaluate_all(
+        "all => all.map(p => p.getAttribute('transform'))"
+    )
+    assert len({h.split(",")[1] for h in heights}) == 4
+    assert page.problems == []
+
+
+def test_lists_are_followed_after_the_colours_changed(visit, drawn, votes):
+    page = visit(votes)
+    first = drawn(page, 0)
+    page.emulate_media(color_scheme="dark")
+    page.locator("figure.view").nth(0).locator("select").select_option("others")
+    drawn(page, 0, 3)
+    assert first.locator("g.mark-shape path").count() == 6
+    assert "30.4 %" in hover(page, first, 4)
+    assert page.problems == []
+
+
+def test_rows_without_a_key_are_found_under_a_dash(visit, drawn):
+    first = np.repeat(np.array([*(f"a{i}" for i in range(60)), None], dtype=object), 2)
+    columns = {"first": first, "second": ["x", "y"] * 61, "estimate": np.arange(122) * 1.0}
+    found = Estimates.build(
+        columns, keys=["first", "second"], method="m", level=None, interval="none", provenance=Provenance.of(call="c")
+    )
+    page = visit(report(found))
+    chart = drawn(page, 0)
+    page.locator("figure.view select").first.select_option("–")
+    drawn(page, 0, 2)
+    assert chart.locator("g.mark-symbol.role-mark path").count() == 2
+    with page.expect_download() as saving:
+        page.locator("figure.view [data-save=csv]").click()
+    rows = list(csv.DictReader(io.StringIO(Path(saving.value.path()).read_text())))
+    assert [float(r["estimate"]) for r in rows] == [120, 121]

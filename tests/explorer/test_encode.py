@@ -13,14 +13,20 @@ from crosslevel.explorer.pack import MISSING, _packed
 
 def test_words_are_written_once_and_numbers_to_six_digits():
     made = encode_table(
-        pa.table({"a": ["x", None, "x"], "b": [1 / 3, None, 1e-9 / 3], "c": [1, 2**60, None], "d": [True, False, None]})
+        pa.table({"a": ["x", None, "x"], "b": [1 / 3, None, 1e-9 / 3], "c": [1, 2**53, None], "d": [True, False, None]})
     )
     assert made["n"] == 3
     assert made["columns"]["a"] == {"levels": ["x"], "codes": [0, None, 0]}
     assert made["columns"]["b"]["numbers"] == [0.333333, None, 3.33333e-10]
-    assert made["columns"]["c"]["numbers"] == [1, 2**60, None]
+    assert made["columns"]["c"]["numbers"] == [1, 2**53, None]
     assert made["columns"]["d"] == {"levels": ["yes", "no"], "codes": [0, 1, None]}
     json.dumps(made, allow_nan=False)
+
+
+def test_codes_that_a_browser_would_change_are_words():
+    made = encode_table(pa.table({"a": [2**60, 2**60 + 1, None], "b": [-(2**53) - 1, 0, 1]}))
+    assert made["columns"]["a"] == {"levels": [str(2**60), str(2**60 + 1)], "codes": [0, 1, None]}
+    assert made["columns"]["b"]["levels"] == [str(-(2**53) - 1), "0", "1"]
 
 
 def test_numbers_that_are_none_are_missing():

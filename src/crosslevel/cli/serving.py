@@ -23,6 +23,11 @@ __all__ = ["DEFAULT_PORT", "make_server", "reports_of", "serve_folder"]
 DEFAULT_PORT = 8350
 HOST = "127.0.0.1"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+"""For a page that is no report of ours too: it reads no other page of the folder and tells nobody."""
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:50rem;padding:0 1rem}"
     "li{margin:.3rem 0}:root{color-scheme:light dark}"
@@ -122,8 +127,7 @@ def make_server(folder: Path, port: int) -> ThreadingHTTPServer:
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
             self.send_header("Referrer-Policy", "no-referrer")
-            if listed:
-                self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("Content-Security-Policy", POLICY if listed else REPORT_POLICY)
             self.end_headers()
             if body:
                 self.wfile.write(content)

@@ -14,6 +14,9 @@ __all__ = ["DIGITS", "encode_column", "encode_table"]
 DIGITS = 6
 """Significant digits of a number on the page: more than any chart shows, and a third of the bytes of all of them."""
 
+EXACT = 2**53
+"""Whole numbers beyond this are codes that a browser's numbers would change; they are written as words."""
+
 
 def encode_table(table: pa.Table) -> dict[str, Any]:
     """Give a table as plain JSON, by column.
@@ -35,6 +38,9 @@ def encode_column(values: pa.ChunkedArray) -> dict[str, Any]:
     """Give numbers as ``{"numbers": [...]}`` and all else as ``{"levels": [...], "codes": [...]}``; None is missing."""
     kind = values.type
     if pa.types.is_integer(kind):
+        ends = pc.min_max(values).as_py()
+        if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) > EXACT:
+            return _coded(None if v is None else str(v) for v in values.to_pylist())
         return {"numbers": values.to_pylist()}
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return {"numbers": [_short(v) for v in values.to_pylist()]}

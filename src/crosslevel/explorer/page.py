@@ -203,8 +203,12 @@ def _is_number(values: pa.ChunkedArray) -> bool:
 
 def _rows(table: pa.Table, keys: Sequence[str]) -> list[list[str]]:
     """Write each row out; keys as they are, since 2020 is a year and 12345 a code."""
-    columns = [map(str if n in keys else plain, table[n].to_pylist()) for n in table.column_names]
+    columns = [map(_key if n in keys else plain, table[n].to_pylist()) for n in table.column_names]
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _key(value: Any) -> str:
+    return "–" if value is None else str(value)
 
 
 def _csv(table: pa.Table) -> str:

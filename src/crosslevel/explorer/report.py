@@ -170,7 +170,7 @@ def report(
     >>> page
     Report('Young and old'; .save(path) or .open())
     >>> [view["title"] for section in page.page["sections"] for view in section["views"]]
-    ['Every subgroup with its interval']
+    ['Every subgroup with its bounds']
     """
     named = _named(results)
     interactive = bundle.available()
@@ -221,6 +221,6 @@ def _check_mapped(named: Mapping[str, Any], sections: list[Section]) -> None:
         return
     keys = list(dict.fromkeys(key for r in named.values() if isinstance(r, Estimates) for key in r.keys))
     raise InputError(
-        f"polygons shows the places of no result: no property of its features has all the values of one of their keys "
-        f"({listed(keys)}); pass the map of these places."
+        f"polygons shows the places of no result: no property of its features has all the values of one of their keys, and "
+        f"these are two or more ({listed(keys)}); pass the map of these places."
     )

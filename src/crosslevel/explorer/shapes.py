@@ -99,8 +99,8 @@ def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = Non
     ----------
     source : mapping or object
     wanted : mapping of key to values, optional
-        Places of the results: of several layers of a TopoJSON file the first is read that shows those of a key, and else the
-        one with the most places.
+        Places of the results: of several layers of a TopoJSON file the first is read that shows those of a key (the key of most
+        values that any shows), and else the one with the most places.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = Non
         raise InputError(
             "polygons has no features with Polygons or Points; pass a GeoJSON FeatureCollection or TopoJSON."
         )
-    for key, values in (wanted or {}).items():
+    for key, values in sorted((wanted or {}).items(), key=lambda item: -len(item[1])):
         fitting = next((s for s in made if s.names_for(values, key) is not None), None)
         if fitting is not None:
             return fitting

@@ -141,3 +141,16 @@ def test_a_loaded_model_has_the_same_page(counts, tmp_path):
     np.testing.assert_allclose(
         again.tables["curve"]["estimate"].to_numpy(), made.tables["curve"]["estimate"].to_numpy()
     )
+
+
+def test_narrow_bins_have_names_of_their_own(gaussian):
+    section = binned.section("Ages", gaussian, new=Intervals([10.01, 10.02], [10.02, 10.03]))
+    assert section.tables["bins"]["label"].to_pylist() == ["10.01 to 10.02", "10.02 to 10.03"]
+
+
+def test_predictions_that_a_chart_leaves_out_are_counted(gaussian):
+    points = gaussian.estimates(np.linspace(0, 60, 3100))
+    section = binned.section("Ages", points)
+    assert section.tables["points"].num_rows == 3000
+    assert section.warnings[-1] == "the chart shows a random 3,000 of 3,100 predictions (seed 0); the table has all."
+    assert not any("random" in w for w in binned.section("Ages", gaussian).warnings)

@@ -177,3 +177,30 @@ def test_intervals_are_scored_as_they_are_not_as_normal_ones():
         provenance=Provenance.of(call="m()"),
     )
     assert distribution.section("Skewed", found).tables["strata"]["estimate"].to_pylist() == [0.0, 0.0]
+
+
+def labelled(n, truth):
+    rng = np.random.default_rng(3)
+    estimate = rng.permutation(n).astype(float)
+    columns = {"bag": np.arange(n), "estimate": estimate, "std_error": np.ones(n), "size": np.full(n, 9)}
+    columns |= {"conf_low": estimate - 2, "conf_high": estimate + 2} | ({} if truth is None else {"truth": truth})
+    return Estimates.build(
+        columns, keys=["bag"], method="m", level=0.9, interval="posterior", provenance=Provenance.of(call="c")
+    )
+
+
+def test_the_largest_are_the_largest_of_all_bags():
+    n = 4000
+    section = distribution.section("Labels", labelled(n, None))
+    assert section.tables["bags"]["estimate"].to_pylist() == list(range(n - 1, n - 61, -1))
+    assert "the 60 largest of 4,000 predictions" in section.views[0].caption
+
+
+def test_bags_without_a_label_are_not_called_a_sample():
+    truth = np.array([1.0, np.nan, 2.0, np.nan, 3.0])
+    section = distribution.section("Labels", labelled(5, truth))
+    assert section.tables["bags"].num_rows == 3
+    assert "3 bags" in section.views[0].caption
+    assert "random" not in section.views[0].caption
+    many = distribution.section("Labels", labelled(5000, np.where(np.arange(5000) % 5, 1.0, np.nan)))
+    assert "a random 3,000 of 4,000 bags (seed 0)" in many.views[0].caption

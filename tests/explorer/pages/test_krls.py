@@ -163,6 +163,7 @@ def test_tables_of_effects(model, page):
     band = model.pointwise_bands(["age", "treated"])
     section = page.check(krls.section("B", band))
     assert [v.name for v in section.views] == ["bands"]
+    assert f"Each dot is a row, {len(band) // 2:,} rows," in section.views[0].caption
     shown = page.rows(section, section.views[0].data["rows"], term="e1")
     assert [r["estimate"] for r in shown] == pytest.approx(band.select(term="treated")["estimate"].tolist())
     assert krls.accepts(model)

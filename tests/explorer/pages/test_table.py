@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from crosslevel.explorer.pages import section_for, table
+from crosslevel.explorer.pages.places import place_key
 from crosslevel.explorer.pages.table import MOST_LINES, cells_of
-from crosslevel.explorer.pages.words import is_share, number, plain
-from crosslevel.explorer.shapes import read_points
+from crosslevel.explorer.pages.words import is_share, number, percent, plain, points
+from crosslevel.explorer.shapes import read_points, read_shapes
 from crosslevel.explorer.views import Features
 from crosslevel.results import Estimates, Provenance
 
@@ -129,3 +130,77 @@ def test_numbers_in_words():
     assert plain([1, 2.5]) == "1, 2.5000"
     assert plain(np.bool_(True)) == "yes"
     assert not is_share(grid(2, 2))
+    assert number(999.7) == "1,000"
+    assert number(-999.7) == "-1,000"
+    assert percent(-0.0004) == "0.0 %"
+    assert points(-0.0001) == "0.0 points"
+
+
+def test_without_intervals_no_caption_and_no_title_speaks_of_any():
+    shapes = read_points({f"a{i}": (i, i) for i in range(3)})
+    for shown in (section_for("h", grid(3, 2)), section_for("h", grid(3, 2), shapes=shapes)):
+        for view in shown.views:
+            assert "with its interval" not in view.title
+            assert "the no interval" not in view.caption
+            assert "are no interval" not in view.caption
+
+
+@pytest.mark.parametrize(("low", "high"), [("lower", "upper"), ("bound_low", "bound_high")])
+def test_bounds_say_how_sure_where_there_is_no_interval(low, high):
+    shown = table.section(
+        "h", made({"g": ["a", "b"], "estimate": [0.5, 0.4], low: [0.1, 0.2], high: [0.9, 0.5]}, ["g"])
+    )
+    assert shown.sentences[2].endswith("bounds that hold whatever people did; the middle one is 55.0 points wide.")
+    assert shown.views[0].title == "Every row with its bounds"
+
+
+def test_a_question_is_not_ended_twice():
+    found = made({"g": ["a"], "estimate": [1.0]}, ["g"], title="Who did it?")
+    assert table.section("h", found).sentences[0] == "Asked: Who did it?"
+
+
+def test_rows_without_a_key_and_with_an_empty_one_can_be_chosen():
+    n = MOST_LINES
+    first = ["", None, *(f"a{i}" for i in range(n))]
+    found = made(
+        {
+            "first": np.repeat(np.array(first, dtype=object), 2),
+            "second": ["x", "y"] * (n + 2),
+            "estimate": range(2 * n + 4),
+        },
+        ["first", "second"],
+    )
+    shown = section_for("h", found)
+    values = [value for value, _ in shown.choices[0].options]
+    assert values[0] == "(empty)"
+    assert values[-1] == "–"
+    assert "" not in values
+
+
+def test_the_key_of_places_is_the_one_with_most_values_or_of_the_maps_own_name():
+    columns = {"sex": np.tile([1, 2], 5), "region": np.repeat(np.arange(1, 6), 2), "estimate": np.arange(10) / 10}
+    found = made(columns, ["sex", "region"])
+    shapes = read_points({i: (i, i) for i in range(1, 6)})
+    assert place_key(cells_of(found), shapes) == "region"
+    named = read_shapes(
+        {
+            "type": "FeatureCollection",
+            "features": [
+                {"id": i, "properties": {"sex": i}, "geometry": {"type": "Point", "coordinates": [i, i]}}
+                for i in range(1, 6)
+            ],
+        }
+    )
+    assert place_key(cells_of(found), named) == "sex"
+
+
+def test_subgroups_whose_joined_words_are_the_same_stay_two():
+    columns = {
+        "place": ["a0", "a0", "a1", "a1"],
+        "p": ["a · b", "a"] * 2,
+        "q": ["c", "b · c"] * 2,
+        "estimate": [1.0, 2.0, 3.0, 4.0],
+    }
+    found = made(columns, ["place", "p", "q"])
+    shown = section_for("h", found, shapes=read_points({"a0": (0, 0), "a1": (1, 1)}))
+    assert shown.tables["cells"]["subgroup"].to_pylist() == ["a · b · c", "a · b · c (2)"] * 2

@@ -12,7 +12,7 @@ import pyarrow as pa
 from crosslevel.binned import BinnedGP, Intervals
 from crosslevel.data.checks import check_level
 from crosslevel.explorer.pages import binned_charts as charts
-from crosslevel.explorer.pages.parts import about, on_map, sample, settled, span
+from crosslevel.explorer.pages.parts import MOST_POINTS, about, on_map, sample, settled, span
 from crosslevel.explorer.pages.words import number
 from crosslevel.explorer.views import Choice, Section, View
 from crosslevel.results import Estimates
@@ -83,6 +83,7 @@ def _page(
     if area is not None and not any(c.name == "area" for c in choices):
         choices.append(_areas(list(dict.fromkeys(found[area].tolist()))))
     codes = _codes(found, area, choices)
+    warnings = [*warnings, *_left_out(found, area, codes, kind)]
     if kind == "point":
         tables["points"] = _points(found, codes)
         views.append(charts.points_view(found.level, area is not None))
@@ -123,6 +124,19 @@ def _area_key(found: Estimates, kind: str) -> str | None:
         return None
     others = [k for k in found.keys if k not in ("lower", "upper", "point", "row")]
     return others[0] if others else None
+
+
+def _left_out(found: Estimates, area: str | None, codes: Sequence[str | None], kind: str) -> list[str]:
+    """Say which predictions the charts do not show."""
+    shown = sum(code is not None for code in codes)
+    said = []
+    if area is not None and shown < len(found):
+        said.append(
+            f"the charts show {shown:,} of {len(found):,} predictions, those of the areas listed; the table has all."
+        )
+    if kind != "areas" and shown > MOST_POINTS:
+        said.append(f"the chart shows a random {MOST_POINTS:,} of {shown:,} predictions (seed 0); the table has all.")
+    return said
 
 
 def _areas(values: Sequence[Any]) -> Choice:
@@ -244,8 +258,13 @@ def _bins(found: Estimates, codes: Sequence[str | None]) -> pa.Table:
 
 def _bin_words(low: float, high: float) -> str:
     if not np.isfinite(high):
-        return f"{number(low)} and over"
-    return f"under {number(high)}" if not np.isfinite(low) else f"{number(low)} to {number(high)}"
+        return f"{_limit(low)} and over"
+    return f"under {_limit(high)}" if not np.isfinite(low) else f"{_limit(low)} to {_limit(high)}"
+
+
+def _limit(value: float) -> str:
+    """Write a limit in full: rounded ones would give narrow bins the same name."""
+    return f"{value:,.10g}"
 
 
 def _places(found: Estimates) -> pa.Table:

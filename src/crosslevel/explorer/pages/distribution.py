@@ -156,13 +156,10 @@ def _label_views(labels: Estimates, tables: dict[str, pa.Table], choices: list[C
     strata = _strata_of(labels)
     order = {name: float(labels["size"][strata == name].min()) for name in np.unique(strata).tolist()}
     known = "truth" in labels.table.column_names
-    rows = sample(len(labels))
-    shown = rows
-    if known:
-        shown = rows[np.isfinite(labels["truth"].astype(np.float64)[rows])]
-        known = len(shown) > 0
-    if not known:
-        shown = rows[np.argsort(-labels["estimate"][rows], kind="stable")[:RANKED]]
+    # a sample is of those that can be shown, and the largest are the largest of all
+    there = np.flatnonzero(np.isfinite(labels["truth"].astype(np.float64))) if known else np.arange(0)
+    known = len(there) > 0
+    shown = there[sample(len(there))] if known else np.argsort(-labels["estimate"], kind="stable")[:RANKED]
     columns: dict[str, Any] = {
         "bag": [str(v) for v in labels["bag"][shown].tolist()],
         **{n: _numbers(labels[n][shown]) for n in ("estimate", "conf_low", "conf_high", "std_error", "size")},
@@ -180,7 +177,7 @@ def _label_views(labels: Estimates, tables: dict[str, pa.Table], choices: list[C
         )
     )
     if known:
-        views.append(charts.predicted_view(labels.level, len(shown), len(labels), len(order)))
+        views.append(charts.predicted_view(labels.level, len(shown), len(there), len(order)))
     else:
         views.append(charts.ranked_view(labels.level, len(shown), len(labels)))
         return ["the labels of these bags are not known, so that nothing here says how well they are predicted."]

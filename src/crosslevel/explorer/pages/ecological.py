@@ -76,7 +76,7 @@ def section(heading: str, result: Any, *, shapes: Shapes | None = None) -> Secti
     elif {"truth", "log_density"} <= set(result.table.column_names):
         more = [], [_validation(result, cells)]
     elif place is None:
-        more = interval_views(result, cells, "Every subgroup with its interval")
+        more = interval_views(result, cells, "Every subgroup")
     elif len(result.keys) > 1:
         more = interval_views(result, cells, "Subgroups of one place", fixed=[place])
     else:
@@ -103,7 +103,7 @@ def _methods(result: Estimates, cells: Cells) -> tuple[list[Choice], list[View]]
     while len(others) - len(chosen) > 1 and _rows_left(cells, chosen) > MOST_LINES * max(1, n_methods // 2):
         chosen.append(max((k for k in others if k not in chosen), key=lambda k: len(cells.levels(k))))
     table_names = cells.table.column_names
-    choices = [Choice(cells.keys[key], key, [(v, v) for v in cells.levels(key)]) for key in chosen]
+    choices = [Choice(cells.keys[key], key, cells.options(key)) for key in chosen]
     interval = result.level is not None and "conf_low" in table_names
     tips = {
         "cell": " · ".join(others),
@@ -117,7 +117,9 @@ def _methods(result: Estimates, cells: Cells) -> tuple[list[Choice], list[View]]
     )
     joined = {"cell": [cells.keys[key] for key in others], "method": [cells.keys["method"]]}
     source = Rows("cells", {cells.keys[key]: cells.keys[key] for key in chosen}, joined=joined)
-    caption = f"A line for each method; {level_words(result.level, result.interval)} where a method has them."
+    caption = "A dot for each method; none has an interval."
+    if interval:
+        caption = f"A line for each method; {level_words(result.level, result.interval)} where a method has them."
     if bounds:
         caption += " Grey bars are what is possible at all (bounds), whatever people did; the dot of the bounds is their middle."
     view = View("methods", "What each method says", caption, spec, {"rows": source}, [c.name for c in choices])
@@ -145,7 +147,8 @@ def _validation(result: Estimates, cells: Cells) -> View:
     )
     covered = result.diagnostics.get("coverage")
     told = f" {100 * covered:.0f} % of the intervals contain what was observed." if isinstance(covered, float) else ""
-    caption = f"A dot for each place, with its {level_words(result.level)}; on the dashed line both agree.{told}"
+    sure = "" if result.level is None else f", with its {100 * result.level:g} % interval"
+    caption = f"A dot for each place{sure}; on the dashed line both agree.{told}"
     return View(
         "validation",
         "Places predicted from the others",

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from crosslevel.explorer.pages.parts import BLUE, GREY, ORANGE, diagonal, interval_chart, maps, tips, zero_line
+from crosslevel.explorer.pages.parts import (
+    BLUE,
+    GREY,
+    ORANGE,
+    diagonal,
+    interval_chart,
+    maps,
+    tips,
+    with_level,
+    zero_line,
+)
 from crosslevel.explorer.views import Features, Rows, View
-from crosslevel.results.display import level_words
 
 __all__ = [
     "calibration_view",
@@ -86,7 +95,7 @@ def means_view(level: float | None, several: bool, truth: bool) -> View:
     return View(
         name="means",
         title="Imputed means of subgroups against the group means",
-        caption=f"A dot for each subgroup with its {level_words(level)}, its area the number of people. On the broken line nothing was "
+        caption=f"A dot for each subgroup{with_level(level)}, its area the number of people. On the broken line nothing was "
         f"learnt about a subgroup beyond the means of its groups.{crosses}",
         spec={"data": {"name": "rows"}, "width": "container", "height": 360, "layer": layers},
         data={
@@ -103,7 +112,7 @@ def map_view(level: float | None, dots: bool) -> View:
     return View(
         name="map",
         title="Map of the imputed means",
-        caption=f"The imputed mean of each place; pointing at a place shows its {level_words(level)}.",
+        caption=f"The imputed mean of each place; pointing at a place shows it{with_level(level)}.",
         spec=maps([("estimate", "imputed mean", {"scheme": "viridis"})], fields, dots),
         data={"places": Features("means", "label", {"a": _FEATURE})},
         choices=("feature",),
@@ -171,7 +180,7 @@ def clusters_view(level: float | None) -> View:
     return View(
         name="clusters",
         title="Hidden means of the clusters",
-        caption=f"The mean of the hidden feature in each cluster, with its {level_words(level)}, given the clusters.",
+        caption=f"The mean of the hidden feature in each cluster{with_level(level)}, given the clusters.",
         spec=interval_chart(
             "rows",
             label="label",
@@ -199,7 +208,7 @@ def groups_view(level: float | None) -> View:
     return View(
         name="groups",
         title="Each group's mean, foretold from the others",
-        caption=f"A check of totals: predictions with their {level_words(level)} against what was published. Means that are foretold "
+        caption=f"A check of totals: predictions{with_level(level, 'their')} against what was published. Means that are foretold "
         "well say little about persons.",
         spec={
             "data": {"name": "rows"},
@@ -217,7 +226,7 @@ def slopes_view(level: float | None) -> View:
     return View(
         name="slopes",
         title="What the group means taught about persons",
-        caption=f"Slopes of the hidden feature on what is known of a person, with their {level_words(level)}; for yes and no in logits. "
+        caption=f"Slopes of the hidden feature on what is known of a person{with_level(level, 'their')}; for yes and no in logits. "
         "An interval as wide as the prior's says that the means taught next to nothing.",
         spec=interval_chart(
             "rows",
@@ -251,7 +260,7 @@ def gains_view(level: float | None) -> View:
         name="gains",
         title="What is gained on the answer that needs no method",
         caption="Gain in the mean log-likelihood of a person, with its 95 % interval over persons. Grey rows use the truth: bounds that "
-        f"nobody reaches without it. The table gives each score with its {level_words(level)}.",
+        f"nobody reaches without it. The table gives each score{with_level(level)}.",
         spec=interval_chart(
             "rows",
             label="label",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from crosslevel.data.checks import check_level
 from crosslevel.explorer.pages import krls_charts as charts
 from crosslevel.explorer.pages.krls_people import curve_table, read_groups, see, spread_table
-from crosslevel.explorer.pages.parts import about, on_map, sample, span
+from crosslevel.explorer.pages.parts import MOST_POINTS, about, on_map, sample, span
 from crosslevel.explorer.pages.words import count, number, plain
 from crosslevel.explorer.views import Choice, Section, View
 from crosslevel.krls import KRLS
@@ -25,6 +25,8 @@ CITATION = (
     "Hainmueller, J. and Hazlett, C. (2014). Kernel regularized least squares. Political Analysis 22. Mohanty, P. and Shaffer, R. "
     "(2019). Messy data, robust inference? Navigating obstacles to inference with bigKRLS. Political Analysis 27."
 )
+FEWEST = 300
+"""Rows that a band of each term holds however many terms there are."""
 MOST_GROUPS = 200
 """Levels of a column of groups that get average effects of their own."""
 
@@ -207,13 +209,16 @@ def _of_bands(heading: str, found: Estimates) -> Section:
     """Make the page of effects at rows."""
     terms = list(dict.fromkeys(found["term"].tolist()))
     code = {t: f"e{e}" for e, t in enumerate(terms)}
-    rows = sample(len(found))
+    most = max(FEWEST, MOST_POINTS // max(len(terms), 1))
+    own = [np.flatnonzero(found["term"] == t) for t in terms]
+    rows = np.concatenate([at[sample(len(at), most)] for at in own]) if own else np.arange(0)
+    each = max(map(len, own), default=0)
     shown = {n: found[n][rows] for n in ("value", "estimate", "conf_low", "conf_high")}
     table = pa.table({"term": [code[t] for t in found["term"][rows].tolist()], **shown})
     names = pa.table({"column": list(code.values()), "words": [str(t) for t in terms]})
     excluded = (found["conf_low"] > 0) | (found["conf_high"] < 0)
     sentences = [
-        f"How large are the effects of {count(len(terms), 'term')} at {len(found) // max(len(terms), 1):,} rows?",
+        f"How large are the effects of {count(len(terms), 'term')} at {count(each, 'row')}?",
         f"They range from {number(float(found['estimate'].min()))} to {number(float(found['estimate'].max()))}; "
         f"{int(excluded.sum()):,} of {len(found):,} intervals exclude zero.",
         f"The band is a {level_words(found.level)}: {found.interval}.",
@@ -227,7 +232,7 @@ def _of_bands(heading: str, found: Estimates) -> Section:
         citation=CITATION,
         tables={"rows": table, "names": names},
         choices=[Choice("term", "Effect of", [(c, str(t)) for t, c in code.items()])],
-        views=[charts.bands_view(found.level, len(rows), len(found))],
+        views=[charts.bands_view(found.level, min(each, most), each)],
         **about(found),
     )
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from crosslevel.explorer.pages.words import number, plain, provenance_words
 from crosslevel.results import Estimates
+from crosslevel.results.display import level_words
 
 __all__ = [
     "BLUE",
@@ -29,6 +30,7 @@ __all__ = [
     "settled",
     "span",
     "tips",
+    "with_level",
     "zero_line",
 ]
 
@@ -271,6 +273,17 @@ def on_map(shapes: Any, values: Sequence[Any], prefer: str = "") -> bool:
     if shapes is None or len(set(values)) < 2:
         return False
     return shapes.names_for(list(values), prefer) is not None
+
+
+def with_level(level: float | None, whose: str = "its") -> str:
+    """Say which interval is drawn beside a number; nothing where there is none.
+
+    Examples
+    --------
+    >>> with_level(0.9), with_level(None)
+    (' with its 90 % interval', '')
+    """
+    return "" if level is None else f" with {whose} {level_words(level)}"
 
 
 def settled(value: float, scale: float) -> float:

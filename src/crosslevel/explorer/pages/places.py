@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.explorer.pages import charts
 from crosslevel.explorer.pages.table import FIXED, Cells
-from crosslevel.explorer.pages.words import count, is_share, level_words, named
+from crosslevel.explorer.pages.words import count, is_share, level_words, mapped_level, named
 from crosslevel.explorer.shapes import Shapes
 from crosslevel.explorer.views import Choice, Features, Rows, View
 from crosslevel.results import Estimates
@@ -46,14 +46,15 @@ class Mapped:
 
 
 def place_key(cells: Cells, shapes: Shapes | None) -> str | None:
-    """Find the key that names places of the map."""
+    """Find the key that names places of the map: one that a property is called by, and else the one with most values.
+
+    Codes of few values (1 and 2 for men and women) may be codes of places too, so the first that fits will not do.
+    """
     if shapes is None:
         return None
-    for key in cells.keys:
-        values = cells.levels(key)
-        if len(values) > 1 and shapes.names_for(values, key) is not None:
-            return key
-    return None
+    values = {key: cells.levels(key) for key in cells.keys}
+    fitting = [key for key, v in values.items() if len(v) > 1 and shapes.names_for(v, key) is not None]
+    return max(fitting, key=lambda key: (key in shapes.properties, len(values[key])), default=None)
 
 
 def map_views(result: Estimates, cells: Cells, shapes: Shapes, place: str) -> Mapped:
@@ -67,7 +68,7 @@ def map_views(result: Estimates, cells: Cells, shapes: Shapes, place: str) -> Ma
     cells = _with_subgroup(cells, inner)
     subgroups = [str(v) for v in cells.table["subgroup"].unique().to_pylist()]
     shared = {cells.keys[key]: cells.keys[key] for key in apart}
-    choices = [Choice(cells.keys[key], key, [(v, v) for v in cells.levels(key)]) for key in apart]
+    choices = [Choice(cells.keys[key], key, cells.options(key)) for key in apart]
     options = [(v, v) for v in subgroups]
     several = len(subgroups) > 1
     sides = {"a": {**shared, **({"subgroup": "a"} if several else {})}}
@@ -96,7 +97,15 @@ def _with_subgroup(cells: Cells, inner: Sequence[str]) -> Cells:
         return f"{key} {text}" if text.replace(".", "", 1).isdigit() else text
 
     columns = [[said(key, v) for v in cells.table[cells.keys[key]].to_pylist()] for key in inner]
-    words = [" · ".join(row) for row in zip(*columns, strict=True)] if inner else ["everybody"] * cells.table.num_rows
+    # two subgroups whose words are the same when joined stay two
+    known: dict[str, list[tuple[str, ...]]] = {}
+    words: list[str] = [] if inner else ["everybody"] * cells.table.num_rows
+    for row in zip(*columns, strict=True):
+        joined = " · ".join(row)
+        alike = known.setdefault(joined, [])
+        if row not in alike:
+            alike.append(row)
+        words.append(f"{joined} ({alike.index(row) + 1})" if alike.index(row) else joined)
     table = cells.table.append_column("subgroup", pa.array(words, pa.string()))
     return replace(cells, table=table, labels={**cells.labels, "subgroup": "subgroup"})
 
@@ -153,9 +162,7 @@ class _Maps:
         )
         titles = {"a": "First subgroup", "b": "Second subgroup"}
         title = titles[side] if several else "The estimate in each place"
-        caption = f"Colours are the same on both maps. Hover for the {level_words(self.result.level)} and what else is known of a place."
-        if not several:
-            caption = f"Hover for the {level_words(self.result.level)} and what else is known of a place."
+        caption = ("Colours are the same on both maps. " if several else "") + mapped_level(self.result.level)
         chosen = [*self.apart, side] if several else [*self.apart]
         return View(
             f"map-{side}",
@@ -218,9 +225,8 @@ def _places(result: Estimates, cells: Cells, place: str, where: dict[str, str], 
         "estimate", share=is_share(result), interval=interval, tips=tips, rows=len(cells.levels(place))
     )
     source = Rows("cells", where, joined={"label": [cells.keys[place]]})
-    caption = (
-        f"Each place from the lowest estimate to the highest; lines are {level_words(result.level, result.interval)}."
-    )
+    said = f"lines are {level_words(result.level, result.interval)}" if interval else "there is no interval"
+    caption = f"Each place from the lowest estimate to the highest; {said}."
     return View("places", "Places in order", caption, spec, {"rows": source}, list(shown), size="half")
 
 

@@ -19,6 +19,7 @@ from crosslevel.explorer.pages.words import (
     number,
     percent,
     plain,
+    points,
     provenance_words,
 )
 from crosslevel.explorer.shapes import Shapes
@@ -72,6 +73,11 @@ class Cells:
         """Give the keys of a row in words."""
         return " · ".join(str(self.table[name][row].as_py() or "–") for name in self.keys.values()) or "everything"
 
+    def options(self, key: str) -> list[tuple[str, str]]:
+        """Give the values of a key to choose from; rows without one are found under a dash."""
+        missing = self.table[self.keys[key]].null_count > 0
+        return [(v, v) for v in [*self.levels(key), *(["–"] if missing else [])]]
+
     def levels(self, key: str) -> list[str]:
         """Give the values of a key in the order they come."""
         return [str(v) for v in pc.unique(self.table[self.keys[key]]).to_pylist() if v is not None]
@@ -84,7 +90,9 @@ def cells_of(estimates: Estimates) -> Cells:
     labels: dict[str, str] = {}
     keys = {key: f"k{i}" for i, key in enumerate(estimates.keys)}
     for key, name in keys.items():
-        columns[name] = pa.array([None if v is None else str(v) for v in table[key].to_pylist()], pa.string())
+        # an empty word would be taken for the choice of everything
+        words = [None if v is None else str(v) or "(empty)" for v in table[key].to_pylist()]
+        columns[name] = pa.array(words, pa.string())
         labels[name] = key
     rest = [n for n in table.column_names if n not in keys and table[n].null_count < table.num_rows]
     spare = 0
@@ -108,7 +116,7 @@ def section(heading: str, result: Estimates, *, shapes: Shapes | None = None) ->
 
     cells = cells_of(result)
     place = place_key(cells, shapes)
-    choices, views = interval_views(result, cells, "Every row with its interval", fixed=[place] if place else [])
+    choices, views = interval_views(result, cells, "Every row", fixed=[place] if place else [])
     if shapes is not None and place is not None:
         mapped = map_views(result, cells, shapes, place)
         cells = mapped.cells
@@ -154,7 +162,7 @@ def base(
 def asked_words(result: Estimates) -> str:
     """Say what was asked."""
     title = result.title or f"an estimate for {'each ' + ' and '.join(result.keys) if result.keys else 'everything'}"
-    return f"Asked: {title}{'' if title.endswith('.') else '.'}"
+    return f"Asked: {title}{'' if title.endswith(('.', '?', '!')) else '.'}"
 
 
 def found_words(result: Estimates, cells: Cells) -> str:
@@ -174,13 +182,13 @@ def found_words(result: Estimates, cells: Cells) -> str:
 def sure_words(result: Estimates) -> str:
     """Say how sure: the width of the intervals, and how many contain the truth where it is known."""
     if result.level is None:
-        return "How sure: this method gives no interval, so these numbers say nothing of their own error."
+        return _bound_words(result)
     low, high = (np.asarray(result[n], dtype=float) for n in ("conf_low", "conf_high"))
     good = np.isfinite(low) & np.isfinite(high)
     if not good.any():
         return "How sure: no row has an interval."
     width = float(np.median((high - low)[good]))
-    size = f"{100 * width:.1f} points" if is_share(result) else number(width)
+    size = points(width) if is_share(result) else number(width)
     said = f"How sure: {level_words(result.level, result.interval)}; the middle one is {size} wide."
     if "truth" in result.table.column_names:
         truth = np.asarray(result["truth"], dtype=float)
@@ -191,6 +199,20 @@ def sure_words(result: Estimates) -> str:
     return said
 
 
+def _bound_words(result: Estimates) -> str:
+    """Say how sure without an interval: by the bounds, where there are any."""
+    said = "How sure: this method gives no interval"
+    for low, high in (("bound_low", "bound_high"), ("lower", "upper")):
+        if {low, high} <= set(result.table.column_names) - set(result.keys):
+            width = np.asarray(result[high], dtype=float) - np.asarray(result[low], dtype=float)
+            width = width[np.isfinite(width)]
+            if width.size:
+                middle = float(np.median(width))
+                size = points(middle) if is_share(result) else number(middle)
+                return f"{said}, but bounds that hold whatever people did; the middle one is {size} wide."
+    return f"{said}, so these numbers say nothing of their own error."
+
+
 def interval_views(
     result: Estimates, cells: Cells, title: str, *, name: str = "intervals", fixed: Sequence[str] = ()
 ) -> tuple[list[Choice], list[View]]:
@@ -198,18 +220,20 @@ def interval_views(
 
     Parameters
     ----------
+    title : str
+        What is drawn; that it has intervals or bounds is added.
     fixed : sequence of str
         Keys that are drop-down lists in any case.
     """
     lines = _lines(cells, fixed)
     chosen = [key for key in cells.keys if key not in lines]
-    choices = [Choice(cells.keys[key], key, [(v, v) for v in cells.levels(key)]) for key in chosen]
+    choices = [Choice(cells.keys[key], key, cells.options(key)) for key in chosen]
     most = _most_rows(cells, chosen)
     if len(lines) > 1 and most <= MOST_LINES:
         # one more list, that narrows nothing at first
         key = min(lines, key=lambda k: len(cells.levels(k)))
         if 1 < len(cells.levels(key)) < most:
-            options = [("", "all"), *((v, v) for v in cells.levels(key))]
+            options = [("", "all"), *cells.options(key)]
             choices.append(Choice(cells.keys[key], key, options))
             chosen.append(key)
     have = cells.table.column_names
@@ -219,8 +243,8 @@ def interval_views(
     shown = {"label": " · ".join(lines), **{n: named(cells.labels[n]) for n in have if n in FIXED or n.startswith("x")}}
     beside = [n for n in charts.MARKS if n in have]
     data: dict[str, Any] = {}
+    bounds = most <= MOST_LINES and {"bound_low", "bound_high"} <= set(have)
     if most <= MOST_LINES:
-        bounds = "bound_low" in have and "bound_high" in have
         spec = charts.ranking(words, share=share, interval=interval, bounds=bounds, beside=beside, tips=shown)
         options = [("estimate", "estimate, highest first"), ("position", "as in the table")]
         options[1:1] = [(n, f"{charts.MARKS[n][0]}, highest first") for n in beside]
@@ -231,7 +255,8 @@ def interval_views(
         spec = charts.caterpillar(words, share=share, interval=interval, tips=shown)
     where = {cells.keys[key]: cells.keys[key] for key in chosen}
     source = Rows("cells", where, joined={"label": [cells.keys[key] for key in lines]}, **data)
-    caption = _caption(result, most <= MOST_LINES and "bound_low" in have, interval)
+    caption = _caption(result, bounds, interval)
+    title += " with its interval" if interval and not fixed else " with its bounds" if bounds and not fixed else ""
     view = View(name, title, caption, spec, {"rows": source}, [c.name for c in choices])
     return choices, [view]
 

@@ -10,7 +10,18 @@ import numpy as np
 
 from crosslevel.results import Estimates
 
-__all__ = ["count", "is_share", "level_words", "named", "number", "percent", "plain", "points", "provenance_words"]
+__all__ = [
+    "count",
+    "is_share",
+    "level_words",
+    "mapped_level",
+    "named",
+    "number",
+    "percent",
+    "plain",
+    "points",
+    "provenance_words",
+]
 
 
 def plain(value: Any) -> str:
@@ -42,12 +53,12 @@ def number(value: float) -> str:
 
     Examples
     --------
-    >>> number(0.012345), number(1234567.0), number(-3.0)
-    ('0.0123', '1,234,567', '-3')
+    >>> number(0.012345), number(1234567.0), number(-3.0), number(999.7)
+    ('0.0123', '1,234,567', '-3', '1,000')
     """
     if not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def percent(value: float) -> str:
@@ -55,10 +66,10 @@ def percent(value: float) -> str:
 
     Examples
     --------
-    >>> percent(0.5123)
-    '51.2 %'
+    >>> percent(0.5123), percent(-1e-9)
+    ('51.2 %', '0.0 %')
     """
-    return f"{100 * value:.1f} %" if math.isfinite(value) else "–"
+    return f"{round(100 * value, 1) + 0.0:.1f} %" if math.isfinite(value) else "–"
 
 
 def points(value: float) -> str:
@@ -69,7 +80,7 @@ def points(value: float) -> str:
     >>> points(0.0213), points(-0.01)
     ('2.1 points', '-1.0 points')
     """
-    return f"{100 * value:.1f} points" if math.isfinite(value) else "–"
+    return f"{round(100 * value, 1) + 0.0:.1f} points" if math.isfinite(value) else "–"
 
 
 def count(n: int, one: str, several: str | None = None) -> str:
@@ -94,6 +105,19 @@ def level_words(level: float | None, interval: str = "") -> str:
     if level is None:
         return "no interval"
     return f"{100 * level:g} % intervals" + (f" ({interval})" if interval else "")
+
+
+def mapped_level(level: float | None) -> str:
+    """Say what hovering over a place tells, with the level where there is one.
+
+    Examples
+    --------
+    >>> mapped_level(0.9), mapped_level(None)
+    ('Hover for the 90 % interval and what else is known of a place.', 'Hover for what is known of a place; there is no interval.')
+    """
+    if level is None:
+        return "Hover for what is known of a place; there is no interval."
+    return f"Hover for the {100 * level:g} % interval and what else is known of a place."
 
 
 def named(name: str) -> str:

@@ -50,7 +50,7 @@
     if (value === "") return () => true;
     if (column.numbers) return (i) => String(column.numbers[i]) === value;
     const code = column.levels.indexOf(value);
-    return (i) => column.codes[i] === code;
+    return (i) => column.codes[i] === (code < 0 && value === "–" ? null : code); // a dash: rows without a value
   };
   const rowsWhere = (section, table, where, state) => {
     const tests = Object.entries(where).map(([name, choice]) => matcher(columnOf(section, table, name), state[choice]));
@@ -66,9 +66,19 @@
   };
   const rows = (section, source, state) => {
     const read = readers(section, source.table);
+    const known = {}; // rows whose words are the same when joined, and are not the same, stay apart
+    const joined = (name, parts) => {
+      const words = parts.map((part) => part ?? "–").join(" · ");
+      const alike = known[name].get(words) || [];
+      const exact = JSON.stringify(parts);
+      if (!alike.includes(exact)) known[name].set(words, [...alike, exact]);
+      const at = alike.includes(exact) ? alike.indexOf(exact) : alike.length;
+      return at ? `${words} (${at + 1})` : words;
+    };
+    for (const name in source.joined) known[name] = new Map();
     return rowsWhere(section, source.table, source.where, state).map((i) => {
       const row = rowAt(read, i, source.columns, state);
-      for (const name in source.joined) row[name] = source.joined[name].map((part) => row[part] ?? "–").join(" · ");
+      for (const name in source.joined) row[name] = joined(name, source.joined[name].map((part) => row[part]));
       return row;
     });
   };
@@ -180,8 +190,10 @@
     const tipLines = (tips, datum) => tips.map(({ field, title, format }) => {
       const value = field.split(".").reduce((from, name) => (from ? from[name] : undefined), datum);
       if (typeof value !== "number" || !format) return [title, value];
-      if (format === "points") return [title, `${(100 * value).toFixed(1)} points`];
-      return [title, format.endsWith("%") ? `${(100 * value).toFixed(1)} %` : Number(value.toPrecision(4)).toLocaleString("en")];
+      const tenths = (Math.round(1000 * value) / 10 + 0).toFixed(1);
+      if (format === "points") return [title, `${tenths} points`];
+      const rounded = Math.abs(value) < 1e4 ? { maximumSignificantDigits: 4 } : { maximumFractionDigits: 0 };
+      return [title, format.endsWith("%") ? `${tenths} %` : value.toLocaleString("en", rounded)];
     });
     const tooltip = (chart) => (_, event, item, value) => {
       tip.hidden = true;
@@ -209,6 +221,7 @@
       const turn = chart.turn;
       chart.shown = dataOf(page, section, view, chart.state);
       if (chart.result) chart.result.finalize();
+      chart.result = undefined; // a list that changes meanwhile draws anew
       const spec = { ...view.spec, description: view.title, datasets: chart.shown, $schema: "https://vega.github.io/schema/vega-lite/v6.json" };
       if (!spec.autosize && spec.width === "container") spec.autosize = { type: "fit-x", contains: "padding" };
       // ast: Vega's expressions are interpreted, so that the page needs no leave to make code of text
@@ -239,8 +252,10 @@
       }));
       for (const { section, state, changed } of sections) {
         for (const choice of Object.values(section.choices)) {
-          const value = wanted.get(`${section.name}.${choice.name}`);
-          if (value === undefined || !choice.options.some((o) => o[0] === value) || state[choice.name] === value) continue;
+          const asked = wanted.get(`${section.name}.${choice.name}`);
+          // what an address does not name, or names wrongly, is as at the start: addresses leave that out
+          const value = choice.options.some((o) => o[0] === asked) ? asked : choice.options[choice.start][0];
+          if (state[choice.name] === value) continue;
           state[choice.name] = value;
           changed(choice.name);
         }
