@@ -24,8 +24,9 @@ __all__ = ["points_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
-FEW_PLACES, FEW_PAIRS = 150, 100_000
-"""Up to these all scales are spread: a mode takes milliseconds."""
+FEW_PLACES, FEW_PAIRS = 500, 100_000
+"""Up to these all scales are spread: a mode takes milliseconds. In worlds of 300 places intervals that spread the scale of effects alone
+hold .90 of the truths, those that spread all of them .94."""
 ROUNDS, EACH = 4, 16
 """Rounds of points over all scales, and points of each."""
 FIRST = 0.7
