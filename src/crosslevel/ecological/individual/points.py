@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 FEW_PLACES, FEW_PAIRS = 500, 100_000
 """Up to these all scales are spread: a mode takes milliseconds. In worlds of 300 places intervals that spread the scale of effects alone
-hold .90 of the truths, those that spread all of them .94."""
+hold .90 of the truths, those that spread all of them .96."""
 ROUNDS, EACH = 4, 16
 """Rounds of points over all scales, and points of each."""
 FIRST = 0.7
