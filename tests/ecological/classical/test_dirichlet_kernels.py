@@ -18,6 +18,11 @@ def start(x, C):
     return np.repeat(x[:, :, None], C, axis=2) / C
 
 
+def alike(n, C):
+    """Surroundings that do not matter: one row of ones, and the row of every unit."""
+    return np.ones((1, C)), np.zeros(n, dtype=np.int64)
+
+
 def within(draws, expected, times=4.5):
     """Tell whether the mean of (n, ...) dependent draws is within so many of its own standard errors of what is expected."""
     error = draws.std(axis=0) / np.sqrt(effective_sample_size(draws.reshape(4, -1, *draws.shape[1:])))
@@ -25,21 +30,36 @@ def within(draws, expected, times=4.5):
     return gap.max() < times, gap
 
 
-@pytest.mark.parametrize(("N", "edge"), [(8, 1.0), (8, 0.1), (60, 0.3)])
-def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge):
+LEANING = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
+
+
+@pytest.mark.parametrize(
+    ("N", "edge", "lean"),
+    [
+        (8, 1.0, None),
+        (8, 0.1, None),
+        (60, 0.3, None),
+        (8, 1.0, LEANING),
+        (60, 0.3, LEANING),
+        (8, 0.1, LEANING[[0, 1, 0]]),
+    ],
+)
+def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge, lean):
     """Geweke (2004): when T is drawn given beta between moves, alpha and beta have their prior for ever."""
     rng = np.random.default_rng(0)
     shape, rate, C = 4.0, 2.0, 3
     x = np.array([[0.5, 0.5], [0.8, 0.2], [0.0, 1.0]])
     n, R = x.shape
     m, alpha, step = start(x, C), rng.gamma(shape, 1 / rate, (R, C)), np.full((R, C), 0.5)
-    people, edges = (x > 0).sum(axis=0).astype(float), np.full((R, C, n), edge)
+    kinds, of = alike(n, C) if lean is None else np.unique(lean, axis=0, return_inverse=True)
+    of, edges = of.ravel(), np.full((R, C, n), edge)
+    people = np.array([(x[of == k] > 0).sum(axis=0) for k in range(len(kinds))], dtype=float).T.copy()
     turns = 24_000
     alphas, betas = np.empty((turns, R, C)), np.empty((turns, R, C))
     for k in range(turns):
         theta = m.sum(axis=1)
         T = rng.multinomial(N, theta / theta.sum(axis=1, keepdims=True)).astype(float)
-        _, lost = advance(m, x, T, alpha, people, edges, step, shape, rate, 1, False, rng)
+        _, lost = advance(m, x, T, alpha, kinds, of, people, edges, step, shape, rate, 1, False, rng)
         assert lost == 0
         alphas[k], betas[k] = np.log(alpha), m[1] / x[1][:, None]
     good, gap = within(alphas, special.digamma(shape) - np.log(rate))
@@ -47,13 +67,12 @@ def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge):
     mean, variance = special.digamma(shape) - np.log(rate), special.polygamma(1, shape)
     good, gap = within((alphas - mean) ** 2, variance)
     assert good, gap
-    good, gap = within(betas, 1 / C)
-    assert good, gap
     fresh = rng.gamma(shape, 1 / rate, (400_000, R, C))
-    direct = rng.standard_gamma(fresh)
+    direct = rng.standard_gamma(fresh * kinds[of[1]])
     direct /= direct.sum(axis=2, keepdims=True)
-    good, gap = within(betas**2, (direct**2).mean(axis=0))
-    assert good, gap
+    for power in (1, 2):
+        good, gap = within(betas**power, (direct**power).mean(axis=0))
+        assert good, gap
 
 
 @pytest.mark.parametrize("alpha", [[[2.0, 3.0], [1.0, 4.0]], [[0.3, 6.0], [5.0, 0.4]], [[3.0, 0.08], [0.1, 2.0]]])
@@ -75,7 +94,7 @@ def test_one_unit_given_alpha_matches_quadrature(alpha, N):
     rng, m, S = np.random.default_rng(1), start(x, 2), np.empty((2, 2))
     draws = np.empty((20_000, 4))
     for k in range(len(draws)):
-        assert sweep_units(m, x, T, alpha, rng, S) == 0
+        assert sweep_units(m, x, T, alpha, *alike(1, 2), rng, S) == 0
         p, q = m[0, 0, 0] / 0.35, m[0, 1, 0] / 0.65
         draws[k] = p, q, p * p, p * q
     good, gap = within(draws, expected)
@@ -95,10 +114,10 @@ def test_two_units_match_brute_force():
     by_beta = np.einsum("n,nirc->irc", w, beta)
     turns = 40_000
     draws_alpha, draws_beta = np.empty((turns, 2, 2)), np.empty((turns, 2, 2, 2))
-    m, current, step, people = start(x, 2), np.ones((2, 2)), np.full((2, 2), 0.5), np.array([2.0, 2.0])
+    m, current, step, people = start(x, 2), np.ones((2, 2)), np.full((2, 2), 0.5), np.array([[2.0], [2.0]])
     edges = np.full((2, 2, 2), 0.4)
     for k in range(turns):
-        advance(m, x, T, current, people, edges, step, 4.0, 2.0, 1, k < turns // 20, rng)
+        advance(m, x, T, current, *alike(2, 2), people, edges, step, 4.0, 2.0, 1, k < turns // 20, rng)
         draws_alpha[k], draws_beta[k] = np.log(current), m / x[:, :, None]
     for draws, expected in ((draws_alpha, by_alpha), (draws_beta, by_beta)):
         good, gap = within(draws[turns // 20 :], expected)
@@ -132,10 +151,10 @@ def test_drawn_tables_follow_the_law_of_tables_with_both_margins():
 def test_gradient_of_the_approximate_posterior():
     rng = np.random.default_rng(4)
     x, t, N = rng.dirichlet(np.ones(3), 7), rng.dirichlet(np.ones(4), 7), rng.uniform(20, 400, 7)
-    phi = rng.normal(size=(3, 4))
-    _, slope = log_posterior(phi, x, t, N, (4.0, 2.0))
+    phi, lean = rng.normal(size=(3, 4)), np.exp(rng.normal(size=(7, 4)))
+    _, slope = log_posterior(phi, x, t, N, (4.0, 2.0), lean)
     for r, c in itertools.product(range(3), range(4)):
         e = np.zeros((3, 4))
         e[r, c] = 1e-5
-        high, low = (log_posterior(phi + s * e, x, t, N, (4.0, 2.0))[0] for s in (1, -1))
+        high, low = (log_posterior(phi + s * e, x, t, N, (4.0, 2.0), lean)[0] for s in (1, -1))
         assert slope[r, c] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-5)

@@ -11,25 +11,43 @@ import pytest
 
 from crosslevel.ecological.classical import dirichlet_sampler
 from crosslevel.ecological.classical.dirichlet_sampler import Plan, sample_posterior
-from crosslevel.ecological.classical.multinomial_dirichlet import multinomial_dirichlet
+from crosslevel.ecological.classical.multinomial_dirichlet import moved_along, multinomial_dirichlet
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
 SHORT = {"draws": 100, "warmup": 40, "allow_unconverged": True}
+PUBLISHED = {"context": 0.0, "context_sd": 0.0}
 
 
-def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0))):
+def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), context=0.0):
     """Units whose inner tables follow the model; their margins and these tables."""
     rng = np.random.default_rng(seed)
     alpha = np.asarray(alpha)
-    X = rng.multinomial(people, rng.dirichlet(np.ones(len(alpha)), n))
-    cells = np.array([[rng.multinomial(k, rng.dirichlet(a)) for k, a in zip(row, alpha, strict=True)] for row in X])
+    shares = rng.dirichlet(np.ones(len(alpha)), n)
+    X = rng.multinomial(people, shares)
+    lean = np.ones((n, alpha.shape[1]))
+    for _ in range(50 if context else 0):  # to where outcomes are what everybody leans to
+        expected = lean[:, None, :] * alpha
+        expected = np.einsum("nr,nrc->nc", X, expected / expected.sum(axis=2, keepdims=True))
+        lean = (expected / expected.mean(axis=0)) ** context
+    cells = np.array(
+        [
+            [rng.multinomial(k, rng.dirichlet(a * w)) for k, a in zip(row, alpha, strict=True)]
+            for row, w in zip(X, lean, strict=True)
+        ]
+    )
     return X, cells.sum(axis=1), cells
 
 
 @pytest.fixture(scope="module")
 def answered():
     X, T, cells = world()
-    return X, T, cells, multinomial_dirichlet(X, T)
+    return X, T, cells, multinomial_dirichlet(X, T, **PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def leaning():
+    X, T, cells = world(n=60, context=0.35)
+    return X, T, cells, multinomial_dirichlet(X, T), multinomial_dirichlet(X, T, context_sd=0.0)
 
 
 def test_every_draw_of_every_unit_adds_up_and_lies_inside_the_bounds(answered):
@@ -91,7 +109,8 @@ def test_intervals_cover_on_worlds_of_the_model():
     hits = []
     for seed in range(60):
         X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 0.5, (2, 2)))
-        found = multinomial_dirichlet(X, T, level=0.9, random_state=seed, draws=50, warmup=40, allow_unconverged=True)
+        plan = {"random_state": seed, "draws": 50, "warmup": 40, "allow_unconverged": True}
+        found = multinomial_dirichlet(X, T, level=0.9, **PUBLISHED, **plan)
         truth = cells.sum(axis=0) / X.sum(axis=0)[:, None]
         hits.append((truth.ravel() >= found["conf_low"]) & (truth.ravel() <= found["conf_high"]))
     assert 0.80 < np.mean(hits) < 0.98  # 60 worlds, two free cells each that depend on one another
@@ -99,7 +118,7 @@ def test_intervals_cover_on_worlds_of_the_model():
 
 def test_the_approximation_is_near_the_chains_and_says_what_it_is(answered):
     X, T, _, found = answered
-    quick = multinomial_dirichlet(X, T, method="approximate")
+    quick = multinomial_dirichlet(X, T, method="approximate", **PUBLISHED)
     assert np.abs(quick["estimate"] - found["estimate"]).max() < 0.02
     assert np.abs(quick["std_error"] / found["std_error"] - 1).max() < 0.5
     assert "approximate" in quick.method
@@ -108,6 +127,91 @@ def test_the_approximation_is_near_the_chains_and_says_what_it_is(answered):
     tables = quick.units["count"].reshape(-1, 2, 3)
     np.testing.assert_allclose(tables.sum(axis=2), X, atol=1e-9)
     np.testing.assert_allclose(tables.sum(axis=1), T, atol=1e-9)
+
+
+def test_groups_that_lean_are_found_where_the_model_without_context_misses(leaning):
+    X, T, cells, found, _ = leaning
+    truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
+    assert (found["conf_low"] <= truth).all()
+    assert (truth <= found["conf_high"]).all()
+    off = []
+    for seed in range(6):
+        X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), context=0.35)
+        truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
+        quick = {"method": "approximate", "lambda2": 0.25}
+        both = [multinomial_dirichlet(X, T, **quick, **options) for options in ({}, PUBLISHED)]
+        off.append([np.abs(answer["estimate"] - truth).max() for answer in both])
+    leant, plain = np.mean(off, axis=0)
+    assert leant < 0.02
+    assert plain > 2 * leant
+
+
+def test_what_was_assumed_stands_in_the_answer(answered, leaning):
+    plain, found = answered[3], leaning[3]
+    assert "context 0.35 +- 0.1" in found.method
+    assert "no context" in plain.method
+    assert "context=0.35, context_sd=0.1" in found.provenance.call
+    assert (found.diagnostics["context"], found.diagnostics["context_sd"]) == (0.35, 0.1)
+    assert (plain.diagnostics["context"], plain.diagnostics["context_sd"]) == (0.0, 0.0)
+    assert any(found.diagnostics["context_slope"])
+    assert not any(plain.diagnostics["context_slope"])
+
+
+def test_intervals_cover_on_worlds_that_lean():
+    """Contexts drawn around the default: 90 % intervals that allow for it cover, those that take it for known do not."""
+    rng = np.random.default_rng(6)
+    hits = []
+    quick = {"method": "approximate", "lambda1": 16.0, "lambda2": 0.8, "level": 0.9}
+    for seed in range(30):
+        X, T, cells = world(seed, n=60, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), context=rng.normal(0.35, 0.3))
+        truth = (cells.sum(axis=0) / X.sum(axis=0)[:, None]).ravel()
+        answers = [multinomial_dirichlet(X, T, context_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
+        hits.append([(truth >= found["conf_low"]) & (truth <= found["conf_high"]) for found in answers])
+    allowed, known = np.mean(hits, axis=(0, 2))
+    assert 0.80 < allowed < 0.98
+    assert known < 0.7
+
+
+def test_the_slope_in_context_is_how_the_answer_moves():
+    """A covariance over draws against two fits."""
+    X, T, _ = world(n=30)
+    run = {"draws": 2000, "allow_unconverged": True, "context_sd": 0.0}
+    below, here, above = (multinomial_dirichlet(X, T, context=b, **run) for b in (0.2, 0.35, 0.5))
+    moved = (above["estimate"] - below["estimate"]) / 3
+    assert np.abs(moved).max() > 0.01
+    np.testing.assert_allclose(here.diagnostics["context_slope"], moved, atol=0.0015)
+
+
+def test_what_is_not_known_of_context_widens_the_interval(leaning):
+    X, T, _, found, given = leaning
+    slope = np.array(found.diagnostics["context_slope"])  # of a move by 0.1, which is also the spread
+    np.testing.assert_allclose(found["std_error"] ** 2, given["std_error"] ** 2 + slope**2, rtol=0.08)
+    np.testing.assert_array_equal(found["estimate"], given["estimate"])
+    np.testing.assert_allclose(found.draws.mean(axis=0), found["estimate"], atol=1e-4)
+    tables = found.draws.reshape(-1, 2, 3) * X.sum(axis=0)[:, None]
+    np.testing.assert_allclose(tables.sum(axis=2), np.broadcast_to(X.sum(axis=0), tables.shape[:2]), rtol=1e-9)
+    np.testing.assert_allclose(tables.sum(axis=1), np.broadcast_to(T.sum(axis=0), (len(tables), 3)), rtol=1e-9)
+    assert (found.draws >= found["lower"] - 1e-12).all()
+    assert (found.draws <= found["upper"] + 1e-12).all()
+
+
+def test_a_move_ends_at_the_bounds_and_keeps_the_sums():
+    draws = np.array([[[4.0, 6.0], [5.0, 5.0]], [[4.0, 6.0], [5.0, 5.0]], [[4.0, 6.0], [5.0, 5.0]]])
+    slope, low, high = np.array([[2.0, -2.0], [-2.0, 2.0]]), np.full((2, 2), 1.0), np.full((2, 2), 8.0)
+    moved = moved_along(draws, slope, np.array([0.5, 30.0, -30.0]), low, high)
+    np.testing.assert_allclose(moved[:, 0, 0], [5.0, 7.0, 2.0])
+    np.testing.assert_allclose(moved.sum(axis=1), draws.sum(axis=1))
+    np.testing.assert_allclose(moved.sum(axis=2), draws.sum(axis=2))
+    np.testing.assert_array_equal(moved_along(draws, 0 * slope, np.ones(3), low, high), draws)
+
+
+def test_the_approximation_leans_as_the_chains_do(leaning):
+    X, T, _, found, _ = leaning
+    quick = multinomial_dirichlet(X, T, method="approximate")
+    assert np.abs(quick["estimate"] - found["estimate"]).max() < 0.02
+    assert np.abs(quick["std_error"] / found["std_error"] - 1).max() < 0.35
+    sure = multinomial_dirichlet(X, T, method="approximate", context_sd=0.0)
+    assert (sure["std_error"] < 0.9 * quick["std_error"]).any()
 
 
 def test_relabelling_moves_the_answer_along():
@@ -140,8 +244,8 @@ def test_the_prior_matters_where_data_say_little():
 def test_a_prior_that_is_learnt_goes_where_the_table_says():
     """Groups that behave alike everywhere have large alphas: eiPack's prior holds against it, a learnt one follows."""
     X, T, cells = world(n=60, people=2000, alpha=((120.0, 60.0, 20.0), (20.0, 100.0, 80.0)))
-    fixed = multinomial_dirichlet(X, T, random_state=1, allow_unconverged=True)
-    found = multinomial_dirichlet(X, T, prior="learnt", random_state=1, allow_unconverged=True)
+    fixed = multinomial_dirichlet(X, T, random_state=1, allow_unconverged=True, **PUBLISHED)
+    found = multinomial_dirichlet(X, T, prior="learnt", random_state=1, allow_unconverged=True, **PUBLISHED)
     shape, rate = found.diagnostics["prior_shape_rate"]
     assert shape / rate > 10
     assert fixed.diagnostics["prior_shape_rate"] == pytest.approx([4.0, 2.0])
@@ -256,6 +360,10 @@ def test_units_are_kept_within_their_room(monkeypatch):
         ({"draws": 10.5}, r"draws=10.5 is not a whole number of at least 50"),
         ({"warmup": True}, r"warmup=True is not a whole number"),
         ({"level": 95}, r"Did you mean 0.95"),
+        ({"context": "some"}, r"context='some' is not a number between -1 and 2"),
+        ({"context": np.nan}, r"context=nan is not a number"),
+        ({"context": True}, r"context=True is not a number"),
+        ({"context_sd": -0.1}, r"context_sd=-0.1 is not a number between 0 and 1"),
     ],
 )
 def test_bad_options_are_refused_with_a_repair(options, words):
@@ -266,22 +374,23 @@ def test_bad_options_are_refused_with_a_repair(options, words):
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("prior", "error", "expected"),
+    ("options", "error", "expected"),
     [
-        ({}, 2.28, [0.452, 0.382, 0.166, 0.932, 0.022, 0.046, 0.935, 0.030, 0.035]),
-        ({"lambda2": 0.5}, 2.15, [0.453, 0.383, 0.164, 0.929, 0.020, 0.051, 0.935, 0.031, 0.033]),
+        ({}, 1.52, [0.478, 0.367, 0.155, 0.858, 0.065, 0.076, 0.899, 0.054, 0.047]),
+        (PUBLISHED, 2.30, [0.452, 0.382, 0.166, 0.932, 0.022, 0.046, 0.935, 0.030, 0.035]),
+        ({"lambda2": 0.5, **PUBLISHED}, 2.15, [0.453, 0.383, 0.164, 0.929, 0.020, 0.051, 0.935, 0.031, 0.033]),
     ],
 )
-def test_precincts_of_north_carolina(real_data, prior, error, expected):
-    """Race by party, counted: the posterior, converged, with eiPack's prior (the default) and with a wider one.
+def test_precincts_of_north_carolina(real_data, options, error, expected):
+    """Race by party, counted: the posterior, converged; without context with eiPack's prior and with a wider one.
 
-    With eiPack's a random walk over the same posterior (400,000 sweeps) gives 0.932, 0.026, 0.042 for black voters; after
-    40,000 sweeps, from starts of its own, it still stands at 1.9 to 2.0 %, nearer the truth by not having arrived.
+    Without context, with eiPack's prior, a random walk over the same posterior (400,000 sweeps) gives 0.932, 0.026, 0.042 for
+    black voters; after 40,000 sweeps, from starts of its own, it still stands at 1.9 to 2.0 %, nearer the truth by not having arrived.
     """
     data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")
     X, T = (np.column_stack([data[c].to_numpy() for c in s.split()]) for s in ("white black natam", "dem rep non"))
     truth = np.array([[data[r + p].to_numpy().sum() for p in ("dem", "rep", "non")] for r in ("wh", "bl", "natam")])
-    found = multinomial_dirichlet(X, T, **prior)
+    found = multinomial_dirichlet(X, T, **options)
     wrong = 50 * np.abs(found["count"] - truth.ravel()).sum() / truth.sum()
     assert wrong == pytest.approx(error, abs=0.12)
     np.testing.assert_allclose(found["estimate"], expected, atol=0.004)

@@ -16,6 +16,7 @@ Priors: d_rc ~ N(M_rc, tau^2), a_c ~ N(log ybar_c, 3^2) up to a constant, log ph
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,25 @@ import scipy.linalg
 import scipy.optimize
 
 from crosslevel.ecological.classical import contextual_kernels as kernels
-from crosslevel.errors import ConvergenceError
+from crosslevel.errors import ConvergenceError, InputError
 
-__all__ = ["Mode", "Problem", "curvature", "expected_cells", "fit_mode", "objective", "problem", "unpack"]
+__all__ = [
+    "Mode",
+    "Problem",
+    "Surroundings",
+    "between",
+    "curvature",
+    "expected_cells",
+    "fit_mode",
+    "objective",
+    "problem",
+    "surroundings",
+    "unpack",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
+CONTEXT_RANGE, CONTEXT_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)
 CONTEXT_RIDGE = 1e-3  # of the mean squared composition: composition predicts, it need not be told apart
 CONTEXT_FLOOR = 0.1  # of the overall share, so that log m stays tame where composition predicts nothing
 A_SD = 3.0
@@ -115,6 +129,39 @@ def context(x: FloatArray, y: FloatArray) -> FloatArray:
     slope = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), A.T @ moved, assume_a="pos")
     m = np.maximum(ybar + (x / N[:, None] - xbar) @ slope, CONTEXT_FLOOR * ybar)
     return np.log(m / m.sum(axis=1, keepdims=True) / ybar)
+
+
+def between(value: object, argument: str, low: float, high: float) -> float:
+    """Check one number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+        raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """How groups are assumed to lean with their surroundings.
+
+    Attributes
+    ----------
+    H : (n, C)
+        Log of what composition predicts, over the overall share.
+    b, sd : float
+        How far every group leans to it, and how unsure that is.
+    """
+
+    H: FloatArray
+    b: float
+    sd: float
+
+    def lean(self, off: float = 0.0) -> FloatArray:
+        """Give the factor (n, C) of every rate before rates are made to add up, ``off`` being added to b."""
+        return np.asarray(np.exp((self.b + off) * self.H))
+
+
+def surroundings(x: FloatArray, y: FloatArray, b: float, sd: float) -> Surroundings:
+    """Prepare the context of every unit; the two sides may count different totals."""
+    return Surroundings(context(x, y * (x.sum(axis=1) / y.sum(axis=1))[:, None]), b, sd)
 
 
 def unpack(theta: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray, float]:

@@ -1,7 +1,9 @@
 """Compiled moves of the Multinomial-Dirichlet sampler, and inner tables drawn between their margins.
 
 Arguments, everywhere: ``m`` (n, R, C) = x beta, the share of a unit's people in each cell; ``x`` (n, R) shares of the groups;
-``T`` (n, C) counts of the outcomes; ``alpha`` (R, C); ``rng`` a generator of numpy, one to a chain.
+``T`` (n, C) counts of the outcomes; ``alpha`` (R, C); ``lean`` (K, C) and ``of`` (n,): beta_ir ~ Dirichlet(alpha_r * lean[of[i]]), so
+that units of one surrounding share a row of ``lean`` (one row of ones where surroundings do not matter), and ``people`` (R, K)
+counts the units of each in which a group lives; ``rng`` a generator of numpy, one to a chain.
 
 Given alpha the units are independent, and two kinds of exact slice moves mix them within a few sweeps however many people a
 unit has. A *swap* moves people of two groups between two outcomes in opposite directions: the unit's expected outcomes stay,
@@ -21,6 +23,7 @@ from numba import njit
 from crosslevel.ecological.classical.contextual_kernels import JIT, rake
 
 A = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 
 TINY = 1e-290  # below it the logarithm of a cell is no longer safe
 SHRINKS = 1100  # halvings of (0, 1) down to the smallest number: a slice not met by then never will be
@@ -105,11 +108,11 @@ def _shift(m: A, theta: A, t: A, alpha: A, r: int, c: int, d: int, rng: Any) -> 
 
 
 @njit(**JIT)
-def sweep_units(m: A, x: A, T: A, alpha: A, rng: Any, S: A) -> int:
-    """Renew every unit given alpha; fill S (R, C) with sums of log beta and give the number of slices lost."""
+def sweep_units(m: A, x: A, T: A, alpha: A, lean: A, of: Numbers, rng: Any, S: A) -> int:
+    """Renew every unit given alpha; fill S (R, C) with sums of lean * log beta and give the number of slices lost."""
     n, R = x.shape
     C = T.shape[1]
-    theta, here = np.empty(C), np.empty(R, np.int64)
+    theta, here, own = np.empty(C), np.empty(R, np.int64), np.empty((R, C))
     lost = 0
     S[:, :] = 0.0
     for i in range(n):
@@ -122,13 +125,14 @@ def sweep_units(m: A, x: A, T: A, alpha: A, rng: Any, S: A) -> int:
             theta[c] = 0.0
             for r in range(R):
                 theta[c] += m[i, r, c]
+                own[r, c] = alpha[r, c] * lean[of[i], c]
         for c in range(C):
             for a in range(k if k > 1 else 0):
                 b = (a + 1 + int(rng.random() * (k - 1))) % k
                 d = (c + 1 + int(rng.random() * (C - 1))) % C
-                lost += _swap(m[i], alpha, here[a], here[b], c, d, rng)
+                lost += _swap(m[i], own, here[a], here[b], c, d, rng)
             d = (c + 1 + int(rng.random() * (C - 1))) % C
-            lost += _shift(m[i], theta, T[i], alpha, here[int(rng.random() * k)], c, d, rng)
+            lost += _shift(m[i], theta, T[i], own, here[int(rng.random() * k)], c, d, rng)
         for a in range(k):
             r = here[a]
             total = 0.0
@@ -136,18 +140,30 @@ def sweep_units(m: A, x: A, T: A, alpha: A, rng: Any, S: A) -> int:
                 total += m[i, r, c]
             for c in range(C):
                 m[i, r, c] = max(m[i, r, c] * x[i, r] / total, TINY)
-                S[r, c] += math.log(m[i, r, c] / x[i, r])
+                S[r, c] += lean[of[i], c] * math.log(m[i, r, c] / x[i, r])
     return lost
 
 
 @njit(**JIT)
-def _row_density(a: A, n: float, S: A, shape: float, rate: float) -> float:
-    """Give the log density of log alpha_r given its n betas (their summed logarithms S)."""
-    total, h = 0.0, 0.0
-    for c in range(len(a)):
-        total += a[c]
-        h += a[c] * (S[c] - rate) + shape * math.log(a[c]) - n * math.lgamma(a[c])
-    return h + n * math.lgamma(total)
+def _row_density(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: float) -> float:
+    """Give the log density of log alpha_r given its betas, leaving out what only other entries than the k-th change.
+
+    ``people`` (K,) and ``S`` (C,) are the rows of this group: units in each surrounding, and sums of lean * log beta.
+    """
+    C = len(a)
+    h = 0.0
+    for c in range(C):
+        if k < 0 or c == k:
+            h += a[c] * (S[c] - rate) + shape * math.log(a[c])
+    for j in range(len(people)):
+        if people[j] > 0.0:
+            total, parts = 0.0, 0.0
+            for c in range(C):
+                total += a[c] * lean[j, c]
+                if k < 0 or c == k:
+                    parts += math.lgamma(a[c] * lean[j, c])
+            h += people[j] * (math.lgamma(total) - parts)
+    return h
 
 
 @njit(**JIT)
@@ -158,26 +174,26 @@ def _scaled(a: A, k: int, z: float, new: A) -> None:
 
 
 @njit(**JIT)
-def slice_alpha(a: A, k: int, n: float, S: A, shape: float, rate: float, rng: Any, new: A) -> int:
+def slice_alpha(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: float, rng: Any, new: A) -> int:
     """Renew one entry of alpha_r, or its scale, given the betas, by slice sampling with stepping out."""
-    level = _row_density(a, n, S, shape, rate) + math.log(rng.random())
-    width = 2.0 / math.sqrt(n + 1.0)
+    level = _row_density(a, k, lean, people, S, shape, rate) + math.log(rng.random())
+    width = 2.0 / math.sqrt(people.sum() + 1.0)
     low = -width * rng.random()
     high = low + width
     for _ in range(SHRINKS):
         _scaled(a, k, low, new)
-        if _row_density(new, n, S, shape, rate) < level:
+        if _row_density(new, k, lean, people, S, shape, rate) < level:
             break
         low -= width
     for _ in range(SHRINKS):
         _scaled(a, k, high, new)
-        if _row_density(new, n, S, shape, rate) < level:
+        if _row_density(new, k, lean, people, S, shape, rate) < level:
             break
         high += width
     for _ in range(SHRINKS):
         z = low + (high - low) * rng.random()
         _scaled(a, k, z, new)
-        if _row_density(new, n, S, shape, rate) >= level:
+        if _row_density(new, k, lean, people, S, shape, rate) >= level:
             for c in range(len(a)):
                 a[c] = new[c]
             return 0
@@ -189,8 +205,32 @@ def slice_alpha(a: A, k: int, n: float, S: A, shape: float, rate: float, rng: An
 
 
 @njit(**JIT)
+def _norm(a: float, lean: A, others: A, people: A) -> float:
+    """Give the log normaliser of all betas' densities, up to what does not change with alpha_rc = a."""
+    h = 0.0
+    for j in range(len(people)):
+        if people[j] > 0.0:
+            own = a * lean[j]
+            h += people[j] * (math.lgamma(own + others[j]) - math.lgamma(own))
+    return h
+
+
+@njit(**JIT)
 def interweave(
-    m: A, x: A, T: A, alpha: A, r: int, c: int, edge: A, n: float, shape: float, rate: float, step: float, rng: Any
+    m: A,
+    x: A,
+    T: A,
+    alpha: A,
+    lean: A,
+    of: Numbers,
+    people: A,
+    r: int,
+    c: int,
+    edge: A,
+    shape: float,
+    rate: float,
+    step: float,
+    rng: Any,
 ) -> int:
     """Move alpha_rc together with every beta_irc below its edge, (beta / edge)^alpha being held; give the acceptances.
 
@@ -202,10 +242,11 @@ def interweave(
     """
     units, R = x.shape
     C = T.shape[1]
-    others = 0.0
-    for d in range(C):
-        if d != c:
-            others += alpha[r, d]
+    others = np.zeros(len(lean))
+    for j in range(len(lean)):
+        for d in range(C):
+            if d != c:
+                others[j] += alpha[r, d] * lean[j, d]
     small, depth, beta, theta = np.empty(units, np.int64), np.empty(units), np.empty(units), np.empty((units, C))
     S, count = 0.0, 0
     for i in range(units):
@@ -213,9 +254,9 @@ def interweave(
             continue
         b = m[i, r, c] / x[i, r]
         if b >= edge[i]:
-            S += math.log(b)
+            S += lean[of[i], c] * math.log(b)
             continue
-        S += math.log(edge[i])
+        S += lean[of[i], c] * math.log(edge[i])
         small[count], depth[count], beta[count] = i, math.log(b / edge[i]), b
         for d in range(C):
             theta[count, d] = 0.0
@@ -223,11 +264,12 @@ def interweave(
                 theta[count, d] += m[i, q, d]
         count += 1
     a, k, accepted = alpha[r, c], 1.0, 0
+    norm = _norm(a, lean[:, c], others, people[r])
     for _ in range(TRIES):
         z = step * rng.standard_normal()
         a_new, k_new = a * math.exp(z), k * math.exp(-z)
-        h = n * (math.lgamma(a_new + others) - math.lgamma(a_new) - math.lgamma(a + others) + math.lgamma(a))
-        h += shape * z + (a_new - a) * (S - rate) - count * z
+        norm_new = _norm(a_new, lean[:, c], others, people[r])
+        h = norm_new - norm + shape * z + (a_new - a) * (S - rate) - count * z
         level = math.log(rng.random())
         for j in range(count):
             i = small[j]
@@ -239,7 +281,7 @@ def interweave(
                 continue  # moves no sum by a rounding error
             start = m[i, r, c] / x[i, r]
             f, f_new = (1.0 - b) / (1.0 - start), (1.0 - b_new) / (1.0 - start)
-            h += (others - 1.0) * math.log(f_new / f)
+            h += (others[of[i]] - 1.0) * math.log(f_new / f)
             for d in range(C):
                 if T[i, d] > 0.0:
                     if d == c:
@@ -249,7 +291,7 @@ def interweave(
                     h += T[i, d] * math.log(max(theta[j, d] + then, TINY) / max(theta[j, d] + now, TINY))
         if h >= level:
             accepted += 1
-            a, k = a_new, k_new
+            a, k, norm = a_new, k_new, norm_new
             for j in range(count):
                 beta[j] = edge[small[j]] * math.exp(k * depth[j])
     if accepted > 0:
@@ -268,6 +310,8 @@ def advance(
     x: A,
     T: A,
     alpha: A,
+    lean: A,
+    of: Numbers,
     people: A,
     edge: A,
     step: A,
@@ -279,20 +323,18 @@ def advance(
 ) -> tuple[float, int]:
     """Run sweeps over units and alpha in place; give the acceptance of interweaving and the number of slices lost.
 
-    ``people`` (R,) counts the units where a group lives, ``edge`` (R, C, n) and ``step`` (R, C) belong to
-    :func:`interweave`; with ``adapt`` the steps are tuned on the way.
+    ``edge`` (R, C, n) and ``step`` (R, C) belong to :func:`interweave`; with ``adapt`` the steps are tuned on the way.
     """
     R, C = alpha.shape
     S, new = np.empty((R, C)), np.empty(C)
     accepted, lost = 0, 0
     for _ in range(sweeps):
-        lost += sweep_units(m, x, T, alpha, rng, S)
+        lost += sweep_units(m, x, T, alpha, lean, of, rng, S)
         for r in range(R):
-            for _ in range(2):
-                for k in range(-1, C):
-                    lost += slice_alpha(alpha[r], k, people[r], S[r], shape, rate, rng, new)
+            for k in range(-1, C):
+                lost += slice_alpha(alpha[r], k, lean, people[r], S[r], shape, rate, rng, new)
             for c in range(C):
-                times = interweave(m, x, T, alpha, r, c, edge[r, c], people[r], shape, rate, step[r, c], rng)
+                times = interweave(m, x, T, alpha, lean, of, people, r, c, edge[r, c], shape, rate, step[r, c], rng)
                 accepted += times
                 if adapt:
                     step[r, c] = min(step[r, c] * math.exp(0.05 * (times - ACCEPT * TRIES)), 3.0)

@@ -1,8 +1,9 @@
 """Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they have met.
 
-beta_ir ~ Dirichlet(alpha_r), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_rc ~ Gamma(shape, rate): Rosen, Jiang, King and
-Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica Neerlandica 55. Shape and rate
-are given, or learnt under a hyperprior.
+beta_ir ~ Dirichlet(alpha_ir), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_irc = alpha_rc exp(b H_ic), alpha_rc ~ Gamma(shape, rate):
+Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica
+Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``contextual.py``) and whose
+coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learnt under a hyperprior.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import digamma
 
+from crosslevel.ecological.classical.contextual import Surroundings
 from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior, renew
 from crosslevel.ecological.classical.dirichlet_kernels import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
@@ -72,6 +75,8 @@ class Posterior:
         Of the units' inner tables over all draws, in counts.
     units : (n_kept, n_units, R, C)
         Some of these tables, evenly spaced.
+    slope : (R, C)
+        How fast the district's mean table moves with b, in counts; 0 without surroundings.
     diagnostics : ChainDiagnostics
         Of log alpha, the district's cells and, where it is learnt, the log prior together.
     acceptance, seconds : float
@@ -83,6 +88,7 @@ class Posterior:
     mean: FloatArray
     sd: FloatArray
     units: FloatArray
+    slope: FloatArray
     diagnostics: ChainDiagnostics
     acceptance: float
     seconds: float
@@ -94,6 +100,7 @@ def sample_posterior(
     prior: tuple[float, float] | Hyperprior,
     plan: Plan,
     progress: Callable[[int, int | None], None] | None = None,
+    around: Surroundings | None = None,
 ) -> Posterior:
     """Run the chains until they have met or ``max_draws`` is reached.
 
@@ -106,11 +113,13 @@ def sample_posterior(
     plan : Plan
     progress : callable, optional
         Called with draws done and draws planned, over all chains, from the calling thread.
+    around : Surroundings, optional
+        How groups lean with their surroundings; by default they do not.
     """
     begun = time.perf_counter()
     seeds = np.random.SeedSequence(plan.random_state).spawn(plan.chains)
     slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
-    chains = [_Chain.start(X, T, prior, np.random.default_rng(seed), slots) for seed in seeds]
+    chains = [_Chain.start(X, T, prior, around, np.random.default_rng(seed), slots) for seed in seeds]
     draws = plan.draws
     _run(chains, plan.warmup, draws, progress)
     while True:
@@ -134,10 +143,17 @@ def sample_posterior(
         mean=mean,
         sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
         units=np.stack([table for chain in chains for table in chain.units]),
+        slope=_slope(cells, np.stack([np.array(chain.scores) for chain in chains])),
         diagnostics=found,
         acceptance=float(np.mean([chain.acceptance for chain in chains])),
         seconds=time.perf_counter() - begun,
     )
+
+
+def _slope(cells: FloatArray, scores: FloatArray) -> FloatArray:
+    """Give the derivative in b of the posterior mean: the covariance of the table with the derivative of the log density."""
+    off = cells - cells.mean(axis=(0, 1))
+    return np.asarray(np.einsum("kt,ktrc->rc", scores - scores.mean(), off) / scores.size)
 
 
 @dataclass(eq=False)
@@ -155,6 +171,9 @@ class _Chain:
     alpha: FloatArray
     edge: FloatArray
     slots: int
+    lean: FloatArray
+    of: npt.NDArray[np.int64]
+    H: FloatArray
     people: FloatArray
     step: FloatArray
     total: FloatArray
@@ -162,6 +181,7 @@ class _Chain:
     alphas: list[FloatArray] = field(default_factory=list)
     priors: list[tuple[float, float]] = field(default_factory=list)
     cells: list[FloatArray] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
     units: list[FloatArray] = field(default_factory=list)
     stride: int = 1
     warmed: int = 0
@@ -170,7 +190,13 @@ class _Chain:
 
     @classmethod
     def start(
-        cls, X: FloatArray, T: FloatArray, given: tuple[float, float] | Hyperprior, rng: np.random.Generator, slots: int
+        cls,
+        X: FloatArray,
+        T: FloatArray,
+        given: tuple[float, float] | Hyperprior,
+        around: Surroundings | None,
+        rng: np.random.Generator,
+        slots: int,
     ) -> _Chain:
         """Begin at alphas from the prior and groups that all behave like their unit."""
         hyper = given if isinstance(given, Hyperprior) else None
@@ -180,6 +206,12 @@ class _Chain:
         start = 0.98 * t + 0.02 / C
         error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
         shape = (*X.shape, C)
+        H = np.zeros((len(X), C)) if around is None else around.H
+        # units of one surrounding are counted together: without any that is one row, and alpha needs no pass over the units
+        kinds, of = np.unique(np.ones((1, C)) if around is None else around.lean(), axis=0, return_inverse=True)
+        of = np.broadcast_to(of.ravel(), len(X)) if around is None else of.ravel()
+        people = np.zeros((X.shape[1], len(kinds)))
+        np.add.at(people.T, of, X > 0)
         edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
         return cls(
             x=x,
@@ -193,7 +225,10 @@ class _Chain:
             alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
             edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
             slots=slots,
-            people=(X > 0).sum(axis=0).astype(np.float64),
+            lean=kinds,
+            of=of.astype(np.int64),
+            H=H,
+            people=people,
             step=np.full(shape[1:], 0.2),
             total=np.zeros(shape),
             square=np.zeros(shape),
@@ -201,8 +236,8 @@ class _Chain:
 
     def forward(self, adapt: bool) -> None:
         """Make one draw's worth of sweeps."""
-        rates = (self.x, self.T, self.alpha, self.people, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
-        accepted, lost = advance(self.m, *rates)
+        table = (self.m, self.x, self.T, self.alpha, self.lean, self.of, self.people)
+        accepted, lost = advance(*table, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
         if self.hyper is not None:
             self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
         if not adapt:
@@ -216,6 +251,7 @@ class _Chain:
         self.total += tables
         self.square += tables**2
         self.cells.append(tables.sum(axis=0))
+        self.scores.append(_score(self.m, self.x, self.alpha * self.lean[self.of][:, None, :], self.H))
         self.alphas.append(self.alpha.copy())
         self.priors.append(self.prior)
         if len(self.alphas) % self.stride == 0:
@@ -231,6 +267,15 @@ class _Chain:
         while not stop.is_set() and len(self.alphas) < draws:
             self.forward(adapt=False)
             self.keep()
+
+
+def _score(m: FloatArray, x: FloatArray, alpha: FloatArray, H: FloatArray) -> float:
+    """Give the derivative in b of the log density of all betas, alpha (n, R, C) growing by the factor exp(b H)."""
+    if not H.any():
+        return 0.0
+    beta = np.divide(m, x[:, :, None], out=np.ones_like(m), where=x[:, :, None] > 0)
+    slope = digamma(alpha.sum(axis=2, keepdims=True)) - digamma(alpha) + np.log(beta)
+    return float(np.einsum("nr,nrc,nrc,nc->", (x > 0).astype(np.float64), alpha, slope, H))
 
 
 def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int, int | None], None] | None) -> None:

@@ -11,6 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data import checks
+from crosslevel.ecological.classical.contextual import (
+    CONTEXT_RANGE,
+    CONTEXT_SD_RANGE,
+    Surroundings,
+    between,
+    surroundings,
+)
 from crosslevel.ecological.classical.dirichlet_approximation import approximate_posterior
 from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior
 from crosslevel.ecological.classical.dirichlet_sampler import Plan, Posterior, sample_posterior
@@ -38,6 +45,8 @@ def multinomial_dirichlet(
     *,
     units: Sequence[object] | None = None,
     method: str = "sample",
+    context: float = 0.35,
+    context_sd: float = 0.1,
     lambda1: float = 4.0,
     lambda2: float = 2.0,
     prior: str = "fixed",
@@ -51,9 +60,12 @@ def multinomial_dirichlet(
 ) -> Estimates:
     """Estimate R x C tables by the hierarchical Multinomial-Dirichlet model.
 
-    In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_r), the outcomes are multinomial with chances
-    sum_r x_ir beta_ir, and alpha_rc ~ Gamma(lambda1, rate lambda2). Groups may behave differently from unit to unit, but by
-    chance, unrelated to who else lives there: where that fails (aggregation bias) the intervals are too narrow.
+    In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_ir), the outcomes are multinomial with chances
+    sum_r x_ir beta_ir, alpha_irc = alpha_rc exp(context H_ic) and alpha_rc ~ Gamma(lambda1, rate lambda2). H_ic is the log of what
+    the unit's composition predicts for outcome c, over its overall share: every group leans to what is strong around it,
+    by ``context``, as in :func:`rxc`, and differs beyond that from unit to unit by chance. ``context=0, context_sd=0`` is the model
+    without a covariate, in which who else lives there tells nothing: where that fails (aggregation bias) the answer is off and the
+    intervals are too narrow.
 
     Parameters
     ----------
@@ -63,6 +75,11 @@ def multinomial_dirichlet(
         Names of the units.
     method : {"sample", "approximate"}, default "sample"
         Chains that are run until they have met, or a normal approximation around the mode, in about a second.
+    context : float, default 0.35
+        How far every group leans to what its unit's composition favours. An assumption, not an estimate: margins cannot tell it,
+        and the likelihood always asks for more of it. The default is that of :func:`rxc`, learnt on tables with counted cells.
+    context_sd : float, default 0.1
+        Spread of that assumption; it widens the intervals of the district. Those of units are given ``context``.
     lambda1, lambda2 : float, default 4 and 2
         Shape and rate of the gamma prior of every alpha_rc. The answer can depend on them: groups that never have an
         outcome for sure pull alpha towards 0, and the prior holds against it. 4 and 2 are the prior of the R package
@@ -88,8 +105,9 @@ def multinomial_dirichlet(
     -------
     Estimates
         Keys ``group``, ``outcome``; ``estimate`` is the posterior mean of the share of the people counted, and
-        ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw of every unit
-        adds up to both margins and lies inside the deterministic bounds.
+        ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw, of the district and
+        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["context_slope"]`` says
+        by how much each share would move were ``context`` 0.1 larger.
 
     Raises
     ------
@@ -98,7 +116,7 @@ def multinomial_dirichlet(
 
     See Also
     --------
-    rxc : groups lean with their surroundings, by a stated amount.
+    rxc : the same assumption in a model of moments, calibrated on elections, in a second.
     rxc_em : constant rates.
 
     Notes
@@ -112,9 +130,14 @@ def multinomial_dirichlet(
     on average over four sources whose inner cells are known (North Carolina's counties in 2025, registration in Southern
     counties, nativity by illiteracy, 13 New Zealand districts); Gamma(4, 0.5) has the lowest mean, 3.9 %, but loses on the 2 x 2
     tables, and its chains are refused on North Carolina's 5 x 3 table. A learnt prior puts 5.7 %: its shape goes to about 0.4,
-    which lets alphas go to 0. On the precincts of south-east North Carolina, left out of that comparison, eiPack's
-    prior gives 2.28 % once the chains have met: a chain that has not arrived can look better there.
-    ``experiments/dirichlet_prior.py`` prints the comparison.
+    which lets alphas go to 0. That comparison, ``experiments/dirichlet_prior.py``, is of ``context=0``.
+
+    The published model allows for a covariate of the unit in the same place as H; here it is what composition predicts, and its
+    coefficient is stated. Whether to lean by default was judged on the same four sources by a criterion fixed beforehand: with 0.35
+    the mean error falls from 4.4 to 4.1 %, by North Carolina alone (7.3 to 3.0 %); registration (0.7 to 3.3 %) and New Zealand (9.7
+    to 10.1 %) lose. On the precincts of south-east North Carolina, left out of it, the model without context puts 2.3 % in a wrong
+    cell and its intervals hold 1 of 9 cells; with the default 1.5 % and 9 of 9. Look at both, and at ``context_slope``.
+    ``experiments/dirichlet_context.py`` prints the comparison.
 
     References
     ----------
@@ -140,6 +163,7 @@ def multinomial_dirichlet(
         raise unknown_name("prior", prior, ["fixed", "learnt"], "kind of prior")
     if prior == "learnt" and method == "approximate":
         raise InputError("prior='learnt' needs chains; pass method='sample', or leave prior out.")
+    b, b_sd = between(context, "context", *CONTEXT_RANGE), between(context_sd, "context_sd", *CONTEXT_SD_RANGE)
     gamma = (_positive(lambda1, "lambda1"), _positive(lambda2, "lambda2"))
     plan = Plan(
         chains=_whole(chains, "chains", 2),
@@ -149,8 +173,8 @@ def multinomial_dirichlet(
         random_state=random_state,
     )
     learnt = "prior='learnt', " if prior == "learnt" else ""
-    options = f"lambda1={gamma[0]!r}, lambda2={gamma[1]!r}, {learnt}level={level!r}, random_state={random_state!r}"
-    call = f"multinomial_dirichlet(groups, outcomes, method={method!r}, {options})"
+    options = f"context={b!r}, context_sd={b_sd!r}, lambda1={gamma[0]!r}, lambda2={gamma[1]!r}, {learnt}level={level!r}"
+    call = f"multinomial_dirichlet(groups, outcomes, method={method!r}, {options}, random_state={random_state!r})"
     R, C = np.flatnonzero(tables.X.sum(axis=0) > 0), np.flatnonzero(tables.T.sum(axis=0) > 0)
     X, T = np.ascontiguousarray(tables.X[:, R]), np.ascontiguousarray(tables.T[:, C])
     answer: dict[str, Any] = {"call": call, "seed": random_state, "level": level}
@@ -158,11 +182,12 @@ def multinomial_dirichlet(
     if min(len(R), len(C)) == 1:
         return _fixed(tables, X, T, place, answer)
     few = _few_units(len(X), len(R))
+    around = surroundings(X, T, b, b_sd) if (b, b_sd) != (0.0, 0.0) else None
     if method == "approximate":
-        return _approximate(tables, X, T, place, gamma, few, answer)
+        return _approximate(tables, X, T, place, gamma, around, few, answer)
     given = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learnt" else gamma
-    found = sample_posterior(X, T, given, plan, progress)
-    return _sampled(tables, found, place, allow_unconverged, gamma, few, answer)
+    found = sample_posterior(X, T, given, plan, progress, around)
+    return _sampled(tables, found, place, allow_unconverged, gamma, around, few, answer)
 
 
 def _sampled(
@@ -171,6 +196,7 @@ def _sampled(
     place: tuple[Any, ...],
     allow_unconverged: bool,
     prior: tuple[float, float],
+    around: Surroundings | None,
     warnings: tuple[str, ...],
     answer: dict[str, Any],
 ) -> Estimates:
@@ -188,13 +214,17 @@ def _sampled(
         warnings = (f"the chains have not met ({words}): do not report these numbers.", *warnings)
     limits = cell_bounds(tables.X, tables.T)
     cells, sd = _whole_table(tables, found.mean, place), _whole_table(tables, found.sd, place)
-    district = _whole_table(tables, found.cells.reshape(-1, *found.cells.shape[2:]), place)
+    district, slope = found.cells.reshape(-1, *found.cells.shape[2:]), _whole_table(tables, found.slope, place)
+    district = _whole_table(tables, district, place)
+    if around is not None and around.sd > 0:
+        z = around.sd * _balanced(len(district), answer["seed"])
+        district = moved_along(district, slope, z, limits.low.sum(axis=0), limits.high.sum(axis=0))
     kept = _whole_table(tables, found.units, place)
     return cell_estimates(
         tables,
         cells,
         limits,
-        method=f"{WORDS}, {certificate.chains} chains",
+        method=f"{WORDS}, {_leaning_words(around)}, {certificate.chains} chains",
         interval="posterior quantile",
         columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
         unit_columns=_unit_columns(kept, cells, sd, limits, tables.X, answer["level"]),
@@ -210,6 +240,8 @@ def _sampled(
             "chains": certificate.chains,
             "draws": certificate.draws,
             "seconds": round(found.seconds, 3),
+            **_assumed(around),
+            "context_slope": _shares(0.1 * slope, tables.X.sum(axis=0)[:, None]).ravel().tolist(),
             "lambda1": prior[0],
             "lambda2": prior[1],
             "prior_shape_rate": np.exp(np.log(found.prior).mean(axis=(0, 1))).tolist(),
@@ -226,18 +258,20 @@ def _approximate(
     T: FloatArray,
     place: tuple[Any, ...],
     prior: tuple[float, float],
+    around: Surroundings | None,
     warnings: tuple[str, ...],
     answer: dict[str, Any],
 ) -> Estimates:
     begun = time.perf_counter()
-    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(answer["seed"]))
+    rng = np.random.default_rng(answer["seed"])
+    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, rng, around)
     limits = cell_bounds(tables.X, tables.T)
     cells, district = _whole_table(tables, found.mean, place), _whole_table(tables, found.cells, place)
     return cell_estimates(
         tables,
         cells,
         limits,
-        method=f"{WORDS}, approximate: normal around the mode",
+        method=f"{WORDS}, {_leaning_words(around)}, approximate: normal around the mode",
         interval="approximate posterior quantile",
         columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
         draws=_shares(district, tables.X.sum(axis=0)[:, None]),
@@ -247,6 +281,7 @@ def _approximate(
             "gradient_norm": found.gradient,
             "iterations": found.iterations,
             "seconds": round(time.perf_counter() - begun, 3),
+            **_assumed(around),
             "lambda1": prior[0],
             "lambda2": prior[1],
             "alpha": found.alpha.tolist(),
@@ -277,6 +312,30 @@ def _fixed(
         diagnostics={"converged": True, "exact": True},
         **answer,
     )
+
+
+def moved_along(draws: FloatArray, slope: FloatArray, z: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Move each of the draws (n, R, C) by z along the slope (R, C), or as far as its bounds let it; sums stay."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ahead, behind = (high - draws) / slope, (low - draws) / slope
+    farthest = np.where(slope == 0.0, np.inf, np.maximum(ahead, behind)).min(axis=(1, 2)).clip(min=0.0)
+    nearest = np.where(slope == 0.0, -np.inf, np.minimum(ahead, behind)).max(axis=(1, 2)).clip(max=0.0)
+    return np.asarray(np.clip(draws + np.clip(z, nearest, farthest)[:, None, None] * slope, low, high))
+
+
+def _balanced(n: int, seed: int | None) -> FloatArray:
+    """Draw n standard normal numbers in pairs of opposite sign, so that they leave the mean where it is."""
+    rng = np.random.default_rng(seed)
+    half = rng.standard_normal(n // 2)
+    return rng.permutation(np.concatenate([half, -half, np.zeros(n % 2)]))
+
+
+def _leaning_words(around: Surroundings | None) -> str:
+    return "no context" if around is None else f"context {around.b:g} +- {around.sd:g}"
+
+
+def _assumed(around: Surroundings | None) -> dict[str, float]:
+    return {"context": around.b if around else 0.0, "context_sd": around.sd if around else 0.0}
 
 
 def _whole_table(tables: UnitTables, found: FloatArray, place: tuple[Any, ...]) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,14 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.ecological.classical.contextual import expected_cells, fit_mode, problem
+from crosslevel.ecological.classical.contextual import (
+    CONTEXT_RANGE,
+    CONTEXT_SD_RANGE,
+    between,
+    expected_cells,
+    fit_mode,
+    problem,
+)
 from crosslevel.ecological.classical.contextual_intervals import CALIBRATION, calibrated_variance
 from crosslevel.ecological.classical.duncan_davis import CellBounds, cell_bounds
 from crosslevel.ecological.classical.layout import cell_estimates
@@ -122,7 +128,10 @@ def rxc(
     """
     tables = unit_tables(groups, outcomes, units)
     level, random_state = checks.check_level(level), checks.check_seed(random_state)
-    context, context_sd = _number(context, "context", -1.0, 2.0), _number(context_sd, "context_sd", 0.0, 1.0)
+    context, context_sd = (
+        between(context, "context", *CONTEXT_RANGE),
+        between(context_sd, "context_sd", *CONTEXT_SD_RANGE),
+    )
     spread = _spread(tau, pool is not None, labels is not None)
     districts_of = None if pool is None else _districts_of(tables, pool, units, isinstance(groups, UnitTables))
     row_labels, column_labels = _label_numbers(tables, labels)
@@ -190,18 +199,12 @@ def rxc(
     )
 
 
-def _number(value: object, argument: str, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
-        raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
-    return float(value)
-
-
 def _spread(tau: float | str, pooled: bool, labelled: bool) -> float:
     if isinstance(tau, str):
         if tau != "auto":
             raise InputError(f"tau={tau!r} is neither 'auto' nor a number; pass one of them.")
         return TAU_POOLED if pooled else TAU_MATCHED if labelled else TAU_ALONE
-    return _number(tau, "tau", 1e-3, 1e3)
+    return between(tau, "tau", 1e-3, 1e3)
 
 
 def _districts_of(
