@@ -61,6 +61,33 @@ def test_a_refused_fit_is_a_line_and_not_a_gap(study, monkeypatch):
     assert len(line) == len(study.NZ_COLUMNS)
 
 
+def test_leaning_is_judged_by_what_was_declared(study, monkeypatch, tmp_path, capsys):
+    """Context wins where it is nearer with and without the source it was learnt on; results are kept and not made again."""
+    leaning = importlib.import_module("dirichlet_context")
+    tables = {"elsewhere": [replace(study.TINY, name="a")], leaning.LEARNT_ON: [replace(study.TINY, name="b")]}
+    monkeypatch.setattr(leaning, "sources", lambda folder: tables)
+    monkeypatch.setattr(leaning, "senc", lambda folder: replace(study.TINY, name="senc"))
+    monkeypatch.setattr(leaning, "PLAN", leaning.Plan(2, 50, 20, 50, 0))
+    measured = leaning.measure(study.TINY, 0.35)
+    assert measured["cells"] == 4
+    assert 0 < measured["error"] < 20
+    assert measured["error"] != leaning.measure(study.TINY, 0.0)["error"]
+    for errors, winner in (({"a": 1.0, "b": 2.5}, "0.35"), ({"a": 3.0, "b": 0.1}, "0"), ({"a": 1.9, "b": 9.0}, "0")):
+        kept = tmp_path / f"{winner}{errors['b']}.jsonl"
+        asked = []
+
+        def measure(known, b, errors=errors, asked=asked):
+            asked.append((known.name, b))
+            return {**measured, "error": errors.get(known.name, 2.0) if b else 2.0}
+
+        monkeypatch.setattr(leaning, "measure", measure)
+        monkeypatch.setattr("sys.argv", ["x", "--data", str(tmp_path), "--kept", str(kept)])
+        leaning.main()
+        leaning.main()
+        assert len(asked) == len(set(asked)) == 6
+        assert f"by the criterion: context {winner}\n" in capsys.readouterr().out
+
+
 @pytest.fixture
 def court(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))

@@ -140,7 +140,7 @@ def embed(
 
 @app.command()
 def ecological(
-    context: typer.Context,
+    typed: typer.Context,
     people: Annotated[
         Path | None, typer.Argument(help="People: Parquet, CSV or Arrow file, a folder or a quoted glob of files.")
     ] = None,
@@ -265,6 +265,17 @@ def ecological(
     weights: Annotated[
         str, typer.Option(help="'population' or 'equal': units in Goodman's regression.", rich_help_panel=TABLE)
     ] = "population",
+    context: Annotated[
+        float | None,
+        typer.Option(
+            help="How far groups lean with their surroundings, in rxc and multinomial_dirichlet: 0.35 if left out, 0 for not.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    context_sd: Annotated[
+        float | None,
+        typer.Option(help="Spread of that assumption, which widens intervals: 0.1 if left out.", rich_help_panel=TABLE),
+    ] = None,
     balance: Annotated[
         str | None,
         typer.Option(help="'scale' or 'none-of-the-above': totals that differ.", rich_help_panel=TABLE),
@@ -302,11 +313,11 @@ def ecological(
     as_json: Json = False,
 ) -> None:
     """Say how each subgroup behaved in each place: from people and totals, or from counts by unit with --table."""
-    options = {name: value for name, value in locals().items() if name != "context"}
+    options = {name: value for name, value in locals().items() if name != "typed"}
     from crosslevel.cli.ecological_forms import run
 
     # what was written and what is a default must be told apart: the two forms do not share all options
-    written = [n for n in options if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"]
+    written = [n for n in options if getattr(typed.get_parameter_source(n), "name", "") == "COMMANDLINE"]
     run(options, written)
 
 

@@ -20,6 +20,7 @@ from crosslevel.cli.console import check_folder, make_folder, quietly, read_tabl
 from crosslevel.data import checks, frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
 from crosslevel.ecological.classical.comparison import METHODS, comparison_words
+from crosslevel.ecological.classical.contextual import CONTEXT_RANGE, CONTEXT_SD_RANGE, between
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.results import Estimates, Provenance, save
@@ -45,6 +46,8 @@ class Settings:
     unit: str | None
     methods: list[str]
     weights: str
+    context: float | None
+    context_sd: float | None
     balance: str | None
     rest: str | None
     missing: str
@@ -127,6 +130,12 @@ def _check(settings: Settings) -> None:
             )
     if settings.rest is not None and settings.balance != "none-of-the-above":
         raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
+    for option, value, limits in (
+        ("--context", settings.context, CONTEXT_RANGE),
+        ("--context-sd", settings.context_sd, CONTEXT_SD_RANGE),
+    ):
+        if value is not None:
+            between(value, option, *limits)
     for name in settings.methods:
         if name not in (*METHODS, EVERY):
             raise unknown_name("--methods", name, [*METHODS, EVERY], "method")
@@ -193,6 +202,7 @@ def _among_voters(answers: Mapping[str, Estimates], abstain: list[str]) -> dict[
 def _run(name: str, tables: UnitTables, settings: Settings) -> Estimates:
     function = getattr(importlib.import_module(f"crosslevel.ecological.classical.{METHODS[name]}"), name)
     given = {"level": settings.level, "random_state": settings.seed, "weights": settings.weights}
+    given |= {n: v for n in ("context", "context_sd") if (v := getattr(settings, n)) is not None}
     known = inspect.signature(function).parameters
     answer: Estimates = function(tables, None, **{n: v for n, v in given.items() if n in known})
     return answer

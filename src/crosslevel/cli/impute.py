@@ -19,6 +19,7 @@ from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.explorer.pages.imputation import section
+from crosslevel.explorer.pages.imputation_tables import stacked
 from crosslevel.imputation import CUDIA, IndividualLink
 from crosslevel.results import Estimates
 
@@ -291,7 +292,7 @@ def _answers(
     """Give the means that were asked for; by default those of every level of every column, in one table."""
     if asks:
         return {"-".join(ask): means_by(model, given, ask, level) for ask in asks}
-    return {"levels": _stacked([means_by(model, given, [c], level) for c in shown], shown)}
+    return {"levels": stacked([means_by(model, given, [c], level) for c in shown], shown)}
 
 
 def means_by(model: IndividualLink | CUDIA, given: Given, by: Sequence[str], level: float) -> Estimates:
@@ -299,29 +300,6 @@ def means_by(model: IndividualLink | CUDIA, given: Given, by: Sequence[str], lev
     if isinstance(model, IndividualLink):
         return model.estimates(list(by), level=level)
     return model.estimates(list(by), *given, level=level, m=DRAWS)
-
-
-def _stacked(parts: list[Estimates], columns: list[str]) -> Estimates:
-    """Put tables by one column each under one another, a hidden feature at a time."""
-    rows: list[dict[str, Any]] = []
-    for column, part in zip(columns, parts, strict=True):
-        for row in part.table.to_pylist():
-            value = row.pop(column)
-            rows.append({"column": column, "value": "missing" if value is None else str(value), **row})
-    first = parts[0]
-    order = list(dict.fromkeys(row["feature"] for row in rows))
-    rows.sort(key=lambda row: order.index(row["feature"]))
-    return Estimates.build(
-        {n: [row[n] for row in rows] for n in rows[0]},
-        keys=["feature", "column", "value"],
-        method=first.method,
-        level=first.level,
-        interval=first.interval,
-        provenance=first.provenance,
-        diagnostics=first.diagnostics,
-        warnings=first.warnings,
-        title="Means of the hidden features by what is known of people",
-    )
 
 
 def _facts(

@@ -114,9 +114,13 @@ def compare(
 
 
 def comparison_words(answers: Mapping[str, Estimates]) -> str:
-    """Name the methods compared, with the weights of those that have a choice of them."""
-    weights = {name: a.diagnostics.get("weights") for name, a in answers.items()}
-    return "comparison: " + ", ".join(f"{name} ({w} weights)" if w else name for name, w in weights.items())
+    """Name the methods compared, with the weights and the context of those that have a choice of them."""
+    words = []
+    for name, answer in answers.items():
+        said = answer.diagnostics
+        chosen = f" ({said['weights']} weights)" if "weights" in said else ""
+        words.append(name + (f" (context {said['context']:g})" if "context" in said else chosen))
+    return "comparison: " + ", ".join(words)
 
 
 def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]) -> Estimates:
