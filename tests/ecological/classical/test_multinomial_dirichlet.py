@@ -8,10 +8,12 @@ import numpy as np
 import polars as pl
 import pyarrow.csv as pv
 import pytest
+from scipy import stats
 
 from crosslevel.ecological.classical import dirichlet_sampler
-from crosslevel.ecological.classical.dirichlet_sampler import Plan, sample_posterior
-from crosslevel.ecological.classical.multinomial_dirichlet import moved_along, multinomial_dirichlet
+from crosslevel.ecological.classical.contextual import surroundings
+from crosslevel.ecological.classical.dirichlet_sampler import Plan, _Chain, _score, sample_posterior
+from crosslevel.ecological.classical.multinomial_dirichlet import multinomial_dirichlet
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
 SHORT = {"draws": 100, "warmup": 40, "allow_unconverged": True}
@@ -46,7 +48,7 @@ def answered():
 
 @pytest.fixture(scope="module")
 def leaning():
-    X, T, cells = world(n=60, context=0.35)
+    X, T, cells = world(n=40, context=0.35)
     return X, T, cells, multinomial_dirichlet(X, T), multinomial_dirichlet(X, T, context_sd=0.0)
 
 
@@ -153,8 +155,12 @@ def test_what_was_assumed_stands_in_the_answer(answered, leaning):
     assert "context=0.35, context_sd=0.1" in found.provenance.call
     assert (found.diagnostics["context"], found.diagnostics["context_sd"]) == (0.35, 0.1)
     assert (plain.diagnostics["context"], plain.diagnostics["context_sd"]) == (0.0, 0.0)
-    assert any(found.diagnostics["context_slope"])
-    assert not any(plain.diagnostics["context_slope"])
+    assert np.abs(found.diagnostics["context_slope"]).max() > 0.001
+    assert np.abs(plain.diagnostics["context_slope"]).max() > 0.001  # what leaning would do, though none is assumed
+    assert not plain.warnings
+    alike = multinomial_dirichlet([[60, 40]] * 4, [[30, 70], [20, 80], [25, 75], [40, 60]], **SHORT)
+    assert "same composition: context changes nothing" in " ".join(alike.warnings)
+    assert alike.diagnostics["context_slope"] == [0.0] * 4
 
 
 def test_intervals_cover_on_worlds_that_lean():
@@ -174,10 +180,10 @@ def test_intervals_cover_on_worlds_that_lean():
 
 def test_the_slope_in_context_is_how_the_answer_moves():
     """A covariance over draws against two fits."""
-    X, T, _ = world(n=30)
-    run = {"draws": 2000, "allow_unconverged": True, "context_sd": 0.0}
-    below, here, above = (multinomial_dirichlet(X, T, context=b, **run) for b in (0.2, 0.35, 0.5))
-    moved = (above["estimate"] - below["estimate"]) / 3
+    X, T, _ = world(n=16)
+    run = {"draws": 1500, "allow_unconverged": True, "context_sd": 0.0}
+    below, here, above = (multinomial_dirichlet(X, T, context=b, **run) for b in (0.15, 0.35, 0.55))
+    moved = (above["estimate"] - below["estimate"]) / 4
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(here.diagnostics["context_slope"], moved, atol=0.0015)
 
@@ -187,7 +193,7 @@ def test_what_is_not_known_of_context_widens_the_interval(leaning):
     slope = np.array(found.diagnostics["context_slope"])  # of a move by 0.1, which is also the spread
     np.testing.assert_allclose(found["std_error"] ** 2, given["std_error"] ** 2 + slope**2, rtol=0.08)
     np.testing.assert_array_equal(found["estimate"], given["estimate"])
-    np.testing.assert_allclose(found.draws.mean(axis=0), found["estimate"], atol=1e-4)
+    assert (np.abs(found.draws.mean(axis=0) - found["estimate"]) < 0.05 * found["std_error"]).all()
     tables = found.draws.reshape(-1, 2, 3) * X.sum(axis=0)[:, None]
     np.testing.assert_allclose(tables.sum(axis=2), np.broadcast_to(X.sum(axis=0), tables.shape[:2]), rtol=1e-9)
     np.testing.assert_allclose(tables.sum(axis=1), np.broadcast_to(T.sum(axis=0), (len(tables), 3)), rtol=1e-9)
@@ -195,14 +201,14 @@ def test_what_is_not_known_of_context_widens_the_interval(leaning):
     assert (found.draws <= found["upper"] + 1e-12).all()
 
 
-def test_a_move_ends_at_the_bounds_and_keeps_the_sums():
-    draws = np.array([[[4.0, 6.0], [5.0, 5.0]], [[4.0, 6.0], [5.0, 5.0]], [[4.0, 6.0], [5.0, 5.0]]])
-    slope, low, high = np.array([[2.0, -2.0], [-2.0, 2.0]]), np.full((2, 2), 1.0), np.full((2, 2), 8.0)
-    moved = moved_along(draws, slope, np.array([0.5, 30.0, -30.0]), low, high)
-    np.testing.assert_allclose(moved[:, 0, 0], [5.0, 7.0, 2.0])
-    np.testing.assert_allclose(moved.sum(axis=1), draws.sum(axis=1))
-    np.testing.assert_allclose(moved.sum(axis=2), draws.sum(axis=2))
-    np.testing.assert_array_equal(moved_along(draws, 0 * slope, np.ones(3), low, high), draws)
+def test_a_group_that_lives_alone_keeps_no_one_from_being_unsure():
+    """Weighted counts: the certain group's slope is rounding noise."""
+    X, T, _ = world(n=12)
+    X = np.vstack([np.column_stack([X, np.zeros(12)]), [[0, 0, 300]] * 3])
+    T = np.vstack([T, [[100, 100, 100]] * 3])
+    answers = [multinomial_dirichlet(1.2345678 * X, 1.2345678 * T, context_sd=sd, **SHORT) for sd in (0.3, 0.0)]
+    assert (answers[0]["std_error"][:6] > 1.1 * answers[1]["std_error"][:6]).any()
+    np.testing.assert_allclose(answers[0]["std_error"][6:], 0.0, atol=1e-9)
 
 
 def test_the_approximation_leans_as_the_chains_do(leaning):
@@ -210,8 +216,9 @@ def test_the_approximation_leans_as_the_chains_do(leaning):
     quick = multinomial_dirichlet(X, T, method="approximate")
     assert np.abs(quick["estimate"] - found["estimate"]).max() < 0.02
     assert np.abs(quick["std_error"] / found["std_error"] - 1).max() < 0.35
-    sure = multinomial_dirichlet(X, T, method="approximate", context_sd=0.0)
-    assert (sure["std_error"] < 0.9 * quick["std_error"]).any()
+    sure, unsure = (multinomial_dirichlet(X, T, method="approximate", context_sd=sd) for sd in (0.0, 0.3))
+    slope = 3 * np.array(found.diagnostics["context_slope"])
+    np.testing.assert_allclose(unsure["std_error"] ** 2 - sure["std_error"] ** 2, slope**2, rtol=0.15, atol=1e-4)
 
 
 def test_relabelling_moves_the_answer_along():
@@ -337,6 +344,36 @@ def test_a_long_run_is_announced(monkeypatch):
         CrosslevelWarning, match=r"sampling 20 units of 2 x 3 tables takes about .* method='approximate'"
     ):
         multinomial_dirichlet(X, T, draws=400, allow_unconverged=True)
+
+
+def test_units_are_counted_by_their_surroundings_and_who_lives_there():
+    X = np.array([[300.0, 0.0], [90.0, 210.0], [90.0, 210.0], [120.0, 180.0], [10.0, 290.0], [200.0, 100.0]])
+    T = world(n=6)[1].astype(float)
+    around = surroundings(X, T, 0.35, 0.1)
+    chain = _Chain.start(X, T, (4.0, 2.0), around, np.random.default_rng(0), 10)
+    assert len(chain.lean) == 5  # two units are alike
+    np.testing.assert_allclose(chain.lean[chain.of], around.lean())
+    assert chain.people.sum(axis=1).tolist() == [6.0, 5.0]
+    assert chain.people[:, chain.of[1]].tolist() == [2.0, 2.0]
+    assert chain.people[:, chain.of[0]].tolist() == [1.0, 0.0]
+    alone = _Chain.start(X, T, (4.0, 2.0), None, np.random.default_rng(0), 10)
+    assert alone.lean.tolist() == [[1.0, 1.0, 1.0]]
+    assert alone.people.tolist() == [[6.0], [5.0]]
+
+
+def test_the_score_is_the_derivative_of_the_density_in_context():
+    rng = np.random.default_rng(7)
+    x = np.array([[0.3, 0.7], [1.0, 0.0], [0.6, 0.4]])
+    alpha, H = rng.gamma(4.0, 0.5, (2, 3)), rng.normal(size=(3, 3))
+    beta = rng.dirichlet(np.ones(3), (3, 2))
+    m = x[:, :, None] * beta
+
+    def density(b):
+        own = alpha * np.exp(b * H)[:, None, :]
+        return sum(stats.dirichlet.logpdf(beta[i, r], own[i, r]) for i in range(3) for r in range(2) if x[i, r] > 0)
+
+    found = _score(m, x, alpha * np.exp(0.35 * H)[:, None, :], H)
+    assert found == pytest.approx((density(0.35 + 1e-5) - density(0.35 - 1e-5)) / 2e-5, rel=1e-6)
 
 
 def test_units_are_kept_within_their_room(monkeypatch):

@@ -27,6 +27,8 @@ from crosslevel.ecological.classical import contextual_kernels as kernels
 from crosslevel.errors import ConvergenceError, InputError
 
 __all__ = [
+    "CONTEXT_RANGE",
+    "CONTEXT_SD_RANGE",
     "Mode",
     "Problem",
     "Surroundings",
@@ -43,6 +45,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 CONTEXT_RANGE, CONTEXT_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)
+"""What may be stated of how far groups lean, and how unsure that is."""
 CONTEXT_RIDGE = 1e-3  # of the mean squared composition: composition predicts, it need not be told apart
 CONTEXT_FLOOR = 0.1  # of the overall share, so that log m stays tame where composition predicts nothing
 A_SD = 3.0
@@ -117,11 +120,14 @@ def problem(x: FloatArray, y: FloatArray, M: FloatArray, tau: float) -> Problem:
 
 
 def context(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Predict the outcomes of every unit from its composition: log(m_ic / ybar_c), (n, C)."""
-    N = x.sum(axis=1)
-    ybar, xbar = y.sum(axis=0) / N.sum(), x.sum(axis=0) / N.sum()
+    """Predict the outcomes of every unit from its composition: log(m_ic / ybar_c), (n, C).
+
+    The two sides may count different totals; a unit weighs as much as its groups do.
+    """
+    N, t = x.sum(axis=1), y / y.sum(axis=1, keepdims=True)
+    ybar, xbar = N @ t / N.sum(), x.sum(axis=0) / N.sum()
     A = np.sqrt(N)[:, None] * (x / N[:, None] - xbar)
-    moved = np.sqrt(N)[:, None] * (y / N[:, None] - ybar)
+    moved = np.sqrt(N)[:, None] * (t - ybar)
     gram = A.T @ A
     ridge = CONTEXT_RIDGE * np.trace(gram) / x.shape[1]
     if ridge <= 0:  # every unit has the same composition
@@ -160,8 +166,8 @@ class Surroundings:
 
 
 def surroundings(x: FloatArray, y: FloatArray, b: float, sd: float) -> Surroundings:
-    """Prepare the context of every unit; the two sides may count different totals."""
-    return Surroundings(context(x, y * (x.sum(axis=1) / y.sum(axis=1))[:, None]), b, sd)
+    """Prepare the context of every unit."""
+    return Surroundings(context(x, y), b, sd)
 
 
 def unpack(theta: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray, float]:

@@ -19,6 +19,7 @@ from crosslevel.ecological.classical.contextual import (
     surroundings,
 )
 from crosslevel.ecological.classical.dirichlet_approximation import approximate_posterior
+from crosslevel.ecological.classical.dirichlet_doubt import balanced_normal, moved_along
 from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior
 from crosslevel.ecological.classical.dirichlet_sampler import Plan, Posterior, sample_posterior
 from crosslevel.ecological.classical.duncan_davis import CellBounds, cell_bounds
@@ -76,8 +77,8 @@ def multinomial_dirichlet(
     method : {"sample", "approximate"}, default "sample"
         Chains that are run until they have met, or a normal approximation around the mode, in about a second.
     context : float, default 0.35
-        How far every group leans to what its unit's composition favours. An assumption, not an estimate: margins cannot tell it,
-        and the likelihood always asks for more of it. The default is that of :func:`rxc`, learnt on tables with counted cells.
+        How far every group leans to what its unit's composition favours. An assumption, not an estimate: H is made of the outcomes,
+        so that the likelihood is nothing to learn it from. The default is that of :func:`rxc`, learnt on tables with counted cells.
     context_sd : float, default 0.1
         Spread of that assumption; it widens the intervals of the district. Those of units are given ``context``.
     lambda1, lambda2 : float, default 4 and 2
@@ -106,8 +107,8 @@ def multinomial_dirichlet(
     Estimates
         Keys ``group``, ``outcome``; ``estimate`` is the posterior mean of the share of the people counted, and
         ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw, of the district and
-        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["context_slope"]`` says
-        by how much each share would move were ``context`` 0.1 larger.
+        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["context_slope"]`` (of
+        chains) says by how much each share would move were ``context`` 0.1 larger, to first order.
 
     Raises
     ------
@@ -182,7 +183,9 @@ def multinomial_dirichlet(
     if min(len(R), len(C)) == 1:
         return _fixed(tables, X, T, place, answer)
     few = _few_units(len(X), len(R))
-    around = surroundings(X, T, b, b_sd) if (b, b_sd) != (0.0, 0.0) else None
+    around = surroundings(X, T, b, b_sd)
+    if (b, b_sd) != (0.0, 0.0) and not around.H.any():
+        few = (*few, "every unit has the same composition: context changes nothing here.")
     if method == "approximate":
         return _approximate(tables, X, T, place, gamma, around, few, answer)
     given = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learnt" else gamma
@@ -196,7 +199,7 @@ def _sampled(
     place: tuple[Any, ...],
     allow_unconverged: bool,
     prior: tuple[float, float],
-    around: Surroundings | None,
+    around: Surroundings,
     warnings: tuple[str, ...],
     answer: dict[str, Any],
 ) -> Estimates:
@@ -216,8 +219,8 @@ def _sampled(
     cells, sd = _whole_table(tables, found.mean, place), _whole_table(tables, found.sd, place)
     district, slope = found.cells.reshape(-1, *found.cells.shape[2:]), _whole_table(tables, found.slope, place)
     district = _whole_table(tables, district, place)
-    if around is not None and around.sd > 0:
-        z = around.sd * _balanced(len(district), answer["seed"])
+    if around.sd > 0:
+        z = around.sd * balanced_normal(len(district), answer["seed"])
         district = moved_along(district, slope, z, limits.low.sum(axis=0), limits.high.sum(axis=0))
     kept = _whole_table(tables, found.units, place)
     return cell_estimates(
@@ -240,7 +243,8 @@ def _sampled(
             "chains": certificate.chains,
             "draws": certificate.draws,
             "seconds": round(found.seconds, 3),
-            **_assumed(around),
+            "context": around.b,
+            "context_sd": around.sd,
             "context_slope": _shares(0.1 * slope, tables.X.sum(axis=0)[:, None]).ravel().tolist(),
             "lambda1": prior[0],
             "lambda2": prior[1],
@@ -258,7 +262,7 @@ def _approximate(
     T: FloatArray,
     place: tuple[Any, ...],
     prior: tuple[float, float],
-    around: Surroundings | None,
+    around: Surroundings,
     warnings: tuple[str, ...],
     answer: dict[str, Any],
 ) -> Estimates:
@@ -281,7 +285,8 @@ def _approximate(
             "gradient_norm": found.gradient,
             "iterations": found.iterations,
             "seconds": round(time.perf_counter() - begun, 3),
-            **_assumed(around),
+            "context": around.b,
+            "context_sd": around.sd,
             "lambda1": prior[0],
             "lambda2": prior[1],
             "alpha": found.alpha.tolist(),
@@ -314,28 +319,8 @@ def _fixed(
     )
 
 
-def moved_along(draws: FloatArray, slope: FloatArray, z: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Move each of the draws (n, R, C) by z along the slope (R, C), or as far as its bounds let it; sums stay."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ahead, behind = (high - draws) / slope, (low - draws) / slope
-    farthest = np.where(slope == 0.0, np.inf, np.maximum(ahead, behind)).min(axis=(1, 2)).clip(min=0.0)
-    nearest = np.where(slope == 0.0, -np.inf, np.minimum(ahead, behind)).max(axis=(1, 2)).clip(max=0.0)
-    return np.asarray(np.clip(draws + np.clip(z, nearest, farthest)[:, None, None] * slope, low, high))
-
-
-def _balanced(n: int, seed: int | None) -> FloatArray:
-    """Draw n standard normal numbers in pairs of opposite sign, so that they leave the mean where it is."""
-    rng = np.random.default_rng(seed)
-    half = rng.standard_normal(n // 2)
-    return rng.permutation(np.concatenate([half, -half, np.zeros(n % 2)]))
-
-
-def _leaning_words(around: Surroundings | None) -> str:
-    return "no context" if around is None else f"context {around.b:g} +- {around.sd:g}"
-
-
-def _assumed(around: Surroundings | None) -> dict[str, float]:
-    return {"context": around.b if around else 0.0, "context_sd": around.sd if around else 0.0}
+def _leaning_words(around: Surroundings) -> str:
+    return f"context {around.b:g} +- {around.sd:g}" if (around.b, around.sd) != (0.0, 0.0) else "no context"
 
 
 def _whole_table(tables: UnitTables, found: FloatArray, place: tuple[Any, ...]) -> FloatArray:
