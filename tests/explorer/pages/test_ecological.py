@@ -65,6 +65,22 @@ def test_the_difference_reaches_as_far_as_the_subgroups_are_apart(shapes):
     assert [o[0] for o in next(c for c in shown.choices if c.name == "a").options] == ["sex 1", "sex 2"]
 
 
+def test_estimates_beyond_the_colours_are_counted(by_place, shapes):
+    found = by_place(PLACES)
+    assert "beyond the ends" not in views(section_for("h", found, shapes=shapes))["map-a"].caption
+    many = Estimates.build(
+        {"region": np.repeat(PLACES, 50), "age": list(range(50)) * 4, "estimate": [9.0, *np.linspace(0.2, 0.6, 199)]},
+        keys=["region", "age"],
+        method="m",
+        level=None,
+        interval="none",
+        provenance=Provenance.of(call="c"),
+    )
+    assert (
+        "1 estimate beyond the ends of the scale has" in views(section_for("h", many, shapes=shapes))["map-a"].caption
+    )
+
+
 def test_places_missing_on_the_map_are_counted(by_place, shapes):
     shown = section_for("h", by_place([*PLACES, "elsewhere"]), shapes=shapes)
     assert "1 place of the results is not on the map" in views(shown)["map-a"].caption

@@ -22,6 +22,8 @@ APART = ("outcome", "method")
 """Keys that have a drop-down list of their own and hold for both maps."""
 HEIGHT, TALLEST = 140, 520
 """Bounds of a map's height in pixels."""
+UNSEEN = 0.05
+"""Part of a colour scale that an eye does not tell apart."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +153,12 @@ class _Maps:
 
     def side(self, side: str, several: bool) -> View:
         """Make the map of one subgroup."""
-        share = is_share(self.result)
+        share, ends = is_share(self.result), _ends(self.result["estimate"])
         spec = self._drawn(
             f"{side}.estimate",
             "estimate",
             wide=360 if several else 760,
-            domain=_ends(self.result["estimate"]),
+            domain=ends,
             share=share,
             tips=self._tips([side]),
         )
@@ -167,7 +169,7 @@ class _Maps:
         return View(
             f"map-{side}",
             title,
-            caption + self._missing(),
+            caption + _beyond(self.result["estimate"], ends) + self._missing(),
             spec,
             {"places": replace(self.source, sides={side: self.source.sides[side]})},
             chosen,
@@ -238,6 +240,17 @@ def _ends(values: Any) -> list[float]:
         return [0.0, 1.0]
     low, high = np.quantile(good, [0.01, 0.99])
     return [_round(low), _round(high)] if _round(high) > _round(low) else [_round(low) - 0.5, _round(low) + 0.5]
+
+
+def _beyond(values: Any, ends: Sequence[float]) -> str:
+    """Say how many estimates lie beyond the ends of the colours by more than an eye could tell, if any do."""
+    off, visible = np.asarray(values, dtype=float), UNSEEN * (ends[1] - ends[0])
+    n = int(np.sum((off < ends[0] - visible) | (off > ends[1] + visible)))
+    return (
+        f" {count(n, 'estimate')} beyond the ends of the scale {'has' if n == 1 else 'have'} the last colour."
+        if n
+        else ""
+    )
 
 
 def _farthest(result: Estimates, cells: Cells, place: str) -> float:
