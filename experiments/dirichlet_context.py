@@ -2,8 +2,8 @@
 
 All of this was declared before the first run on these tables:
 
-* Candidates: context 0 (the model without a covariate) and 0.35, the value of ``rxc``, which was learnt on New Zealand's elections of 2002 to
-  2014; the prior of alpha is eiPack's, Gamma(4, 2), for both.
+* Candidates: context 0 (the model without a covariate) and 0.35, the value of ``rxc``, which was learnt on New Zealand's elections of
+  2002 to 2014; the prior of alpha is eiPack's, Gamma(4, 2), for both.
 * Tables and error: those of ``dirichlet_prior.py``; senc is not among them.
 * Criterion: 0.35 becomes the default if its mean error over sources is lower, with New Zealand among them and without (it is where the
   value comes from); otherwise the model without a covariate stays the default.
