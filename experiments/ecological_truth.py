@@ -320,6 +320,8 @@ READING = """
   they hold where that is so (registration), and miss most cells or all where it is not (senc, eco_forgnlit30c).
   [Sensitivity](ecological-sensitivity.md) shows the intervals that would. With its default, context 0.35 ± 0.1,
   `multinomial_dirichlet` is nearer on race by party (senc, NC) and farther on registration: the margins do not say which it will be.
+  On vote transfers (New Zealand) it is no match for `rxc`, with context or without: on the same 15 districts its 95 % intervals hold
+  two cells in three, those of `rxc` 96 %.
 - Convergence: a fit that did not converge is refused, and has a line without numbers. Chains must reach an r-hat below 1.01 and
   an effective sample size (ESS) of 400.
 - Intervals of `rxc` are calibrated on the New Zealand elections. "Election left out" learns the two constants on the

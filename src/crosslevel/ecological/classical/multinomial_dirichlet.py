@@ -138,6 +138,7 @@ def multinomial_dirichlet(
     the mean error falls from 4.4 to 4.1 %, by North Carolina alone (7.3 to 3.0 %); registration (0.7 to 3.3 %) and New Zealand (9.7
     to 10.1 %) lose. On the precincts of south-east North Carolina, left out of it, the model without context puts 2.3 % in a wrong
     cell and its intervals hold 1 of 9 cells; with the default 1.5 % and 9 of 9. Look at both, and at ``context_slope``.
+    On vote transfers (15 districts of New Zealand) its 95 % intervals hold two cells in three, those of :func:`rxc` 96 %.
     ``experiments/dirichlet_context.py`` prints the comparison.
 
     References
