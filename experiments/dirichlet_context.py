@@ -39,9 +39,7 @@ PRIOR, PLAN = (4.0, 2.0), Plan(4, 1000, 200, 2000, 0)
 def measure(known: Known, b: float) -> dict[str, Any]:
     """Give the per cent of people in a wrong cell, the cells inside their intervals, and whether the chains met."""
     tables = unit_tables(*known.tables)
-    found = sample_posterior(
-        tables.X, tables.T, PRIOR, PLAN, around=surroundings(tables.X, tables.T, b, 0.0) if b else None
-    )
+    found = sample_posterior(tables.X, tables.T, PRIOR, PLAN, around=surroundings(tables.X, tables.T, b, 0.0))
     cells, said = found.cells.reshape(-1, *known.truth.shape), found.diagnostics
     low, high = np.quantile(cells, [0.025, 0.975], axis=0)
     return {

@@ -20,7 +20,7 @@ from crosslevel.cli.console import check_folder, make_folder, quietly, read_tabl
 from crosslevel.data import checks, frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
 from crosslevel.ecological.classical.comparison import METHODS, comparison_words
-from crosslevel.ecological.classical.contextual import CONTEXT_RANGE, CONTEXT_SD_RANGE, between
+from crosslevel.ecological.classical.contextual import CONTEXT_RANGE, CONTEXT_SD_RANGE
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.explorer import report
 from crosslevel.results import Estimates, Provenance, save
@@ -135,7 +135,7 @@ def _check(settings: Settings) -> None:
         ("--context-sd", settings.context_sd, CONTEXT_SD_RANGE),
     ):
         if value is not None:
-            between(value, option, *limits)
+            checks.check_between(value, option, *limits)
     for name in settings.methods:
         if name not in (*METHODS, EVERY):
             raise unknown_name("--methods", name, [*METHODS, EVERY], "method")

@@ -105,6 +105,23 @@ def check_successes(successes: Any, trials: Any, rows: Sequence[object] | None =
     return k, n
 
 
+def check_between(value: object, argument: str, low: float, high: float) -> float:
+    """Refuse what is no number, or one outside low to high.
+
+    Examples
+    --------
+    >>> check_between(1, "context", -1, 2)
+    1.0
+    >>> check_between(3.5, "context", -1, 2)
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: context=3.5 is not a number between -1 and 2; pass one.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+        raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
+    return float(value)
+
+
 def check_level(level: float) -> float:
     """Refuse an interval level outside (0, 1)."""
     if isinstance(level, bool) or not isinstance(level, Real):

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from crosslevel.ecological.classical import dirichlet_sampler
-from crosslevel.ecological.classical.contextual import surroundings
+from crosslevel.ecological.classical.contextual import no_surroundings, surroundings
 from crosslevel.ecological.classical.dirichlet_sampler import Plan, _Chain, _score, sample_posterior
 from crosslevel.ecological.classical.multinomial_dirichlet import multinomial_dirichlet
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
@@ -356,7 +356,7 @@ def test_units_are_counted_by_their_surroundings_and_who_lives_there():
     assert chain.people.sum(axis=1).tolist() == [6.0, 5.0]
     assert chain.people[:, chain.of[1]].tolist() == [2.0, 2.0]
     assert chain.people[:, chain.of[0]].tolist() == [1.0, 0.0]
-    alone = _Chain.start(X, T, (4.0, 2.0), None, np.random.default_rng(0), 10)
+    alone = _Chain.start(X, T, (4.0, 2.0), no_surroundings(T.shape), np.random.default_rng(0), 10)
     assert alone.lean.tolist() == [[1.0, 1.0, 1.0]]
     assert alone.people.tolist() == [[6.0], [5.0]]
 

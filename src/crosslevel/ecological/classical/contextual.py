@@ -16,7 +16,6 @@ Priors: d_rc ~ N(M_rc, tau^2), a_c ~ N(log ybar_c, 3^2) up to a constant, log ph
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ import scipy.linalg
 import scipy.optimize
 
 from crosslevel.ecological.classical import contextual_kernels as kernels
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import ConvergenceError
 
 __all__ = [
     "CONTEXT_RANGE",
@@ -32,10 +31,10 @@ __all__ = [
     "Mode",
     "Problem",
     "Surroundings",
-    "between",
     "curvature",
     "expected_cells",
     "fit_mode",
+    "no_surroundings",
     "objective",
     "problem",
     "surroundings",
@@ -137,13 +136,6 @@ def context(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.log(m / m.sum(axis=1, keepdims=True) / ybar)
 
 
-def between(value: object, argument: str, low: float, high: float) -> float:
-    """Check one number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
-        raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
-    return float(value)
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """How groups are assumed to lean with their surroundings.
@@ -168,6 +160,11 @@ class Surroundings:
 def surroundings(x: FloatArray, y: FloatArray, b: float, sd: float) -> Surroundings:
     """Prepare the context of every unit."""
     return Surroundings(context(x, y), b, sd)
+
+
+def no_surroundings(shape: tuple[int, ...]) -> Surroundings:
+    """Give what leaves rates alone, for (n, C) outcomes."""
+    return Surroundings(np.zeros(shape), 0.0, 0.0)
 
 
 def unpack(theta: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray, float]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from crosslevel.ecological.classical.contextual import Surroundings
+from crosslevel.ecological.classical.contextual import Surroundings, no_surroundings
 from crosslevel.ecological.classical.dirichlet_kernels import draw_tables
 from crosslevel.errors import ConvergenceError
 
@@ -74,7 +74,7 @@ def approximate_posterior(
     around : Surroundings, optional
         How groups lean with their surroundings; by default they do not. The mode moves with b, which the data do not choose.
     """
-    around = around or Surroundings(np.zeros(T.shape), 0.0, 0.0)
+    around = around or no_surroundings(T.shape)
     N, shape = X.sum(axis=1), (X.shape[1], T.shape[1])
     x, t = X / N[:, None], T / T.sum(axis=1, keepdims=True)
 

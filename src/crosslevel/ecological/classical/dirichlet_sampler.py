@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
-from crosslevel.ecological.classical.contextual import Surroundings
+from crosslevel.ecological.classical.contextual import Surroundings, no_surroundings
 from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior, renew
 from crosslevel.ecological.classical.dirichlet_kernels import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
@@ -117,6 +117,7 @@ def sample_posterior(
         How groups lean with their surroundings; by default they do not.
     """
     begun = time.perf_counter()
+    around = around or no_surroundings(T.shape)
     seeds = np.random.SeedSequence(plan.random_state).spawn(plan.chains)
     slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
     chains = [_Chain.start(X, T, prior, around, np.random.default_rng(seed), slots) for seed in seeds]
@@ -194,7 +195,7 @@ class _Chain:
         X: FloatArray,
         T: FloatArray,
         given: tuple[float, float] | Hyperprior,
-        around: Surroundings | None,
+        around: Surroundings,
         rng: np.random.Generator,
         slots: int,
     ) -> _Chain:
@@ -206,10 +207,9 @@ class _Chain:
         start = 0.98 * t + 0.02 / C
         error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
         shape = (*X.shape, C)
-        H = np.zeros((len(X), C)) if around is None else around.H
         # units of one surrounding are counted together: without any that is one row, and alpha needs no pass over the units
-        kinds, of = np.unique(np.ones((1, C)) if around is None else around.lean(), axis=0, return_inverse=True)
-        of = np.broadcast_to(of.ravel(), len(X)) if around is None else of.ravel()
+        kinds, of = np.unique(around.lean(), axis=0, return_inverse=True)
+        of = of.ravel().astype(np.int64)  # its shape differs between versions of numpy
         people = np.zeros((X.shape[1], len(kinds)))
         np.add.at(people.T, of, X > 0)
         edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
@@ -226,8 +226,8 @@ class _Chain:
             edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
             slots=slots,
             lean=kinds,
-            of=of.astype(np.int64),
-            H=H,
+            of=of,
+            H=around.H,
             people=people,
             step=np.full(shape[1:], 0.2),
             total=np.zeros(shape),

@@ -15,7 +15,6 @@ from crosslevel.ecological.classical.contextual import (
     CONTEXT_RANGE,
     CONTEXT_SD_RANGE,
     Surroundings,
-    between,
     surroundings,
 )
 from crosslevel.ecological.classical.dirichlet_approximation import approximate_posterior
@@ -165,7 +164,8 @@ def multinomial_dirichlet(
         raise unknown_name("prior", prior, ["fixed", "learnt"], "kind of prior")
     if prior == "learnt" and method == "approximate":
         raise InputError("prior='learnt' needs chains; pass method='sample', or leave prior out.")
-    b, b_sd = between(context, "context", *CONTEXT_RANGE), between(context_sd, "context_sd", *CONTEXT_SD_RANGE)
+    b = checks.check_between(context, "context", *CONTEXT_RANGE)
+    b_sd = checks.check_between(context_sd, "context_sd", *CONTEXT_SD_RANGE)
     gamma = (_positive(lambda1, "lambda1"), _positive(lambda2, "lambda2"))
     plan = Plan(
         chains=_whole(chains, "chains", 2),

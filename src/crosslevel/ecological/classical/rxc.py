@@ -15,7 +15,6 @@ from crosslevel.data import checks
 from crosslevel.ecological.classical.contextual import (
     CONTEXT_RANGE,
     CONTEXT_SD_RANGE,
-    between,
     expected_cells,
     fit_mode,
     problem,
@@ -128,10 +127,8 @@ def rxc(
     """
     tables = unit_tables(groups, outcomes, units)
     level, random_state = checks.check_level(level), checks.check_seed(random_state)
-    context, context_sd = (
-        between(context, "context", *CONTEXT_RANGE),
-        between(context_sd, "context_sd", *CONTEXT_SD_RANGE),
-    )
+    context = checks.check_between(context, "context", *CONTEXT_RANGE)
+    context_sd = checks.check_between(context_sd, "context_sd", *CONTEXT_SD_RANGE)
     spread = _spread(tau, pool is not None, labels is not None)
     districts_of = None if pool is None else _districts_of(tables, pool, units, isinstance(groups, UnitTables))
     row_labels, column_labels = _label_numbers(tables, labels)
@@ -204,7 +201,7 @@ def _spread(tau: float | str, pooled: bool, labelled: bool) -> float:
         if tau != "auto":
             raise InputError(f"tau={tau!r} is neither 'auto' nor a number; pass one of them.")
         return TAU_POOLED if pooled else TAU_MATCHED if labelled else TAU_ALONE
-    return between(tau, "tau", 1e-3, 1e3)
+    return checks.check_between(tau, "tau", 1e-3, 1e3)
 
 
 def _districts_of(
