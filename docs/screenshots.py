@@ -58,7 +58,7 @@ def krls() -> Any:
     import numpy as np
 
     from crosslevel import KRLS, report
-    from crosslevel.explorer.pages.krls import section
+    from crosslevel.reports.pages.krls import section
 
     rng = np.random.default_rng(0)
     n = 500
@@ -92,7 +92,7 @@ def distribution() -> Any:
 def binned() -> Any:
     """An audience that is known by age group and gender."""
     from crosslevel import BinnedGP, Intervals, report
-    from crosslevel.explorer.pages.binned import section
+    from crosslevel.reports.pages.binned import section
 
     lower, upper = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
     people = [310, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120]
@@ -107,8 +107,8 @@ def imputation() -> Any:
     import numpy as np
 
     from crosslevel import report
-    from crosslevel.explorer.pages.imputation import section
     from crosslevel.imputation import IndividualLink, evaluate
+    from crosslevel.reports.pages.imputation import section
 
     rng = np.random.default_rng(0)
     n, places = 4000, 40

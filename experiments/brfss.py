@@ -394,7 +394,7 @@ def draw(found: dict[str, Level], outcomes: Sequence[str], path: Path) -> None:
     """Draw the lift of every outcome, method by method, and write the figure."""
     import matplotlib.pyplot as plt
 
-    from crosslevel.plots.style import CYCLE
+    from crosslevel.charts.style import CYCLE
 
     figure, axes = plt.subplots(1, len(found), figsize=(10, 4.2), sharey=True, layout="constrained")
     for ax, (level, result) in zip(axes, found.items(), strict=True):

@@ -243,7 +243,7 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
     """Draw error and likelihood against the share of bags of five (figure 4 of the paper)."""
     import matplotlib.pyplot as plt
 
-    from crosslevel.plots.style import CYCLE, GREY, style
+    from crosslevel.charts.style import CYCLE, GREY, style
 
     first = min(seed for seed, _ in runs)
     with style("y"):
@@ -280,7 +280,7 @@ def draw_bags(scores: Scores, seed: int, share: int, path: Path) -> None:
     """Draw predictions against truth by size of the bag, coloured by predictive standard deviation (figure 5)."""
     import matplotlib.pyplot as plt
 
-    from crosslevel.plots.style import style
+    from crosslevel.charts.style import style
 
     test = draw_all(seed, (share / 100, 0.25, 0.25), noise=0.0)["test"]
     found = scores["MeanShrinkage"]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.charts.maps import choropleth
 from crosslevel.data.atomic import whole_file
-from crosslevel.plots.maps import choropleth
 
 FloatArray = npt.NDArray[np.float64]
 WHOLE_STATES = {"02": "AK", "09": "CT", "11": "DC"}

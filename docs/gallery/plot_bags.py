@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import crosslevel as cl
+from crosslevel.charts import bag_calibration, predicted_bags
 from crosslevel.diagnostics import calibration_table, size_strata
 from crosslevel.distribution import BayesianLinear, MeanShrinkage
-from crosslevel.plots import bag_calibration, predicted_bags
 
 rng = np.random.default_rng(0)
 n = 400

@@ -12,9 +12,9 @@ import warnings
 import matplotlib.pyplot as plt
 
 import crosslevel as cl
+from crosslevel.charts.rho import rho
 from crosslevel.data.simulate import nation
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.plots.rho import rho
 
 warnings.simplefilter("ignore", CrosslevelWarning)
 world = nation(n_regions=80, people_per_region=250, n_states=8, random_state=4)

@@ -9,7 +9,7 @@ and how many votes each candidate had there.
 import numpy as np
 
 import crosslevel as cl
-from crosslevel import plots
+from crosslevel import charts
 
 rng = np.random.default_rng(3)
 groups, outcomes = ["Black", "white", "Latino"], ["Ames", "Brown", "Clark", "did not vote"]
@@ -31,7 +31,7 @@ units = [f"precinct {i:02d}" for i in range(side * side)]
 X, T = dict(zip(groups, people.T, strict=True)), dict(zip(outcomes, ballots.sum(axis=1).T, strict=True))
 
 found = cl.ecological.rxc(X, T, units=units)
-plots.transfers(found)
+charts.transfers(found)
 
 # %%
 # The candidate of choice of each group. People who did not vote are an outcome here, and nobody's choice.
@@ -43,19 +43,19 @@ print("\n".join(choice.diagnostics["findings"]))
 # The same among those who voted, with turnout beside it.
 voters = cl.ecological.among_voters(found)
 print(cl.ecological.turnout(found).summary())
-plots.transfers(voters)
+charts.transfers(voters)
 
 # %%
 # Polarised voting: the difference between two groups, and whether their choices differ.
 apart = cl.ecological.polarization(voters, ("Black", "white"), threshold=0.1)
 print(apart.summary())
-plots.margins(apart)
+charts.margins(apart)
 
 # %%
 # The lead of one candidate over another in each group.
 lead = cl.ecological.margin(voters, ("Ames", "Brown"))
 print(lead.summary())
-plots.margins(lead)
+charts.margins(lead)
 
 # %%
 # Because this district is invented, the reports can be checked: among voters, Ames less Brown was truly
@@ -71,7 +71,7 @@ truth = {
     "truth": np.repeat(ballots.sum(axis=0) / people.sum(axis=0)[:, None], 4),
 }
 methods = ["neighbourhood", "goodman", "rxc_em", "rxc"]
-plots.methods(cl.ecological.compare(X, T, methods).with_truth(truth))
+charts.methods(cl.ecological.compare(X, T, methods).with_truth(truth))
 
 # %%
 # Where the answer comes from: the estimate of every precinct, and how much the counts leave open there.
@@ -79,5 +79,5 @@ squares = {
     u: [[[0.1 * (i + a), 0.1 * (j + b)] for a, b in ((0, 0), (1, 0), (1, 1), (0, 1), (0, 0))]]
     for u, i, j in zip(units, x, y, strict=True)
 }
-plots.unit_map(found, squares, group="Black", outcome="Ames")
-plots.unit_map(found, squares, group="Black", outcome="Ames", column="width", cmap="Greys")
+charts.unit_map(found, squares, group="Black", outcome="Ames")
+charts.unit_map(found, squares, group="Black", outcome="Ames", column="width", cmap="Greys")

@@ -25,7 +25,7 @@ _HOME = {
     "Polygons": "crosslevel.binned.regions.polygons",
     "Simplices": "crosslevel.binned.regions.simplices",
     "load": "crosslevel.results.files",
-    "report": "crosslevel.explorer.report",
+    "report": "crosslevel.reports.report",
     "save": "crosslevel.results.files",
 }
 """Public name -> the module that defines it."""
@@ -40,7 +40,7 @@ _ROOMS = (
     "errors",
     "imputation",
     "krls",
-    "plots",
+    "charts",
     "results",
 )
 """Subpackages reachable as attributes without an import of their own."""
@@ -60,6 +60,7 @@ __all__ = [
     "Simplices",
     "__version__",
     "binned",
+    "charts",
     "data",
     "diagnostics",
     "distribution",
@@ -69,7 +70,6 @@ __all__ = [
     "imputation",
     "krls",
     "load",
-    "plots",
     "report",
     "results",
     "save",
@@ -78,6 +78,7 @@ __all__ = [
 if TYPE_CHECKING:
     from crosslevel import (
         binned,
+        charts,
         data,
         diagnostics,
         distribution,
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
         errors,
         imputation,
         krls,
-        plots,
         results,
     )
     from crosslevel.binned.estimator import BinnedGP
@@ -98,9 +98,9 @@ if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
-    from crosslevel.explorer.report import report
     from crosslevel.imputation.estimator import CUDIA
     from crosslevel.krls.estimator import KRLS
+    from crosslevel.reports.report import report
     from crosslevel.results.estimates import Estimates
     from crosslevel.results.files import load, save
 

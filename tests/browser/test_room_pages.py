@@ -9,11 +9,11 @@ from crosslevel import Bags, report
 from crosslevel.binned import BinnedGP, Intervals, Polygons
 from crosslevel.diagnostics import cross_validate_bags
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
-from crosslevel.explorer.pages import binned, distribution, imputation, krls
-from crosslevel.explorer.shapes import read_shapes
 from crosslevel.imputation import CUDIA, IndividualLink
 from crosslevel.imputation.evaluation import evaluate
 from crosslevel.krls import KRLS
+from crosslevel.reports.pages import binned, distribution, imputation, krls
+from crosslevel.reports.shapes import read_shapes
 
 pytestmark = pytest.mark.browser
 

@@ -122,7 +122,7 @@ def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder)
 
 
 def test_without_the_extra_the_report_shows_pictures(crosslevel, folder, monkeypatch):
-    for name in ("crosslevel.cli.ecological.available", "crosslevel.explorer.bundle.available"):
+    for name in ("crosslevel.cli.ecological.available", "crosslevel.reports.bundle.available"):
         monkeypatch.setattr(name, lambda: False)
     asked = ("--estimate", "sex", "--rollup", "state", "--polygons", "map.geojson")
     crosslevel(*ASKED, *asked, "--out", "pictures", "--report", cwd=folder)

@@ -153,7 +153,7 @@ def test_a_report_needs_a_folder(crosslevel, tmp_path, asked):
 
 
 def test_without_charts_the_page_has_pictures(crosslevel, tmp_path, monkeypatch):
-    from crosslevel.explorer import bundle
+    from crosslevel.reports import bundle
 
     monkeypatch.setattr(bundle, "available", lambda: False)
     rng = np.random.default_rng(0)

@@ -331,6 +331,6 @@ def test_equals_sees_bits_types_and_units(build):
 
 def test_results_bring_in_no_heavy_library():
     heavy = "matplotlib", "pandas", "polars", "numba", "jax", "xarray", "sklearn"
-    code = f"import sys, crosslevel.results, crosslevel.plots; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, crosslevel.results, crosslevel.charts; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from crosslevel.charts.intervals import intervals
 from crosslevel.errors import InputError
-from crosslevel.plots.intervals import intervals
 from crosslevel.results import Estimates, registry
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.binned import baselines
@@ -21,10 +20,10 @@ from crosslevel.binned.solver import Predicted
 from crosslevel.data.frames import FrameKind
 from crosslevel.errors import listed
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["LeaveOneOut", "area_weighting", "default_scale", "draw", "leave_one_out", "predictions_table"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_PAIRS = 20_000_000
 """Pairs of regions asked for and observed beyond which the naive answer is left out."""

@@ -27,11 +27,10 @@ from crosslevel.binned.regions.basis import correlations_by_points, region_corre
 from crosslevel.data.checks import check_counts, check_successes
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["AreaCorrelations", "SharedOut", "area_correlations", "nested_rate", "share_out"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 KERNELS = ("matern12", "matern32", "eq")
 SCALE = (np.log(0.3), 0.7)
@@ -84,7 +83,7 @@ class SharedOut:
 
     draws: FloatArray
     population: FloatArray
-    parent: IntArray
+    parent: Int64Array
     weights: FloatArray
     candidates: tuple[tuple[str, float, float, float], ...]
     basis_error: float
@@ -264,7 +263,7 @@ def share_out(
 
 def _inputs(
     regions: Regions, totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.ArrayLike
-) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, Int64Array, FloatArray, FloatArray]:
     people = check_counts(population, "population", 1)
     own = np.asarray(parent)
     y = check_counts(totals, "totals", 1)
@@ -289,7 +288,7 @@ def _nodes(prior: tuple[float, float], number: int) -> tuple[FloatArray, FloatAr
     return np.exp(prior[0] + prior[1] * z), -0.5 * z**2
 
 
-def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> IntArray:
+def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> Int64Array:
     """Share draws out among candidates: their weights times the number, rounded up or down by one common chance."""
     ends = np.floor(np.append(0.0, np.cumsum(weights) / weights.sum()) * number + rng.uniform())
     return np.diff(ends).astype(np.int64)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import interpolate, special
 
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = ["CompositeLink", "area_weighting", "composite_link", "uniform_spread"]
 
-FloatArray = npt.NDArray[np.float64]
 
 PENALTIES = np.logspace(-3, 5, 33)
 STEPS = 200

@@ -11,10 +11,10 @@ from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.integrals import White
+from crosslevel.typing import FloatArray
 
 __all__ = ["layout_notes", "overlap", "shared_volumes", "slack", "uninformed"]
 
-FloatArray = npt.NDArray[np.float64]
 
 UNKNOWN = 0.05
 """Share of the prior variance that the data must remove for a region to count as informed."""

@@ -26,10 +26,10 @@ from crosslevel.binned.regions.intervals import Intervals
 from crosslevel.binned.regions.points import Points
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["COUNT_KINDS", "choose_areas", "count_loo", "count_skill", "counts_table", "region_draws", "trust"]
 
-FloatArray = npt.NDArray[np.float64]
 
 COUNT_KINDS = (*ASKED, "count")
 """What may be asked of counts: expected totals, means per unit (densities), rates, and whole counts."""

@@ -24,10 +24,10 @@ from crosslevel.binned.regions.points import as_regions
 from crosslevel.binned.regions.sums import stack
 from crosslevel.data.checks import check_counts
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["FAMILIES", "CountModel", "as_kernels", "fit_count_model"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FAMILIES = {"poisson": "poisson", "negative_binomial": "negbinomial", "binomial": "binomial"}
 """Likelihood of the estimator -> its name in `crosslevel.binned.counts`."""

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins, bins_from_boxes, bins_from_intervals
 from crosslevel.binned.counts.targets import cell_shares
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.regions.intervals import Intervals
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Codes", "as_pieces", "cut_regions", "design", "sliced_codes"]
 
-FloatArray = npt.NDArray[np.float64]
 
 Codes = Mapping[int, FloatArray]
 """Axis of categories -> its values in order; value i is the cell from i to i + 1."""

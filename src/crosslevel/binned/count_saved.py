@@ -16,13 +16,13 @@ from crosslevel.binned.counts.fit import CountFit
 from crosslevel.binned.counts.pooled import PooledCurves
 from crosslevel.binned.counts.rates import RateFit
 from crosslevel.binned.regions import sums
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.binned.estimator import BinnedGP
 
 __all__ = ["from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="BinnedGP")
 
 _BINS = ("C", "lower", "upper", "weight", "span", "places", "excess", "warped")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.kernels import BoundKernel, Factor
 from crosslevel.binned.regions.base import Pieces
 from crosslevel.numerics.integrals import Limits
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Layout", "covariance", "lay_out", "variances"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 AT_ONCE = 4_000_000
 """Pairs of pieces held at a time."""
@@ -37,7 +35,7 @@ class Layout:
 
     pieces: Pieces
     limits: tuple[Limits, ...]
-    place: tuple[IntArray | None, ...]
+    place: tuple[Int64Array | None, ...]
 
     @property
     def extents(self) -> FloatArray:
@@ -49,7 +47,7 @@ class Layout:
 def lay_out(pieces: Pieces) -> Layout:
     """Find the distinct limits along each axis."""
     limits: list[Limits] = []
-    place: list[IntArray | None] = []
+    place: list[Int64Array | None] = []
     for d in range(pieces.lower.shape[1]):
         both = np.stack([pieces.lower[:, d], pieces.upper[:, d]])
         distinct, where = np.unique(both, axis=1, return_inverse=True)
@@ -187,7 +185,7 @@ def _widths(limits: Limits) -> FloatArray:
     return np.where(width > 0, width, 1.0)
 
 
-def _spread(K: FloatArray, rows: IntArray | None, columns: IntArray | None) -> FloatArray:
+def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) -> FloatArray:
     if rows is not None:
         K = K[rows]
     return K if columns is None else K[:, columns]

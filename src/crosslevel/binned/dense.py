@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.binned.covariances import Layout, covariance, lay_out, variances
@@ -15,10 +14,10 @@ from crosslevel.binned.problem import Problem
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.solver import LeftOut, Objective, Predicted
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Conditioned", "DensePosterior", "DenseSolver", "condition_on"]
 
-FloatArray = npt.NDArray[np.float64]
 
 JITTER = (0.0, 1e-14, 1e-12, 1e-10)
 """Shares of the mean variance added to the diagonal, in turn, until the factorisation exists."""

@@ -32,13 +32,12 @@ from crosslevel.data.checks import check_level, check_seed
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["BinnedGP"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class BinnedGP(BaseEstimator):
@@ -396,7 +395,7 @@ class BinnedGP(BaseEstimator):
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes_)])
 
     def plot(self, ax: Axes | None = None, *, pool: Any = None, level: float = 0.95, **options: Any) -> Axes:
-        """Draw the histogram that was observed with the density behind it; ``options`` go to `crosslevel.plots.histogram`."""
+        """Draw the histogram that was observed with the density behind it; ``options`` go to `crosslevel.charts.histogram`."""
         check_is_fitted(self, "path_")
         return draw_model(self, ax, pool, level, options)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.covariances import covariance, lay_out
 from crosslevel.binned.kernels import BoundKernel
-from crosslevel.binned.regions.base import IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.basis import extremes, frequency_index
 from crosslevel.errors import InputError
 from crosslevel.numerics.integrals import Antiderivative, Correlation
 from crosslevel.numerics.spectra import reach
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = [
     "Span",
@@ -31,7 +31,6 @@ __all__ = [
     "yardstick",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 SAMPLE = 80
 """Regions on which the error is measured."""
@@ -220,7 +219,7 @@ def grow(
     return basis, error
 
 
-def _at_lengths(kernel: BoundKernel, lengths: IntArray | FloatArray) -> FloatArray:
+def _at_lengths(kernel: BoundKernel, lengths: Int64Array | FloatArray) -> FloatArray:
     """Give hyperparameters of variance 1 with these usual lengthscales."""
     return np.array([0.0 if a is None else np.log(lengths[a] * kernel.stretch) for a in kernel.axes])
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned import feature_basis as fb
 from crosslevel.binned.features import FeatureSolver
 from crosslevel.binned.hyperparameters import Found
 from crosslevel.binned.search import Search, Way
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["optimise_features"]
 
-FloatArray = npt.NDArray[np.float64]
 
 WINDOWS = {1: (1 / 15, 0.5)}
 """First window of lengthscales by dimension, as shares of the range."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.binned.dense import Conditioned, condition_on, factorise, log_marginal, profile
@@ -21,10 +20,10 @@ from crosslevel.binned.problem import Problem
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.binned.solver import LeftOut, Objective, Predicted
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["FeatureSolver"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROWS = 8192
 """Regions whose features are held at a time."""

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned import feature_basis as fb
 from crosslevel.binned.dense import DensePosterior, DenseSolver
@@ -20,10 +19,10 @@ from crosslevel.binned.problem import Problem
 from crosslevel.binned.search import Search, Settings, Way
 from crosslevel.binned.solver import Posterior
 from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["SOLVERS", "GaussianFit", "Settings", "fit_gaussian"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "kronecker", "features")
 DENSE = 2000

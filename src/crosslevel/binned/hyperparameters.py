@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Certificate", "Found", "LogNormal", "maximise"]
 
-FloatArray = npt.NDArray[np.float64]
 Goal = Callable[[FloatArray], tuple[float, FloatArray]]
 
 FLAT = 1e-2

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals import CORRELATIONS, Antiderivative, Correlation, correlation
+from crosslevel.typing import FloatArray
 
 __all__ = ["BoundKernel", "Kernel", "as_kernel", "constant", "eq", "matern12", "matern32", "matern52", "own", "white"]
 
-FloatArray = npt.NDArray[np.float64]
 PAPER = math.sqrt(2.0)
 """The paper's lengthscale over the usual one; see ``convention``."""
 CONVENTIONS = ("usual", "paper")

@@ -6,19 +6,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.binned.covariances import Layout, covariance, lay_out, variances
 from crosslevel.binned.kernels import BoundKernel
 from crosslevel.binned.problem import Problem
-from crosslevel.binned.regions.base import IntArray, Pieces, Regions
+from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.solver import LeftOut, Objective, Predicted
 from crosslevel.numerics.integrals import Limits
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Grid", "KroneckerSolver", "find_grid"]
 
-FloatArray = npt.NDArray[np.float64]
 
 AT_ONCE = 8_000_000
 """Numbers of a block of predictions held at a time."""
@@ -29,7 +28,7 @@ class Grid:
     """A full grid: distinct limits along each axis, and the cell of each region, (n,), cells counted with the last axis fastest."""
 
     limits: tuple[Limits, ...]
-    cell: IntArray
+    cell: Int64Array
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ import numpy as np
 from crosslevel.binned.count_answers import distinct
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.intervals import Intervals
+from crosslevel.charts.histogram import histogram
 from crosslevel.errors import InputError
-from crosslevel.plots.histogram import histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ def draw_model(model: BinnedGP, ax: Axes | None, pool: Any, level: float, option
     regions: Regions = model._fit.problem.regions if counts is None else distinct(counts)
     if not isinstance(regions, Intervals):
         raise InputError(
-            f"plot draws Intervals, and the model was fitted to {type(regions).__name__}; for areas see plots.estimate_pair."
+            f"plot draws Intervals, and the model was fitted to {type(regions).__name__}; for areas see charts.estimate_pair."
         )
     if counts is not None and counts.areas and (pool is None or isinstance(pool, list | tuple | np.ndarray)):
         raise InputError(f"plot draws one area; name it, as in plot(pool={counts.areas[0]!r}).")

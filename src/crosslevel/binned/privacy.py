@@ -15,7 +15,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.regions.intervals import Intervals
@@ -23,11 +22,10 @@ from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.binned.regions.sums import Stack, WeightedSum
 from crosslevel.errors import MissingExtraError, listed
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["Atoms", "Revealed", "atoms_of", "privacy_notes", "revealed_groups"]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 SMALL = 10.0
 """Totals up to this are those of a small group."""

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.intervals import Intervals
 from crosslevel.data.checks import as_numbers, check_finite
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["KINDS", "Problem", "make_problem", "scale_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KINDS = ("total", "mean", "rate")
 """What y may be."""

@@ -21,13 +21,13 @@ from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.solver import Solver
 from crosslevel.errors import FileError, InputError
 from crosslevel.numerics.integrals import Antiderivative, correlation
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.binned.estimator import BinnedGP
 
 __all__ = ["from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="BinnedGP")
 
 _PROBLEM = ("y", "scale", "unit_noise", "known_noise", "level")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.hyperparameters import LogNormal
 from crosslevel.binned.kernels import BoundKernel
 from crosslevel.binned.problem import Problem
+from crosslevel.typing import FloatArray
 
 __all__ = ["FEW", "Scales", "lay_starts", "length_priors", "measure"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW = 15
 """Below this many regions the likelihood alone says little about lengthscales, and a prior is added."""

@@ -13,10 +13,10 @@ from crosslevel.binned.kernels import BoundKernel
 from crosslevel.binned.problem import Problem
 from crosslevel.binned.scales import FEW, lay_starts, length_priors
 from crosslevel.binned.solver import Solver
+from crosslevel.typing import FloatArray
 
 __all__ = ["Search", "Settings", "Way"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEATURES, FEATURES_OF_FEW = 1200, 6000
 """Features at most; and where regions are at most `FEW_REGIONS`, whose covariance is factorised instead."""

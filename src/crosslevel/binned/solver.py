@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from crosslevel.binned.regions.base import Regions
+from crosslevel.typing import FloatArray
 
 __all__ = ["LeftOut", "Objective", "Posterior", "Predicted", "Solver"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

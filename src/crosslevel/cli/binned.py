@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.binned import BinnedGP, Intervals
 from crosslevel.cli.console import check_folder, check_report, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import frames
 from crosslevel.errors import FileError, InputError, unknown_name
-from crosslevel.explorer import report
-from crosslevel.explorer.pages.binned import section
+from crosslevel.reports import report
+from crosslevel.reports.pages.binned import section
 from crosslevel.results import Estimates, save
+from crosslevel.typing import FloatArray
 
 __all__ = ["Settings", "parse_bins", "run"]
 
 MODEL, REPORT = "model.crosslevel", "report.html"
-FloatArray = npt.NDArray[np.float64]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _BIN = re.compile(rf"^\s*({_NUMBER})\s*(?:[-:–]\s*({_NUMBER}|inf)|\+)\s*$")
@@ -256,7 +255,7 @@ def _maps(s: Settings, found: Estimates, small: Any) -> dict[str, Any] | None:
         return None
     from matplotlib.figure import Figure
 
-    from crosslevel.plots.map_pair import estimate_pair
+    from crosslevel.charts.map_pair import estimate_pair
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, _ = estimate_pair(found, small.geojson(), by=found.keys[0], ax=list(figure.subplots(1, 2)), plane=True)

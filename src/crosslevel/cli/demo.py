@@ -19,8 +19,8 @@ from crosslevel.cli.console import make_folder, quietly
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.ecological.estimator import EcologicalInference
-from crosslevel.explorer import report
-from crosslevel.explorer.bundle import available
+from crosslevel.reports import report
+from crosslevel.reports.bundle import available
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage
 
@@ -195,8 +195,8 @@ def _in_words(world: Nation, by_region: Estimates) -> Estimates:
 def _figures(world: Nation, found: Findings) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
-    from crosslevel.plots import choropleth, intervals, style
-    from crosslevel.plots.maps import estimate_map
+    from crosslevel.charts import choropleth, intervals, style
+    from crosslevel.charts.maps import estimate_map
 
     with style():
         picture = Figure(figsize=(9, 6.5)).add_subplot()

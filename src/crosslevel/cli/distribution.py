@@ -29,7 +29,7 @@ from crosslevel.data.batches import open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.diagnostics.bag_folds import BagValidation, cross_validate_bags
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.explorer import report
+from crosslevel.reports import report
 from crosslevel.results import Estimates, save
 from crosslevel.results.display import level_words
 
@@ -324,7 +324,7 @@ def _pictures(s: Settings, answer: Answer) -> dict[str, Any] | None:
         return None
     from matplotlib.figure import Figure
 
-    from crosslevel.plots.bags import bag_calibration, predicted_bags
+    from crosslevel.charts.bags import bag_calibration, predicted_bags
 
     left = Figure(figsize=(6.6, 5.2), layout="constrained").add_subplot()
     right = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()

@@ -23,9 +23,9 @@ from crosslevel.ecological.partitions import read_request
 from crosslevel.ecological.places import read_places
 from crosslevel.ecological.settings import read_interval, read_question
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
-from crosslevel.explorer import report
-from crosslevel.explorer.bundle import available
-from crosslevel.explorer.pictures import pictures
+from crosslevel.reports import report
+from crosslevel.reports.bundle import available
+from crosslevel.reports.pictures import pictures
 from crosslevel.results import Estimates, save
 
 if TYPE_CHECKING:

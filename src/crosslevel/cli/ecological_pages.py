@@ -47,8 +47,8 @@ def observed_map(model: EcologicalInference, polygons: Mapping[str, Any]) -> dic
     """Map the share of the first outcome in each place: caption to axes."""
     from matplotlib.figure import Figure
 
-    from crosslevel.plots import choropleth, style
-    from crosslevel.plots.maps import by_names_of
+    from crosslevel.charts import choropleth, style
+    from crosslevel.charts.maps import by_names_of
 
     totals, by = model.places_.totals, model.places_.by
     stage = 1 if totals.turnout else 0

@@ -22,7 +22,7 @@ from crosslevel.ecological import UnitTables, among_voters, compare, table_from_
 from crosslevel.ecological.classical.comparison import METHODS, comparison_words
 from crosslevel.ecological.classical.contextual import CONTEXT_RANGE, CONTEXT_SD_RANGE
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
-from crosslevel.explorer import report
+from crosslevel.reports import report
 from crosslevel.results import Estimates, Provenance, save
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from crosslevel.cli.imputed_files import draws_name, imputed_name, write_answer
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.explorer import report
-from crosslevel.explorer.pages.imputation import section
-from crosslevel.explorer.pages.imputation_tables import stacked
 from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.reports import report
+from crosslevel.reports.pages.imputation import section
+from crosslevel.reports.pages.imputation_tables import stacked
 from crosslevel.results import Estimates
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,6 +14,7 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches
 from crosslevel.imputation import CUDIA, IndividualLink
 from crosslevel.results import Estimates, save
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["draws_name", "imputed_name", "write_answer", "write_draws", "write_people"]
 
 PEOPLE, DRAWS, MODEL = "imputed.parquet", "draws.parquet", "model.crosslevel"
-FloatArray = npt.NDArray[np.float64]
 
 
 def imputed_name(feature: str) -> str:

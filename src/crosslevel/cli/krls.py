@@ -16,11 +16,11 @@ from crosslevel.cli.embed import parse_subgroups
 from crosslevel.data import frames
 from crosslevel.data.batches import open_batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
-from crosslevel.explorer import bundle, report
-from crosslevel.explorer.pages.krls import section
-from crosslevel.explorer.pictures import pictures
 from crosslevel.krls import KRLS
 from crosslevel.krls.summary import effects_summary
+from crosslevel.reports import bundle, report
+from crosslevel.reports.pages.krls import section
+from crosslevel.reports.pictures import pictures
 from crosslevel.results import Estimates, save
 
 __all__ = ["Settings", "parse_references", "run"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslevel.errors import FileError, InputError
-from crosslevel.explorer import report
-from crosslevel.explorer.pages import embedding
+from crosslevel.reports import report
+from crosslevel.reports.pages import embedding
 from crosslevel.results import Estimates, load
 
 __all__ = ["named_results", "read_map", "read_result", "run"]

@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames, grouping
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray
 
 __all__ = ["Bag", "Bags", "as_bags"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,26 +5,27 @@ Each check returns the array it accepted, as contiguous float64, so a caller val
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = [
     "as_numbers",
+    "check_between",
     "check_counts",
     "check_finite",
     "check_level",
-    "check_seed",
     "check_successes",
     "check_weights",
+    "read_seed",
+    "refuse_idle",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArray:
@@ -130,6 +131,63 @@ def check_level(level: float) -> float:
         hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
         raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")
     return float(level)
+
+
+def read_seed(random_state: RandomState, argument: str = "random_state") -> int:
+    """Give the one integer from which all random numbers of a call follow.
+
+    Parameters
+    ----------
+    random_state : int, None, Generator or RandomState
+        An integer is the seed itself; None takes a fresh one from the operating system; a generator is drawn from, and so
+        moves on.
+
+    Examples
+    --------
+    >>> read_seed(7), read_seed(np.random.default_rng(0)) == read_seed(np.random.default_rng(0))
+    (7, True)
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint64))
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral) or random_state < 0:
+        raise InputError(
+            f"{argument}={random_state!r} is not a seed; pass a whole number of at least 0, None, or a NumPy generator."
+        )
+    return int(random_state)
+
+
+def refuse_idle(estimator: Any, names: Sequence[str], because: str) -> None:
+    """Refuse parameters that were set but cannot act with the others given.
+
+    Parameters
+    ----------
+    estimator : object
+        Its constructor's defaults say what counts as not set.
+    names : sequence of str
+        Parameters that change nothing here.
+    because : str
+        Why, and what would let them act; the tail of the message.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def __init__(self, method="exact", rank=None):
+    ...         self.method, self.rank = method, rank
+    >>> refuse_idle(Model(), ["rank"], "with method='exact'; use method='nystrom'")
+    >>> refuse_idle(Model(rank=5), ["rank"], "with method='exact'; use method='nystrom'")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: rank=5 has no effect with method='exact'; use method='nystrom', or leave rank out.
+    """
+    known = inspect.signature(type(estimator).__init__).parameters
+    for name in names:
+        value, default = getattr(estimator, name), known[name].default
+        if value is not default and not (type(value) is type(default) and np.array_equal(value, default)):
+            raise InputError(f"{name}={value!r} has no effect {because}, or leave {name} out.")
 
 
 def check_seed(seed: int | None, argument: str = "random_state") -> int | None:

@@ -19,11 +19,10 @@ from crosslevel.distribution.base import BagClassifier, BagRegressor
 from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["BagValidation", "cross_validate_bags"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None]
 
 ALL = "all"
@@ -122,7 +121,7 @@ class _Folds:
     def n(self) -> int:
         return len(self.labels)
 
-    def fold_of(self, balance: npt.NDArray[Any]) -> IntArray:
+    def fold_of(self, balance: npt.NDArray[Any]) -> Int64Array:
         return deal(balance, self.folds, self.seed)
 
     def fitted(self, keep: npt.NDArray[np.bool_], fold: int) -> Any:
@@ -152,7 +151,7 @@ class _Folds:
         }
 
 
-def deal(balance: npt.ArrayLike, folds: int, seed: int) -> IntArray:
+def deal(balance: npt.ArrayLike, folds: int, seed: int) -> Int64Array:
     """Deal bags out to folds at random, the bags of each kind evenly, (n,).
 
     Examples

@@ -19,6 +19,7 @@ from crosslevel.data.checks import as_numbers, check_finite, check_level
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, coverage_std_error, rmse
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "ConformalScale",
@@ -31,7 +32,6 @@ __all__ = [
     "size_strata",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 ALL = "all"
 

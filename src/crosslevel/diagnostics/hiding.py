@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy import stats
 from sklearn.base import clone
@@ -20,13 +19,13 @@ from crosslevel.ecological.trusting import written
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, interval_score
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
 
 __all__ = ["hidden_label"]
 
-FloatArray = npt.NDArray[np.float64]
 
 METHODS = ("individual", "group", "neighbourhood", "goodman")
 LEAST_PEOPLE = 100

@@ -12,10 +12,9 @@ from crosslevel.data.bags import Bags
 from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.stored import StoredBags
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["class_table", "label_table"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def label_table(

@@ -26,10 +26,9 @@ from crosslevel.distribution.second_level import SecondLevel, second_levels
 from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["BagClassifier", "BagEstimator", "BagRegressor", "Fit"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Fit(Protocol):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from crosslevel.distribution.base import BagRegressor
 from crosslevel.distribution.evidence import fit_evidence
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import LinearFit
+from crosslevel.typing import FloatArray
 
 __all__ = ["BayesianLinear"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class BayesianLinear(BagRegressor):

@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Basis", "eigenbasis", "integral_kernel", "shrink_factors"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DROPPED = 1e-9
 """Eigenvalues of the shrinkage kernel below this share of the largest carry rounding errors of K, not information."""

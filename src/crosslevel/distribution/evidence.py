@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import Design, LinearFit, decompose, penalty_grid, solve
+from crosslevel.typing import FloatArray
 
 __all__ = ["fit_evidence", "log_evidence", "maximise"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def log_evidence(design: Design, penalty: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

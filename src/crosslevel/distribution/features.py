@@ -19,10 +19,10 @@ import numpy.typing as npt
 from crosslevel.data import checks
 from crosslevel.errors import InputError
 from crosslevel.numerics.features.landmark import EIGENVALUE_CUT
+from crosslevel.typing import FloatArray
 
 __all__ = ["BagFeatures", "LandmarkMap", "People", "blocks", "pool", "root_inverse"]
 
-FloatArray = npt.NDArray[np.float64]
 
 BLOCK = 2**18
 """Numbers (people x landmarks, or people x columns) of a block: it stays in the cache."""

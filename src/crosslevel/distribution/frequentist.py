@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from crosslevel.distribution.base import BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.muandet import ShrunkFit, fit_shrunk
+from crosslevel.typing import FloatArray
 
 __all__ = ["FrequentistShrinkage"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class FrequentistShrinkage(BagRegressor):

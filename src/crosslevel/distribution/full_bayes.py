@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
@@ -18,13 +17,12 @@ from crosslevel.distribution.full_bayes_model import Settings
 from crosslevel.distribution.mean_shrinkage import check_count, refuse_second
 from crosslevel.distribution.shrinkage_model import KERNELS
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["FullBayes", "FullBayesClassifier"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class SampledEstimator(BagEstimator):

@@ -22,13 +22,13 @@ from crosslevel.distribution.shrinkage_model import (
     standardise,
 )
 from crosslevel.results.posterior import posterior_tree
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["MixturePredictive", "SampledModel", "SampledProbit", "sample_model", "sample_probit"]
 
-FloatArray = npt.NDArray[np.float64]
 
 RHAT_LIMIT, ESS_LIMIT = 1.01, 200.0
 MOST_DRAWS = 1000

@@ -30,10 +30,10 @@ from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence
 from crosslevel.errors import MissingExtraError
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
 from crosslevel.numerics.double import double_precision
+from crosslevel.typing import FloatArray
 
 __all__ = ["Draws", "HyperPrior", "Settings", "prior_around", "sample_posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TARGET, PROBIT_TARGET = 0.85, 0.95
 """Acceptance the step size is tuned to; classes that can nearly be separated leave a funnel that needs smaller steps."""

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.data import checks
 from crosslevel.distribution.features import LandmarkMap, People, kernel_values, squared_distances
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.features import median_bandwidth
+from crosslevel.typing import FloatArray
 
 __all__ = ["RULES", "SCALES", "FeatureSettings", "candidate_maps", "choose_landmarks", "median_scale", "sample_people"]
 
-FloatArray = npt.NDArray[np.float64]
 
 RULES = ("kmeans", "random", "leverage", "paper")
 COUNTS = (30, 60, 90)

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.predictive import GaussianPredictive
 from crosslevel.errors import unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["LOWEST", "PRIORS", "Design", "LinearFit", "decompose", "penalty_grid", "solve"]
 
-FloatArray = npt.NDArray[np.float64]
 
 PRIORS = ("rkhs", "iid")
 LOWEST, HIGHEST = 1e-13, 1e3

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution.base import BagClassifier
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.logistic import LogisticFit, fit_logistic
+from crosslevel.typing import FloatArray
 
 __all__ = ["BayesianLinearClassifier"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class BayesianLinearClassifier(BagClassifier):

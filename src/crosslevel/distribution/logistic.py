@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, special
 from scipy.optimize import brentq
 
@@ -20,10 +19,10 @@ from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import PRIORS
 from crosslevel.errors import unknown_name
 from crosslevel.numerics.quadrature import logistic_mean
+from crosslevel.typing import FloatArray
 
 __all__ = ["INTERCEPT_VARIANCE", "Laplace", "LogisticFit", "find_weights", "fit_logistic"]
 
-FloatArray = npt.NDArray[np.float64]
 
 INTERCEPT_VARIANCE = 25.0
 LOGIT_SCALE = 5.0

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution.base import BagClassifier, BagRegressor
 from crosslevel.distribution.features import BagFeatures
@@ -19,10 +18,9 @@ from crosslevel.distribution.shrinkage_model import (
     fit_shrinkage_model,
 )
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["MeanShrinkage", "MeanShrinkageClassifier"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class MeanShrinkage(BagRegressor):

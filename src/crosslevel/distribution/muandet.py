@@ -19,7 +19,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import LinearFit
@@ -27,10 +26,10 @@ from crosslevel.distribution.predictive import GaussianPredictive
 from crosslevel.distribution.ridge import fit_ridge
 from crosslevel.distribution.second_level import SecondLevel, second_levels
 from crosslevel.errors import unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["FILTERS", "TARGETS", "Shrinker", "ShrunkFit", "fit_shrunk", "learn_shrinker", "shrink", "simple_amount"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FILTERS = ("simple", "tikhonov", "iterated", "landweber", "truncated")
 TARGETS = ("zero", "mean")

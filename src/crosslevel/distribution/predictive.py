@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-__all__ = ["GaussianPredictive", "Predictive"]
+from crosslevel.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["GaussianPredictive", "Predictive"]
 
 
 class Predictive(Protocol):

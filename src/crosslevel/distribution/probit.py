@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize, special
 
 from crosslevel.distribution.eigenbasis import shrink_factors
@@ -28,10 +27,10 @@ from crosslevel.distribution.shrinkage import (
     ridge_start,
     solve_positive,
 )
+from crosslevel.typing import FloatArray
 
 __all__ = ["ProbitFit", "fit_probit", "latent_posterior", "probit_evidence", "probit_objective", "probit_probability"]
 
-FloatArray = npt.NDArray[np.float64]
 
 NEWTON_STEPS = 100
 DECREMENT = 1e-15

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution import reading
 from crosslevel.distribution.base import BagRegressor
@@ -15,10 +14,10 @@ from crosslevel.distribution.linear import LinearFit
 from crosslevel.distribution.ridge import fit_ridge
 from crosslevel.distribution.tuning import tune
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["RBFNetwork"]
 
-FloatArray = npt.NDArray[np.float64]
 
 NORMS = {"weights": "iid", "rkhs": "rkhs"}
 

@@ -15,10 +15,10 @@ from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["fingerprints", "read_bags", "read_labels", "read_numbers", "say_parameters"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DIGITS = 16
 

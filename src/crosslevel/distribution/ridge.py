@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear import Design, LinearFit, decompose, penalty_grid, solve
 from crosslevel.errors import unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["RULES", "fit_penalty", "fit_ridge", "losses", "minimise"]
 
-FloatArray = npt.NDArray[np.float64]
 
 RULES = ("loo", "gcv")
 LEAST_LEFT = 1e-300

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from crosslevel.distribution.features import LandmarkMap
 from crosslevel.distribution.second_level import SecondLevel
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.distribution.base import BagEstimator
 
 __all__ = ["from_payload", "pack", "to_payload", "unpack"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="BagEstimator")
 
 NUMBER = "number"

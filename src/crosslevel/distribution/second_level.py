@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, kernel_values, squared_distances
 from crosslevel.distribution.landmarks import choose_landmarks, median_scale
 from crosslevel.errors import unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["LEVELS", "SecondLevel", "second_levels"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LEVELS = ("linear", "rbf")
 COUNT = 100

@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize
 
 from crosslevel.distribution.eigenbasis import shrink_factors
+from crosslevel.typing import FloatArray
 
 __all__ = ["Certificate", "Mapped", "Problem", "dense_posterior", "fit_map", "label_posterior", "map_objective"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LOG_SIGMA2 = (np.log(1e-6), np.log(1e2))
 """Bounds of the log residual variance, for labels of unit variance."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.distribution.eigenbasis import Basis, eigenbasis, integral_kernel
@@ -17,6 +16,7 @@ from crosslevel.distribution.probit import ProbitFit, fit_probit, latent_posteri
 from crosslevel.distribution.shrinkage import Certificate, Problem, fit_map
 from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence, fit_evidence, predictive
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "KERNELS",
@@ -29,7 +29,6 @@ __all__ = [
     "standardise",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 KERNELS = ("k", "integral")
 INTEGRAL_DROPPED = 1e-11

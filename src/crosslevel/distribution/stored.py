@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from crosslevel.data import checks
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["StoredBags"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class StoredBags:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
 from crosslevel.distribution.features import (
@@ -30,10 +29,9 @@ from crosslevel.distribution.features import (
 )
 from crosslevel.distribution.linear import LinearFit, decompose, solve
 from crosslevel.distribution.ridge import fit_ridge
+from crosslevel.typing import FloatArray
 
 __all__ = ["Tuned", "objective", "tune"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,12 @@ parts then lie inside the Duncan-Davis bounds by construction.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from crosslevel.numerics.logit_shift import Shifted, shift_to_total
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["account", "part_bounds", "summing"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 def account(

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.accounting import summing
 from crosslevel.ecological.classical.least_squares import goodman_fit
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.quantities import Facts, Quantity
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Block", "Rollup", "Sums", "contrast_block", "goodman_rates"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy import special, stats
 
@@ -23,6 +22,7 @@ from crosslevel.ecological.honest import FALLBACK, Confounding, geometry, shrink
 from crosslevel.ecological.partitions import Request
 from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.results.scores import coverage, interval_score
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "Calibration",
@@ -36,7 +36,6 @@ __all__ = [
     "scores_of",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 PULLS = tuple(k / 20 for k in range(13))
 FEW = 3

@@ -19,11 +19,10 @@ from crosslevel.ecological.quantities import facts, quantities
 from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["INTERVALS", "Question", "Setting", "Source", "answer"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 KEPT_DRAWS = 5_000_000
 """Draws of a larger answer are not kept in it: 40 MB."""

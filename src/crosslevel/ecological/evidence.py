@@ -23,11 +23,10 @@ from crosslevel.ecological.places import Places, chain, read_counts
 from crosslevel.embedding import Embeddings
 from crosslevel.embedding.chunks import ALL, SUBGROUP
 from crosslevel.errors import InputError, listed, nearest
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Claims", "Evidence", "read_evidence", "weigh_evidence"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 FAR = 4.0
 """Standard errors by which evidence may miss what the totals allow, before it is said."""

@@ -23,11 +23,10 @@ from crosslevel.embedding.encoding import Category, Encoder
 from crosslevel.embedding.run import Progress
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Cut", "Dimension", "Label", "Task", "cuts_of", "hide"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 BANDS = 4
 """Groups a column of numbers is cut in."""

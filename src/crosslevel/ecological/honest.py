@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.accounting import summing
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
     "FALLBACK",
@@ -27,8 +27,6 @@ __all__ = [
     "shrink",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 CROSSED = 0.3
 """Variance of the effect of a crossing of two columns, in units of tau^2."""

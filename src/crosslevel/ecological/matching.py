@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.ecological.places import Places
 from crosslevel.embedding import Embeddings
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["check_people", "match", "take_bags"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 SAME = 1e-9
 """Relative difference of two sums of the same weights that is rounding."""

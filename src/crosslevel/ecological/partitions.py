@@ -14,11 +14,10 @@ from crosslevel.data.grouping import as_names
 from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["REST", "Partition", "Request", "cut", "read_request"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 REST = -1
 """Level of the part that holds everybody not asked for."""

@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames, grouping
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Places", "Totals", "chain", "coordinates", "read_counts", "read_places"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,16 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from crosslevel.ecological.accounting import account, part_bounds
 from crosslevel.ecological.places import Totals
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["SHARES", "Facts", "Quantity", "facts", "quantities"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 SHARES = ("voters", "people", "turnout")
 

@@ -30,13 +30,13 @@ from crosslevel.ecological.places import Places, Totals
 from crosslevel.ecological.settings import prior_terms
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.numerics.laplace import Mode
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
 
 __all__ = ["from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="EcologicalInference")
 
 _VECTORS = ("f", "alpha", "curvature", "third")

@@ -32,13 +32,12 @@ from crosslevel.numerics.laplace import Binomial
 from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, logistic_variance, share_quantiles
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, rmse
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
 
 __all__ = ["cross_validate", "predict_places"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def cross_validate(

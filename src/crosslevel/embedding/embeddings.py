@@ -14,10 +14,9 @@ from crosslevel.data import frames
 from crosslevel.data.grouping import keys_of
 from crosslevel.data.queries import parse
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Embeddings"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,10 @@ from crosslevel.embedding.encoding import (
 )
 from crosslevel.embedding.sketch import Sketch
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Learned", "check_weights", "learn"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""

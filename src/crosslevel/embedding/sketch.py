@@ -22,10 +22,10 @@ import pyarrow as pa
 from crosslevel.embedding.encoding import decoded
 from crosslevel.embedding.fingerprint import Fingerprint, Words
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Sketch", "Sketched"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_KINDS = 1 << 20
 """Kinds whose weight is counted: 36 MB."""

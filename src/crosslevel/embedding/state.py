@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray
 
 __all__ = ["BagSums", "ChunkSums"]
 
-FloatArray = npt.NDArray[np.float64]
 BLOCK = 1024
 """Bags per block of sums, at most: the state grows by blocks and never copies what it holds."""
 BLOCK_BYTES = 1 << 25

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from crosslevel.errors import ConvergenceError
@@ -11,11 +10,10 @@ from crosslevel.imputation.cells import Cells, sums
 from crosslevel.imputation.individual_link.design import Design
 from crosslevel.imputation.individual_link.model import Groups, Settings, fit_link, probabilities
 from crosslevel.numerics.logit_shift import shift_to_total
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["ecological_logistic", "logistic", "newton", "saturated", "two_way", "with_groups"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 RIDGE = 1e-6
 """A millionth of a person's information: dummies of all levels have no unique solution."""

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.numerics.logit_shift import logit, shift_to_total
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["draw_bernoulli", "group_means", "scale_mean", "shift_logit", "shift_mean", "whole_totals"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 TINY = 1e-300
 WHOLE = 1e-6

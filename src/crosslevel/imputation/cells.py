@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from crosslevel.typing import FloatArray, IntArray
+
 __all__ = ["Cells", "gather", "sums"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 LARGEST_KEY = 2**22
 """Codes up to this many are counted in an array; beyond it they are sorted."""

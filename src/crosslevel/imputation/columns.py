@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data import frames
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["Column", "encode", "learn_columns"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from crosslevel.imputation.cudia.setup import Layout, atoms_of, build
 from crosslevel.imputation.cudia.streaming import fit_batches
 from crosslevel.imputation.inputs import read_fit, read_people
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["CUDIA"]
 
-FloatArray = npt.NDArray[np.float64]
 
 AVERAGED = 50
 """Draws over which the expected values of the method "gibbs" are averaged."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
 from crosslevel.data import checks
@@ -22,11 +21,10 @@ from crosslevel.imputation.cells import Cells, gather, sums
 from crosslevel.imputation.individual_link.design import Design, learn_design
 from crosslevel.imputation.inputs import check_range, read_grouped, read_published
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 ALWAYS = ("naive group mean", "ecological logistic", "saturated x", "x + group", "full information")
 CLIP = 1e-6

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +20,7 @@ from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.imputation.columns import Column, encode, learn_columns
 from crosslevel.imputation.published import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
     "Inputs",
@@ -34,9 +34,6 @@ __all__ = [
     "read_people",
     "read_published",
 ]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

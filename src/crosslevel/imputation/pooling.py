@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.data.checks import as_numbers, check_level
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["Pooled", "pool", "pool_statistic", "rubin"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

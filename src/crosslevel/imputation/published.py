@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames, grouping
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray
 
 __all__ = ["UNNAMED", "Partition", "Published", "check_range", "read_published"]
 
-FloatArray = npt.NDArray[np.float64]
 
 UNNAMED = "partition"
 """What a partition whose labels have no name is called."""

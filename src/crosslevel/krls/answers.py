@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
@@ -23,10 +22,10 @@ from crosslevel.krls.summary import effects_summary
 from crosslevel.krls.table import RESERVED, band_table, effects_table, reader_notes
 from crosslevel.krls.variants import Inference, infer
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["EffectAnswers"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TARGETS = ("sample", "population")
 FEWEST_DRAWS = 50

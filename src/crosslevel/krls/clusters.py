@@ -15,16 +15,14 @@ I - A C A' n with A = M^-1/2 [Q, G^-1 H] and C = diag(w / (w + penalty), penalty
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.krls.collapse import Cells, Clusters
 from crosslevel.krls.inference import ALONE, Residuals, Weights, check_identified
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["cluster_scores", "cr3"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 BLOCK = 2**21
 """Entries of the eigenvectors gathered at once."""

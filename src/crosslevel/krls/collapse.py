@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
+
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Cells", "Clusters", "collapse"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,11 +21,10 @@ from crosslevel.data import frames
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.krls.effects import Effect, Switch
 from crosslevel.krls.kernel import Scaling
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["CONTRASTS", "Column", "Encoding", "build_effects", "learn_encoding", "missing_rows"]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 CONTRASTS = ("factor", "dummy")
 

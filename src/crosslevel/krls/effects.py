@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Effect", "Functionals", "Switch", "average_functionals", "linear_parts", "pointwise_effects"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 SMALLEST_RATIO = 1e-100
 """Below this, dividing the kernel by the part of the switched columns meets underflow; the rest is then made afresh."""

@@ -28,10 +28,10 @@ from crosslevel.krls.prediction import predict_std
 from crosslevel.krls.subgroups import RowFacts
 from crosslevel.krls.variants import INFERENCE, Inference
 from crosslevel.results import Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["KRLS"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _CHOICES = {
     "rule": RULES,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data.frames import FrameKind
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Effect
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "QUANTILES",
@@ -30,7 +30,6 @@ __all__ = [
     "weighted_quantiles",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAME = 1e-10

@@ -22,6 +22,7 @@ from crosslevel.errors import InputError
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Functionals
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "SHARE_OF_PENALTY",
@@ -36,7 +37,6 @@ __all__ = [
     "residuals",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 SHARE_OF_PENALTY = 0.1
 """Penalty of the debiased weights, relative to the fit's: less shrinkage for more variance; .05 to .2 cover alike."""

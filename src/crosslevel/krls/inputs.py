@@ -16,11 +16,10 @@ from crosslevel.data import checks, frames, grouping
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.krls.columns import Encoding, learn_encoding, missing_rows
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["Inputs", "Options", "read_fit", "read_predict"]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 FEWEST_ROWS = 3
 SMALLEST_SQUARES = 1e-280

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError, MissingExtraError
 from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.numerics.double import double_precision
+from crosslevel.typing import FloatArray, IntArray
 
 try:
     import jax
@@ -31,8 +31,6 @@ except ImportError as error:  # pragma: no cover - the message is tested with a 
 
 __all__ = ["DeviceKernel", "DeviceSpectrum", "device_name"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 ROWS = 4096
 """Rows of the kernel, or of squared eigenvectors, made at once on the device."""

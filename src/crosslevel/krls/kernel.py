@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from crosslevel.typing import FloatArray
+
 __all__ = ["GaussianKernel", "Scaling", "max_variance_bandwidth", "standardise"]
 
-FloatArray = npt.NDArray[np.float64]
 
 BLOCK = 2**21
 """Entries of the kernel made at once (16 MiB): large enough for the BLAS, small beside the kernel itself."""

@@ -11,15 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Landmarks", "choose_landmarks"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 CANDIDATES = 96
 """Candidates drawn together."""

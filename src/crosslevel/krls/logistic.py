@@ -32,6 +32,7 @@ from crosslevel.krls.model import Fit, Solution, bandwidth_of
 from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import check_memory, decompose
 from crosslevel.krls.variants import Inference, robust, scales, spectrum_of, spread_of_effects, stacked
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "LogisticFit",
@@ -45,7 +46,6 @@ __all__ = [
     "refuse",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_STEPS = 60
 TOLERANCE = 1e-9

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import frames
@@ -23,13 +22,13 @@ from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, homoske
 from crosslevel.krls.model import Fit
 from crosslevel.krls.subgroups import covariate_table
 from crosslevel.krls.variants import robust, sigma_squared, spectrum_of
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.krls.answers import EffectAnswers
 
 __all__ = ["LinearForm", "linear_form", "to_marginaleffects"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST = 4000
 """Distinct rows: there is a coefficient for each, and marginaleffects differentiates by one after the other."""

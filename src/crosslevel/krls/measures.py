@@ -13,10 +13,9 @@ from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Fit
 from crosslevel.krls.variants import scales
+from crosslevel.typing import FloatArray
 
 __all__ = ["Measures", "average", "fit_measures", "spread_rows"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from crosslevel.krls.kernel import GaussianKernel, Scaling, max_variance_bandwid
 from crosslevel.krls.paths import METHODS, find_path
 from crosslevel.krls.penalty import Choice, choose_penalty
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray
 
 __all__ = ["METHODS", "Fit", "Solution", "bandwidth_of", "fit", "solution_at"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.landmarks import choose_landmarks
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["LandmarkKernel", "LowRank", "StreamedSpectrum", "from_landmarks", "nystrom", "partial"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 BLOCK = 2**17
 """Entries of the features made at once (1 MiB): they stay in the cache of a core between the steps that make them."""

@@ -12,17 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError
 from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.landmarks import choose_landmarks
 from crosslevel.krls.nystrom import LowRank, nystrom, partial
 from crosslevel.krls.spectrum import Spectrum, available_memory, check_memory, decompose, memory_needed
+from crosslevel.typing import FloatArray
 
 __all__ = ["BACKENDS", "METHODS", "Path", "find_path", "partial_rank"]
 
-FloatArray = npt.NDArray[np.float64]
 
 METHODS = ("auto", "collapse", "exact", "partial", "nystrom")
 BACKENDS = ("numpy", "jax")

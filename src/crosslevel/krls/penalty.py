@@ -19,15 +19,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray
 
 __all__ = ["RULES", "Choice", "Losses", "choose_penalty", "losses"]
 
-FloatArray = npt.NDArray[np.float64]
 
 RULES = ("loo", "gcv", "krls")
 LOWEST, HIGHEST = 1e-9, 1e2

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.charts import effects as pictures
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.errors import unknown_name
@@ -19,15 +20,13 @@ from crosslevel.krls.model import Fit
 from crosslevel.krls.subgroups import RowFacts
 from crosslevel.krls.table import band_table
 from crosslevel.krls.variants import Inference
-from crosslevel.plots import effects as pictures
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["EffectPictures"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class EffectPictures:

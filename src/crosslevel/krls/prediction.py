@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from crosslevel.krls.clusters import cluster_scores
@@ -28,10 +27,10 @@ from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, hc3, re
 from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.model import Fit
 from crosslevel.krls.variants import sigma_squared, spectrum_of
+from crosslevel.typing import FloatArray
 
 __all__ = ["Band", "bias_allowance", "effect_band", "predict_std"]
 
-FloatArray = npt.NDArray[np.float64]
 
 POINTS_AT_ONCE = 512
 MOST_ENTRIES = 2**26

@@ -25,13 +25,13 @@ from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.krls.subgroups import RowFacts
 from crosslevel.krls.variants import Inference
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.krls.estimator import KRLS
 
 __all__ = ["KEPT", "LARGEST", "from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="KRLS")
 
 KEPT = 1e-8

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from crosslevel.errors import InputError
 from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Spectrum", "available_memory", "decompose", "memory_needed"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 BLOCK = 2**21
 """Entries squared at once when row sums of squared eigenvectors are taken."""

@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy import stats
 
@@ -21,6 +20,7 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.columns import Encoding
 from crosslevel.krls.variants import Inference
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "RowFacts",
@@ -35,9 +35,6 @@ __all__ = [
     "spread",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_GROUPS = 200
 """Each group takes a pass over the kernel."""

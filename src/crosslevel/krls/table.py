@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from crosslevel.data.frames import FrameKind
@@ -16,10 +15,10 @@ from crosslevel.krls.model import Fit
 from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.variants import Inference, scales
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["RESERVED", "SKEWED", "band_table", "effects_table", "reader_notes"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SKEWED = 1.5
 """Skewness beyond which the average derivative of a curved effect is hard for every method."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError
 from crosslevel.krls.clusters import cr3
@@ -24,6 +23,7 @@ from crosslevel.krls.inference import (
 )
 from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import Spectrum
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "INFERENCE",
@@ -37,7 +37,6 @@ __all__ = [
     "stacked",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 INFERENCE = ("debiased", "hc3", "classical", "krls", "bigkrls")
 R_NOTE = (

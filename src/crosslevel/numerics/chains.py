@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import fft, stats
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "ChainDiagnostics",
@@ -27,7 +28,6 @@ __all__ = [
     "tail_ess",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 RHAT_LIMIT, ESS_LIMIT = 1.01, 400.0
 """Vehtari et al. (2021), section 4: below the first and above the second the estimates of both are themselves reliable."""

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from crosslevel.numerics.simplex_integrals import Rule
+from crosslevel.typing import FloatArray
 
 __all__ = ["compress", "degree_needed"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MISFIT = 1e-11
 """Relative misfit of the moments beyond which a group of points is kept as it is."""

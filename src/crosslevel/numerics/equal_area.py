@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.typing import FloatArray
+
 __all__ = ["to_plane"]
 
-FloatArray = npt.NDArray[np.float64]
 
 AXIS_KM = 6378.137
 ECCENTRICITY = 0.0818191908426215  # WGS 84

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from crosslevel.typing import FloatArray
 
 __all__ = ["paule_mandel"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def paule_mandel(error: FloatArray, variance: FloatArray, K: FloatArray, weight: FloatArray | None = None) -> float:

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["fwht", "next_power_of_two"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def next_power_of_two(n: int) -> int:

@@ -19,6 +19,7 @@ from scipy import special
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals_pairs import CODES, fill_contiguous, fill_cross, fill_square
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "CORRELATIONS",
@@ -30,7 +31,6 @@ __all__ = [
     "spectral_density",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 Limits = tuple[FloatArray, FloatArray]
 
 CORRELATIONS = (*CODES, "white")

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["EARTH_RADIUS_KM", "SMOOTHNESS", "distances", "matern"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EARTH_RADIUS_KM = 6371.0088
 SMOOTHNESS = ("matern12", "matern32", "matern52")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, special
 
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "Binomial",
@@ -28,7 +28,6 @@ __all__ = [
     "refactor",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 STEPS = 200
 HALVINGS = 40

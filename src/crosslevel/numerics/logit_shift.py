@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-import numpy.typing as npt
+
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Shifted", "logit", "shift_to_total"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 STEPS = 200
 """Twice what halving alone would need from a bracket of a thousand logits down to the last digit."""

@@ -23,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+
 __all__ = ["Edges", "polygon_areas", "polygon_fourier", "polygon_sines", "ring_edges"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-ComplexArray = npt.NDArray[np.complex128]
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 SMALL = 0.5
@@ -52,7 +51,7 @@ class Edges:
 
     start: FloatArray
     stop: FloatArray
-    offsets: IntArray
+    offsets: Int64Array
     centre: FloatArray
     radius: FloatArray
 
@@ -224,7 +223,7 @@ def _small(
 def _fourier(
     start: FloatArray,
     stop: FloatArray,
-    offsets: IntArray,
+    offsets: Int64Array,
     centre: FloatArray,
     radius: FloatArray,
     frequencies: FloatArray,
@@ -254,12 +253,12 @@ def _fourier(
 def _sines(
     start: FloatArray,
     stop: FloatArray,
-    offsets: IntArray,
+    offsets: Int64Array,
     centre: FloatArray,
     radius: FloatArray,
     low: FloatArray,
     step: FloatArray,
-    pairs: IntArray,
+    pairs: Int64Array,
     out: FloatArray,
 ) -> None:
     """Fill out with the integrals of cos(k x - q y) - cos(k x + q y), (k, q) = step * pairs, x and y counted from low.

@@ -20,11 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+
 __all__ = ["Rule", "conical_rule", "cubature", "random_rule", "simplex_fourier", "simplex_volumes", "split_simplices"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-ComplexArray = npt.NDArray[np.complex128]
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 TERMS = 16
@@ -45,7 +44,7 @@ class Rule:
 
     x: FloatArray
     weight: FloatArray
-    owner: IntArray
+    owner: Int64Array
 
 
 def simplex_volumes(vertices: npt.ArrayLike) -> FloatArray:
@@ -92,7 +91,7 @@ def simplex_fourier(vertices: npt.ArrayLike, owner: npt.ArrayLike, n: int, k: np
 
 
 @njit(**JIT)
-def _fourier(v: FloatArray, volumes: FloatArray, owner: IntArray, frequencies: FloatArray, out: ComplexArray) -> None:
+def _fourier(v: FloatArray, volumes: FloatArray, owner: Int64Array, frequencies: FloatArray, out: ComplexArray) -> None:
     size = v.shape[1]
     phases = np.empty(size)
     E, work = np.empty((size, size), dtype=np.complex128), np.empty((size, size), dtype=np.complex128)
@@ -176,7 +175,7 @@ def conical_rule(dimension: int, n: int) -> tuple[FloatArray, FloatArray]:
     return shares, weight
 
 
-def split_simplices(vertices: FloatArray, owner: IntArray, size: FloatArray) -> tuple[FloatArray, IntArray]:
+def split_simplices(vertices: FloatArray, owner: Int64Array, size: FloatArray) -> tuple[FloatArray, Int64Array]:
     """Halve the longest edge of every simplex until no edge is longer than ``size`` (d,), lengths measured in it.
 
     Examples

@@ -10,10 +10,10 @@ from scipy import optimize, special
 
 from crosslevel.errors import unknown_name
 from crosslevel.numerics.integrals import spectral_density
+from crosslevel.typing import FloatArray
 
 __all__ = ["FORMS", "reach", "spectrum"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FORMS = ("product", "isotropic")
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}

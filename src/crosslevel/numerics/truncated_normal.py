@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from crosslevel.typing import FloatArray
+
 __all__ = ["LOG_ROOT_TWO_PI", "log_interval", "truncated_quantile"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 ROOT_HALF = np.sqrt(0.5)

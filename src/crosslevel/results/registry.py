@@ -16,20 +16,20 @@ from crosslevel.errors import InputError, unknown_name
 __all__ = ["find_kind", "find_plot", "kind_of", "kinds", "register_kind", "register_plot"]
 
 _PLOTS: dict[str, str | Callable[..., Any]] = {
-    "bag_calibration": "crosslevel.plots.bags:bag_calibration",
-    "bags": "crosslevel.plots.bags:predicted_bags",
-    "clusters": "crosslevel.plots.imputed:cluster_profiles",
-    "imputed": "crosslevel.plots.imputed:imputed_means",
-    "histogram": "crosslevel.plots.histogram:histogram",
-    "intervals": "crosslevel.plots.intervals:intervals",
-    "map": "crosslevel.plots.maps:estimate_map",
-    "map_pair": "crosslevel.plots.map_pair:estimate_pair",
-    "margins": "crosslevel.plots.margins:margins",
-    "methods": "crosslevel.plots.comparison:methods",
-    "rho": "crosslevel.plots.rho:rho",
-    "sensitivity": "crosslevel.plots.sensitivity:contour",
-    "transfers": "crosslevel.plots.transfers:transfers",
-    "unit_map": "crosslevel.plots.unit_map:unit_map",
+    "bag_calibration": "crosslevel.charts.bags:bag_calibration",
+    "bags": "crosslevel.charts.bags:predicted_bags",
+    "clusters": "crosslevel.charts.imputed:cluster_profiles",
+    "imputed": "crosslevel.charts.imputed:imputed_means",
+    "histogram": "crosslevel.charts.histogram:histogram",
+    "intervals": "crosslevel.charts.intervals:intervals",
+    "map": "crosslevel.charts.maps:estimate_map",
+    "map_pair": "crosslevel.charts.map_pair:estimate_pair",
+    "margins": "crosslevel.charts.margins:margins",
+    "methods": "crosslevel.charts.comparison:methods",
+    "rho": "crosslevel.charts.rho:rho",
+    "sensitivity": "crosslevel.charts.sensitivity:contour",
+    "transfers": "crosslevel.charts.transfers:transfers",
+    "unit_map": "crosslevel.charts.unit_map:unit_map",
 }
 """Name of a plot -> "module:function" that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
@@ -66,7 +66,7 @@ def register_plot(name: str, target: str | Callable[..., Any]) -> None:
 
     Examples
     --------
-    >>> register_plot("intervals", "crosslevel.plots.intervals:intervals")
+    >>> register_plot("intervals", "crosslevel.charts.intervals:intervals")
     """
     _check(name, target, "plot")
     _PLOTS[name] = target

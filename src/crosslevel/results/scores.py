@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from crosslevel.data.checks import as_numbers, check_counts, check_level
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["bias", "coverage", "coverage_std_error", "interval_score", "mae", "rmse", "scorecard", "wrong_cell_share"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def rmse(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:

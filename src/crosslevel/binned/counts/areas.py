@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins, bins_from_edges
 from crosslevel.binned.counts.covariances import KERNELS
@@ -17,10 +16,9 @@ from crosslevel.binned.counts.nested import difference_nested
 from crosslevel.binned.counts.pooled import PooledCurves, pool_curves
 from crosslevel.data.checks import as_numbers, check_counts, check_seed
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["PooledFit", "pool_counts"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from crosslevel.data.checks import as_numbers, check_counts
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["CountBins", "bins_from_boxes", "bins_from_design", "bins_from_edges", "bins_from_intervals"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEWEST_CELLS = 90
 MOST_CELLS = 300

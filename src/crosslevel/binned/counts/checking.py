@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
 from crosslevel.binned.counts.areas import PooledFit
@@ -15,10 +14,9 @@ from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.predictive import draw_curves, held_share
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["LeaveOneOut", "leave_one_out", "leave_one_out_pooled"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.kernels import matern
+from crosslevel.typing import FloatArray
 
 __all__ = ["KERNELS", "Candidates", "area_covariance", "candidates", "correlation", "rough_covariance"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KERNELS = ("matern52", "eq", "wiener")
 SCALE = (np.log(0.6), 0.7)

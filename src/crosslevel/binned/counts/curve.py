@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.binned.counts.covariances import KERNELS, Candidates, candidates, rough_covariance
 from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
+from crosslevel.typing import FloatArray
 
 __all__ = ["ROUGHNESS", "Curve", "Solutions", "average_curve", "blend", "flat_mean", "normalise", "solve_all"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUGHNESS = (0.0, 0.07, 0.14, 0.28)
 """Standard deviations of the rough part that are weighed by their evidence."""

@@ -20,10 +20,10 @@ from crosslevel.binned.counts.skill import Skill, merged_skill
 from crosslevel.binned.counts.targets import cell_shares, read_regions, region_counts
 from crosslevel.data.checks import as_numbers, check_counts, check_level, check_seed
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["FAMILIES", "CountDraws", "CountFit", "RegionBands", "check_totals", "fit_counts"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDS = 30
 """Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes"]
+from crosslevel.typing import BoolArray, FloatArray
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes"]
 
 
 @dataclass(frozen=True)

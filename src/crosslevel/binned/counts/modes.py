@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from crosslevel.binned.counts.likelihoods import BinLikelihood, Slopes
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Modes", "evidence_gradient", "find_modes", "posterior_covariance"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SCORING_STEPS = 40
 STEPS = 200

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["difference_nested"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def difference_nested(bins: CountBins, totals: FloatArray) -> tuple[CountBins, FloatArray] | None:

@@ -19,10 +19,10 @@ from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = ["PooledCurves", "pool_curves"]
 
-FloatArray = npt.NDArray[np.float64]
 
 CHUNK = 2_000_000
 """Entries of J (areas x bins x cells) that are solved at once."""

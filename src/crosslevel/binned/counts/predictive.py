@@ -9,6 +9,7 @@ from scipy import special, stats
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "draw_counts",
@@ -19,8 +20,6 @@ __all__ = [
     "rake",
     "randomised_pit",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def draw_curves(mean: FloatArray, covariance: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:

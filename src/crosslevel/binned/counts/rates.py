@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.binned.counts.covariances import KERNELS, candidates
@@ -23,10 +22,9 @@ from crosslevel.binned.counts.predictive import draw_curves
 from crosslevel.binned.counts.targets import cell_shares, read_regions
 from crosslevel.data.checks import check_level, check_seed
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["RateFit", "fit_rates"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.baselines import composite_link
 from crosslevel.binned.counts.cells import CountBins
@@ -13,10 +12,9 @@ from crosslevel.binned.counts.curve import average_curve
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.predictive import draw_curves, draw_shares, log_scores
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Skill", "merged_skill"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

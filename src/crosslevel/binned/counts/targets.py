@@ -10,10 +10,9 @@ import numpy.typing as npt
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["cell_shares", "read_regions", "region_counts"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def read_regions(bins: CountBins, lower: Any, upper: Any) -> tuple[FloatArray, FloatArray]:

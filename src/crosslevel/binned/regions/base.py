@@ -40,12 +40,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Pieces", "Regions", "SineBasis"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-ComplexArray = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +70,7 @@ class Pieces:
     lower: FloatArray
     upper: FloatArray
     weight: FloatArray
-    owner: IntArray
+    owner: Int64Array
     n: int
 
     @classmethod
@@ -128,7 +125,7 @@ class SineBasis:
 
     centre: FloatArray
     half_width: FloatArray
-    index: IntArray
+    index: Int64Array
 
     def __len__(self) -> int:
         return len(self.index)
@@ -181,7 +178,7 @@ class Regions(ABC):
         """Make the regions from their saved form."""
 
     @abstractmethod
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         """Give the regions at these row numbers."""
 
     def pieces(self) -> Pieces | None:

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from crosslevel.binned.regions.base import FloatArray, IntArray, Regions, SineBasis
+from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.spectra import reach, spectrum
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = [
     "ChosenBasis",
@@ -119,7 +120,7 @@ def choose_basis(
     return ChosenBasis(basis, density, truncation, tolerance / 2.0)
 
 
-def frequency_index(most: IntArray, density: Callable[[IntArray], FloatArray], floor: float) -> IntArray:
+def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:
     """List the whole numbers from 1 to ``most`` (d,) along the axes, (m, d), at which a density is at least ``floor``.
 
     Examples
@@ -134,7 +135,7 @@ def frequency_index(most: IntArray, density: Callable[[IntArray], FloatArray], f
     return index[kept]
 
 
-def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> IntArray:
+def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> Int64Array:
     """List the frequencies at which the density is at least what it is at ``top`` / lengthscale along an axis, (m, d)."""
     edge = np.zeros((1, len(half)))
     edge[0, 0] = top / length[0]
@@ -225,7 +226,7 @@ def _by_points(regions: Regions, kernel: str, lengthscale: float, size: float, r
     return 0.5 * (out + out.T)
 
 
-def extremes(regions: Regions, number: int = CHECKED) -> IntArray:
+def extremes(regions: Regions, number: int = CHECKED) -> Int64Array:
     """Number the smallest regions, by the boxes around them, and the two largest.
 
     Examples

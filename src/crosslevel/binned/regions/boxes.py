@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.data.checks import as_numbers
 from crosslevel.errors import InputError
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Boxes", "check_limits", "panel_rule"]
 
@@ -105,11 +106,11 @@ class Boxes(Regions):
         """Make the boxes from their saved form."""
         return cls(arrays["lower"], arrays["upper"], arrays["point_axes"].tolist())
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.lower[rows], self.upper[rows], self.point_axes)
 
 
-def sine_integrals_1d(s: FloatArray, t: FloatArray, centre: float, half_width: float, index: IntArray) -> FloatArray:
+def sine_integrals_1d(s: FloatArray, t: FloatArray, centre: float, half_width: float, index: Int64Array) -> FloatArray:
     """Integrate L^(-1/2) sin(w_j (x - centre + L)) over [s, t], (n, m); where s = t, evaluate there.
 
     The difference of cosines is taken as a product, width times sinc times the sine at the middle, which keeps narrow bins exact.

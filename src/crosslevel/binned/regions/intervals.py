@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.boxes import Boxes, check_limits, panel_rule, sine_integrals_1d
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Intervals"]
 
@@ -120,5 +121,5 @@ class Intervals(Regions):
     def _boxes(self) -> Boxes:
         return Boxes(self.lower[:, None], self.upper[:, None])
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.lower[rows], self.upper[rows], open_ended=True)

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.regions.shapes import Shape, Source, crs_kind
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.equal_area import to_plane
+from crosslevel.typing import FloatArray
 
 __all__ = ["Plane", "check_planes", "place"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FAR = 1e4
 """Coordinates beyond this, beside others that fit in degrees, show that two systems are mixed."""

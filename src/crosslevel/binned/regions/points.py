@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Points", "as_regions"]
 
@@ -85,7 +86,7 @@ class Points(Regions):
         """Make the points from their saved form."""
         return cls(arrays["x"])
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.x[rows])
 
 

@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.planes import Plane, check_planes, place
 from crosslevel.binned.regions.shapes import Shape, as_shapely, import_shapely, read_shapes, sound
 from crosslevel.binned.regions.simplices import check_points, simplex_quadrature
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
 from crosslevel.numerics.polygon_integrals import polygon_areas, polygon_fourier, polygon_sines, ring_edges
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Polygons"]
 
@@ -145,7 +146,7 @@ class Polygons(Regions):
         return polygon_sines(self.edges, basis.centre - basis.half_width, 2.0 * basis.half_width, basis.index)
 
     @cached_property
-    def triangles(self) -> tuple[FloatArray, IntArray]:
+    def triangles(self) -> tuple[FloatArray, Int64Array]:
         """Corners of triangles that fill the polygons, (t, 3, 2), and the number of the polygon of each, (t,)."""
         shapely = import_shapely()
         if not hasattr(shapely, "constrained_delaunay_triangles"):
@@ -167,7 +168,7 @@ class Polygons(Regions):
             self._rule = asked, found
         return self._rule[1]
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         out = object.__new__(type(self))
         names = None if self.names is None else [self.names[i] for i in rows]
         shapes = [self.shapes[i] for i in rows]
@@ -216,7 +217,7 @@ class Polygons(Regions):
         ]
         return {"type": "FeatureCollection", "features": features}
 
-    def find(self, names: Sequence[object]) -> IntArray:
+    def find(self, names: Sequence[object]) -> Int64Array:
         """Give the row numbers of named polygons.
 
         Examples

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import IntArray
 from crosslevel.binned.regions.planes import check_planes
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.binned.regions.sums import WeightedSum
 from crosslevel.data.checks import check_finite, check_weights
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import Int64Array
 
 __all__ = ["holders", "populated"]
 
 
-def holders(inner: Any, outer: Polygons) -> IntArray:
+def holders(inner: Any, outer: Polygons) -> Int64Array:
     """Find the polygon of ``outer`` that holds each point, or each polygon of ``inner``: its row number, or -1.
 
     A polygon belongs where a point well inside it lies, so borders that were simplified differently do no harm. A point on a common

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import FileError, InputError, MissingExtraError, listed, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["Shape", "Source", "as_shapely", "crs_kind", "import_shapely", "read_shapes", "sound"]
 
-FloatArray = npt.NDArray[np.float64]
 Shape = list[list[FloatArray]]
 
 DEGREES = ("crs84", "4326", "4269", "4258", "4283", "wgs 84", "wgs84", "nad83", "etrs89", "degrees")

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions
+from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.data.checks import check_finite, check_seed
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.compression import compress
@@ -21,6 +21,7 @@ from crosslevel.numerics.simplex_integrals import (
     simplex_volumes,
     split_simplices,
 )
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Simplices", "check_points", "simplex_quadrature"]
 
@@ -74,7 +75,7 @@ class Simplices(Regions):
         owner = np.repeat(np.arange(len(read)), [len(b) for b in read])
         self._set(np.concatenate(read), owner, len(read), points, n_points, seed)
 
-    def _set(self, vertices: FloatArray, owner: IntArray, n: int, points: str, n_points: int, seed: int) -> None:
+    def _set(self, vertices: FloatArray, owner: Int64Array, n: int, points: str, n_points: int, seed: int) -> None:
         self.vertices, self.owner, self.n = vertices, owner, n
         self.points, self.n_points, self.seed = points, n_points, seed
         self._volumes = np.bincount(owner, simplex_volumes(vertices), minlength=n).astype(np.float64)
@@ -109,7 +110,7 @@ class Simplices(Regions):
         """Give points and weights over the simplices of each region; see `Regions`."""
         return simplex_quadrature(self.vertices, self.owner, self.n, scale, self.points, self.n_points, self.seed)
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         parts = [np.flatnonzero(self.owner == i) for i in rows]
         owner = np.repeat(np.arange(len(rows)), [len(p) for p in parts])
         out = object.__new__(type(self))
@@ -144,7 +145,7 @@ def check_points(points: str, n_points: int, seed: int) -> None:
 
 def simplex_quadrature(
     vertices: FloatArray,
-    owner: IntArray,
+    owner: Int64Array,
     n: int,
     scale: FloatArray | None,
     points: str = "cubature",

@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.base import ComplexArray, FloatArray, IntArray, Pieces, Regions, SineBasis
+from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.points import as_regions
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError
+from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Stack", "WeightedSum", "from_arrays", "stack", "to_arrays"]
 
@@ -65,7 +66,7 @@ class WeightedSum(Regions):
         order = np.argsort(own, kind="stable")
         if (order != np.arange(len(order))).any():
             self.parts, self.weights, own = self.parts[order], self.weights[order], own[order]
-        self.owner: IntArray = own.astype(np.int64)
+        self.owner: Int64Array = own.astype(np.int64)
         self._n = int(self.owner[-1]) + 1
 
     @classmethod
@@ -130,7 +131,7 @@ class WeightedSum(Regions):
         """Make the sums from their saved form."""
         return cls(from_arrays(arrays, "parts_"), arrays["weights"], arrays["owner"])
 
-    def _first(self) -> IntArray:
+    def _first(self) -> Int64Array:
         return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
 
     def _own(self, found: Pieces | None) -> Pieces | None:
@@ -140,7 +141,7 @@ class WeightedSum(Regions):
             found.lower, found.upper, found.weight * self.weights[found.owner], self.owner[found.owner], self._n
         )
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         picked = [np.flatnonzero(self.owner == r) for r in rows]
         parts = np.concatenate(picked)
         return type(self)(
@@ -232,7 +233,7 @@ class Stack(Regions):
             len(self),
         )
 
-    def _take(self, rows: IntArray) -> Self:
+    def _take(self, rows: Int64Array) -> Self:
         which = np.searchsorted(self._ends, rows, side="right")
         starts = np.concatenate([[0], self._ends[:-1]])
         runs = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(which)) + 1)

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from crosslevel.data.simulate.people import AGE_GROUPS, CELL_SHAPE, EDUCATION, RACES, URBAN, RegionDraw
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import Int64Array
 
 __all__ = ["GROUPINGS", "LEVELS", "Cells", "composition_table", "rates", "truth_table"]
 
-IntArray = npt.NDArray[np.int64]
 
 LEVELS: dict[str, tuple[int, ...] | tuple[str, ...]] = {
     "sex": (1, 2),
@@ -51,7 +51,7 @@ class Cells:
         """Store the counts of one place."""
         self.population[place], self.voters[place], self.successes[place] = draw.population, draw.voters, draw.successes
 
-    def over(self, by: Sequence[str], owner: IntArray | None = None, n_owners: int = 0) -> tuple[IntArray, ...]:
+    def over(self, by: Sequence[str], owner: Int64Array | None = None, n_owners: int = 0) -> tuple[Int64Array, ...]:
         """Sum out every variable but ``by`` (axes in that order), and places into ``owner`` if given."""
         axes = tuple(1 + i for i, name in enumerate(LEVELS) if name not in by)
         kept = [name for name in LEVELS if name in by]
@@ -84,7 +84,7 @@ def check_by(by: str | Sequence[str] | None) -> tuple[str, ...]:
     return names
 
 
-def rates(counts: tuple[IntArray, ...], places: Iterable[str] | None, place_name: str, by: Sequence[str]) -> pa.Table:
+def rates(counts: tuple[Int64Array, ...], places: Iterable[str] | None, place_name: str, by: Sequence[str]) -> pa.Table:
     """Lay counts (n_places, levels of ``by``...) out as rows: place, the by columns, rate, count, dem, population.
 
     ``count`` is the number of votes; ``rate`` is dem / count, null where nobody voted.

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import Voronoi, cKDTree
 
+from crosslevel.typing import FloatArray
+
 __all__ = ["Country", "feature_collection", "invent_country", "smooth_field"]
 
-FloatArray = npt.NDArray[np.float64]
 
 CENTRE = (4.0, 51.0)
 """Longitude and latitude of the middle of the box."""

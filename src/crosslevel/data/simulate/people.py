@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.data.simulate.geometry import FloatArray
 from crosslevel.data.simulate.places import Plan, region_rng
+from crosslevel.typing import FloatArray
 
 __all__ = ["AGE_GROUPS", "CELL_SHAPE", "EDUCATION", "RACES", "URBAN", "RegionDraw", "draw_region"]
 

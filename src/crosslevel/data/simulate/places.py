@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from crosslevel.data.simulate.geometry import Country, FloatArray, invent_country, smooth_field
+from crosslevel.data.simulate.geometry import Country, invent_country, smooth_field
+from crosslevel.typing import FloatArray
 
 __all__ = ["Plan", "Settings", "plan_nation", "region_rng"]
 

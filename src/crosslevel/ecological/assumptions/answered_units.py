@@ -17,10 +17,10 @@ from crosslevel.ecological.classical.duncan_davis import cell_bounds
 from crosslevel.ecological.classical.tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["AnsweredUnits", "answered_units"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TOLERANCE = 1e-6
 """Share of a unit's people below which two counts are taken for equal: margins themselves may differ by as much."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
@@ -22,10 +21,10 @@ from crosslevel.ecological.assumptions.covariates import covariate_blocks
 from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ALL = "all outcomes"
 LANDMARKS = 150  # more features than this add directions of next to no weight

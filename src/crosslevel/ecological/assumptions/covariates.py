@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["covariate_blocks"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:

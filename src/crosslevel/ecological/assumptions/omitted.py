@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Benchmark", "benchmark", "bias_bound", "bias_scale", "robustness_value"]
+from crosslevel.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["Benchmark", "benchmark", "bias_bound", "bias_scale", "robustness_value"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.assumptions.answered_units import AnsweredUnits, answered_units
 from crosslevel.ecological.assumptions.covariates import covariate_blocks
@@ -15,10 +14,10 @@ from crosslevel.ecological.assumptions.omitted import Benchmark, benchmark, bias
 from crosslevel.ecological.assumptions.slope_shift import own_slope_map, shifted, slope_to_move
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["NEIGHBOURHOOD_SLOPE", "SLOPE", "sensitivity"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SLOPE = 0.2
 """Slope that ``sens_low`` and ``sens_high`` allow for: the smallest multiple of 0.05 with which the widened intervals of goodman,

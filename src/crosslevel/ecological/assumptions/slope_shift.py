@@ -21,11 +21,10 @@ theta + K delta, K_rs = sum_i A_ri x_is (x_is - xbar_ss), A = (x'Wx)^-1 x'W: :fu
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from crosslevel.typing import FloatArray
 
 __all__ = ["exposure", "own_slope_map", "shifted", "slope_to_move"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def exposure(X: FloatArray) -> FloatArray:

@@ -20,10 +20,9 @@ from crosslevel.ecological.classical.least_squares import bounded_fit, goodman_f
 from crosslevel.ecological.classical.tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["bounds", "goodman", "neighbourhood"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:

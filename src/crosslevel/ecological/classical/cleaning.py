@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["Balance", "Duplicates", "Margins", "Missing", "Notes"]
 
-FloatArray = npt.NDArray[np.float64]
 Notes = tuple[str, ...]
 Balance = Literal["scale", "none-of-the-above"]
 Missing = Literal["error", "zero", "drop"]

@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
 from crosslevel.ecological.classical import contextual_kernels as kernels
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "CONTEXT_RANGE",
@@ -41,7 +41,6 @@ __all__ = [
     "unpack",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 CONTEXT_RANGE, CONTEXT_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)
 """What may be stated of how far groups lean, and how unsure that is."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from crosslevel.ecological.classical import contextual_kernels as kernels
@@ -26,10 +25,10 @@ from crosslevel.ecological.classical.contextual import (
     unpack,
 )
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = ["CALIBRATION", "Calibration", "Posterior", "calibrated_variance", "posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 
 N_DRAWS = 400
 NEWTON_STEPS = 20

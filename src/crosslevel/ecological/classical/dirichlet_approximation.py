@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.ecological.classical.contextual import Surroundings, no_surroundings
 from crosslevel.ecological.classical.dirichlet_kernels import draw_tables
 from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Approximation", "approximate_posterior", "log_posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 Loss = Callable[[FloatArray], tuple[float, FloatArray]]
 
 FLOOR = 1e-6  # of a beta moved below zero by the normal approximation

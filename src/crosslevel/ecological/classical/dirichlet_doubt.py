@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.classical.contextual_kernels import rake
+from crosslevel.typing import FloatArray
 
 __all__ = ["balanced_normal", "moved_along"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9  # of a cell's people
 TINY = 1e-200  # people, to be divided by

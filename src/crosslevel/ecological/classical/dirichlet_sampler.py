@@ -25,10 +25,10 @@ from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior, ren
 from crosslevel.ecological.classical.dirichlet_kernels import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
+from crosslevel.typing import FloatArray
 
 __all__ = ["Plan", "Posterior", "sample_posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SWEEPS = 5
 """Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""

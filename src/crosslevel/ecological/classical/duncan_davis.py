@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from crosslevel.typing import FloatArray
 
 __all__ = ["CellBounds", "cell_bounds"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.classical.duncan_davis import cell_bounds
 from crosslevel.ecological.classical.layout import cell_estimates
@@ -18,10 +17,9 @@ from crosslevel.ecological.classical.pooling import rake_units
 from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["rxc_em"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def rxc_em(

@@ -26,10 +26,10 @@ from crosslevel.ecological.classical.layout import cell_estimates
 from crosslevel.ecological.classical.tables import UnitTables, unit_names, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["king"]
 
-FloatArray = npt.NDArray[np.float64]
 
 POINTS = ("mode", "mean")
 SAMPLERS = ("posterior", "ei")

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.numerics.bivariate_normal import log_rectangle, log_rectangle_slopes
 from crosslevel.numerics.truncated_normal import LOG_ROOT_TWO_PI, log_interval
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = [
     "Lines",
@@ -34,8 +34,6 @@ __all__ = [
     "untruncated",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 AT_ONCE = 1 << 16  # numbers worked on at a time: they stay in the cache
 CHEBYSHEV = (14.0, 5.0)

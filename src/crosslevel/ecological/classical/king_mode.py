@@ -9,10 +9,10 @@ import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.ecological.classical.king_likelihood import Problem, log_posterior_slope
+from crosslevel.typing import FloatArray
 
 __all__ = ["Mode", "find_mode", "limits"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-3, 10.0
 """Standard deviations tried. Where the rates of a group are the same everywhere the likelihood grows without end as the

@@ -18,10 +18,10 @@ from crosslevel.ecological.classical.king_likelihood import (
 )
 from crosslevel.ecological.classical.king_mode import Mode, limits
 from crosslevel.numerics.truncated_normal import truncated_quantile
+from crosslevel.typing import FloatArray
 
 __all__ = ["ParameterDraws", "draw_parameters", "draw_parameters_as_ei", "draw_units", "expected_units"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DEGREES = 6.0
 """Of freedom of the proposal: tails heavier than the posterior's keep the weights bounded."""

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from crosslevel.ecological.classical.duncan_davis import CellBounds
 from crosslevel.ecological.classical.tables import UnitTables
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["cell_estimates"]
 
-FloatArray = npt.NDArray[np.float64]
 INTERVAL = ("std_error", "conf_low", "conf_high")
 
 

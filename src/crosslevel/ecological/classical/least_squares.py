@@ -11,15 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 
 from crosslevel.errors import InputError, listed
+from crosslevel.typing import FloatArray
 
 __all__ = ["GoodmanFit", "bounded_fit", "goodman_fit"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MAX_CONDITION = 1e10
 """Beyond this condition number of the group shares the coefficients have fewer than six correct digits."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import scipy.optimize
 import scipy.sparse
 
@@ -19,10 +18,9 @@ from crosslevel.ecological.classical.layout import cell_estimates
 from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["lp"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:

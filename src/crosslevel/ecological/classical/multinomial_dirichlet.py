@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data import checks
 from crosslevel.ecological.classical.contextual import (
@@ -26,13 +25,13 @@ from crosslevel.ecological.classical.layout import cell_estimates
 from crosslevel.ecological.classical.tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.embedding.run import Progress
 
 __all__ = ["multinomial_dirichlet"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EXTENSION = 8  # the chains may grow to this many times the draws asked for
 APPROXIMATE_DRAWS = 400

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.classical import contextual_kernels as kernels
 from crosslevel.ecological.classical.contextual import Mode, Problem, fit_mode, problem, unpack
 from crosslevel.ecological.classical.contextual_intervals import Posterior, posterior
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Belief", "District", "believe", "rake_units"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 FIRST_TAU = 1.0  # before anything is known of the label's mean
 UPDATES = 4

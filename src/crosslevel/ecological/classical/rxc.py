@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
@@ -26,11 +25,10 @@ from crosslevel.ecological.classical.pooling import Belief, District, believe, f
 from crosslevel.ecological.classical.tables import UnitTables, unit_names, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["rxc"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 TAU_ALONE, TAU_POOLED = 0.8, 0.3
 TAU_MATCHED, MATCH = 0.5, 2.0  # one district whose labels tie a group to an outcome: prior mean of d on those cells

@@ -18,10 +18,10 @@ from crosslevel.data import checks, frames, grouping
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.ecological.classical import cleaning
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["UnitTables", "group_counts", "table_from_frame", "unit_tables"]
 
-FloatArray = npt.NDArray[np.float64]
 REST = "none of the above"
 
 

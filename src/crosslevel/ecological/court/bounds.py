@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.court.cells import NOBODY, Cells, cells_of, people_of
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Box", "box_of", "turnout_bounds", "voter_bounds"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Cells", "cells_of", "excluded", "names_of", "pair_of", "people_of", "report_estimates"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 SAME_SUM = 1e-6
 """Largest relative difference between a sum of cells and its people that is taken for rounding."""

@@ -27,12 +27,9 @@ from crosslevel.ecological.court.cells import (
 from crosslevel.ecological.court.words import choice_sentences, differ_words, leaving_out
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["candidate_of_choice", "polarization"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 
 
 def candidate_of_choice(

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from crosslevel.data import checks
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "chance_of_first",
@@ -19,7 +20,6 @@ __all__ = [
     "share_of_draws",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 USUAL_LEVEL = 0.95
 WITH_DRAWS = "rxc, king and multinomial_dirichlet"

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.court import draws as from_draws
 from crosslevel.ecological.court.cells import cells_of, pair_of, people_of, report_estimates
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
 
 __all__ = ["margin"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def margin(result: Estimates, outcomes: Sequence[str], *, level: float | None = None) -> Estimates:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.court import draws as from_draws
 from crosslevel.ecological.court.bounds import box_of, turnout_bounds, voter_bounds
@@ -21,11 +20,10 @@ from crosslevel.ecological.court.cells import (
 )
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["among_voters", "turnout"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 ERRORS = ("std_error", "conf_low", "conf_high")
 
 

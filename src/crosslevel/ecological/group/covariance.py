@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.numerics.kernels import matern
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Hyperparameters", "Rows", "Terms", "covariance", "place_covariance", "slopes"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 BIAS = 10.0
 """Prior variance of the overall level, in squared logits: as good as flat."""

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, covariance, slopes
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Likelihood, Mode, evidence_gradient, find_mode
+from crosslevel.typing import FloatArray
 
 __all__ = ["Fit", "fit"]
 
-FloatArray = npt.NDArray[np.float64]
 
 STEPS = 100
 GRADIENT = 0.05

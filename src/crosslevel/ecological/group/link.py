@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import Fit, fit
 from crosslevel.ecological.group.posterior import Draws, Moments, draw, draw_product, latent
 from crosslevel.ecological.group.scales import Point, divide, mixed_moments, points
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["GroupModel", "Observed", "Sampling", "fit_group", "observe", "sampling_of"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 Extra = tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None
 
 

@@ -18,11 +18,10 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms,
 from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import matern
 from crosslevel.numerics.laplace import Mode
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Draws", "Moments", "draw", "draw_product", "latent", "moments"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 LARGEST = 12_000
 """Parts drawn jointly when weights vary over space: a covariance of 1.1 GiB, and as much again for its root."""

@@ -20,11 +20,10 @@ from crosslevel.ecological.group.fit import Fit, _Search
 from crosslevel.ecological.group.posterior import Moments, moments
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Likelihood, Mode, find_mode, refactor
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Point", "divide", "mixed_moments", "points"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 FEW, MANY = 16, 32
 """Points where scales are known well and where they are not."""

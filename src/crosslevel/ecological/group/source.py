@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.group.link import GroupModel
 from crosslevel.ecological.group.posterior import Draws
 from crosslevel.ecological.partitions import Partition
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["GroupSource"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

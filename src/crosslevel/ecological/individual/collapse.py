@@ -20,10 +20,10 @@ from crosslevel.embedding.encoding import Category, Encoder, Number
 from crosslevel.embedding.learn import check_weights
 from crosslevel.embedding.run import Progress
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["Coarsening", "Collapsed", "Labels", "TooManyKindsError", "coarsen", "collapse"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MERGE_AT = 6_000_000
 """Counts held before equal ones are put together: about 300 MB."""

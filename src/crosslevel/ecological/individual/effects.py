@@ -12,10 +12,10 @@ import numpy.typing as npt
 from crosslevel.ecological.individual.collapse import Coarsening
 from crosslevel.embedding.encoding import Category
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
 
 __all__ = ["INTERACTION", "Effects", "effects_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 INTERACTION = 0.25
 """Prior variance of an effect of two columns together, in units of that of one column."""

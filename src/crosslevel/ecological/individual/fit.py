@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.group.fit import fit
@@ -20,7 +19,6 @@ from crosslevel.numerics.laplace import Binomial, Gaussian, Mode
 
 __all__ = ["PRIOR", "IndividualFit", "fit_individual", "priors"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDS = 30
 CLOSE = 0.03

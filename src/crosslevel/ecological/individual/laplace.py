@@ -17,17 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.individual.model import Design, Linear, find_map
 from crosslevel.ecological.individual.sweeps import level_rates, roots, turns
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray
 
 __all__ = ["Point", "Settled", "factor_places", "lean", "settle"]
 
-FloatArray = npt.NDArray[np.float64]
 
 PAIRS = 4
 """Opposite pairs of draws over which slopes are averaged, at each of several points."""

@@ -18,6 +18,7 @@ from crosslevel.ecological.individual.sampling import sample_posterior
 from crosslevel.ecological.individual.sweeps import Pairs, chances, roots
 from crosslevel.ecological.places import Totals
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "IndividualModel",
@@ -28,8 +29,6 @@ __all__ = [
     "level_shares",
     "observed_rate",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms,
 from crosslevel.ecological.individual.sweeps import Pairs, Rates, bending, level_rates, roots, turns
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Mode
+from crosslevel.typing import FloatArray
 
 __all__ = ["Design", "Linear", "cell_logits", "find_map", "linear_mode"]
 
-FloatArray = npt.NDArray[np.float64]
 
 STEPS = 200
 HALVINGS = 30

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
@@ -19,10 +18,10 @@ from crosslevel.ecological.individual.laplace import Point, Settled, settle
 from crosslevel.ecological.individual.model import Design, Linear
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray
 
 __all__ = ["points_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW_PLACES, FEW_PAIRS = 500, 100_000
 """Up to these all scales are spread: a mode takes milliseconds. In worlds of 300 places intervals that spread the scale of effects alone

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms, place_covariance
@@ -14,11 +13,9 @@ from crosslevel.ecological.group.scales import divide
 from crosslevel.ecological.individual.fit import IndividualFit
 from crosslevel.ecological.individual.laplace import Point, factor_places
 from crosslevel.ecological.individual.sampled import Sampled
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["EffectDraws", "draw_effects"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
@@ -17,11 +16,10 @@ from crosslevel.ecological.individual.model import Design
 from crosslevel.ecological.individual.posterior import draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, level_rates
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import IntArray
 
 __all__ = ["fitted_rates", "held_out", "unseen"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 N_DRAWS = 300
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from crosslevel.numerics.chains import ChainDiagnostics
+from crosslevel.typing import FloatArray
 
 __all__ = ["Sampled"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from crosslevel.ecological.group.covariance import BIAS, Terms
@@ -22,10 +21,10 @@ from crosslevel.errors import ConvergenceError, MissingExtraError
 from crosslevel.numerics.chains import diagnose
 from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.typing import FloatArray
 
 __all__ = ["Sampled", "log_posterior", "sample_posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SCALE_SD = 0.5
 """Unit of the logarithms of scales."""

@@ -20,10 +20,10 @@ from crosslevel.ecological.individual.sampled import Sampled
 from crosslevel.embedding.encoding import Encoder
 from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.numerics.laplace import Mode
+from crosslevel.typing import Arrays
 
 __all__ = ["arrays_of", "facts_of", "model_of"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 
 _LINEAR = ("beta", "f", "J", "z", "W", "level", "slope", "inner", "alpha")
 _LINEAR_FACTS = ("iterations", "decrement", "gradient", "height")

@@ -18,11 +18,10 @@ from crosslevel.ecological.individual.sweeps import Pairs, Targets, chances, shi
 from crosslevel.ecological.partitions import REST, Partition, Request
 from crosslevel.ecological.places import Totals
 from crosslevel.embedding.chunks import SUBGROUP
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["IndividualSource", "parts_of"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 DRAWS_AT_ONCE = 50
 WEIGHTS_AT_ONCE = 12_000_000

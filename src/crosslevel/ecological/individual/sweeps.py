@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from crosslevel.typing import FloatArray, Int64Array
+
 __all__ = [
     "Pairs",
     "Rates",
@@ -31,8 +33,6 @@ __all__ = [
     "turns",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 STEPS = 100
 RESIDUAL = 1e-13
@@ -57,7 +57,7 @@ class Pairs:
         Share of the place's people; adds up to one within a place.
     """
 
-    start: IntArray
+    start: Int64Array
     cell: npt.NDArray[np.int32]
     weight: FloatArray
 
@@ -67,7 +67,7 @@ class Pairs:
         return len(self.start) - 1
 
     @property
-    def place(self) -> IntArray:
+    def place(self) -> Int64Array:
         """(n,) place of each pair."""
         return np.repeat(np.arange(self.n_places), np.diff(self.start))
 
@@ -236,7 +236,7 @@ class Targets:
         Number of targets.
     """
 
-    start: IntArray
+    start: Int64Array
     target: npt.NDArray[np.int32]
     n: int
 

@@ -23,6 +23,7 @@ from crosslevel.imputation.cudia.setup import Layout
 from crosslevel.imputation.individual_link.answers import FEWEST_GROUPS, cut_by
 from crosslevel.imputation.inputs import Schema
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.imputation.estimator import CUDIA
@@ -41,7 +42,6 @@ __all__ = [
     "table",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 NARROW = (
     "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.imputation.cudia import laws
 from crosslevel.imputation.cudia.hidden import EtaPrior, from_free, to_free
@@ -18,10 +17,10 @@ from crosslevel.imputation.cudia.posterior import Parameters, log_density
 from crosslevel.imputation.cudia.problem import Problem, hidden_variance
 from crosslevel.imputation.cudia.proportions import MixPrior, expected_log, learn_alpha
 from crosslevel.imputation.cudia.sampling import draw_mix, eta_directions, make_sites, site_sweep, slice_along
+from crosslevel.typing import FloatArray
 
 __all__ = ["Draws", "draw_eta", "run_chain"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SHARPEN = 10
 """Sweeps between two looks at the directions in which eta moves, while burning in."""

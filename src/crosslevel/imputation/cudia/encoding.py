@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.columns import Column
@@ -21,10 +20,10 @@ from crosslevel.imputation.cudia.families import (
     Poisson,
     ordinal_cuts,
 )
+from crosslevel.typing import FloatArray
 
 __all__ = ["FAMILIES", "Reading", "family_from_dict", "family_to_dict", "learn_families", "recode"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial", "ordinal")
 FEW = 12

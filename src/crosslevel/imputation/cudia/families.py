@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, xlogy
 
+from crosslevel.typing import FloatArray
+
 __all__ = ["Categorical", "Exponential", "Family", "Gaussian", "Multinomial", "Ordinal", "Poisson"]
 
-FloatArray = npt.NDArray[np.float64]
 
 PSEUDO = 0.5
 """Prior observations of each level, of a rate and of a mean."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.imputation.cudia import selection
 from crosslevel.imputation.cudia.chain import Draws, run_chain
@@ -19,10 +18,10 @@ from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.proportions import MixPrior
 from crosslevel.imputation.cudia.stages import identify, person_variance, regress
 from crosslevel.numerics.chains import split_chains
+from crosslevel.typing import FloatArray
 
 __all__ = ["Choices", "Fitted", "fit_problem"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_DRIFT = 4.0
 """Monte Carlo EM has settled when eta moved by fewer standard errors between the last two quarters."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from crosslevel.imputation.cudia.families import Gaussian
@@ -22,11 +21,10 @@ from crosslevel.imputation.cudia.posterior import Parameters, log_density
 from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.sampling import Sites, make_sites
 from crosslevel.imputation.cudia.stages import design_of
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["HardFit", "fit_hard", "move_cost", "objective", "shares_of"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 SETTLED = 1e-10
 """The algorithm has ended when J falls by less than this share of itself."""
@@ -48,7 +46,7 @@ class HardFit:
     """
 
     parameters: Parameters
-    Z: IntArray
+    Z: Int64Array
     path: FloatArray
     converged: bool
 
@@ -78,14 +76,14 @@ def move_cost(
     return moved * gap + weight * (-2.0 * step * (residual * delta).sum(axis=-1) + step**2 * (delta**2).sum(axis=-1))
 
 
-def shares_of(problem: Problem, Z: IntArray) -> FloatArray:
+def shares_of(problem: Problem, Z: Int64Array) -> FloatArray:
     """Shares of the clusters among the people of each atom, nbar (A, K)."""
     n = np.zeros((problem.n_atoms, Z.shape[1]))
     np.add.at(n, problem.atom, Z * (problem.weight / problem.count)[:, None])
     return n / problem.atom_weight[:, None]
 
 
-def objective(problem: Problem, at: Parameters, Z: IntArray, prior: EtaPrior, beta: float) -> float:
+def objective(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float) -> float:
     """J, from scratch."""
     each = (problem.weight / problem.count)[:, None]
     fit = -float((Z * each * log_density(problem, at.theta)[problem.cell]).sum())
@@ -155,7 +153,7 @@ def _descend(problem: Problem, at: Parameters, prior: EtaPrior, beta: float, max
     return HardFit(replace(at, pi=pi), Z, np.array(path), converged)
 
 
-def _sweep(problem: Problem, sites: Sites, at: Parameters, Z: IntArray, beta: float) -> None:
+def _sweep(problem: Problem, sites: Sites, at: Parameters, Z: Int64Array, beta: float) -> None:
     """Offer every pair the best move, one after the other; Z is changed in place."""
     nbar = shares_of(problem, Z)
     residual = sites.s.copy()
@@ -208,7 +206,7 @@ def _moves(Z, D, cell, atom, each, H, equation, feature, step, residual, lam):  
                     residual[e] -= number * w * step[p, q] * (H[to, j] - H[a, j])
 
 
-def _update(problem: Problem, at: Parameters, Z: IntArray, prior: EtaPrior, beta: float) -> Parameters:
+def _update(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float) -> Parameters:
     """Best theta and eta for given clusters."""
     W = np.zeros((len(problem.X), at.n_clusters))
     np.add.at(W, problem.cell, Z * (problem.weight / problem.count)[:, None])
@@ -233,8 +231,8 @@ def _update(problem: Problem, at: Parameters, Z: IntArray, prior: EtaPrior, beta
 
 
 def _revive(
-    problem: Problem, at: Parameters, Z: IntArray, prior: EtaPrior, beta: float, path: list[float]
-) -> tuple[Parameters, IntArray, list[float]]:
+    problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float, path: list[float]
+) -> tuple[Parameters, Int64Array, list[float]]:
     """Give an empty cluster the worst-fitted pair, where that lowers J."""
     for k in np.flatnonzero(Z.sum(axis=0) == 0):
         cost = -(Z * log_density(problem, at.theta)[problem.cell]).sum(axis=1)

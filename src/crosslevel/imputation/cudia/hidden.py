@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit, logit
 
 from crosslevel.imputation.cudia.problem import Problem
+from crosslevel.typing import FloatArray
 
 __all__ = ["EtaPrior", "Identifiability", "eta_prior", "from_free", "identifiability", "solve_eta", "to_free"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EDGE = 1e-6
 """Cluster means of shares are kept this far from 0 and 1, so that no variance vanishes and no person is certain."""

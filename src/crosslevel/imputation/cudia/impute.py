@@ -17,11 +17,10 @@ from crosslevel.imputation.cudia.kernels import LEAST
 from crosslevel.imputation.cudia.places import Slopes
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import hidden_variance
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Crowd", "calibrated", "draw_values", "expected_values", "probabilities"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 WHOLE = 1e-6
 
@@ -44,7 +43,7 @@ class Crowd:
 
     X: FloatArray
     cell: npt.NDArray[np.intp]
-    atom: IntArray
+    atom: Int64Array
     pair: npt.NDArray[np.intp]
     group: npt.NDArray[np.intp]
     weight: FloatArray | None
@@ -123,7 +122,7 @@ def draw_values(
         yield out
 
 
-def _draw_clusters(r: FloatArray, pair: npt.NDArray[np.intp], rng: np.random.Generator) -> IntArray:
+def _draw_clusters(r: FloatArray, pair: npt.NDArray[np.intp], rng: np.random.Generator) -> Int64Array:
     cumulated = np.cumsum(r, axis=1)
     u = rng.random(len(pair)) * cumulated[pair, -1]
     return (u[:, None] > cumulated[pair]).sum(axis=1).clip(0, r.shape[1] - 1)

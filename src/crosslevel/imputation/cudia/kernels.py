@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
+
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["draw_counts", "mean_field", "responsibilities", "tilt", "weigh"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 LEAST = 1e-300
 """A mix is never less: a step too far can bring the only cluster that a row fits to nothing, and then nothing could be divided."""
 
 
 def weigh(
-    log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray, weight: FloatArray
+    log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: Int64Array, weight: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log likelihood of x (eq 7 corrected), and expected people by row and by place.
 
@@ -61,7 +60,7 @@ def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
     return value, by_cell, by_atom
 
 
-def responsibilities(log_f: FloatArray, pi: FloatArray, cell: IntArray, atom: IntArray) -> FloatArray:
+def responsibilities(log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: Int64Array) -> FloatArray:
     """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalise), (R, K)."""
     f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
     r = np.maximum(pi, LEAST)[atom] * f[cell]

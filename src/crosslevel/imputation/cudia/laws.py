@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.imputation.cudia.problem import Block, Problem, hidden_variance
+from crosslevel.typing import FloatArray
 
 __all__ = ["Moments", "Slopes", "count_moments", "log_normal", "marginal_moments", "marginal_slopes", "score"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LEAST = 1e-14
 """Added to variances: every eta of a binary feature may be at its bound."""

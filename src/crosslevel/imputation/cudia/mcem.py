@@ -18,10 +18,9 @@ from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.proportions import MixPrior, learn_alpha, learn_logistic_normal
 from crosslevel.imputation.cudia.sampling import draw_mix, make_sites, site_sweep
 from crosslevel.imputation.cudia.stages import regress
+from crosslevel.typing import FloatArray
 
 __all__ = ["MCEM", "expectations", "run_mcem"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

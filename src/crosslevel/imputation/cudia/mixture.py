@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.imputation.cudia.kernels import weigh
 from crosslevel.imputation.cudia.posterior import Ascent, Parameters, ascend, log_density
@@ -17,10 +16,10 @@ from crosslevel.imputation.cudia.proportions import (
     learn_logistic_normal,
     update_mix,
 )
+from crosslevel.typing import FloatArray
 
 __all__ = ["Mixture", "expected_people", "fit_mixture", "random_start"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EM_STEPS = 60
 """Steps of EM from each start before the better starts are taken to the end by L-BFGS."""

@@ -27,10 +27,9 @@ from crosslevel.imputation.cudia.problem import Problem, hidden_variance
 from crosslevel.imputation.cudia.stages import design_of, variances
 from crosslevel.imputation.individual_link.design import Design, Feature, learn_design
 from crosslevel.imputation.individual_link.model import INTERCEPT_SD, LATENT_SD, Settings
+from crosslevel.typing import FloatArray
 
 __all__ = ["Slopes", "learn_slopes", "place_covariances", "place_deviation"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

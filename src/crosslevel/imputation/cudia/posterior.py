@@ -20,10 +20,9 @@ from crosslevel.imputation.cudia.hidden import EtaPrior, from_free, to_free
 from crosslevel.imputation.cudia.kernels import mean_field, tilt, weigh
 from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.proportions import MixPrior
+from crosslevel.typing import FloatArray
 
 __all__ = ["Ascent", "Parameters", "ascend", "log_density", "log_posterior"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

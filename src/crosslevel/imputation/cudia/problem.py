@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.imputation.cudia.families import Family
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["VARIANCES", "Block", "Problem", "hidden_variance", "plain_block"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 VARIANCES = ("gaussian", "bernoulli", "poisson", "exponential")
 """Families of a hidden feature: they fix its variance inside a cluster, T_k."""
@@ -46,8 +45,8 @@ class Block:
         Published standard errors; NaN where none.
     """
 
-    features: IntArray
-    group: IntArray
+    features: Int64Array
+    group: Int64Array
     share: FloatArray
     S: FloatArray
     size: FloatArray
@@ -106,10 +105,10 @@ class Problem:
 
     X: FloatArray
     families: tuple[Family, ...]
-    cell: IntArray
-    atom: IntArray
+    cell: Int64Array
+    atom: Int64Array
     weight: FloatArray
-    count: IntArray
+    count: Int64Array
     n_atoms: int
     blocks: tuple[Block, ...]
     hidden: tuple[str, ...]

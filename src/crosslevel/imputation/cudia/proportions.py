@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import digamma, polygamma, softmax
+
+from crosslevel.typing import FloatArray
 
 __all__ = ["MixPrior", "expected_log", "learn_alpha", "learn_logistic_normal", "update_mix"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-2, 1e4
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from crosslevel.imputation.cudia import laws
@@ -19,11 +18,10 @@ from crosslevel.imputation.cudia.hidden import EtaPrior, from_free
 from crosslevel.imputation.cudia.problem import Problem, hidden_variance
 from crosslevel.imputation.cudia.proportions import MixPrior
 from crosslevel.imputation.cudia.stages import design_of, variances
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Sites", "draw_mix", "eta_directions", "make_sites", "site_sweep", "slice_along"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 SMALLEST = 1e-12
 """Shares are kept above this, so that logarithms stay finite."""
@@ -111,8 +109,8 @@ class Sites:
         Published mean (NaN: none), variance of publication, people.
     """
 
-    equation: IntArray
-    feature: IntArray
+    equation: Int64Array
+    feature: Int64Array
     step: FloatArray
     s: FloatArray
     noise: FloatArray
@@ -146,7 +144,7 @@ def make_sites(problem: Problem) -> Sites:
 def site_sweep(
     problem: Problem,
     sites: Sites,
-    Z: IntArray,
+    Z: Int64Array,
     log_f: FloatArray,
     alpha: FloatArray,
     H: FloatArray,

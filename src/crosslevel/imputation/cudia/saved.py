@@ -20,13 +20,13 @@ from crosslevel.imputation.cudia.setup import Layout
 from crosslevel.imputation.inputs import Partition, Schema
 from crosslevel.results import Estimates
 from crosslevel.results.forms import plain
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.imputation.estimator import CUDIA
 
 __all__ = ["from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="CUDIA")
 
 _DRAWS = ("pi", "H", "tau2", "trace", "people")

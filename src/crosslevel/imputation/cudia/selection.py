@@ -17,10 +17,10 @@ from crosslevel.imputation.cudia.mixture import Mixture, fit_mixture
 from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.proportions import MixPrior
 from crosslevel.imputation.cudia.stages import design_of, person_variance, regress, variances
+from crosslevel.typing import FloatArray
 
 __all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Selection", "leave_one_out", "select", "simplest", "starts"]
 
-FloatArray = npt.NDArray[np.float64]
 
 CLUSTERS = (2, 3, 5, 7, 9)
 RIDGES = (2.0, 20.0, 200.0, 2000.0, 20000.0)

@@ -6,19 +6,18 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data import checks
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.fitting import METHODS, Choices
 from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.imputation.estimator import CUDIA
 
 __all__ = ["read_choices"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _CHOICES = {
     "method": METHODS,

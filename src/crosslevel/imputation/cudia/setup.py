@@ -14,11 +14,9 @@ from crosslevel.imputation.cells import gather
 from crosslevel.imputation.cudia.encoding import Reading, learn_families, recode
 from crosslevel.imputation.cudia.problem import VARIANCES, Block, Problem
 from crosslevel.imputation.inputs import Inputs, Published, check_range
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Layout", "atoms_of", "build", "hidden_families", "split_families"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Layout:
 
     problem: Problem
     reading: Reading
-    atoms: IntArray
+    atoms: Int64Array
     hidden: tuple[str, ...]
     targets: tuple[tuple[int, FloatArray], ...]
     atom_weight: FloatArray
@@ -122,7 +120,7 @@ def build(given: Inputs, families: Any) -> Layout:
     )
 
 
-def _block(given: Inputs, partition: int, atoms: IntArray, total: FloatArray, size: FloatArray) -> Block:
+def _block(given: Inputs, partition: int, atoms: Int64Array, total: FloatArray, size: FloatArray) -> Block:
     published = [p for p in given.published if p.partition == partition]
     group = atoms[:, partition].astype(np.int64)
     share = total / np.bincount(group, total, len(size))[group]
@@ -144,7 +142,7 @@ def _target(given: Inputs, name: str) -> tuple[int, FloatArray]:
     return finest.partition, finest.mean
 
 
-def atoms_of(group: npt.NDArray[Any], atoms: IntArray) -> IntArray:
+def atoms_of(group: npt.NDArray[Any], atoms: Int64Array) -> Int64Array:
     """Find the atom of each person, (n,); a combination of groups the fit did not have is number A.
 
     Examples

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.imputation.cudia import laws
 from crosslevel.imputation.cudia.hidden import (
@@ -18,10 +17,10 @@ from crosslevel.imputation.cudia.hidden import (
 )
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import Problem, hidden_variance
+from crosslevel.typing import FloatArray
 
 __all__ = ["Design", "design_of", "identify", "person_variance", "regress", "variances"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDS = 8
 """Alternations of eta and the variances that depend on it (an ECM step); they settle after three or four."""

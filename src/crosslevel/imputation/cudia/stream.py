@@ -23,12 +23,11 @@ from crosslevel.imputation.cudia.hidden import EtaPrior, eta_prior, solve_eta
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import Problem, plain_block
 from crosslevel.imputation.cudia.stages import design_of
+from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["StreamFit", "fit_stream"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-Batches = Callable[[], Iterable[tuple[FloatArray, IntArray]]]
+Batches = Callable[[], Iterable[tuple[FloatArray, Int64Array]]]
 
 SAMPLE = 20_000
 """People drawn at random for the start."""
@@ -67,7 +66,7 @@ class _Learnt:
     mean: FloatArray
     var: FloatArray
     X: FloatArray
-    group: IntArray
+    group: Int64Array
     n: int
 
 
@@ -265,7 +264,7 @@ def _learn(batches: Batches, n_groups: int, rng: np.random.Generator) -> _Learnt
 
 
 def _problem(
-    X: FloatArray, group: IntArray, families: tuple[Gaussian, ...], S: FloatArray, hidden: tuple[str, ...]
+    X: FloatArray, group: Int64Array, families: tuple[Gaussian, ...], S: FloatArray, hidden: tuple[str, ...]
 ) -> Problem:
     """The sample as a problem; groups without people in it have no mean there."""
     sizes = np.bincount(group, minlength=len(S)).astype(float)

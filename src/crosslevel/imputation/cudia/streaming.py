@@ -22,10 +22,9 @@ from crosslevel.imputation.cudia.setup import Layout, hidden_families, split_fam
 from crosslevel.imputation.cudia.stages import identify
 from crosslevel.imputation.cudia.stream import fit_stream
 from crosslevel.imputation.inputs import Inputs, Partition, People, Schema, read_fit
+from crosslevel.typing import FloatArray
 
 __all__ = ["fit_batches"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def fit_batches(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cells import Cells
@@ -18,11 +17,10 @@ from crosslevel.imputation.individual_link.model import LinkFit, Settings
 from crosslevel.imputation.individual_link.similar import Adjustment, adjust
 from crosslevel.imputation.individual_link.uncertainty import Members, mean_spread
 from crosslevel.imputation.inputs import Partition
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["FEWEST_GROUPS", "Hidden", "cut_by", "few_groups", "learning_columns", "mean_columns"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 FEWEST_GROUPS = 20
 """Groups under which a fit says what to expect of it."""

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.imputation.cells import sums
 from crosslevel.imputation.columns import Column
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["MOST_LEVELS", "Design", "Feature", "learn_design"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 MOST_LEVELS = 12
 """A column of numbers with more distinct values than this is continuous."""

@@ -31,10 +31,10 @@ from crosslevel.imputation.individual_link.model import Settings
 from crosslevel.imputation.individual_link.totals import totals_columns
 from crosslevel.imputation.inputs import People, read_fit, read_people
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
 __all__ = ["IndividualLink"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FAMILIES = ("bernoulli", "gaussian")
 AGREE = 1e-5

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from crosslevel.errors import InputError
@@ -26,11 +25,9 @@ from crosslevel.imputation.individual_link.model import (
 from crosslevel.imputation.individual_link.similar import Case, mean_log_likelihood
 from crosslevel.imputation.individual_link.uncertainty import Members
 from crosslevel.imputation.inputs import Partition, Published, check_range
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["case_of", "draw", "finest", "fit_hidden", "members_of", "person_values"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ whose logit is normal, and the interval holds the values this mixture does not f
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
+
+from crosslevel.typing import FloatArray
 
 __all__ = ["mean_interval", "share_interval"]
 
-FloatArray = npt.NDArray[np.float64]
 
 NODES = 24
 FEW = 60.0

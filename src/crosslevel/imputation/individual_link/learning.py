@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
@@ -17,11 +16,10 @@ from crosslevel.imputation.individual_link.design import Design
 from crosslevel.imputation.individual_link.fitting import case_of
 from crosslevel.imputation.individual_link.model import Settings
 from crosslevel.imputation.individual_link.similar import FEWEST_PEOPLE, Adjustment, Left, learn, leave_one_out
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["FEWEST_LABELS", "GROUPS_FOR_SLOPES", "Learnt", "learn_from"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 FEWEST_LABELS = 5
 GROUPS_FOR_SLOPES = 25

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse, special
 
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.logit_shift import logit, shift_to_total
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Groups", "LinkFit", "Settings", "fit_link", "probabilities", "sampling_variance"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
 """sd of the logistic law: a slope of t logits per sd is one of t / 1.81 of a person's sd."""

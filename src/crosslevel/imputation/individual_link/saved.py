@@ -17,13 +17,13 @@ from crosslevel.imputation.individual_link.model import LinkFit
 from crosslevel.imputation.individual_link.similar import Adjustment, Left
 from crosslevel.imputation.inputs import Partition, Schema
 from crosslevel.results.forms import plain
+from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
     from crosslevel.imputation.individual_link.estimator import IndividualLink
 
 __all__ = ["from_payload", "to_payload"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 Model = TypeVar("Model", bound="IndividualLink")
 
 _CELLS = ("X", "pair_cell", "pair_group", "count", "weight", "weight_squared")

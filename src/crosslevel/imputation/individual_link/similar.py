@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
 from crosslevel.imputation.individual_link.intervals import share_interval
 from crosslevel.imputation.individual_link.model import LinkFit, probabilities
 from crosslevel.imputation.individual_link.uncertainty import Members, mean_spread
 from crosslevel.numerics.excess_variance import paule_mandel
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Adjustment", "Case", "Left", "adjust", "learn", "leave_one_out", "mean_log_likelihood"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 HALF = 0.5
 """How much of what was learnt is applied."""

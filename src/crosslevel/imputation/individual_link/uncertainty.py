@@ -19,11 +19,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from crosslevel.imputation.individual_link.model import LinkFit
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Members", "Spread", "mean_spread"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
-from crosslevel.numerics.features.base import FloatArray
+from crosslevel.typing import FloatArray
 
 __all__ = ["median_bandwidth"]
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
 
 __all__ = ["FeatureMap", "FourierMap", "gaussian_kernel"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def gaussian_kernel(X: npt.ArrayLike, Y: npt.ArrayLike, bandwidth: float) -> FloatArray:

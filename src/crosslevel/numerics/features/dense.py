@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from crosslevel.errors import InputError
-from crosslevel.numerics.features.base import FloatArray, FourierMap
+from crosslevel.numerics.features.base import FourierMap
 from crosslevel.numerics.hadamard import next_power_of_two
+from crosslevel.typing import FloatArray
 
 __all__ = ["DenseFourier", "draw_orthogonal", "draw_rff", "draw_sobol"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.numerics.features.base import FeatureMap, FloatArray, gaussian_kernel
+from crosslevel.numerics.features.base import FeatureMap, gaussian_kernel
+from crosslevel.typing import FloatArray
 
 __all__ = ["EIGENVALUE_CUT", "Landmarks", "Linear", "Nystrom", "whitening"]
 

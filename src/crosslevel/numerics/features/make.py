@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.features.base import FeatureMap, FloatArray, gaussian_kernel
+from crosslevel.numerics.features.base import FeatureMap, gaussian_kernel
 from crosslevel.numerics.features.dense import DenseFourier, draw_orthogonal, draw_rff, draw_sobol
 from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom, whitening
 from crosslevel.numerics.features.structured import FastFood, StructuredOrthogonal, draw_fastfood, draw_sorf
+from crosslevel.typing import FloatArray
 
 __all__ = ["MAPS", "from_arrays", "make_map"]
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.numerics.features.base import FloatArray, FourierMap
+from crosslevel.numerics.features.base import FourierMap
 from crosslevel.numerics.hadamard import fwht, next_power_of_two
+from crosslevel.typing import FloatArray
 
 __all__ = ["FastFood", "StructuredOrthogonal", "draw_fastfood", "draw_sorf"]
 

@@ -20,11 +20,9 @@ from crosslevel.numerics.fused.accumulate import mark_bags, tally
 from crosslevel.numerics.fused.dense import embed_fourier, embed_gaussian, embed_linear
 from crosslevel.numerics.fused.plan import Plan, Scratch
 from crosslevel.numerics.fused.structured import embed_structured
+from crosslevel.typing import AnyIntArray, FloatArray
 
 __all__ = ["PieceSums", "embed_piece", "embed_rows", "row_order"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +50,11 @@ class PieceSums:
 
 def embed_piece(
     plan: Plan,
-    codes: IntArray,
+    codes: AnyIntArray,
     reals: npt.NDArray[np.floating[Any]],
-    real_columns: IntArray,
+    real_columns: AnyIntArray,
     weights: FloatArray,
-    bags: IntArray,
+    bags: AnyIntArray,
     scratch: Scratch | None = None,
     out: FloatArray | None = None,
 ) -> PieceSums:
@@ -128,11 +126,11 @@ def _cleared(out: FloatArray, n: int, n_features: int) -> FloatArray:
 
 def embed_rows(
     plan: Plan,
-    codes: IntArray,
+    codes: AnyIntArray,
     reals: npt.NDArray[np.floating[Any]],
-    real_columns: IntArray,
+    real_columns: AnyIntArray,
     weights: FloatArray,
-    bags: IntArray,
+    bags: AnyIntArray,
     sums: FloatArray,
     scratch: Scratch | None = None,
 ) -> None:
@@ -160,7 +158,7 @@ def embed_rows(
     kernel(*rows, *plan.arrays, sums, *scratch.buffers(len(sums), codes.shape[1], reals.shape[1], bags.shape[1]))
 
 
-def row_order(bags: IntArray) -> npt.NDArray[np.int64]:
+def row_order(bags: AnyIntArray) -> npt.NDArray[np.int64]:
     """Order the rows that belong to any bag so that equal memberships come together, equal ones by row number.
 
     Examples
@@ -183,11 +181,11 @@ def row_order(bags: IntArray) -> npt.NDArray[np.int64]:
 
 def _check(
     plan: Plan,
-    codes: IntArray,
+    codes: AnyIntArray,
     reals: npt.NDArray[np.floating[Any]],
-    columns: IntArray,
+    columns: AnyIntArray,
     weights: FloatArray,
-    bags: IntArray,
+    bags: AnyIntArray,
     sums: FloatArray,
 ) -> None:
     """Refuse what would read or write outside an array, or poison a sum: the kernels check nothing."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.numerics.features import (
     DenseFourier,
@@ -20,10 +19,9 @@ from crosslevel.numerics.features import (
 from crosslevel.numerics.fused.butterfly import LANES
 from crosslevel.numerics.fused.dense import PANEL
 from crosslevel.numerics.fused.structured import CHUNK
+from crosslevel.typing import FloatArray
 
 __all__ = ["Plan", "Scratch", "make_plan"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,10 @@ from crosslevel.numerics.fused_jax.kernels import Spec, sum_tiles
 from crosslevel.numerics.fused_jax.layout import Packed
 from crosslevel.numerics.fused_jax.variant import Variant, default_variant, split_parts
 from crosslevel.numerics.hadamard import fwht
+from crosslevel.typing import FloatArray
 
 __all__ = ["DeviceMap", "sum_packs"]
 
-FloatArray = npt.NDArray[np.float64]
 Arrays = dict[str, Any]
 
 EXACT_CODES = 2048

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from crosslevel.errors import InputError
 from crosslevel.numerics.hadamard import next_power_of_two
+from crosslevel.typing import AnyIntArray, FloatArray
 
 __all__ = ["BagTotals", "Packed", "bag_totals", "pack"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.integer[Any]]
 
 MIN_BAGS, MIN_SLOTS = 64, 16
 """Sizes are rounded up to powers of two from here on, so that few programs are ever compiled; 16 is also the least
@@ -39,7 +38,7 @@ class BagTotals:
     weight_squared: FloatArray
 
 
-def bag_totals(bags: IntArray, weights: FloatArray) -> tuple[BagTotals, npt.NDArray[np.int32]]:
+def bag_totals(bags: AnyIntArray, weights: FloatArray) -> tuple[BagTotals, npt.NDArray[np.int32]]:
     """Count and weigh the bags of a piece, and renumber the memberships by the bags touched (-1 stays -1).
 
     Examples
@@ -88,7 +87,7 @@ class Packed:
     totals : BagTotals
     """
 
-    codes: IntArray
+    codes: AnyIntArray
     reals: npt.NDArray[np.float32]
     weights: FloatArray
     members: npt.NDArray[np.int32]
@@ -100,10 +99,10 @@ class Packed:
 
 
 def pack(
-    codes: IntArray,
+    codes: AnyIntArray,
     reals: npt.NDArray[np.floating[Any]],
     weights: FloatArray,
-    bags: IntArray,
+    bags: AnyIntArray,
     tile: int,
     n_inputs: int,
 ) -> Packed:
@@ -182,7 +181,7 @@ def _tiles(rows: npt.NDArray[Any], n_tiles: int, tile: int, kind: Any, filler: i
 
 
 def _check(
-    codes: IntArray, reals: npt.NDArray[np.floating[Any]], weights: FloatArray, bags: IntArray, n_inputs: int
+    codes: AnyIntArray, reals: npt.NDArray[np.floating[Any]], weights: FloatArray, bags: AnyIntArray, n_inputs: int
 ) -> None:
     """Refuse what would be read elsewhere, or would poison the sums of every bag of its tile."""
     n = len(weights)

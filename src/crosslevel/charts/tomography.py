@@ -1,0 +1,326 @@
+"""The two pictures of a 2 x 2 ecological inference: tomography lines, and outcome against composition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION, new_axes, note, plain, style
+from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
+from crosslevel.errors import InputError
+from crosslevel.numerics.truncated_normal import log_interval, truncated_quantile
+from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["tomography", "xt"]
+
+
+CONTOURS = (0.5, 0.95)
+BAND = 0.8
+_STRATA = (400, 60)  # points of the fitted distribution, by first and by second coordinate
+
+
+def tomography(
+    groups: object,
+    outcomes: object = None,
+    *,
+    units: Sequence[object] | None = None,
+    estimates: Estimates | None = None,
+    truth: object = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the line of every unit in the square of the two groups' shares: all that its totals leave possible.
+
+    A unit's line is short where the bounds are narrow. Where lines cross there is evidence, if units are alike.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x 2 groups and units x 2 outcomes; or ``groups`` alone: checked tables, or 2 x 2 estimates with
+        ``.units``.
+    units : sequence, optional
+        Names of units to draw in ink, over the others. Without estimates, or with arrays, their row numbers.
+    estimates : Estimates, optional
+        2 x 2 estimates of the same units: each is a point on its line. Those of ``king`` also give contours: the ellipses
+        within which half and 95 % of the fitted distribution lie, after it is cut to the square.
+    truth : True or array of shape (n_units, 2), optional
+        The true shares, as open diamonds; True for the column ``truth`` of ``estimates.units``.
+    legend : bool
+        Explain the marks.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = tomography({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> ax.get_xlabel(), len(ax.collections[0].get_segments())
+    ('share of young: yes', 2)
+    """
+    margins = read_margins(groups, outcomes)
+    if estimates is None and isinstance(groups, Estimates):
+        estimates = groups
+    points = None if estimates is None else unit_shares(estimates, "estimate", len(margins.X))
+    true = true_shares(truth, estimates, len(margins.X))
+    chosen = _chosen(units, estimates, len(margins.X))
+    from matplotlib.collections import LineCollection
+
+    n = len(margins.X)
+    segments = _segments(margins)
+    with style(grid="both"):
+        ax = new_axes(ax, 5.6, 5.6)
+        faint = float(np.clip(20.0 * n**-0.8, 0.015, 0.7))  # thousands of lines must show where they cross most
+        width = 0.9 if n < 1000 else 0.5
+        ax.add_collection(
+            LineCollection(list(segments), colors=GREY, linewidths=width, alpha=faint, label="what totals allow")
+        )
+        if len(chosen):
+            ax.add_collection(
+                LineCollection(list(segments[chosen]), colors=INK, linewidths=1.6, zorder=4, label="units named")
+            )
+        if estimates is not None and _is_king(estimates):
+            _contours(ax, estimates)
+        if points is not None:
+            size = float(np.clip(2500.0 / n, 3.0, 18.0))
+            ax.scatter(
+                points[:, 0],
+                points[:, 1],
+                s=size,
+                color=BLUE,
+                alpha=0.8 if n < 1000 else 0.3,
+                lw=0,
+                zorder=6,
+                label="estimate",
+            )
+        if true is not None:
+            ax.scatter(
+                true[:, 0], true[:, 1], s=12, marker="D", facecolors="none", edgecolors=VERMILION, lw=0.8,
+                alpha=0.7 if n < 1000 else 0.3, zorder=5, label="truth",
+            )  # fmt: skip
+        ax.set_xlim(-0.01, 1.01)
+        ax.set_ylim(-0.01, 1.01)
+        ax.set_aspect("equal")
+        ax.set_xlabel(plain(f"share of {margins.groups[0]}: {margins.outcomes[0]}"))
+        ax.set_ylabel(plain(f"share of {margins.groups[1]}: {margins.outcomes[0]}"))
+        ax.set_title(f"{n:,} unit{'s' if n > 1 else ''}: what each allows", loc="left")
+        if legend:
+            _legend(ax)
+    return ax
+
+
+def xt(
+    groups: object,
+    outcomes: object = None,
+    *,
+    estimates: Estimates | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share with the first outcome against the share of the first group, one mark per unit, sized by its people.
+
+    The fan holds every straight line through the district's totals whose ends (the two groups' shares) respect the
+    district's bounds; Goodman's line, weighted by people, may leave it. A bend in the cloud speaks against
+    constant shares.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        As in :func:`tomography`.
+    estimates : Estimates, optional
+        Those of ``king``: the mean of T that the fitted model expects at each X, and its middle 80 %. With covariates, at
+        their means.
+    legend : bool
+        Explain the marks.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = xt({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('share of young', 'share with yes')
+    """
+    margins = read_margins(groups, outcomes)
+    if estimates is None and isinstance(groups, Estimates):
+        estimates = groups
+    if estimates is not None and not _is_king(estimates):
+        raise InputError(
+            f"estimates come from {estimates.method!r}, which fits no distribution of T given X; pass those of king, or none."
+        )
+    X, T, N = margins.X, margins.T, margins.N
+    n = len(X)
+    ends = np.array([0.0, 1.0])
+    with style(grid="both"):
+        ax = new_axes(ax, 6.8, 4.6)
+        low, high = _fan(margins)
+        grid = np.linspace(0.0, 1.0, 101)
+        one, other = low[1] + (low[0] - low[1]) * grid, high[1] + (high[0] - high[1]) * grid
+        ax.fill_between(
+            grid,
+            np.minimum(one, other),
+            np.maximum(one, other),
+            color=PALE,
+            lw=0,
+            zorder=1,
+            label="bounds of the district",
+        )
+        if estimates is not None:
+            _expected(ax, estimates)
+        size = np.clip(150.0 * np.sqrt(20.0 / max(n, 20)) * N / N.max(), 3.0, None)
+        ax.scatter(
+            X,
+            T,
+            s=size,
+            color=INK,
+            alpha=float(np.clip(6.0 / np.sqrt(n), 0.12, 0.7)),
+            lw=0,
+            zorder=3,
+            label="unit, by its people",
+        )
+        slope = _goodman(X, T, N)
+        if slope is not None:
+            line = slope[1] + (slope[0] - slope[1]) * ends
+            ax.plot(ends, line, color=VERMILION, lw=1.5, ls="--", zorder=4, label="Goodman, by people")
+        else:
+            note(ax, "all units have one composition: no line can be fitted")
+        ax.set_xlim(-0.01, 1.01)
+        ax.set_ylim(-0.01, 1.01)
+        ax.set_xlabel(plain(f"share of {margins.groups[0]}"))
+        ax.set_ylabel(plain(f"share with {margins.outcomes[0]}"))
+        ax.set_title("Outcome against composition", loc="left")
+        if legend:
+            _legend(ax)
+    return ax
+
+
+def _legend(ax: Axes) -> None:
+    """Explain the marks beside the picture, each as plain as if it stood alone."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.lines import Line2D
+
+    made = ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.6)
+    for handle in made.legend_handles:
+        if isinstance(handle, PathCollection):
+            handle.set_sizes([18])
+        if isinstance(handle, PathCollection | Line2D):
+            handle.set_alpha(0.9)
+
+
+def _chosen(units: Sequence[object] | None, estimates: Estimates | None, n: int) -> npt.NDArray[np.intp]:
+    """Number the units to draw in ink."""
+    if units is None:
+        return np.empty(0, dtype=np.intp)
+    if isinstance(units, str):
+        raise InputError(f"units={units!r} is one name; pass a list, [{units!r}].")
+    names = list(range(n)) if estimates is None else by_unit(estimates).table["unit"].to_pylist()[::4]
+    place = {name: i for i, name in enumerate(names)}
+    strangers = [u for u in units if u not in place]
+    if strangers:
+        raise InputError(
+            f"units has {strangers[0]!r}, which is no unit; pass names of the estimates' units, or row numbers without them."
+        )
+    return np.array([place[u] for u in units], dtype=np.intp)
+
+
+def _segments(margins: Margins) -> FloatArray:
+    """Give the two ends of every unit's line inside the square: (n, 2 ends, 2 coordinates)."""
+    X, T = margins.X, margins.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.clip((T - (1 - X)) / X, 0, 1), np.clip(T / X, 0, 1)
+        at_low, at_high = (np.clip((T - X * b) / (1 - X), 0, 1) for b in (low, high))
+    none, only = X <= 0, X >= 1  # a group alone: its share is T, the other's anything
+    b = np.stack([np.where(none, 0.0, np.where(only, T, low)), np.where(none, 1.0, np.where(only, T, high))], axis=1)
+    w = np.stack(
+        [np.where(none, T, np.where(only, 0.0, at_low)), np.where(none, T, np.where(only, 1.0, at_high))], axis=1
+    )
+    return np.stack([b, w], axis=2)
+
+
+def _fan(margins: Margins) -> tuple[FloatArray, FloatArray]:
+    """Give the two extreme pairs of district shares, each (first group, second group)."""
+    X, T, N = margins.X, margins.T, margins.N
+    people, with_outcome = float(N @ X), float(N @ T)
+    others = float(N.sum()) - people
+    cells = float(N @ np.maximum(0.0, X + T - 1.0)), float(N @ np.minimum(X, T))
+    # a group without anybody may have any share; the fan then spans the square on its side
+    first = [cell / people if people > 0 else float(k) for k, cell in enumerate(cells)]
+    second = [(with_outcome - cell) / others if others > 0 else 1.0 - k for k, cell in enumerate(cells)]
+    low, high = (np.clip([b, w], 0.0, 1.0) for b, w in zip(first, second, strict=True))
+    return low, high
+
+
+def _goodman(X: FloatArray, T: FloatArray, N: FloatArray) -> FloatArray | None:
+    """Regress by people; None where compositions do not differ."""
+    centre = N @ X / N.sum()
+    spread = N @ (X - centre) ** 2
+    if spread <= 1e-12 * N.sum():
+        return None
+    slope = N @ ((X - centre) * T) / spread
+    start = N @ T / N.sum() - slope * centre
+    return np.array([start + slope, start])
+
+
+def _is_king(estimates: Estimates) -> bool:
+    return {"mean", "sd", "rho"} <= set(estimates.diagnostics)
+
+
+def _fitted(estimates: Estimates) -> tuple[FloatArray, FloatArray, float]:
+    mean, sd = (np.array(estimates.diagnostics[name], dtype=np.float64) for name in ("mean", "sd"))
+    return mean, sd, float(estimates.diagnostics["rho"])
+
+
+def _points(mean: FloatArray, sd: FloatArray, rho: float) -> tuple[FloatArray, FloatArray]:
+    """Spread points evenly over the cut distribution: (k, 2), and their weights, which add up to one."""
+    u, v = (np.arange(k) / k + 0.5 / k for k in _STRATA)
+    b = truncated_quantile(u, mean[0], sd[0], 0.0, 1.0)
+    centre, spread = mean[1] + rho * sd[1] / sd[0] * (b - mean[0]), sd[1] * np.sqrt(1.0 - rho * rho)
+    w = truncated_quantile(v[None, :], centre[:, None], spread, 0.0, 1.0)
+    log_weight = log_interval(-centre / spread, (1.0 - centre) / spread)
+    weight = np.repeat(np.exp(log_weight - log_weight.max()), len(v))
+    return np.column_stack([np.repeat(b, len(v)), w.ravel()]), weight / weight.sum()
+
+
+def _quantiles(values: FloatArray, weight: FloatArray, levels: Sequence[float]) -> FloatArray:
+    order = np.argsort(values)
+    return np.interp(levels, np.cumsum(weight[order]), values[order])
+
+
+def _contours(ax: Axes, estimates: Estimates) -> None:
+    """Draw the ellipses of equal density that hold these shares of the cut distribution."""
+    mean, sd, rho = _fitted(estimates)
+    points, weight = _points(mean, sd, rho)
+    z = (points - mean) / sd
+    distance = np.sqrt((z[:, 0] ** 2 - 2 * rho * z[:, 0] * z[:, 1] + z[:, 1] ** 2) / (1 - rho**2))
+    turn = np.linspace(0.0, 2 * np.pi, 721)
+    circle = np.column_stack([np.cos(turn), rho * np.cos(turn) + np.sqrt(1 - rho**2) * np.sin(turn)])
+    for level, radius, line in zip(CONTOURS, _quantiles(distance, weight, CONTOURS), ("-", "--"), strict=True):
+        ax.plot(
+            *(mean + radius * sd * circle).T,
+            line,
+            color=VERMILION,
+            lw=1.4,
+            zorder=4,
+            label=f"{100 * level:g} % of the fit",
+        )
+
+
+def _expected(ax: Axes, estimates: Estimates) -> None:
+    """Draw the mean of T given X and its middle part."""
+    points, weight = _points(*_fitted(estimates))
+    X = np.linspace(0.0, 1.0, 41)
+    T = [points @ np.array([x, 1.0 - x]) for x in X]
+    low, high = np.array([_quantiles(t, weight, [(1 - BAND) / 2, (1 + BAND) / 2]) for t in T]).T
+    ax.fill_between(X, low, high, color=BLUE, alpha=0.18, lw=0, zorder=2, label=f"{100 * BAND:g} % of T given X (king)")
+    ax.plot(X, [float(t @ weight) for t in T], color=BLUE, lw=1.8, zorder=4, label="mean of T given X (king)")

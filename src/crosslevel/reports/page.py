@@ -1,0 +1,231 @@
+"""Turn sections into a plain, versioned description of a page: what the template and its script show, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pv
+
+from crosslevel.errors import InputError
+from crosslevel.reports.encode import encode_column
+from crosslevel.reports.pages.words import plain
+from crosslevel.reports.shapes import Shapes
+from crosslevel.reports.views import Features, Rows, Section, View
+
+__all__ = ["PAGE_VERSION", "describe_page", "figure_svg"]
+
+PAGE_VERSION = 2
+
+MAX_ROWS = 2000
+"""Rows of a table written into the page; the file to save holds all."""
+MAX_CSV = 400_000
+"""Characters of a table that stands in the page once more as a file with all digits; a longer one is written by the page's script."""
+ANSWER = "answer"
+"""Name of the encoded answer among the tables of a section."""
+SAFE = re.compile(r"[a-z][a-z0-9_]*")
+PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[a-z_][a-z0-9_]*)*")
+
+
+def describe_page(
+    sections: Sequence[Section],
+    title: str,
+    shapes: Shapes | None = None,
+    figures: Mapping[str, str] | None = None,
+    note: str = "",
+    interactive: bool = True,
+) -> dict[str, Any]:
+    """Describe a page of results: JSON-able, one section per result.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+    title : str
+    shapes : Shapes, optional
+        The places that maps show.
+    figures : mapping of caption to SVG text, optional
+    note : str
+        A sentence under the title.
+    interactive : bool
+        Whether the page draws the views of the sections; otherwise it shows the figures and the tables only.
+    """
+    names: list[list[str | None]] = []
+    interactive = interactive and any(section.views for section in sections)
+    described = [_section(f"s{i + 1}", section, shapes, names, interactive) for i, section in enumerate(sections)]
+    return {
+        "page_version": PAGE_VERSION,
+        "title": title,
+        "note": note,
+        "views": interactive,
+        "figures": [{"caption": caption, "svg": svg} for caption, svg in (figures or {}).items()],
+        "shapes": {**shapes.encoded(), "names": names} if shapes is not None and names else None,
+        "sections": described,
+    }
+
+
+def _section(
+    name: str, section: Section, shapes: Shapes | None, names: list[list[str | None]], interactive: bool
+) -> dict[str, Any]:
+    table = section.answer
+    shown = [n for n in table.column_names if table[n].null_count < table.num_rows] or table.column_names
+    columns = [{"name": n, "number": n not in section.keys and _is_number(table[n])} for n in shown]
+    views = [_view(section, view, shapes, names) for view in section.views] if interactive else []
+    csv = _csv(table)
+    return {
+        "name": name,
+        "heading": section.heading,
+        "kind": section.kind,
+        "sentences": list(section.sentences),
+        "method": section.method,
+        "level": section.level,
+        "interval": section.interval,
+        "warnings": list(section.warnings),
+        "diagnostics": [list(pair) for pair in section.diagnostics],
+        "provenance": [list(pair) for pair in section.provenance],
+        "citation": section.citation,
+        "columns": columns,
+        "rows": _rows(table.select(shown).slice(0, MAX_ROWS), section.keys),
+        "n_rows": table.num_rows,
+        "csv": csv if len(csv) <= MAX_CSV or not interactive else "",
+        "labels": dict(section.labels),
+        "tables": _tables(section) if interactive else {},
+        "choices": {
+            c.name: {"name": c.name, "label": c.label, "options": [list(o) for o in c.options], "start": c.start}
+            for c in section.choices
+        },
+        "views": views,
+    }
+
+
+def _tables(section: Section) -> dict[str, Any]:
+    """Encode the tables; a column that an earlier table has too is named, not written again."""
+    answer = section.answer.rename_columns([f"c{i}" for i in range(section.answer.num_columns)])
+    written: list[tuple[str, str, pa.ChunkedArray]] = []
+    found: dict[str, Any] = {}
+    for name, table in {**section.tables, ANSWER: answer}.items():
+        columns: dict[str, Any] = {}
+        for column in table.column_names:
+            values = table[column]
+            same = next(([t, c] for t, c, v in written if v.type == values.type and v.equals(values)), None)
+            columns[column] = {"same": same} if same else encode_column(values)
+            written += [] if same else [(name, column, values)]
+        found[name] = {"n": table.num_rows, "columns": columns}
+    found[ANSWER]["names"] = list(section.answer.column_names)
+    return found
+
+
+def _view(section: Section, view: View, shapes: Shapes | None, names: list[list[str | None]]) -> dict[str, Any]:
+    where = f"view {view.name!r} of {section.heading!r}"
+    known = {c.name for c in section.choices}
+    for source in view.data.values():
+        if source.table not in section.tables:
+            raise InputError(f"{where} shows the table {source.table!r}, which the section lacks.")
+        for name in section.tables[source.table].column_names:
+            if not SAFE.fullmatch(name):
+                raise InputError(f"{where}: the column {name!r} of its table is no safe name; rename it to c0, c1, ...")
+    for name in [*view.choices, *(c for source in view.data.values() for c in _followed(source))]:
+        if name not in known:
+            raise InputError(f"{where} names the choice {name!r}, which the section lacks.")
+    for path in _fields(view.spec):
+        if not PATH.fullmatch(path):
+            raise InputError(f"{where} names the field {path!r}; fields are safe names, a user's words are titles.")
+    return {
+        "name": view.name,
+        "title": view.title,
+        "caption": view.caption,
+        "size": view.size,
+        "spec": dict(view.spec),
+        "data": {name: _source(section, source, shapes, names) for name, source in view.data.items()},
+        "choices": list(view.choices),
+    }
+
+
+def _followed(source: Rows | Features) -> Iterator[str]:
+    yield from source.columns.values()
+    if isinstance(source, Rows):
+        yield from source.where.values()
+    else:
+        for side in source.sides.values():
+            yield from side.values()
+
+
+def _source(
+    section: Section, source: Rows | Features, shapes: Shapes | None, names: list[list[str | None]]
+) -> dict[str, Any]:
+    """Describe the data of a chart; the names that a map's places have in its table are added to ``names``."""
+    if isinstance(source, Rows):
+        return {
+            "kind": "rows",
+            "table": source.table,
+            "where": dict(source.where),
+            "columns": dict(source.columns),
+            "joined": {name: list(parts) for name, parts in source.joined.items()},
+        }
+    places = section.tables[source.table][source.place].unique().to_pylist()
+    hint = section.labels.get(source.place, source.place)
+    found = None if shapes is None else shapes.names_for(places, hint)
+    if found is None:
+        raise InputError(f"a map of {section.heading!r} has no shapes for its places; pass polygons that show them.")
+    if found not in names:
+        names.append(found)
+    return {
+        "kind": "features",
+        "table": source.table,
+        "place": source.place,
+        "by": names.index(found),
+        "sides": {side: dict(where) for side, where in source.sides.items()},
+        "columns": dict(source.columns),
+    }
+
+
+def _fields(spec: Any) -> Iterator[str]:
+    """Walk through a specification for the names of fields."""
+    if isinstance(spec, Mapping):
+        for key, value in spec.items():
+            if key in ("field", "lookup") and isinstance(value, str):
+                yield value
+            elif key == "url":
+                raise InputError("a specification names an address; a page asks nobody for anything.")
+            else:
+                yield from _fields(value)
+    elif isinstance(spec, Sequence) and not isinstance(spec, str):
+        for part in spec:
+            yield from _fields(part)
+
+
+def _is_number(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_integer(values.type) or pa.types.is_floating(values.type))
+
+
+def _rows(table: pa.Table, keys: Sequence[str]) -> list[list[str]]:
+    """Write each row out; keys as they are, since 2020 is a year and 12345 a code."""
+    columns = [map(_key if n in keys else plain, table[n].to_pylist()) for n in table.column_names]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _key(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def _csv(table: pa.Table) -> str:
+    """Put the whole table into a data address, so that the page can hand it out offline."""
+    out = io.BytesIO()
+    pv.write_csv(table, out)
+    return "data:text/csv;base64," + base64.b64encode(out.getvalue()).decode()
+
+
+def figure_svg(ax: Any) -> str:
+    """Draw the figure of an Axes as SVG text to stand inside a page, the same bytes each time."""
+    import matplotlib as mpl
+
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "crosslevel", "svg.fonttype": "none"}):
+        ax.figure.savefig(
+            out, format="svg", bbox_inches="tight", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    svg = out.getvalue()
+    return svg[svg.index("<svg") :]

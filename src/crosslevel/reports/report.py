@@ -1,0 +1,226 @@
+"""The report: one HTML file with the maps, the table and the words a reader needs."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import os
+import tempfile
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crosslevel.data.atomic import whole_file
+from crosslevel.errors import InputError, listed
+from crosslevel.reports import bundle
+from crosslevel.reports.pack import pack_tables
+from crosslevel.reports.page import describe_page, figure_svg
+from crosslevel.reports.pages import section_for
+from crosslevel.reports.pictures import pictures
+from crosslevel.reports.shapes import Shapes, read_points, read_shapes
+from crosslevel.reports.views import Features, Section
+from crosslevel.results import Estimates
+
+__all__ = ["Report", "report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page ready to be written, shown or mailed.
+
+    Attributes
+    ----------
+    page : dict
+        The plain, versioned description the page is made from.
+    """
+
+    page: dict[str, Any]
+
+    def html(self) -> str:
+        """Give the whole page as text; it needs no other file and no network."""
+        import jinja2
+
+        scripts = [bundle.vega_script(), _file("explorer.js")] if self.page["views"] else []
+        # only these two scripts may run, whatever a name in the data says
+        return (
+            _templates()
+            .get_template("report.html")
+            .render(
+                page=self.page,
+                hashes=jinja2.filters.do_mark_safe(" ".join(map(_hash, scripts))),
+                fragment=jinja2.filters.do_mark_safe(self._fragment(alone=True)),
+            )
+        )
+
+    def json(self) -> str:
+        """Give the page's description as strict JSON."""
+        return json.dumps(self.page, ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; the file appears whole or not at all."""
+        with whole_file(path) as beside:
+            beside.write_text(self.html(), encoding="utf-8", newline="\n")
+        return Path(path)
+
+    def open(self) -> Path:
+        """Write the page to a temporary file and show it in the browser."""
+        path = self.save(Path(tempfile.mkdtemp(prefix="crosslevel-")) / "report.html")
+        webbrowser.open(path.as_uri())
+        return path
+
+    def _fragment(self, alone: bool) -> str:
+        """Give what stands in a page's body: the report in a shadow tree, its data and scripts."""
+        import jinja2
+
+        safe = jinja2.filters.do_mark_safe
+        body = _templates().get_template("body.html").render(page=self.page, style=safe(_file("style.css")))
+        views = self.page["views"]
+        return (
+            _templates()
+            .get_template("fragment.html")
+            .render(
+                page=self.page,
+                alone=alone,
+                body=safe(body),
+                data=safe(_script_json(_for_script(self.page))) if views else "",
+                vega=safe(bundle.vega_script()) if views else "",
+                explorer=safe(_file("explorer.js")),
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        return self._fragment(alone=False)
+
+    def __repr__(self) -> str:
+        return f"Report({self.page['title']!r}; .save(path) or .open())"
+
+
+@functools.cache
+def _templates() -> Any:
+    import jinja2
+
+    loader = jinja2.PackageLoader("crosslevel.reports")
+    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+
+
+@functools.cache
+def _file(name: str) -> str:
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8").strip()
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _for_script(page: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what the body of the page says already."""
+    wanted = ("name", "heading", "level", "labels", "columns", "tables", "choices", "views", "n_rows")
+    sections = [pack_tables({name: section[name] for name in wanted}) for section in page["sections"]]
+    return {"page_version": page["page_version"], "shapes": page["shapes"], "sections": sections}
+
+
+def _script_json(value: Any) -> str:
+    """Write JSON that can stand inside a script element: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def report(
+    results: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    figures: Mapping[str, Any] | None = None,
+    polygons: Any = None,
+    coords: Mapping[Any, tuple[float, float]] | None = None,
+) -> Report:
+    """Make one self-contained HTML page of results, with maps and charts that answer to the reader.
+
+    Parameters
+    ----------
+    results : Estimates, fitted model, Section, or mapping of heading to these
+    path : path, optional
+        Where to write the page; nothing is written when not given.
+    title : str, optional
+        Heading of the page.
+    figures : mapping of caption to matplotlib Axes, optional
+        Further pictures. Without the extra ``report`` they stand in place of the charts, and are by default the interval plot
+        of each result and, with ``polygons``, a map of its first subgroup.
+    polygons : mapping, optional
+        The map of the places, GeoJSON or TopoJSON, or a GeoDataFrame. Results are mapped that have a key whose values are those
+        of a property of the features, or their id.
+    coords : mapping of place to (x, y), optional
+        Where the places are (longitude and latitude, or any plane), for a map of dots when there are no polygons.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from crosslevel import ecological
+    >>> found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> page = report(found, title="Young and old")
+    >>> page
+    Report('Young and old'; .save(path) or .open())
+    >>> [view["title"] for section in page.page["sections"] for view in section["views"]]
+    ['Every subgroup with its bounds']
+    """
+    named = _named(results)
+    interactive = bundle.available()
+    shapes = _shapes(named, polygons, coords)
+    sections = [r if isinstance(r, Section) else section_for(h, r, shapes=shapes) for h, r in named.items()]
+    if polygons is not None and figures is None:
+        _check_mapped(named, sections)
+    if figures is None:
+        tables = {h: r for h, r in named.items() if isinstance(r, Estimates)}
+        figures = {} if interactive else pictures(tables, polygons if _is_collection(polygons) else None)
+    drawn = {caption: figure_svg(ax) for caption, ax in figures.items()}
+    note = "" if interactive else bundle.MISSING
+    made = Report(describe_page(sections, title or next(iter(named)), shapes, drawn, note, interactive))
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def _named(results: Any) -> dict[str, Any]:
+    if isinstance(results, Mapping):
+        if not results:
+            raise InputError("results is empty; pass at least one Estimates.")
+        return {str(heading): result for heading, result in results.items()}
+    if isinstance(results, Estimates):
+        return {results.title or results.method: results}
+    if isinstance(results, Section):
+        return {results.heading: results}
+    if isinstance(results, str | bytes | list | tuple) or results is None:
+        raise InputError(
+            f"results is a {type(results).__name__}; pass Estimates or a fitted model, or a mapping of heading to these."
+        )
+    return {type(results).__name__: results}
+
+
+def _shapes(named: Mapping[str, Any], polygons: Any, coords: Mapping[Any, tuple[float, float]] | None) -> Shapes | None:
+    if polygons is not None:
+        tables = [r for r in named.values() if isinstance(r, Estimates)]
+        return read_shapes(polygons, {key: r.table[key].unique().to_pylist() for r in tables for key in r.keys})
+    return None if coords is None else read_points(coords)
+
+
+def _is_collection(polygons: Any) -> bool:
+    return isinstance(polygons, Mapping) and "features" in polygons
+
+
+def _check_mapped(named: Mapping[str, Any], sections: list[Section]) -> None:
+    if any(isinstance(d, Features) for s in sections for v in s.views for d in v.data.values()):
+        return
+    keys = list(dict.fromkeys(key for r in named.values() if isinstance(r, Estimates) for key in r.keys))
+    raise InputError(
+        f"polygons shows the places of no result: no property of its features has all the values of one of their keys, and "
+        f"these are two or more ({listed(keys)}); pass the map of these places."
+    )

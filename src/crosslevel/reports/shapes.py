@@ -1,0 +1,273 @@
+"""Places of a map as whole numbers on a grid: small in the file, borders still shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.errors import InputError
+from crosslevel.reports.projection import is_geographic, laid_out
+
+__all__ = ["GRID", "Shapes", "read_points", "read_shapes"]
+
+GRID = 2400
+"""Steps along the longer side of a map: finer than the pixels of a page, coarse enough for 3,100 counties in a megabyte."""
+
+_Points = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Places on a grid.
+
+    Attributes
+    ----------
+    places : tuple of tuple of arrays
+        For each place its rings (holes wound against the outer rings), each an array (n, 2) of whole numbers, y downwards; for a
+        dot one ring of one point.
+    properties : mapping of name to values
+        What the map says of its places, a value or None for each; "id" is the features' own.
+    width, height : int
+        Of the grid.
+    """
+
+    places: tuple[tuple[npt.NDArray[np.int64], ...], ...]
+    properties: Mapping[str, Sequence[Any]]
+    width: int
+    height: int
+
+    @property
+    def aspect(self) -> float:
+        """Height over width."""
+        return max(self.height, 1) / max(self.width, 1)
+
+    @property
+    def dots(self) -> bool:
+        """Whether the places are points."""
+        return all(len(ring) == 1 for rings in self.places for ring in rings)
+
+    def names_for(self, values: Sequence[object], prefer: str = "") -> list[str | None] | None:
+        """Name the places as these values do, or say None where the map does not show them.
+
+        A property fits whose values include these: as they are, or as numbers (7 and "007"). The property called ``prefer`` and
+        the features' id need only include half of them.
+
+        Examples
+        --------
+        >>> shapes = read_points({"07": (0, 0), "08": (1, 1)})
+        >>> shapes.names_for([7, 8]), shapes.names_for(["a", "b"])
+        (['7', '8'], None)
+        """
+        wanted = list(dict.fromkeys(str(v) for v in values if v is not None))
+        names = sorted(self.properties, key=lambda n: (n != prefer, n != "id"))
+        for name in names if wanted else ():
+            have = [None if v is None else str(v) for v in self.properties[name]]
+            found = max(
+                (_matched(have, wanted, same) for same in (str, _code)), key=lambda names: len(set(names) - {None})
+            )
+            share = len(set(found) - {None}) / len(wanted)
+            if share == 1 or (share >= 0.5 and name in (prefer, "id")):
+                return found
+        return None
+
+    def labels(self) -> list[str] | None:
+        """Give the places' names for people, where the map has them in a property called name."""
+        found = next((n for n in self.properties if n.casefold() == "name"), None)
+        return None if found is None else ["" if v is None else str(v) for v in self.properties[found]]
+
+    def encoded(self) -> dict[str, Any]:
+        """Give the grid as plain JSON: each ring a first point and the steps from point to point, in one list."""
+        return {
+            "width": self.width,
+            "height": self.height,
+            "places": [[_steps(ring) for ring in rings] for rings in self.places],
+            "labels": self.labels(),
+        }
+
+
+def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = None) -> Shapes:
+    """Read a map: GeoJSON, TopoJSON, or an object that gives GeoJSON (``__geo_interface__``, as of geopandas).
+
+    Longitudes and latitudes are projected to a plane of true areas, a few far places in a row beneath the others; coordinates
+    beyond 360 or 90 are taken as they are.
+
+    Parameters
+    ----------
+    source : mapping or object
+    wanted : mapping of key to values, optional
+        Places of the results: of several layers of a TopoJSON file the first is read that shows those of a key (the key of most
+        values that any shows), and else the one with the most places.
+
+    Returns
+    -------
+    Shapes
+
+    Examples
+    --------
+    >>> ring = [[500, 0], [1500, 0], [1500, 1000], [500, 0]]
+    >>> place = {"type": "Feature", "properties": {"region": "a"}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    >>> shapes = read_shapes({"type": "FeatureCollection", "features": [place]})
+    >>> shapes.encoded()["places"]
+    [[[2400, 2400, 0, -2400, -2400, 2400]]]
+    """
+    source = getattr(source, "__geo_interface__", source)
+    if not isinstance(source, Mapping):
+        raise InputError(f"polygons is a {type(source).__name__}; pass GeoJSON or TopoJSON as a mapping.")
+    if source.get("type") == "Topology":
+        layers = [list(_topology(source, layer)) for layer in source.get("objects", {}).values()]
+    else:
+        layers = [list(_features(source.get("features")))]
+    made = [_grid(layer) for layer in layers if layer]
+    if not made:
+        raise InputError(
+            "polygons has no features with Polygons or Points; pass a GeoJSON FeatureCollection or TopoJSON."
+        )
+    for key, values in sorted((wanted or {}).items(), key=lambda item: -len(item[1])):
+        fitting = next((s for s in made if s.names_for(values, key) is not None), None)
+        if fitting is not None:
+            return fitting
+    return max(made, key=lambda s: len(s.places))
+
+
+def read_points(coords: Mapping[Any, tuple[float, float]]) -> Shapes:
+    """Make a map of dots of the places' coordinates (longitude and latitude, or any x and y).
+
+    Examples
+    --------
+    >>> read_points({"a": (0, 0), "b": (1000, 500)}).encoded()["places"]
+    [[[0, 1200]], [[2400, 0]]]
+    """
+    if not coords:
+        raise InputError("coords is empty; pass a mapping of place to (x, y).")
+    try:
+        points = {place: (float(x), float(y)) for place, (x, y) in coords.items()}
+    except (TypeError, ValueError) as error:
+        raise InputError("coords is no mapping of place to (x, y); pass two numbers for each place.") from error
+    return _grid([({"id": place}, [np.array([point])], "Point") for place, point in points.items()])
+
+
+_Feature = tuple[dict[str, Any], list[_Points], str]
+
+
+def _features(features: Any) -> Iterator[_Feature]:
+    for i, feature in enumerate(features or ()):
+        properties = dict(feature.get("properties") or {})
+        if feature.get("id") is not None:
+            properties.setdefault("id", feature["id"])
+        geometry = feature.get("geometry") or {}
+        kind, coordinates = str(geometry.get("type")), geometry.get("coordinates")
+        try:
+            yield properties, _rings(kind, coordinates), kind
+        except (TypeError, ValueError, IndexError) as error:
+            raise InputError(
+                f"polygons: feature {i} has coordinates that are no pairs of numbers ({error})."
+            ) from error
+
+
+def _rings(kind: str, coordinates: Any) -> list[_Points]:
+    if kind == "Point":
+        return [np.asarray([coordinates[:2]], dtype=float)]
+    parts = coordinates if kind == "MultiPolygon" else [coordinates] if kind == "Polygon" else []
+    return [
+        _wound(np.asarray([p[:2] for p in ring], dtype=float), outer=i == 0)
+        for part in parts
+        for i, ring in enumerate(part)
+    ]
+
+
+def _topology(source: Mapping[str, Any], layer: Mapping[str, Any]) -> Iterator[_Feature]:
+    """Read the places of one layer of a TopoJSON file; shared borders are the same arcs."""
+    change = source.get("transform")
+    arcs = [np.asarray([p[:2] for p in arc], dtype=float) for arc in source.get("arcs", ())]
+    if change:
+        arcs = [np.cumsum(arc, axis=0) * change["scale"] + change["translate"] for arc in arcs]
+
+    def ring(numbers: Sequence[int], outer: bool) -> _Points:
+        parts = [arcs[i] if i >= 0 else arcs[~i][::-1] for i in numbers]
+        return _wound(np.concatenate([parts[0], *(part[1:] for part in parts[1:])]), outer)
+
+    for geometry in layer.get("geometries", [layer]):
+        properties = dict(geometry.get("properties") or {})
+        if geometry.get("id") is not None:
+            properties.setdefault("id", geometry["id"])
+        kind = geometry.get("type")
+        parts = geometry["arcs"] if kind == "MultiPolygon" else [geometry["arcs"]] if kind == "Polygon" else []
+        yield properties, [ring(numbers, i == 0) for part in parts for i, numbers in enumerate(part)], str(kind)
+
+
+def _wound(ring: _Points, outer: bool) -> _Points:
+    """Wind outer rings one way and holes the other: what the page fills are rings that do not cancel."""
+    x, y = ring.T
+    area = float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))
+    return ring if (area > 0) == outer else ring[::-1]
+
+
+def _grid(features: Sequence[_Feature]) -> Shapes:
+    """Snap every point to one grid, so that borders that were shared stay so."""
+    rings = [ring for _, parts, _ in features for ring in parts]
+    if not rings:
+        raise InputError(
+            "polygons has no features with Polygons or Points; pass a GeoJSON FeatureCollection or TopoJSON."
+        )
+    points = np.concatenate(rings)
+    if not np.isfinite(points).all():
+        raise InputError("polygons has coordinates that are no finite numbers; repair the file of the map.")
+    place = np.repeat(np.arange(len(features)), [sum(map(len, parts)) for _, parts, _ in features])
+    plane = laid_out(points, place) if is_geographic(points) else points
+    low, high = plane.min(axis=0), plane.max(axis=0)
+    step = max(float((high - low).max()), 1e-12) / GRID
+    snapped = np.rint((plane - low) / step).astype(np.int64)
+    height = int(snapped[:, 1].max())
+    snapped[:, 1] = height - snapped[:, 1]
+    cuts = np.cumsum([len(ring) for ring in rings])[:-1]
+    parts = iter(np.split(snapped, cuts))
+    places = tuple(_cleaned([next(parts) for _ in found]) for _, found, _ in features)
+    names = dict.fromkeys(name for properties, _, _ in features for name in properties)
+    return Shapes(
+        places=places,
+        properties={n: [properties.get(n) for properties, _, _ in features] for n in names},
+        width=int(snapped[:, 0].max()),
+        height=height,
+    )
+
+
+def _cleaned(rings: Sequence[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Drop points that add nothing and rings that shrank to nothing; a place that did is left as one square of the grid."""
+    if all(len(ring) == 1 for ring in rings):
+        return tuple(rings)
+    kept = tuple(ring for ring in map(_thinned, rings) if len(ring) >= 3)
+    if kept:
+        return kept
+    at = rings[0][0]
+    return (at + np.array([[0, 0], [1, 0], [1, 1], [0, 1]]),)
+
+
+def _thinned(ring: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Leave out repeated points, the closing one, and points on the straight line between their neighbours."""
+    ring = ring[np.any(ring != np.roll(ring, 1, axis=0), axis=1)]
+    if len(ring) < 3:
+        return ring
+    before, after = ring - np.roll(ring, 1, axis=0), np.roll(ring, -1, axis=0) - ring
+    turns = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
+    return ring[turns]
+
+
+def _steps(ring: npt.NDArray[np.int64]) -> list[int]:
+    steps = np.diff(ring, axis=0, prepend=np.zeros((1, 2), dtype=np.int64))
+    return [int(v) for v in steps.ravel()]
+
+
+def _matched(have: Sequence[str | None], wanted: Sequence[str], same: Callable[[str], str]) -> list[str | None]:
+    """Give for each name of the map the wanted one that is the same; none where that would not tell the wanted apart."""
+    known = {same(v): v for v in wanted}
+    return [None if v is None or len(known) < len(wanted) else known.get(same(v)) for v in have]
+
+
+def _code(value: Any) -> str:
+    """Read a code as a number where it is one: "007" is 7."""
+    text = str(value)
+    return text.lstrip("0") or "0" if text.isdigit() else text

@@ -1,0 +1,33 @@
+"""Array types by name: what a signature means by an array is said here, once."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "AnyArray",
+    "AnyIntArray",
+    "Arrays",
+    "BoolArray",
+    "ComplexArray",
+    "FloatArray",
+    "Int64Array",
+    "IntArray",
+    "RandomState",
+]
+
+AnyArray: TypeAlias = npt.NDArray[Any]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+ComplexArray: TypeAlias = npt.NDArray[np.complex128]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+IntArray: TypeAlias = npt.NDArray[np.intp]
+"""Positions: what indexes another array."""
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+"""Counts and codes that are stored or hashed, of one width on every machine."""
+AnyIntArray: TypeAlias = npt.NDArray[np.integer[Any]]
+"""Integers of any width, as a caller hands them in."""
+Arrays: TypeAlias = dict[str, AnyArray]
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from crosslevel import ecological
+from crosslevel.charts.comparison import methods
+from crosslevel.charts.style import CYCLE
+from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def both():
+    people, votes = {"x": [10, 40, 70, 90], "y": [90, 60, 30, 10]}, {"a": [25, 36, 48, 55], "b": [75, 64, 52, 45]}
+    return ecological.compare(people, votes, methods=["bounds", "neighbourhood", "goodman"])
+
+
+def test_each_method_is_drawn_at_its_numbers_in_front_of_the_bounds(both):
+    ax = methods(both)
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines) == ["neighbourhood", "goodman"]  # midpoints of bounds are no estimates
+    for i, name in enumerate(lines):
+        np.testing.assert_array_equal(lines[name].get_xdata(), both.select(method=name)["estimate"])
+        assert lines[name].get_color() == CYCLE[i]
+    y = lines["goodman"].get_ydata()
+    np.testing.assert_allclose(y - lines["neighbourhood"].get_ydata(), 1.0)
+    goodman = both.select(method="goodman")
+    ends = [[tuple(p) for p in s] for s in ax.collections[0].get_segments()]
+    for k in range(4):
+        assert ends[k] == [(goodman["conf_low"][k], y[k]), (goodman["conf_high"][k], y[k])]
+    bars = ax.patches
+    assert len(bars) == 4
+    for k, bar in enumerate(bars):
+        assert bar.get_x() == pytest.approx(goodman["lower"][k])
+        assert bar.get_x() + bar.get_width() == pytest.approx(goodman["upper"][k])
+        assert bar.get_y() < y[k] - 1 < y[k] < bar.get_y() + bar.get_height()
+        assert bar.get_zorder() < lines["goodman"].get_zorder()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["x · a", "x · b", "y · a", "y · b"]
+    words = [t.get_text() for t in ax.get_legend().get_texts()]
+    assert words == ["neighbourhood", "goodman", "possible at all (bounds)"]
+    assert "95 % interval" in ax.get_xlabel()
+    assert ax.yaxis_inverted()
+
+
+def test_truth_is_a_line_through_the_methods(both):
+    ax = methods(both.with_columns(truth=np.repeat([0.6, 0.4, 0.2, 0.8], 3)))
+    drawn = next(c for c in ax.collections if c.get_label() == "truth")
+    assert [s[0][0] for s in drawn.get_segments()] == [0.6, 0.4, 0.2, 0.8]
+
+
+def test_more_methods_than_colours_have_other_marks():
+    names = [f"m{i}" for i in range(8)]
+    est = Estimates.build(
+        {"group": ["x"] * 8, "method": names, "estimate": np.arange(8) / 10},
+        keys=["group", "method"], method="m", level=None, interval="none", provenance=Provenance.of(call="c"),
+    )  # fmt: skip
+    looks = {(line.get_color(), line.get_marker()) for line in methods(est).lines}
+    assert len(looks) == 8
+    assert methods(est).get_xlabel() == "estimate (no interval)"
+
+
+def test_long_comparisons_are_cut_and_said(both):
+    ax = methods(both, max_cells=2, legend=False)
+    assert len(ax.patches) == 2
+    assert "the first 2 of 4 cells" in [t.get_text() for t in ax.texts]
+    assert ax.get_legend() is None
+    with pytest.raises(InputError, match="max_cells=0"):
+        methods(both, max_cells=0)
+
+
+def test_what_is_no_comparison_gets_a_sentence(both):
+    alone = ecological.bounds({"x": [1, 2], "y": [3, 4]}, {"a": [2, 3], "b": [2, 3]})
+    with pytest.raises(
+        InputError, match="comparison has no key 'method'; pass the Estimates of crosslevel.ecological.compare"
+    ):
+        methods(alone)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from crosslevel.charts.imputed import cluster_profiles, imputed_means
+from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def make(columns, keys, **more):
+    return Estimates.build(
+        columns, keys=keys, method="m", level=0.9, interval="q", provenance=Provenance.of(call="c"), **more
+    )
+
+
+def means(features=("ill",), **more):
+    n = len(features)
+    columns = {
+        "feature": np.repeat(features, 3).tolist(),
+        "age": [1, 2, 3] * n,
+        "estimate": np.tile([0.1, 0.2, 0.4], n) + np.repeat(np.arange(n) / 10, 3),
+        "conf_low": np.tile([0.05, 0.1, 0.3], n),
+        "conf_high": np.tile([0.3, 0.5, 0.9], n),
+        "naive": np.tile([0.18, 0.2, 0.22], n),
+        "people": np.tile([10, 40, 20], n),
+        **more,
+    }
+    return make(columns, ["feature", "age"])
+
+
+def clusters(hidden=("ill",), **theta):
+    k, n = 3, len(hidden)
+    columns = {
+        "feature": np.repeat(hidden, k).tolist(),
+        "cluster": [1, 2, 3] * n,
+        "estimate": np.tile([0.1, 0.2, 0.4], n) + np.repeat(np.arange(n) / 10, k),
+        "conf_low": np.zeros(k * n),
+        "conf_high": np.ones(k * n),
+        "share": np.tile([0.5, 0.3, 0.2], n),
+        **{name: np.tile(values, n) for name, values in theta.items()},
+    }
+    return make(columns, ["feature", "cluster"])
+
+
+def test_a_dot_stands_at_its_naive_and_imputed_mean():
+    ax = imputed_means(means())
+    bars, dots = ax.collections
+    np.testing.assert_allclose(dots.get_offsets(), [[0.18, 0.1], [0.2, 0.2], [0.22, 0.4]])
+    sizes = dots.get_sizes()
+    assert sizes[1] > sizes[2] > sizes[0]
+    np.testing.assert_allclose([s[:, 1] for s in bars.get_segments()], [[0.05, 0.3], [0.1, 0.5], [0.3, 0.9]])
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), line.get_ydata())
+    assert [t.get_text() for t in ax.texts] == ["1", "2", "3"]
+    assert ax.get_title("left") == "ill by age"
+    assert "90 % interval" in ax.get_ylabel()
+
+
+def test_truth_is_drawn_and_names_can_be_left_out():
+    ax = imputed_means(means(truth=[0.12, 0.21, 0.5]), label=False)
+    np.testing.assert_allclose(ax.collections[2].get_offsets()[:, 1], [0.12, 0.21, 0.5])
+    assert len(ax.texts) == 0
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["as the group means", "imputed", "truth"]
+
+
+def test_one_of_several_features_is_chosen():
+    two = means(("ill", "smokes"))
+    with pytest.raises(InputError, match=r"2 hidden features \(ill, smokes\); say which with feature="):
+        imputed_means(two)
+    with pytest.raises(InputError, match="Did you mean 'smokes'"):
+        imputed_means(two, feature="smoke")
+    ax = imputed_means(two, feature="smokes")
+    np.testing.assert_allclose(ax.collections[1].get_offsets()[:, 1], [0.2, 0.3, 0.5])
+
+
+def test_the_callers_axes_and_the_name_in_the_registry():
+    _, mine = plt.subplots()
+    assert means().plot("imputed", ax=mine) is mine
+    assert clusters(age=[1.0, 2.0, 3.0]).plot("clusters", ax=mine) is mine
+
+
+def test_colours_are_sds_between_clusters():
+    ax = cluster_profiles(clusters(("ill", "smokes"), age=[30.0, 40.0, 60.0], alike=[2.0, 2.0, 2.0]))
+    shown = np.asarray(ax.images[0].get_array())
+    w = np.array([0.5, 0.3, 0.2])
+    age = np.array([30.0, 40.0, 60.0])
+    sd = np.sqrt(w @ (age - w @ age) ** 2)
+    np.testing.assert_allclose(shown[:, 0], (age - w @ age) / sd)
+    np.testing.assert_array_equal(shown[:, 1], 0.0)
+    # a hidden mean and the same plus a constant differ between clusters alike
+    np.testing.assert_allclose(shown[:, 2], shown[:, 3])
+    np.testing.assert_allclose(w @ shown, 0.0, atol=1e-12)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["age", "alike", "ill", "smokes"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["1 · 50%", "2 · 30%", "3 · 20%"]
+    said = [t.get_text() for t in ax.texts]
+    assert said[:3] == ["30.0", "40.0", "60.0"]
+    assert said[9:12] == ["0.20", "0.30", "0.50"]
+
+
+def test_many_columns_are_cut_to_those_that_differ():
+    found = clusters(same=[5.0, 5.0, 5.1], far=[0.1, 0.9, 0.5], near=[0.4, 0.5, 0.6])
+    ax = cluster_profiles(found, max_columns=2)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["far", "near", "ill"]
+    assert ax.texts[-1].get_text() == "the 2 of 3 columns in which clusters differ most"
+
+
+@pytest.mark.parametrize("draw", [imputed_means, cluster_profiles])
+def test_other_tables_get_a_sentence(draw):
+    other = make({"age": [1], "estimate": [0.1], "conf_low": [0.0], "conf_high": [1.0]}, ["age"])
+    with pytest.raises(InputError, match=r"pass (the estimates\(by=\.\.\.\) of|CUDIA\(\.\.\.\)\.fit)"):
+        draw(other)
+    with pytest.raises(InputError, match="max_columns=0"):
+        cluster_profiles(clusters(), max_columns=0)

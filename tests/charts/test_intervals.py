@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from crosslevel.charts import intervals
+from crosslevel.charts.style import BLUE, CYCLE, GREY
+from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def make(columns, keys=("place",), level=0.9, interval="wald", **options):
+    return Estimates.build(
+        columns, keys=keys, method="m", level=level, interval=interval, provenance=Provenance.of(call="c"), **options
+    )
+
+
+@pytest.fixture
+def est():
+    return make(
+        {
+            "place": ["a", "b", "c"],
+            "estimate": [0.2, 0.5, np.nan],
+            "conf_low": [0.1, 0.3, np.nan],
+            "conf_high": [0.4, 0.9, np.nan],
+            "lower": [0.0, 0.2, 0.1],
+            "upper": [0.5, 1.0, np.nan],
+            "truth": [0.25, 0.6, 0.7],
+            "goodman": [-0.1, 0.4, 0.5],
+        },
+        title="Share",
+    )
+
+
+def line(ax, label):
+    return next(x for x in ax.lines if x.get_label() == label)
+
+
+def test_every_number_is_drawn_in_its_row(est):
+    ax = est.plot()
+    y = ax.get_yticks()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c"]
+    np.testing.assert_array_equal(line(ax, "estimate").get_xdata(), est["estimate"])
+    np.testing.assert_array_equal(line(ax, "estimate").get_ydata(), y)
+    np.testing.assert_array_equal(line(ax, "truth").get_xdata(), est["truth"])
+    np.testing.assert_array_equal(line(ax, "goodman").get_xdata(), est["goodman"])
+    segments = ax.collections[0].get_segments()
+    np.testing.assert_allclose(segments, [[[0.1, y[0]], [0.4, y[0]]], [[0.3, y[1]], [0.9, y[1]]]])
+    bars = [(p.get_x(), p.get_x() + p.get_width(), p.get_y() + p.get_height() / 2) for p in ax.patches]
+    np.testing.assert_allclose(bars, [(0.0, 0.5, y[0]), (0.2, 1.0, y[1])])
+    assert y[0] > ax.get_ylim()[1]
+    assert ax.yaxis_inverted()
+
+
+def test_bounds_by_either_name_are_drawn(est):
+    table = {n: est.table[n] for n in est.table.column_names if n not in ("lower", "upper")}
+    named = make({**table, "bound_low": est["lower"], "bound_high": est["upper"]}, title="Share")
+
+    def bars(drawn):
+        return [(p.get_x(), p.get_width(), p.get_y(), p.get_height()) for p in drawn.plot().patches]
+
+    assert bars(named) == bars(est)
+    assert len(bars(named)) == 2
+    assert not named.plot(bounds=False).patches
+    one_sided = make({**table, "bound_low": est["lower"]})
+    assert not one_sided.plot().patches
+
+
+def test_words_say_level_title_and_marks(est):
+    ax = est.plot()
+    assert ax.get_xlabel() == "estimate and 90 % interval (wald)"
+    assert ax.get_title(loc="left") == "Share"
+    words = {t.get_text() for t in ax.get_legend().get_texts()}
+    assert words == {"estimate", "90 % interval", "goodman", "truth", "possible at all (bounds)"}
+
+
+def test_parts_can_be_left_out(est):
+    ax = intervals(est, truth=False, bounds=False, baselines=[])
+    assert not ax.patches
+    assert ax.get_legend() is None
+    assert {x.get_label() for x in ax.lines} == {"estimate"}
+
+
+def test_no_interval_is_grey_and_said():
+    ax = make({"place": ["a"], "estimate": [0.5]}, level=None, interval="none").plot()
+    assert ax.get_xlabel() == "estimate (no interval)"
+    assert line(ax, "estimate").get_color() == GREY
+    assert not ax.collections
+
+
+def test_the_first_key_makes_groups():
+    columns = {"variable": ["x", "y", "x", "y"], "at": [1, 1, 2, 2], "estimate": [1.0, 2.0, 3.0, 4.0]}
+    ax = make(columns, keys=["variable", "at"]).plot()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["1", "2", "1", "2"]
+    assert [t.get_text() for t in ax.texts] == ["x", "y"]
+    assert line(ax, "estimate").get_xdata().tolist() == [1, 3, 2, 4]
+    steps = np.diff(ax.get_yticks())
+    assert steps[1] > steps[0] == steps[2] == 1
+    heads = [t.xy[1] for t in ax.texts]
+    assert heads[0] < ax.get_yticks()[0] < ax.get_yticks()[1] < heads[1] < ax.get_yticks()[2]
+
+
+def test_two_keys_that_gather_nothing_are_joined():
+    ax = make({"a": ["x", "y"], "b": [1.5, None], "estimate": [1, 2]}, keys=["a", "b"]).plot()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["x · 1.5", "y · –"]
+    assert not ax.texts
+
+
+def test_sorting_stays_inside_groups():
+    columns = {"g": ["x", "x", "y", "y"], "o": [1, 2, 1, 2], "estimate": [1.0, 2.0, 9.0, np.nan]}
+    ax = make(columns, keys=["g", "o"]).plot(sort=True)
+    np.testing.assert_array_equal(line(ax, "estimate").get_xdata(), [2, 1, 9, np.nan])
+
+
+def test_many_rows_grow_the_figure_then_stop_with_a_note():
+    def height(n, **options):
+        ax = make({"place": np.arange(n), "estimate": np.arange(n)}).plot(**options)
+        return ax.figure.get_size_inches()[1], ax
+
+    assert height(40)[0] > 2 * height(10)[0] > 4
+    tall, ax = height(500, max_rows=25)
+    assert tall == height(25)[0]
+    assert len(ax.get_yticks()) == 25
+    assert [t.get_text() for t in ax.texts] == ["the first 25 of 500 rows"]
+
+
+def test_zero_is_ruled_only_when_the_numbers_cross_it():
+    def ruled(values):
+        ax = make({"place": ["a", "b"], "estimate": values}).plot()
+        return any(list(x.get_xdata()) == [0, 0] for x in ax.lines)
+
+    assert ruled([-1.0, 1.0])
+    assert not ruled([0.01, 1.0])
+
+
+def test_given_axes_are_used_and_settings_are_left_alone(est):
+    before = dict(mpl.rcParams)
+    _, ax = plt.subplots()
+    assert est.plot(ax=ax) is ax
+    assert dict(mpl.rcParams) == before
+    assert line(ax, "estimate").get_color() == BLUE == CYCLE[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baselines": ["godman"]}, "Did you mean 'goodman'"),
+        ({"baselines": ["place"]}, "'place', which is not a column of numbers"),
+        ({"max_rows": 0}, "max_rows=0 leaves nothing"),
+    ],
+)
+def test_bad_options_get_a_sentence(est, options, message):
+    with pytest.raises(InputError, match=message):
+        est.plot(**options)
+
+
+def test_nothing_to_draw_is_said():
+    with pytest.raises(InputError, match="no rows"):
+        make({"place": [], "estimate": []}).plot()

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from crosslevel.charts.maps import by_names_of, choropleth, estimate_map
+from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
+
+
+def square(x, size=1.0):
+    return [[x, 0], [x + size, 0], [x + size, size], [x, size], [x, 0]]
+
+
+def feature(name, coordinates, kind="Polygon"):
+    return {"properties": {"region": name}, "geometry": {"type": kind, "coordinates": coordinates}}
+
+
+MAP = {
+    "features": [
+        feature("a", [square(0)]),
+        feature("b", [[square(2)], [square(4)]], "MultiPolygon"),
+        feature("c", [square(6)]),
+    ]
+}
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def test_each_place_has_its_own_colour_and_the_unknown_is_grey():
+    ax = choropleth(MAP, {"a": 0.1, "b": 0.9}, vmin=0, vmax=1, label="share")
+    drawn = ax.collections[0]
+    drawn.update_scalarmappable()
+    a, b, c = drawn.get_facecolor()
+    np.testing.assert_allclose(a, drawn.cmap(0.1))
+    np.testing.assert_allclose(b, drawn.cmap(0.9))
+    assert c[0] == c[1] == c[2]
+    assert len(drawn.get_paths()) == 3
+    assert drawn.colorbar.ax.get_ylabel() == "share"
+
+
+def test_a_hole_is_cut_out():
+    ring = {"features": [feature("a", [square(0, 4.0), [[1, 1], [1, 3], [3, 3], [3, 1], [1, 1]]])]}
+    path = choropleth(ring, {"a": 1.0}).collections[0].get_paths()[0]
+    assert len(path.to_polygons()) == 2
+
+
+@pytest.mark.parametrize(
+    ("polygons", "values", "key", "message"),
+    [
+        ({"features": []}, {}, "region", "polygons has no features"),
+        (MAP, {"z": 1.0}, "region", r"values names places that polygons lacks \('z'\)"),
+        (MAP, {"a": 1.0}, "county", "features without the property 'county'"),
+    ],
+)
+def test_bad_maps_get_a_sentence(polygons, values, key, message):
+    with pytest.raises(InputError, match=message):
+        choropleth(polygons, values, key=key)
+
+
+def estimates(places=("a", "a", "b", "b"), **columns):
+    made = {
+        "region": list(places),
+        "sex": [1, 2, 1, 2],
+        "estimate": [0.1, 0.2, 0.3, 0.4],
+        "word": list("wxyz"),
+        **columns,
+    }
+    return Estimates.build(
+        made, keys=["region", "sex"], method="m", level=None, interval="none", provenance=Provenance.of(call="c")
+    )
+
+
+def shown(ax):
+    return ax.collections[0].get_array()
+
+
+def test_one_subgroup_is_mapped_and_places_without_it_stay_grey():
+    ax = estimate_map(estimates(), MAP, select={"sex": 2}, vmin=0, vmax=1)
+    np.testing.assert_array_equal(shown(ax).filled(-1), [0.2, 0.4, -1])
+    assert ax.get_title(loc="left") == "sex 2"
+    assert ax.collections[0].get_clim() == (0, 1)
+    assert ax.collections[0].colorbar.ax.get_ylabel() == "estimate"
+    chosen = estimates().select(sex=1)
+    np.testing.assert_array_equal(shown(estimate_map(chosen, MAP)).filled(-1), [0.1, 0.3, -1])
+
+
+def test_any_column_of_numbers_can_be_mapped_and_named():
+    est = estimates(truth=[1.0, 2.0, np.nan, 4.0])
+    ax = estimate_map(est, MAP, column="truth", select={"sex": 1}, label="what is true")
+    np.testing.assert_array_equal(shown(ax).filled(-1), [1.0, -1, -1])
+    assert ax.collections[0].colorbar.ax.get_ylabel() == "what is true"
+
+
+def test_values_of_larger_places_colour_all_their_parts():
+    parts = {
+        "features": [
+            {**f, "properties": {**f["properties"], "state": state}}
+            for f, state in zip(MAP["features"], "xxy", strict=True)
+        ]
+    }
+    est = Estimates.build(
+        {"state": ["x", "y"], "estimate": [0.1, 0.9]}, keys=["state"], method="m", level=None, interval="none",
+        provenance=Provenance.of(call="c"),
+    )  # fmt: skip
+    np.testing.assert_array_equal(shown(estimate_map(est, parts, by="state")), [0.1, 0.1, 0.9])
+
+
+def test_numbers_here_and_text_there_are_the_same_place():
+    named = {"features": [feature("7", [square(0)]), feature("8", [square(2)])]}
+    ax = estimate_map(estimates(places=(7, 7, 8, 8)), named, select={"sex": 1})
+    np.testing.assert_array_equal(shown(ax), [0.1, 0.3])
+    assert by_names_of(named, {"07": 1.0}, "region") == {"07": 1.0}
+    both = {"features": [feature("7", [square(0)]), feature(7, [square(2)])]}
+    assert by_names_of(both, {"8": 1.0}, "region") == {"8": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"several rows for each place \(sex: 1, 2\); choose one, select=\{'sex': 1\}"),
+        ({"select": {"sx": 1}}, "Did you mean 'sex'"),
+        ({"select": {"sex": 3}}, "sex=3 is not a value"),
+        ({"by": "county"}, "by='county' is not a key"),
+        ({"column": "estimat"}, "Did you mean 'estimate'"),
+        ({"column": "word"}, "column='word' is not a column"),
+    ],
+)
+def test_what_cannot_be_mapped_gets_a_sentence(options, message):
+    with pytest.raises(InputError, match=message):
+        estimate_map(estimates(), MAP, **options)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from crosslevel import ecological
+from crosslevel.charts.unit_map import unit_map
+from crosslevel.ecological.court.voters import turnout
+from crosslevel.errors import InputError
+
+PEOPLE = {"x": [10, 40, 70], "y": [90, 60, 30]}
+VOTES = {"a": [25, 36, 48], "did not vote": [75, 64, 52]}
+
+
+def square(i):
+    return [[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1], [i, 0]]]
+
+
+MAP = {name: square(i) for i, name in enumerate("uvw")}
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return ecological.neighbourhood(PEOPLE, VOTES, units=["u", "v", "w"])
+
+
+def shown(ax):
+    return ax.collections[0].get_array()
+
+
+def test_each_unit_has_its_own_share(result):
+    ax = unit_map(result, MAP, group="x", outcome="a")
+    np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])
+    assert ax.collections[0].get_clim() == (0.0, 1.0)
+    assert ax.get_title(loc="left") == "x · a"
+    turned = {k: MAP[k] for k in reversed(MAP)}  # by name, not by order
+    np.testing.assert_allclose(shown(unit_map(result, turned, group="x", outcome="a")), [0.48, 0.36, 0.25])
+    np.testing.assert_allclose(shown(unit_map(result.units, MAP, group="x", outcome="a")), [0.25, 0.36, 0.48])
+
+
+def test_other_columns_and_geojson(result):
+    features = [
+        {"properties": {"ward": k}, "geometry": {"type": "Polygon", "coordinates": v}}
+        for k, v in [*MAP.items(), ("z", square(5))]
+    ]
+    ax = unit_map(result, {"features": features}, group="y", outcome="a", column="count", key="ward")
+    np.testing.assert_allclose(shown(ax)[:3], [22.5, 21.6, 14.4])
+    assert np.ma.getmaskarray(shown(ax)).tolist() == [False, False, False, True]  # a place without a unit stays grey
+    units = result.units.select(group="y", outcome="a")
+    width = unit_map(result, MAP, group="y", outcome="a", column="width")
+    np.testing.assert_allclose(shown(width), units["upper"] - units["lower"])
+
+
+def test_turnout_needs_no_outcome(result):
+    ax = unit_map(turnout(result), MAP, group="x")
+    np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])
+    assert ax.get_title(loc="left") == "x"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": "xx"}, "group='xx' is not a group"),
+        ({"outcome": "b"}, "outcome='b' is not a"),
+        ({"column": "countt"}, "column='countt' is not a column.*Did you mean 'count'"),
+        ({"polygons": {"u": square(0)}}, r"polygons lacks 2 unit\(s\) \('v', 'w'\)"),
+        ({"polygons": {}}, "polygons is empty"),
+        ({"polygons": {**MAP, "u": [[0, 0], [1, 1]]}}, "has a ring of shape"),
+        ({"polygons": {**MAP, "u": [[[0, 4e5], [1, 4e5], [1, 5e5]]]}}, "latitude 500000; pass longitude and latitude"),
+    ],
+)
+def test_mistakes_get_a_sentence(result, options, message):
+    given = {"polygons": MAP, "group": "x", "outcome": "a", **options}
+    with pytest.raises(InputError, match=message):
+        unit_map(result, given.pop("polygons"), **given)
+
+
+def test_without_units_a_sentence():
+    both = ecological.compare(PEOPLE, VOTES, methods=["bounds"])
+    with pytest.raises(InputError, match="result has no units to map"):
+        unit_map(both, MAP, group="x", outcome="a")
+
+
+def test_districts_with_units_of_the_same_name_are_told_apart():
+    units = ecological.neighbourhood(PEOPLE, VOTES, units=["u", "v", "w"]).units
+    columns = {n: units.table[n] for n in units.table.column_names}
+    doubled = {n: [*c.to_pylist(), *c.to_pylist()] for n, c in columns.items()} | {"district": ["n"] * 12 + ["s"] * 12}
+    pooled = type(units).build(
+        doubled, keys=("district", *units.keys), method="m", level=None, interval="none", provenance=units.provenance
+    )
+    with pytest.raises(InputError, match="different districts have the same names"):
+        unit_map(pooled, MAP, group="x", outcome="a")
+    ax = unit_map(pooled.select(district="n"), MAP, group="x", outcome="a")
+    np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])

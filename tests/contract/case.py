@@ -1,0 +1,81 @@
+"""What the contract needs to know of an estimator or a function: how to make it, feed it, and read its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Case", "FunctionCase", "With"]
+
+
+@dataclass(frozen=True)
+class With:
+    """A value of a parameter that acts only beside others: compared with the case that has only the others."""
+
+    value: Any
+    given: Mapping[str, Any]
+
+    def __init__(self, value: Any, **given: Any) -> None:
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "given", given)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One public estimator on a world small enough to fit in about a second.
+
+    Attributes
+    ----------
+    name : str
+        The class, and what sets this case apart.
+    make : callable
+        ``make(**parameters)`` gives the estimator with small settings, the given parameters in place of them.
+    fit : callable
+        ``fit(estimator)`` fits it and gives it back.
+    answer : callable
+        ``answer(fitted)`` gives what a user reads: an array, or a mapping of arrays, or Estimates.
+    variants : mapping of parameter to values
+        Values other than the case's own: each must change the answer, or be refused with a message that names the parameter.
+    neutral : mapping of parameter to reason
+        Parameters that change no number, and why (``n_jobs``: threads change no bit).
+    saves : bool
+        Whether ``cl.save`` takes it.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    fit: Callable[[Any], Any]
+    answer: Callable[[Any], Any]
+    variants: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    neutral: Mapping[str, str] = field(default_factory=dict)
+    saves: bool = True
+
+
+@dataclass(frozen=True)
+class FunctionCase:
+    """One public function with parameters.
+
+    Attributes
+    ----------
+    function : callable
+    arguments : mapping
+        A call that succeeds.
+    answer : callable
+        Reads what the function returned.
+    variants, neutral
+        As in :class:`Case`; arguments that are data are named in ``data``.
+    data : sequence of str
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    answer: Callable[[Any], Any]
+    variants: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    neutral: Mapping[str, str] = field(default_factory=dict)
+    data: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the function, for the reports of pytest."""
+        return self.function.__qualname__

@@ -1,0 +1,100 @@
+"""Every parameter acts or is refused: changed, it changes an answer, or the error names it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.contract.case import Case, FunctionCase, With
+
+from crosslevel.errors import CrosslevelError, CrosslevelWarning
+from crosslevel.results import Estimates
+
+ROOMS = sorted(p.stem for p in (Path(__file__).parent / "cases").glob("*.py") if p.stem != "__init__")
+MODULES = [importlib.import_module(f"tests.contract.cases.{room}") for room in ROOMS]
+CASES: list[Case] = [case for module in MODULES for case in getattr(module, "CASES", [])]
+FUNCTIONS: list[FunctionCase] = [case for module in MODULES for case in getattr(module, "FUNCTIONS", [])]
+
+
+def numbers(answer: object) -> dict[str, np.ndarray]:
+    """Lay an answer out as arrays by name."""
+    if isinstance(answer, Estimates):
+        return {name: np.asarray(answer[name]) for name in answer.table.column_names}
+    if isinstance(answer, dict):
+        return {f"{k}.{n}": v for k, part in answer.items() for n, v in numbers(part).items()}
+    return {"": np.asarray(answer)}
+
+
+def differ(left: object, right: object) -> bool:
+    a, b = numbers(left), numbers(right)
+    if a.keys() != b.keys() or any(a[n].shape != b[n].shape for n in a):
+        return True
+    return any(
+        not (np.array_equal(a[n], b[n], equal_nan=True) if a[n].dtype.kind in "fc" else np.array_equal(a[n], b[n]))
+        for n in a
+    )
+
+
+@functools.cache
+def answered(number: int, given: tuple[tuple[str, object], ...] = ()) -> object:
+    return _answer(CASES[number], dict(given))
+
+
+def _answer(case: Case, given: dict[str, object]) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return case.answer(case.fit(case.make(**given)))
+
+
+def _variants(cases):
+    for i, case in enumerate(cases):
+        for name, values in case.variants.items():
+            for k, value in enumerate(values):
+                yield pytest.param(i, name, value, id=f"{case.name}-{name}-{k}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_every_parameter_is_in_the_law(case):
+    known = set(case.make().get_params(deep=False))
+    assert known == set(case.variants) | set(case.neutral)
+
+
+@pytest.mark.parametrize("case", FUNCTIONS, ids=lambda c: c.name)
+def test_every_argument_is_in_the_law(case):
+    known = set(inspect.signature(case.function).parameters)
+    assert known == set(case.variants) | set(case.neutral) | set(case.data)
+
+
+@pytest.mark.parametrize(("number", "name", "value"), list(_variants(CASES)))
+def test_parameter_acts_or_is_refused(number, name, value):
+    case = CASES[number]
+    given = dict(value.given) if isinstance(value, With) else {}
+    changed = value.value if isinstance(value, With) else value
+    base = answered(number) if not given else _answer(case, given)
+    try:
+        other = _answer(case, {**given, name: changed})
+    except CrosslevelError as error:
+        assert name in str(error)  # noqa: PT017 - either of two outcomes passes
+        return
+    assert differ(base, other), f"{name}={changed!r} changed nothing and was not refused"
+
+
+@pytest.mark.parametrize(("number", "name", "value"), list(_variants(FUNCTIONS)))
+def test_argument_acts_or_is_refused(number, name, value):
+    case = FUNCTIONS[number]
+    given = {**case.arguments, **(value.given if isinstance(value, With) else {})}
+    changed = value.value if isinstance(value, With) else value
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        base = case.answer(case.function(**given))
+        try:
+            other = case.answer(case.function(**{**given, name: changed}))
+        except CrosslevelError as error:
+            assert name in str(error)  # noqa: PT017 - either of two outcomes passes
+            return
+    assert differ(base, other), f"{name}={changed!r} changed nothing and was not refused"
