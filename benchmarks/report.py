@@ -39,7 +39,7 @@ def estimates(places: list[str], subgroups: list[str]):
         "conf_high": e + rng.uniform(0.05, 0.1, n),
         "bound_low": e - rng.uniform(0.1, 0.2, n),
         "bound_high": e + rng.uniform(0.1, 0.2, n),
-        **{name: rng.uniform(0.25, 0.75, n) for name in ("neighbourhood", "goodman", "model_low", "model_high")},
+        **{name: rng.uniform(0.25, 0.75, n) for name in ("neighborhood", "goodman", "model_low", "model_high")},
         **{name: rng.uniform(1, 1e5, n) for name in ("population", "effective_size", "shift")},
     }
     return Estimates.build(

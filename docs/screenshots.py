@@ -40,7 +40,7 @@ def ecological() -> Any:
             "conf_high": estimate + 0.08,
             "bound_low": np.clip(2 * share - 1, 0, 1),
             "bound_high": np.clip(2 * share, 0, 1),
-            "neighbourhood": share,
+            "neighborhood": share,
             "truth": rate,
         },
         keys=["region", "sex"],

@@ -33,7 +33,7 @@ WAYS = ("spread evenly", "box centres", "integral kernel")
 
 @dataclass(frozen=True, eq=False)
 class City:
-    """Trips between neighbourhoods, each a normal cloud: the expected trips of any box are products of normal probabilities.
+    """Trips between neighborhoods, each a normal cloud: the expected trips of any box are products of normal probabilities.
 
     centre : (h, 2); spread : (h,); flow : (h, h) expected trips from one to another
     """
@@ -48,7 +48,7 @@ class City:
         return np.einsum("ni,ij,nj->n", inside[0], self.flow, inside[1])
 
     def _inside(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Give the share of each neighbourhood's people in each rectangle, (n, h)."""
+        """Give the share of each neighborhood's people in each rectangle, (n, h)."""
         out = np.ones((len(low), len(self.centre)))
         for d in range(2):
             a, b = (special.ndtr((x[:, d, None] - self.centre[:, d]) / self.spread) for x in (low, high))
@@ -57,7 +57,7 @@ class City:
 
 
 def make_city(seed: int, hubs: int = 7) -> City:
-    """Simulate neighbourhoods; people ride to near and to large ones."""
+    """Simulate neighborhoods; people ride to near and to large ones."""
     rng = np.random.default_rng(seed)
     centre = rng.uniform(1.0, SIDE - 1.0, (hubs, 2))
     spread = rng.uniform(0.5, 1.3, hubs)
@@ -164,7 +164,7 @@ def page(body: str, cities: int, seconds: float) -> str:
 
 Bicycle trips are published as counts from zone to zone: each count is an integral over a box in four dimensions, start × end. How
 many trips go from one square kilometre to another? {cities} simulated cities of {SIDE:g} × {SIDE:g} km with {TRIPS:,} expected trips
-between seven neighbourhoods; zones are rectangles of uneven size, counts are Poisson. The expected trips between all pairs of
+between seven neighborhoods; zones are rectangles of uneven size, counts are Poisson. The expected trips between all pairs of
 squares are known. In each cell: RMSE over their mean.
 
 {body}
@@ -177,7 +177,7 @@ Where the lengthscale is short against the boxes, the integral kernel gains much
 boxes the centres can be a little better. By likelihood the integral kernel was the better of the two at every coarseness, by 1.4 to
 1.9 standard errors, and the only one below even spreading at the coarsest.
 
-Made by `python experiments/bicycles.py` in {seconds:.0f} s. No setting was chosen by these scores. The neighbourhoods are as smooth as
+Made by `python experiments/bicycles.py` in {seconds:.0f} s. No setting was chosen by these scores. The neighborhoods are as smooth as
 the kernel, and nothing but counting makes noise, so real trips are harder.
 """
 

@@ -66,7 +66,7 @@ def single_columns(table: pa.Table) -> str:
                 *(f"{100 * width:.0f}", f"{100 * model:.1f}"),
             ]
         )
-    heading = ["", "error", "neighbourhood's", "covered, %", "worst outcome", "mean width", "covered by the model's, %"]
+    heading = ["", "error", "neighborhood's", "covered, %", "worst outcome", "mean width", "covered by the model's, %"]
     return "\n".join(
         [
             "## Groups instead of persons: `EcologicalInference`",
@@ -81,7 +81,7 @@ def single_columns(table: pa.Table) -> str:
 
 
 def _one(data: Hidden) -> tuple[float, ...]:
-    """Error, the neighbourhood's, coverage of honest and of the model's intervals, and width, for one outcome."""
+    """Error, the neighborhood's, coverage of honest and of the model's intervals, and width, for one outcome."""
     model = Cells().fit(data.X, data.partition, data.means).model
     parts = []
     for column in COLUMNS:
@@ -90,6 +90,6 @@ def _one(data: Hidden) -> tuple[float, ...]:
         truth = np.array([data.y[x == v].mean() for v in found[column]])
         low, high = found["conf_low"], found["conf_high"]
         held, plain = ((a <= truth) & (truth <= b) for a, b in ((low, high), (found["model_low"], found["model_high"])))
-        off = (np.abs(found[name] - truth) for name in ("estimate", "neighbourhood"))
+        off = (np.abs(found[name] - truth) for name in ("estimate", "neighborhood"))
         parts.append(np.array([*off, held, plain, high - low], dtype=np.float64))
     return tuple(np.hstack(parts).mean(axis=1))

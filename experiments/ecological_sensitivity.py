@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
 from crosslevel.ecological.assumptions.car_test import car_test, curvature_test
-from crosslevel.ecological.assumptions.sensitivity import NEIGHBOURHOOD_SLOPE, SLOPE, sensitivity
+from crosslevel.ecological.assumptions.sensitivity import NEIGHBORHOOD_SLOPE, SLOPE, sensitivity
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 
@@ -70,7 +70,7 @@ class Answer:
 
 
 def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
-    names = ("goodman", "neighbourhood", "rxc_em", "rxc", "king", "multinomial_dirichlet")
+    names = ("goodman", "neighborhood", "rxc_em", "rxc", "king", "multinomial_dirichlet")
     plain = {PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, context=0, context_sd=0)}
     return {name: getattr(ecological, name) for name in names} | plain
 
@@ -135,7 +135,7 @@ def coverage_rows(found: list[Answer]) -> Iterable[tuple[str, ...]]:
             here = [a for a in found if a.data == data and a.method == name]
             if not here:
                 continue
-            slope = learnt(found, ("neighbourhood",) if name == "neighbourhood" else LEARN, here[0].source)
+            slope = learnt(found, ("neighborhood",) if name == "neighborhood" else LEARN, here[0].source)
             wide = [sensitivity(a.result, slope=slope) for a in here]
             truth = np.concatenate([a.truth for a in here])
             own, widened, possible = (
@@ -309,7 +309,7 @@ If it is 5, rates would have to swing by half between places with and without th
 COVERED = """## Own and widened intervals against known truth
 
 The slope is learnt on the other sources only: the smallest multiple of 0.05 with which the widened intervals of goodman,
-rxc_em and rxc each hold 95 % of the cells (neighbourhood by itself), sources having equal weight. Registration counts as one
+rxc_em and rxc each hold 95 % of the cells (neighborhood by itself), sources having equal weight. Registration counts as one
 source, North Carolina as one, New Zealand as one. Widths are means over cells, as shares of the group.
 
 """
@@ -339,10 +339,10 @@ was left to cover, not the largest slope there is.
 
 
 def reading(found: list[Answer]) -> str:
-    full, near = learnt(found, LEARN, None), learnt(found, ("neighbourhood",), None)
+    full, near = learnt(found, LEARN, None), learnt(found, ("neighborhood",), None)
     return f"""### How to read this
-- Learnt on all five sources the slope is {full:.2f}, and {near:.2f} for `neighbourhood`; the defaults are {SLOPE:g} and
-  {NEIGHBOURHOOD_SLOPE:g}. Five sources are few, and that the range is a plain slope (and not, say, one in proportion to how
+- Learnt on all five sources the slope is {full:.2f}, and {near:.2f} for `neighborhood`; the defaults are {SLOPE:g} and
+  {NEIGHBORHOOD_SLOPE:g}. Five sources are few, and that the range is a plain slope (and not, say, one in proportion to how
   frequent an outcome is) was also chosen on them. It is an assumption with a history; pass `slope=` for your own.
 - Where a method's own interval fails, the widened one mostly holds, and is narrower than the bounds. Cell 1 is the first
   group and outcome of each small table: on the registration tables Goodman's interval for black citizens ends below
@@ -350,7 +350,7 @@ def reading(found: list[Answer]) -> str:
   widened interval holds. The cost is width: Goodman's intervals for `senc` double, those of `rxc` too.
 - `rxc` has a slope in its model, and its constants were learnt on tables like these, where its own intervals mostly hold. The
   widened ones answer for tables of another kind. `multinomial_dirichlet` has the same slope in its model.
-- `neighbourhood` is not saved by a slope: on New Zealand, learnt elsewhere, one cell in five stays outside.
+- `neighborhood` is not saved by a slope: on New Zealand, learnt elsewhere, one cell in five stays outside.
 - Nothing here helps against margins that are wrong, or against groups too small to be seen in any unit.
 
 """

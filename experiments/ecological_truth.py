@@ -94,7 +94,7 @@ def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
     """Every method that answers for one district, by the name in the tables."""
     return {
         "bounds, midpoint": ecological.bounds,
-        "neighbourhood": ecological.neighbourhood,
+        "neighborhood": ecological.neighborhood,
         "homogeneous >= 0.8": ecological.homogeneous,
         "goodman": ecological.goodman,
         "goodman, equal weights": lambda x, t: ecological.goodman(x, t, weights="equal"),

@@ -40,14 +40,14 @@ def survey(world: Nation, size: int, rng: np.random.Generator) -> dict[str, list
 
 
 def scores(world: Nation, size: int, rng: np.random.Generator) -> list[float]:
-    """Give error in points and coverage by region, both by state, and neighbourhood's error by region."""
+    """Give error in points and coverage by region, both by state, and neighborhood's error by region."""
     model = EcologicalInference(link="group", n_features=256, categorical=["sex"])
     model.fit(world.people, world.places, evidence=survey(world, size, rng), **SETTINGS)
     found = [model.estimate(by="sex", rollup=rollup) for rollup in (None, "state")]
     truths = [world.true_rates(by="sex"), world.true_rates(by="sex", rollup="state")]
     both = [e.with_truth(t, "rate") for e, t in zip(found, truths, strict=True)]
     told = [(100 * rmse(e["estimate"], e["truth"]), coverage(e["conf_low"], e["conf_high"], e["truth"])) for e in both]
-    return [*told[0], *told[1], 100 * rmse(both[0]["neighbourhood"], both[0]["truth"])]
+    return [*told[0], *told[1], 100 * rmse(both[0]["neighborhood"], both[0]["truth"])]
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
         mean, worst = each.mean(axis=0), each.min(axis=0)
         held = [f"{mean[i]:.2f}, at worst {worst[i]:.2f}" for i in (1, 3)]
         print(f"| {f'{size:,}' if size else 'nobody'} | {mean[0]:.1f} | {held[0]} | {mean[2]:.1f} | {held[1]} |")
-    print(f"\nneighbourhood is wrong by {mean[4]:.1f}.")
+    print(f"\nneighborhood is wrong by {mean[4]:.1f}.")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class Compared:
     estimate: FloatArray
     low: FloatArray
     high: FloatArray
-    neighbourhood: FloatArray
+    neighborhood: FloatArray
     everybody: FloatArray
 
 
@@ -194,7 +194,7 @@ def compare(found: Estimates, poll: Poll, subgroup: str, everybody: Mapping[str,
     row = {state: i for i, state in enumerate(chosen["st"].tolist())}
     states = tuple(s for s in sorted(row) if (s, subgroup) in poll.share)
     at = np.array([row[s] for s in states], dtype=np.intp)
-    columns = [chosen[n][at] for n in ("estimate", "conf_low", "conf_high", "neighbourhood")]
+    columns = [chosen[n][at] for n in ("estimate", "conf_low", "conf_high", "neighborhood")]
     return Compared(
         states,
         np.array([poll.share[s, subgroup] for s in states]),
@@ -233,11 +233,11 @@ def subgroup_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
                 name,
                 str(len(c.states)),
                 correlation(c.estimate, c.poll),
-                correlation(c.neighbourhood, c.poll),
+                correlation(c.neighborhood, c.poll),
                 points(rms(c.estimate - c.poll)),
-                points(rms(c.neighbourhood - c.poll)),
+                points(rms(c.neighborhood - c.poll)),
                 points(float(np.mean(c.estimate - c.poll))),
-                points(float(np.mean(c.neighbourhood - c.poll))),
+                points(float(np.mean(c.neighborhood - c.poll))),
                 points(rms(c.error)),
                 points(float(inside), 0),
                 PAPER.get(name, ""),
@@ -252,7 +252,7 @@ def question_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
     for question in POLLS:
         some = [compared[name] for name in SUBGROUPS[question] if name in compared]
         poll, estimate, plain = (
-            np.concatenate([getattr(c, n) - c.everybody for c in some]) for n in ("poll", "estimate", "neighbourhood")
+            np.concatenate([getattr(c, n) - c.everybody for c in some]) for n in ("poll", "estimate", "neighborhood")
         )
         slope = float(poll @ estimate / (estimate @ estimate)) if len(poll) else np.nan
         rows.append(
@@ -274,21 +274,21 @@ def question_rows(compared: Mapping[str, Compared]) -> list[list[str]]:
 
 
 def gaps(compared: Mapping[str, Compared]) -> list[FloatArray]:
-    """Give women minus men of the states that polled both: of the polls, the estimates, and neighbourhood."""
+    """Give women minus men of the states that polled both: of the polls, the estimates, and neighborhood."""
     men, women = compared["men"], compared["women"]
     at = {s: i for i, s in enumerate(men.states)}
     both = [(i, at[s]) for i, s in enumerate(women.states) if s in at]
     w, m = (np.array(side, dtype=np.intp) for side in zip(*both, strict=True)) if both else ([], [])
-    return [getattr(women, n)[w] - getattr(men, n)[m] for n in ("poll", "estimate", "neighbourhood")]
+    return [getattr(women, n)[w] - getattr(men, n)[m] for n in ("poll", "estimate", "neighborhood")]
 
 
 def verdict(rows: Sequence[Sequence[str]]) -> str:
-    """Say, from the lines of questions, where the estimates are nearer to the polls than neighbourhood and where not."""
+    """Say, from the lines of questions, where the estimates are nearer to the polls than neighborhood and where not."""
     nearer = [f"{r[0]} ({r[4]} against {r[5]} points)" for r in rows if float(r[4]) < float(r[5])]
     further = [f"{r[0]} ({r[4]} against {r[5]})" for r in rows if float(r[4]) >= float(r[5])]
     wrong = [r[0] for r in rows if r[2].startswith("-")]
     parts = [
-        f"Nearer to the polls than *neighbourhood*: {', '.join(nearer) or 'none'}; no nearer: {', '.join(further) or 'none'}."
+        f"Nearer to the polls than *neighborhood*: {', '.join(nearer) or 'none'}; no nearer: {', '.join(further) or 'none'}."
     ]
     if wrong:
         parts.append(
@@ -307,7 +307,7 @@ def nation_rows(found: Estimates, poll: Poll) -> list[list[str]]:
                     points(poll.share[NATION, name]),
                     points(found["estimate"][i]),
                     f"[{points(found['conf_low'][i])}, {points(found['conf_high'][i])}]",
-                    points(found["neighbourhood"][i]),
+                    points(found["neighborhood"][i]),
                 ]
             )
     return rows
@@ -324,15 +324,15 @@ def section(year: int, report: MergeReport, places: pa.Table, answers: Mapping[s
         "",
         "states",
         "correlation",
-        "neighbourhood's",
+        "neighborhood's",
         "RMSE",
-        "neighbourhood's",
+        "neighborhood's",
         "mean error",
-        "neighbourhood's",
+        "neighborhood's",
     ]
     levels += ["error of polls", "% of polls inside", "the paper, 2012"]
     told = question_rows(compared)
-    differences = ["", "pairs", "correlation", "slope", "RMSE", "neighbourhood's", "size of the polls'"]
+    differences = ["", "pairs", "correlation", "slope", "RMSE", "neighborhood's", "size of the polls'"]
     return f"""## {year}
 
 {places.num_rows:,} regions with {report.totals["votes_total"]:,} votes for all candidates, of which {unmatched:,} could
@@ -350,7 +350,7 @@ The mean gap between women and men is {gap[0]} points in the polls and {gap[1]} 
 
 The nation, in per cent:
 
-{lay(["", "poll", "estimate", "95 % interval", "neighbourhood"], nation_rows(answers["all"], poll))}"""
+{lay(["", "poll", "estimate", "95 % interval", "neighborhood"], nation_rows(answers["all"], poll))}"""
 
 
 def page(sections: Sequence[str]) -> str:
@@ -362,10 +362,10 @@ as shares of the two parties. They found correlations of .96 (men) and .94 (wome
 
 People are the adult citizens of the **2024** American Community Survey, votes are of 2016 and 2012: composition is eight and twelve
 years too young, old or rich for them, and household incomes are in dollars of 2024. States are sums of regions weighted by the
-subgroup's people, polls are of voters. *Neighbourhood* lets everybody vote like their region and knows nothing of subgroups.
+subgroup's people, polls are of voters. *Neighborhood* lets everybody vote like their region and knows nothing of subgroups.
 
 **What the correlations show.** Levels of a subgroup over states follow the states' own results, which every method is given.
-*Neighbourhood* therefore has the correlations that the paper takes as evidence, without any inference about subgroups. The test
+*Neighborhood* therefore has the correlations that the paper takes as evidence, without any inference about subgroups. The test
 is the second table: the differences of subgroups from their state, which no total shows.
 
 {body}

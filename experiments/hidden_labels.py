@@ -139,7 +139,7 @@ def by_label(honest: dict[str, dict[str, dict[str, float]]], plain: dict[str, di
     """Lay out every label."""
     heading = [
         "label",
-        "neighbourhood",
+        "neighborhood",
         "link alone",
         "pulled",
         "coverage",
@@ -154,7 +154,7 @@ def by_label(honest: dict[str, dict[str, dict[str, float]]], plain: dict[str, di
         rows.append(
             [
                 name,
-                *(points(a["neighbourhood_error"], 2), points(b["error"], 2), points(a["error"], 2)),
+                *(points(a["neighborhood_error"], 2), points(b["error"], 2), points(a["error"], 2)),
                 *(f"{a['coverage']:.2f}", points(a["width"]), f"{b['coverage']:.2f}"),
                 *(points(a["place_rmse"], 2), f"{a['place_coverage']:.2f}"),
             ]
@@ -164,13 +164,13 @@ def by_label(honest: dict[str, dict[str, dict[str, float]]], plain: dict[str, di
 
 def by_dimension(honest: dict[str, dict[str, dict[str, float]]], plain: dict[str, dict[str, dict[str, float]]]) -> str:
     """Lay out the averages by sex, age, race and education."""
-    heading = ["", "neighbourhood", "link alone", "pulled", "coverage", "model's", "coverage in regions", "model's"]
+    heading = ["", "neighborhood", "link alone", "pulled", "coverage", "model's", "coverage in regions", "model's"]
     rows = []
     for column, name in DIMENSIONS.items():
         rows.append(
             [
                 name,
-                *(points(mean(honest, "neighbourhood_error", column), 2), points(mean(plain, "error", column), 2)),
+                *(points(mean(honest, "neighborhood_error", column), 2), points(mean(plain, "error", column), 2)),
                 points(mean(honest, "error", column), 2),
                 *(f"{mean(honest, 'coverage', column):.3f}", f"{mean(plain, 'coverage', column):.3f}"),
                 *(f"{mean(honest, 'place_coverage', column):.3f}", f"{mean(plain, 'place_coverage', column):.3f}"),
@@ -190,7 +190,7 @@ def with_group_link(model: cl.EcologicalInference, people: Path) -> str:
             label,
             by=list(DIMENSIONS),
             hidden=LABELS[label].hidden,
-            methods=("group", "neighbourhood", "goodman"),
+            methods=("group", "neighborhood", "goodman"),
             draws=60,
         ).select(by="all")
         for method, error, rmse, held in zip(
@@ -247,10 +247,10 @@ def north_carolina(data: Path, people: Path) -> str:
                             points(found["estimate"][i]),
                             f"{points(found['conf_low'][i])} to {points(found['conf_high'][i])}",
                             f"{points(found['model_low'][i])} to {points(found['model_high'][i])}",
-                            points(found["neighbourhood"][i]),
+                            points(found["neighborhood"][i]),
                         ]
                     )
-    return lay(["", "register", "estimate", "95 % interval", "under the model", "neighbourhood"], rows)
+    return lay(["", "register", "estimate", "95 % interval", "under the model", "neighborhood"], rows)
 
 
 AGES = {0: "18-29", 1: "30-44", 2: "45-64", 3: "65+"}
@@ -320,7 +320,7 @@ def page(tasks: Sequence[Task], n: int, seconds: float) -> str:
         ways["honest, family left out"] = families.scores(honest=True)
     everything, pulls = Left(tasks, lambda label: set()).learnt("")
     five = [name for name in FIVE if name in honest]
-    worse = [n for n, s in honest.items() if s["all"]["error"] > s["all"]["neighbourhood_error"]]
+    worse = [n for n, s in honest.items() if s["all"]["error"] > s["all"]["neighborhood_error"]]
     pulled = ", ".join(f"{DIMENSIONS[k]} {v:.1f}" for k, v in pulls.items())
     return PAGE_TEXT.format(
         n=f"{n:,}",
@@ -337,7 +337,7 @@ def page(tasks: Sequence[Task], n: int, seconds: float) -> str:
         five_error=points(mean(honest, "error", labels=five), 2) if five else "–",
         five_rmse=points(mean(honest, "place_rmse", labels=five), 2) if five else "–",
         five_plain=points(mean(plain, "error", labels=five), 2) if five else "–",
-        five_near=points(mean(honest, "neighbourhood_error", labels=five), 2) if five else "–",
+        five_near=points(mean(honest, "neighborhood_error", labels=five), 2) if five else "–",
     )
 
 
@@ -368,10 +368,10 @@ rate by {pulls}: places of segregated groups are special, and the link ascribes 
 {by_label}
 
 Labels on which "everybody behaves like their region" is nearer to the truth over the nation: {worse}. Always look at the column
-`neighbourhood`.
+`neighborhood`.
 
 On five labels ({five}): error {five_error} points over the nation and RMSE {five_rmse} within regions, everything learnt on the other
-labels; without pulling {five_plain}; neighbourhood {five_near}.
+labels; without pulling {five_plain}; neighborhood {five_near}.
 
 ## By column
 
@@ -393,7 +393,7 @@ ones are made for that. A survey on which nothing was chosen: [](brfss.md), the 
 1. Fit, then `model.calibrate(labels=[...])` with eight or more columns of your people that have nothing to do with the question but are
    known: tau belongs to your regions and your features, not to the world. With fewer than eight the intervals use Student's quantile, with
    fewer than three the shipped 0.31.
-2. Compare with `neighbourhood` and with the bounds; look at `sensitivity()`.
+2. Compare with `neighborhood` and with the bounds; look at `sensitivity()`.
 3. Rules are not confounding: people over 65 are insured by law. Take groups whose rate is known out of people and totals both.
 """
 

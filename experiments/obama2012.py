@@ -312,7 +312,7 @@ def model_section(paths: Sequence[Path], rebuilt: Rebuilt, **settings: Any) -> s
             name,
             points(found["estimate"][i]),
             f"[{points(found['conf_low'][i])}, {points(found['conf_high'][i])}]",
-            points(found["neighbourhood"][i]),
+            points(found["neighborhood"][i]),
         ]
         for i, name in enumerate(found["subgroup"].tolist())
     ]
@@ -329,7 +329,7 @@ def model_section(paths: Sequence[Path], rebuilt: Rebuilt, **settings: Any) -> s
 
 {lay(["", "here", "the paper"], scores)}
 
-{lay(["", "estimate", "95 % interval", "neighbourhood"], rows)}
+{lay(["", "estimate", "95 % interval", "neighborhood"], rows)}
 
 A good score over regions says nothing about subgroups: see {{doc}}`exit-polls`."""
 

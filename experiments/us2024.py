@@ -316,7 +316,7 @@ def subgroup_section(found: Estimates, people: pa.Table, places: pa.Table) -> st
         at = [index[name] for name in groups]
         weight = found["population"][at]
         added = float(weight @ found["estimate"][at] / weight.sum())
-        should = float(weight @ found["neighbourhood"][at] / weight.sum())
+        should = float(weight @ found["neighborhood"][at] / weight.sum())
         sums.append(f"{question} {points(added)} ({points(should)})")
         rows += [
             [
@@ -324,7 +324,7 @@ def subgroup_section(found: Estimates, people: pa.Table, places: pa.Table) -> st
                 points(found["population"][i] / whole),
                 f"**{points(found['estimate'][i])}**",
                 f"[{points(found['conf_low'][i])}, {points(found['conf_high'][i])}]",
-                points(found["neighbourhood"][i]),
+                points(found["neighborhood"][i]),
                 points(found["goodman"][i]),
                 f"[{points(found['bound_low'][i], 0)}, {points(found['bound_high'][i], 0)}]",
                 f"{found['distance'][i]:.1f}",
@@ -337,7 +337,7 @@ def subgroup_section(found: Estimates, people: pa.Table, places: pa.Table) -> st
         "% of people",
         "estimate",
         "95 % interval",
-        "neighbourhood",
+        "neighborhood",
         "Goodman",
         "bounds",
         "distance",
@@ -352,7 +352,7 @@ Democratic share of the two-party vote, in per cent, if everybody voted: regions
 **A good score over regions says nothing about subgroups.** What was scored above is the total of a region, which is a mixture of
 people like those of other regions; a subgroup's vector lies far from every region's (*distance*: 1 is that between neighbouring
 regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This group link is poor for
-subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighbourhood*, which lets everybody
+subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighborhood*, which lets everybody
 vote like their region, for age and income, gets age the wrong way round, and the sexes in one of the two years; here, too, look
 at the young and at graduates. Only race, by which places differ most, is learnt. Read the estimates as what the paper's method
 says, the intervals as what it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that

@@ -37,7 +37,7 @@ labels = {
 model.calibrate(labels=labels, draws=40)
 print(model.calibration_)
 print(
-    model.calibration_.table.select(["label", "error", "neighbourhood_error", "coverage", "width"]).to_pandas().round(3)
+    model.calibration_.table.select(["label", "error", "neighborhood_error", "coverage", "width"]).to_pandas().round(3)
 )
 
 # %%
@@ -48,7 +48,7 @@ for column, by in enumerate(("sex", "race")):
     truth = world.true_rates(by=by, rollup="all")
     for ax, interval in zip(axes[:, column], ("model", "honest"), strict=True):
         found = model.estimate(by=by, rollup="all", interval=interval, draws=400).with_truth(truth, "rate")
-        found.plot(ax=ax, bounds=False, baselines=["neighbourhood"], legend=False)
+        found.plot(ax=ax, bounds=False, baselines=["neighborhood"], legend=False)
         ax.set_title(f"{by}, interval={interval!r}: {found.score()['coverage']:.0%} held", loc="left")
         ax.set_xlabel("")
 

@@ -67,10 +67,10 @@ print(dict(zip(groups, ((ballot[:, 0] - ballot[:, 1]) / ballot.sum(axis=1)).roun
 truth = {
     "group": np.repeat(groups, 4 * 4),
     "outcome": np.tile(np.repeat(outcomes, 4), 3),
-    "method": np.tile(["neighbourhood", "goodman", "rxc_em", "rxc"], 12),
+    "method": np.tile(["neighborhood", "goodman", "rxc_em", "rxc"], 12),
     "truth": np.repeat(ballots.sum(axis=0) / people.sum(axis=0)[:, None], 4),
 }
-methods = ["neighbourhood", "goodman", "rxc_em", "rxc"]
+methods = ["neighborhood", "goodman", "rxc_em", "rxc"]
 charts.methods(cl.ecological.compare(X, T, methods).with_truth(truth))
 
 # %%

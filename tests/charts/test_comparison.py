@@ -20,18 +20,18 @@ def _close():
 @pytest.fixture(scope="module")
 def both():
     people, votes = {"x": [10, 40, 70, 90], "y": [90, 60, 30, 10]}, {"a": [25, 36, 48, 55], "b": [75, 64, 52, 45]}
-    return ecological.compare(people, votes, methods=["bounds", "neighbourhood", "goodman"])
+    return ecological.compare(people, votes, methods=["bounds", "neighborhood", "goodman"])
 
 
 def test_each_method_is_drawn_at_its_numbers_in_front_of_the_bounds(both):
     ax = methods(both)
     lines = {line.get_label(): line for line in ax.lines}
-    assert list(lines) == ["neighbourhood", "goodman"]  # midpoints of bounds are no estimates
+    assert list(lines) == ["neighborhood", "goodman"]  # midpoints of bounds are no estimates
     for i, name in enumerate(lines):
         np.testing.assert_array_equal(lines[name].get_xdata(), both.select(method=name)["estimate"])
         assert lines[name].get_color() == CYCLE[i]
     y = lines["goodman"].get_ydata()
-    np.testing.assert_allclose(y - lines["neighbourhood"].get_ydata(), 1.0)
+    np.testing.assert_allclose(y - lines["neighborhood"].get_ydata(), 1.0)
     goodman = both.select(method="goodman")
     ends = [[tuple(p) for p in s] for s in ax.collections[0].get_segments()]
     for k in range(4):
@@ -45,7 +45,7 @@ def test_each_method_is_drawn_at_its_numbers_in_front_of_the_bounds(both):
         assert bar.get_zorder() < lines["goodman"].get_zorder()
     assert [t.get_text() for t in ax.get_yticklabels()] == ["x · a", "x · b", "y · a", "y · b"]
     words = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert words == ["neighbourhood", "goodman", "possible at all (bounds)"]
+    assert words == ["neighborhood", "goodman", "possible at all (bounds)"]
     assert "95 % interval" in ax.get_xlabel()
     assert ax.yaxis_inverted()
 

@@ -23,7 +23,7 @@ def make(
     keys=("rho", "sex"),
     title="Share with dem of each subgroup, everywhere, by how far composition acts on everybody (rho)",
 ):
-    """Rows: (rho, key, estimate, neighbourhood, changes)."""
+    """Rows: (rho, key, estimate, neighborhood, changes)."""
     at, who, estimate, near, changes = (np.array(column) for column in zip(*rows, strict=True))
     return Estimates.build(
         {
@@ -32,7 +32,7 @@ def make(
             "estimate": estimate,
             "conf_low": estimate - 0.05,
             "conf_high": estimate + 0.07,
-            "neighbourhood": near,
+            "neighborhood": near,
             "changes_sign": changes,
         },
         keys=keys,
@@ -87,12 +87,12 @@ def test_bars_are_the_intervals_and_do_not_hide_one_another():
     assert places.max() < ax.get_xlim()[1]
 
 
-def test_neighbourhoods_are_dashed_in_the_colour_of_their_subgroup():
+def test_neighborhoods_are_dashed_in_the_colour_of_their_subgroup():
     ax = rho(women_and_men())
     dashed = [x for x in ax.lines if len(x.get_xdata()) and x.get_linestyle() == "--"]
     assert [x.get_color() for x in dashed] == [x.get_color() for x in lines(ax)]
     assert [x.get_ydata().tolist() for x in dashed] == [[0.52] * 4, [0.45] * 4]
-    assert "neighbourhood" in {t.get_text() for t in ax.get_legend().get_texts()}
+    assert "neighborhood" in {t.get_text() for t in ax.get_legend().get_texts()}
 
 
 def test_subgroups_that_change_sign_have_open_dots_and_a_remark():

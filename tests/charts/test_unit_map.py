@@ -28,7 +28,7 @@ def _close():
 
 @pytest.fixture(scope="module")
 def result():
-    return ecological.neighbourhood(PEOPLE, VOTES, units=["u", "v", "w"])
+    return ecological.neighborhood(PEOPLE, VOTES, units=["u", "v", "w"])
 
 
 def shown(ax):
@@ -89,7 +89,7 @@ def test_without_units_a_sentence():
 
 
 def test_districts_with_units_of_the_same_name_are_told_apart():
-    units = ecological.neighbourhood(PEOPLE, VOTES, units=["u", "v", "w"]).units
+    units = ecological.neighborhood(PEOPLE, VOTES, units=["u", "v", "w"]).units
     columns = {n: units.table[n] for n in units.table.column_names}
     doubled = {n: [*c.to_pylist(), *c.to_pylist()] for n, c in columns.items()} | {"district": ["n"] * 12 + ["s"] * 12}
     pooled = type(units).build(

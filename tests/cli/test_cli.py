@@ -58,7 +58,7 @@ def test_info_tells_the_versions():
 def test_demo_prints_the_table_and_writes_the_report(tmp_path):
     out = crosslevel("demo", "--regions", "40", "--people", "10000", cwd=tmp_path).stdout
     assert "95 % interval" in out
-    for word in ("women", "truth", "coverage", "neighbourhood", "bound_low", "goodman", "rxc", "allow for conf"):
+    for word in ("women", "truth", "coverage", "neighborhood", "bound_low", "goodman", "rxc", "allow for conf"):
         assert word in out
     path = tmp_path / "demo" / "report.html"
     assert f"Report: {path.resolve()}" in out
@@ -105,7 +105,7 @@ def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     assert f"{inside} of 6 intervals contain it" in said
     for name, words in (
         ("estimate", "are {} points"),
-        ("neighbourhood", "region {}"),
+        ("neighborhood", "region {}"),
         ("goodman", "Goodman {}"),
         ("rxc", "rxc {}"),
     ):

@@ -78,7 +78,7 @@ def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
     )
     same(again, model.estimate(by="sex", rollup="all", draws=60))
     assert "Fitted 24 places" in done.err
-    for words in ("95 % interval", "neighbourhood", "bound_low", "allow for conf", "young", "length", "converged yes"):
+    for words in ("95 % interval", "neighborhood", "bound_low", "allow for conf", "young", "length", "converged yes"):
         assert words in done.out
     assert done.out.count("Intervals allow for confounding with the fallback") == 1
     assert "R0001" not in done.out  # the tables by place are in the files
@@ -109,7 +109,7 @@ def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder)
         "Difference: the first less the second",
         "grey bars are bounds",
         "Places predicted from the others",
-        "neighbourhood",
+        "neighborhood",
         "log_evidence",
         "gradient_at_mode",
         "one state left out at a time",

@@ -54,7 +54,7 @@ def test_the_comparison_is_that_of_the_library(crosslevel, folder, tables):
     assert set(units["unit"]) == set("abcdefgh")
     page = (folder / "answer" / "report.html").read_text()
     assert "possible at all (bounds)" in page
-    for words in ("neighbourhood", "rxc_em", "goodman", "95 % interval"):
+    for words in ("neighborhood", "rxc_em", "goodman", "95 % interval"):
         assert words in done.out
         assert words in page
 
@@ -130,7 +130,7 @@ def test_weights_are_printed(crosslevel, folder):
 
 
 def test_repairs_are_done_and_said(crosslevel, folder):
-    asked = ("--methods", "neighbourhood", "--balance", "none-of-the-above", "--rest", "stayed at home")
+    asked = ("--methods", "neighborhood", "--balance", "none-of-the-above", "--rest", "stayed at home")
     out = crosslevel(*ASKED, *asked, cwd=folder).out
     assert "stayed at home" in out
     assert "Outcomes fell short in 8 of 8 units" in out
@@ -170,11 +170,11 @@ def test_the_context_is_handed_to_those_that_have_one(crosslevel, folder, tables
 def test_of_all_methods_those_that_refuse_are_left_out_and_said(crosslevel, folder, monkeypatch):
     from crosslevel.cli import ecological_table as module
 
-    kept = {n: m for n, m in module.METHODS.items() if n in ("goodman", "neighbourhood", "king")}
+    kept = {n: m for n, m in module.METHODS.items() if n in ("goodman", "neighborhood", "king")}
     monkeypatch.setattr(module, "METHODS", {**kept, "not_there": "not_there"})
     done = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "all", "--json", cwd=folder)
     told = json.loads(done.out)
-    assert list(told["methods"]) == ["neighbourhood", "goodman"]
+    assert list(told["methods"]) == ["neighborhood", "goodman"]
     assert any("king is left out" in w for w in told["warnings"])
     assert any("not_there is left out" in w for w in told["warnings"])
     assert "Note: king is left out" in done.err

@@ -68,8 +68,8 @@ def test_every_method_runs_from_every_model(people, world, settings, method):
 
 def test_scores_are_those_of_the_answers(people, model):
     """A label of two values by its name, whatever its type; the people of the fit when none are given."""
-    named = hidden_label(model, None, "at work", by=["race"], methods=["individual", "neighbourhood"], draws=50)
-    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["individual", "neighbourhood"], draws=50)  # fmt: skip
+    named = hidden_label(model, None, "at work", by=["race"], methods=["individual", "neighborhood"], draws=50)
+    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["individual", "neighborhood"], draws=50)  # fmt: skip
     assert named["estimate"].tolist() == asked["estimate"].tolist()
     frame = people.assign(y=people["at work"].astype(float))
     assert named.diagnostics["share"] == pytest.approx(np.average(frame.y, weights=frame.weight))
@@ -79,7 +79,7 @@ def test_scores_are_those_of_the_answers(people, model):
     )
     near, truth, weight = zip(*((rate[k[0]], v[0], v[2]) for k, v in cells.items() if v[1] >= 100), strict=True)
     expected = np.sqrt(np.average((np.array(near) - truth) ** 2, weights=weight))
-    assert named.select(method="neighbourhood", by="race")["place_rmse"][0] == pytest.approx(expected, rel=1e-6)
+    assert named.select(method="neighborhood", by="race")["place_rmse"][0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_people_who_can_be_read_once_are_refused(model, world):

@@ -135,7 +135,7 @@ def test_roll_ups_by_hand(rollup: Rollup, account: bool) -> None:
         np.testing.assert_allclose(np.asarray(found.draws)[:, row], joint, rtol=1e-12)
         assert found["std_error"][row] == pytest.approx(joint.std())
         assert found["estimate"][row] == pytest.approx(joint.mean())
-        assert found["neighbourhood"][row] == pytest.approx(w @ y[part.place[at]])
+        assert found["neighborhood"][row] == pytest.approx(w @ y[part.place[at]])
         assert found["bound_low"][row] == pytest.approx(w @ by_place["bound_low"][at])
         assert found["bound_high"][row] == pytest.approx(w @ by_place["bound_high"][at])
         assert found["population"][row] == part.weight[at].sum()
@@ -179,7 +179,7 @@ def test_voters_weigh_roll_ups() -> None:
         np.testing.assert_allclose(np.asarray(found.draws)[:, row], by_hand, rtol=1e-12)
         voters = turnout[:, at].mean(axis=0) * part.weight[at]
         y = (VOTES.successes[1] / VOTES.successes[0])[part.place[at]]
-        assert found["neighbourhood"][row] == pytest.approx(voters @ y / voters.sum())
+        assert found["neighborhood"][row] == pytest.approx(voters @ y / voters.sum())
     people = ask(ALL, f, g, totals=VOTES, of="people", account=False)
     at = np.flatnonzero(part.level == 0)
     w = part.weight[at] / part.weight[at].sum()
@@ -234,7 +234,7 @@ def test_no_confounding_gives_the_model_s_intervals() -> None:
 def test_estimates_are_pulled_towards_their_places() -> None:
     f = logits(6)
     free, half, all_ = (ask(HERE, f, interval="honest", pull=pull) for pull in (0.0, 0.5, 1.0))
-    away = [np.abs(found["estimate"] - found["neighbourhood"])[:4] for found in (free, half, all_)]
+    away = [np.abs(found["estimate"] - found["neighborhood"])[:4] for found in (free, half, all_)]
     assert (away[1] < away[0]).all()
     np.testing.assert_allclose(away[2], 0.0, atol=1e-9)
     np.testing.assert_array_equal(
@@ -262,12 +262,12 @@ def test_contrasts_are_of_the_draws() -> None:
     np.testing.assert_allclose(found["estimate"], joint.mean(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["std_error"], joint.std(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["conf_high"], np.quantile(joint, 0.95, axis=0), rtol=1e-10)
-    np.testing.assert_allclose(found["neighbourhood"], 0.0, atol=1e-15)
+    np.testing.assert_allclose(found["neighborhood"], 0.0, atol=1e-15)
     other = ask(HERE, f, contrast="difference", reference="y")
     np.testing.assert_allclose(other["estimate"], -found["estimate"], rtol=1e-10)
     ratio = ask(HERE, f, contrast="ratio", reference="x")
     np.testing.assert_allclose(ratio["estimate"], np.median(draws[:, [1, 3, 5]] / draws[:, [0, 2, 4]], axis=0))
-    np.testing.assert_allclose(ratio["neighbourhood"], 1.0)
+    np.testing.assert_allclose(ratio["neighborhood"], 1.0)
     nation_ = ask(ALL, f, contrast="difference")
     assert nation_.keys == ("kind", "against")
     with pytest.raises(InputError, match=r"reference='z' is none of the subgroups; they are \['x', 'y'\]"):
@@ -290,14 +290,14 @@ def test_three_levels_are_compared_pairwise_within_outcomes() -> None:
     keys = {"kind": ["x", "y", "z"] * 2, "outcome": ["red"] * 3 + ["blue"] * 3}
     near = np.arange(6.0)
     found = contrast_block(
-        Block(keys, draws, {"estimate": draws.mean(axis=0), "neighbourhood": near}), ["kind"], "difference", None
+        Block(keys, draws, {"estimate": draws.mean(axis=0), "neighborhood": near}), ["kind"], "difference", None
     )
     assert list(zip(found.keys["kind"], found.keys["against"], strict=True)) == [("y", "x"), ("z", "x"), ("z", "y")] * 2
     np.testing.assert_allclose(found.draws[:, 4], draws[:, 5] - draws[:, 3])
     np.testing.assert_allclose(found.columns["estimate"], found.draws.mean(axis=0))
     with pytest.raises(InputError, match="no place has two of them"):
         contrast_block(
-            Block({"kind": ["x"]}, draws[:, :1], {"estimate": near[:1], "neighbourhood": near[:1]}),
+            Block({"kind": ["x"]}, draws[:, :1], {"estimate": near[:1], "neighborhood": near[:1]}),
             ["kind"],
             "ratio",
             None,
@@ -439,7 +439,7 @@ def test_a_subgroup_of_everybody_is_the_place(world: Nation, of: str) -> None:
     np.testing.assert_allclose(found["estimate"], rate, rtol=1e-12)
     np.testing.assert_allclose(found["std_error"], 0.0, atol=1e-15)
     np.testing.assert_allclose(found["conf_low"], rate, rtol=1e-12)
-    np.testing.assert_allclose(found["neighbourhood"], rate, rtol=1e-12)
+    np.testing.assert_allclose(found["neighborhood"], rate, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")

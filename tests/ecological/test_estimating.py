@@ -134,7 +134,7 @@ def test_groups_of_one_column_are_pulled_and_crossings_are_not(model):
         ):
             for question in questions:
                 honest, plain = (model.estimate(interval=i, **asked, **question) for i in ("honest", "model"))
-                far = [np.abs(e["estimate"] - e["neighbourhood"]).sum() for e in (honest, plain)]
+                far = [np.abs(e["estimate"] - e["neighborhood"]).sum() for e in (honest, plain)]
                 assert far[0] == pytest.approx((0.5 if pulled else 1.0) * far[1], rel=0.1)
                 width = honest["model_high"] - honest["model_low"]
                 # half the distance, half the spread of it

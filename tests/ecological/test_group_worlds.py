@@ -147,13 +147,13 @@ def test_taking_the_hyperparameters_as_known_would_not_hold(monkeypatch: pytest.
     assert np.mean(ratios) > 1.08
 
 
-def test_errors_of_subgroups_are_smaller_than_those_of_the_neighbourhood() -> None:
+def test_errors_of_subgroups_are_smaller_than_those_of_the_neighborhood() -> None:
     found, near = [], []
     for seed in range(8):
         world = make(seed)
         answer_ = ask(world, fitted(world), accounted=True)
         found.append(np.mean((answer_["estimate"] - world.shifted) ** 2))
-        near.append(np.mean((answer_["neighbourhood"] - world.shifted) ** 2))
+        near.append(np.mean((answer_["neighborhood"] - world.shifted) ** 2))
     assert np.mean(found) < 0.4 * np.mean(near)
 
 

@@ -85,7 +85,7 @@ def answers(seed: int, n_places: int, sampled: int) -> list[dict[str, float]]:
                 rows.append(
                     {
                         "error": plain["estimate"][g] - truth[g],
-                        "far": plain["estimate"][g] - plain["neighbourhood"][g],
+                        "far": plain["estimate"][g] - plain["neighborhood"][g],
                         "sd": plain["std_error"][g],
                         "held": plain["conf_low"][g] <= truth[g] <= plain["conf_high"][g],
                         "confounded": honest["conf_low"][g] <= moved[g] <= honest["conf_high"][g],

@@ -225,7 +225,7 @@ def test_sensitivity_refits_for_every_rho(model):
     assert found.keys == ("rho", "race")
     plain = model.estimate(by="race", rollup="all", draws=50)
     np.testing.assert_allclose(found.select(rho=0.0)["estimate"], plain["estimate"], rtol=1e-9)
-    away = [np.abs(found.select(rho=r)["estimate"] - plain["neighbourhood"]).sum() for r in (0.0, 0.3)]
+    away = [np.abs(found.select(rho=r)["estimate"] - plain["neighborhood"]).sum() for r in (0.0, 0.3)]
     assert away[1] < away[0]
     assert found.diagnostics["subgroups_that_change_sign"] == int(found.select(rho=0.0)["changes_sign"].sum())
     with pytest.raises(InputError, match="at least two different numbers"):
@@ -237,14 +237,14 @@ def test_subgroups_that_change_sides_are_named_in_the_summary():
     from crosslevel.results import Estimates, Provenance
 
     def at(estimates):
-        columns = {"race": ["a", "b", "c"], "estimate": estimates, "neighbourhood": [0.5, 0.4, 0.3]}
+        columns = {"race": ["a", "b", "c"], "estimate": estimates, "neighborhood": [0.5, 0.4, 0.3]}
         said = Provenance.of(call="m.estimate(by='race')")
         return Estimates.build(columns, keys=["race"], method="x", level=0.95, interval="q", provenance=said)
 
     found = _stacked([at([0.6, 0.45, 0.2]), at([0.55, 0.35, 0.25]), at([0.52, 0.42, 0.28])], [0.0, 0.1, 0.3])
     assert found["changes_sign"].tolist() == [False, True, False] * 3
     assert found["rho"].tolist() == [0.0] * 3 + [0.1] * 3 + [0.3] * 3
-    assert "1 subgroup(s) lie above their neighbourhood for some rho and below it for others: 'b'." in found.summary()
+    assert "1 subgroup(s) lie above their neighborhood for some rho and below it for others: 'b'." in found.summary()
     assert found.diagnostics["subgroups_that_change_sign"] == 1
 
 
@@ -353,7 +353,7 @@ def test_the_hidden_label_test_names_errors_of_every_method(world, model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         found = cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["education", "sex"], draws=50)
-    assert set(found["method"]) == {"individual", "group", "neighbourhood", "goodman"}
+    assert set(found["method"]) == {"individual", "group", "neighborhood", "goodman"}
     assert found.select(by="all")["groups"].tolist() == [7] * 4
     frame = world.people.to_pandas().assign(y=lambda f: (f.race == "white").astype(float))
     truth = frame.groupby("education", observed=True)[["y", "weight"]].apply(
@@ -366,7 +366,7 @@ def test_the_hidden_label_test_names_errors_of_every_method(world, model):
         .apply(lambda g: np.average(g.r, weights=g.weight))
     )
     expected = np.abs(near - truth).mean()
-    assert found.select(method="neighbourhood", by="education")["estimate"][0] == pytest.approx(expected, rel=1e-6)
+    assert found.select(method="neighborhood", by="education")["estimate"][0] == pytest.approx(expected, rel=1e-6)
     assert np.isnan(found.select(method="goodman", by="all")["coverage"][0])
     with pytest.raises(InputError, match="names only columns that are hidden"):
         cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["race"])

@@ -174,7 +174,7 @@ def test_the_study_goes_over_people_once_for_all_answers(study, world):
     assert both.sum() == pytest.approx(pc.sum(people["weight"]).as_py())
     # two parts that make up a place add up to its total, but each is drawn against its own rest
     added = both @ whole["estimate"][[sex["men"], sex["women"]]] / both.sum()
-    expected = both @ whole["neighbourhood"][[sex["men"], sex["women"]]] / both.sum()
+    expected = both @ whole["neighborhood"][[sex["men"], sex["women"]]] / both.sum()
     assert added == pytest.approx(expected, abs=1e-3)
     assert whole["estimate"][sex["bachelor"]] > whole["estimate"][sex["high school"]] + 0.1
     assert list(found.clock.work) == list(found.clock.seconds)
@@ -243,7 +243,7 @@ def state_answers(values):
             "std_error": np.full(len(keys), 0.01),
             "conf_low": estimate - 0.02,
             "conf_high": estimate + 0.02,
-            "neighbourhood": np.full(len(keys), 0.5),
+            "neighborhood": np.full(len(keys), 0.5),
         },
         keys=["st", "subgroup"],
         method="example",
@@ -294,7 +294,7 @@ def test_the_gap_is_taken_over_states_that_polled_both_sexes(polls, data):
 def test_the_verdict_names_what_is_nearer_further_and_reversed(polls):
     rows = [["race", "9", "0.9", "1", "6.0", "20.1", ""], ["age", "9", "-0.73", "1", "13.6", "6.5", ""]]
     words = polls.verdict(rows)
-    assert "neighbourhood*: race (6.0 against 20.1 points); no nearer: age (13.6 against 6.5)." in words
+    assert "neighborhood*: race (6.0 against 20.1 points); no nearer: age (13.6 against 6.5)." in words
     assert "By age the estimates point the wrong way" in words
 
 

@@ -40,7 +40,7 @@ def by_place(places, subgroups=("men", "women", "others"), key="region", who="wh
         "conf_high": estimate + 0.1,
         "bound_low": estimate - 0.2,
         "bound_high": estimate + 0.2,
-        "neighbourhood": rng.uniform(0.25, 0.75, n),
+        "neighborhood": rng.uniform(0.25, 0.75, n),
         "goodman": rng.uniform(0.25, 0.75, n),
         "population": rng.uniform(1e3, 1e5, n),
         "effective_size": rng.uniform(1, 50, n),

@@ -98,7 +98,7 @@ def test_every_warning_is_on_the_page():
 def test_the_file_to_save_is_the_whole_table_and_long_tables_say_so():
     n = 501
     groups = {"a": np.arange(1, n + 1), "b": np.arange(n, 0, -1)}
-    found = ecological.neighbourhood(groups, {"y": np.full(n, 2), "n": np.full(n, n - 1)}).units
+    found = ecological.neighborhood(groups, {"y": np.full(n, 2), "n": np.full(n, n - 1)}).units
     page = report(found, figures={}).html()
     data = base64.b64decode(re.search(r"data:text/csv;base64,([^\"]+)", page)[1])
     table = pv.read_csv(pa.BufferReader(data))
@@ -109,7 +109,7 @@ def test_the_file_to_save_is_the_whole_table_and_long_tables_say_so():
 
 
 def test_keys_are_names_and_small_numbers_are_not_zero():
-    found = ecological.neighbourhood(
+    found = ecological.neighborhood(
         {"a": [3.0, 1.0], "b": [7.0, 4e6]}, {"y": [5.0, 3.0], "n": [5.0, 4e6 - 2.0]}, units=[2020, 12345]
     )
     page = report(found.units, figures={}).html()

@@ -79,7 +79,7 @@ def shared_estimates(
     return Estimates.build(
         columns,
         keys=[key],
-        method="counts of large areas shared out to small ones by population and neighbourhood",
+        method="counts of large areas shared out to small ones by population and neighborhood",
         level=level,
         interval="predictive quantile of the count",
         provenance=Provenance.of(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["intervals"]
 
-BASELINES = ("goodman", "neighbourhood", "homogeneous", "naive", "plug_in", "baseline")
+BASELINES = ("goodman", "neighborhood", "homogeneous", "naive", "plug_in", "baseline")
 """Columns drawn as baselines when they are there."""
 BOUNDS = (("lower", "upper"), ("bound_low", "bound_high"))
 """Pairs of columns drawn as bounds; the first pair that is there."""

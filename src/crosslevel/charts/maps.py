@@ -96,7 +96,7 @@ def estimate_map(
     polygons : mapping
         A GeoJSON FeatureCollection whose features name their place in the property ``by``.
     column : str
-        The column of numbers to show: "estimate", "conf_low", "std_error", "neighbourhood", ...
+        The column of numbers to show: "estimate", "conf_low", "std_error", "neighborhood", ...
     by : str
         The key of the estimates, and the property of the features, that names the place.
     select : mapping of key to value, optional

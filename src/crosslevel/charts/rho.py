@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["rho"]
 
 
-_COLUMNS = ("rho", "neighbourhood", "changes_sign")
+_COLUMNS = ("rho", "neighborhood", "changes_sign")
 _APART = 0.012  # of the axis, between the bars of two subgroups at one rho
 _LONGEST_LABEL = 42
 
@@ -29,8 +29,8 @@ _LONGEST_LABEL = 42
 class Line:
     """One subgroup.
 
-    rho, estimate, low, high, neighbourhood : (n,) in order of rho; name : its keys in words; changes : whether it crosses its
-    neighbourhood
+    rho, estimate, low, high, neighborhood : (n,) in order of rho; name : its keys in words; changes : whether it crosses its
+    neighborhood
     """
 
     name: str
@@ -38,7 +38,7 @@ class Line:
     estimate: FloatArray
     low: FloatArray
     high: FloatArray
-    neighbourhood: FloatArray
+    neighborhood: FloatArray
     changes: bool
 
 
@@ -58,20 +58,20 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
     Returns
     -------
     matplotlib.axes.Axes
-        Dots and lines: estimates; bars: intervals, side by side at each rho; dashed: the subgroup's neighbourhood, in its colour.
-        Open dots mark subgroups that lie above their neighbourhood for some rho and below it for others.
+        Dots and lines: estimates; bars: intervals, side by side at each rho; dashed: the subgroup's neighborhood, in its colour.
+        Open dots mark subgroups that lie above their neighborhood for some rho and below it for others.
 
     Examples
     --------
     >>> from crosslevel.results import Provenance
     >>> answer = Estimates.build(
     ...     {"rho": [0.0, 0.3], "sex": ["women", "women"], "estimate": [0.55, 0.48], "conf_low": [0.5, 0.42],
-    ...      "conf_high": [0.6, 0.54], "neighbourhood": [0.5, 0.5], "changes_sign": [True, True]},
+    ...      "conf_high": [0.6, 0.54], "neighborhood": [0.5, 0.5], "changes_sign": [True, True]},
     ...     keys=["rho", "sex"], method="example", level=0.95, interval="quantiles",
     ...     provenance=Provenance.of(call="model.sensitivity()"),
     ... )
     >>> [text.get_text() for text in rho(answer).get_legend().get_texts()]
-    ['women (changes sign)', 'neighbourhood']
+    ['women (changes sign)', 'neighborhood']
     """
     if not isinstance(answer, Estimates) or not set(_COLUMNS) <= set(answer.table.column_names):
         raise InputError("answer is not one of EcologicalInference.sensitivity; pass model.sensitivity(by=...).")
@@ -96,7 +96,7 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
         ax.set_ylabel(plain(f"estimate and {level_words(answer.level)}"))
         ax.set_title(plain(_title(answer)), loc="left")
         if legend:
-            ax.plot([], [], color=GREY, lw=1.1, ls="--", label="neighbourhood")
+            ax.plot([], [], color=GREY, lw=1.1, ls="--", label="neighborhood")
             ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.8)
         _remark(ax, lines, shown)
     return ax
@@ -110,7 +110,7 @@ def _lines(answer: Estimates) -> list[Line]:
         rows.setdefault(key, []).append(i)
     if not keys:
         rows = {(): list(range(len(answer)))}
-    said = {name: answer[name] for name in ("rho", "estimate", "conf_low", "conf_high", "neighbourhood")}
+    said = {name: answer[name] for name in ("rho", "estimate", "conf_low", "conf_high", "neighborhood")}
     found = []
     for key, mine in rows.items():
         order = np.array(mine)[np.argsort(said["rho"][mine], kind="stable")]
@@ -125,7 +125,7 @@ def _draw(ax: Axes, line: Line, colour: str, mark: str, aside: float) -> None:
     x = (np.sqrt(line.rho) + aside) ** 2
     there = np.isfinite(line.low) & np.isfinite(line.high)
     ax.vlines(x[there], line.low[there], line.high[there], color=colour, lw=3.4, alpha=0.3, zorder=2)
-    ax.plot(x, line.neighbourhood, color=colour, lw=1.1, ls="--", zorder=3)
+    ax.plot(x, line.neighborhood, color=colour, lw=1.1, ls="--", zorder=3)
     ax.plot(
         x, line.estimate, color=colour, lw=1.8, marker=mark, ms=6.0, mew=1.5, zorder=5,
         markerfacecolor="white" if line.changes else colour,
@@ -136,7 +136,7 @@ def _draw(ax: Axes, line: Line, colour: str, mark: str, aside: float) -> None:
 def _remark(ax: Axes, lines: list[Line], shown: list[Line]) -> None:
     words = []
     if any(line.changes for line in shown):
-        words.append("open: above the neighbourhood for some rho, below it for others")
+        words.append("open: above the neighborhood for some rho, below it for others")
     if len(shown) < len(lines):
         words.append(f"{len(shown):,} of {len(lines):,} subgroups")
     if words:

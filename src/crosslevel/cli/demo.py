@@ -33,7 +33,7 @@ WORDS = {("sex", "1"): "men", ("sex", "2"): "women"}
 DRAWS = 300
 """A third of the library's default: intervals are the same to a point."""
 INTERVAL = ("estimate", "std_error", "conf_low", "conf_high")
-BASELINES = ("neighbourhood", "goodman")
+BASELINES = ("neighborhood", "goodman")
 BOUNDS = ("bound_low", "bound_high")
 
 
@@ -56,7 +56,7 @@ class Findings:
 def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed: int = 0) -> Findings:
     """Estimate each subgroup's vote from people and regional totals, with the truth and the baselines beside it.
 
-    Bounds, neighbourhood model and Goodman's regression come with the answer; the contextual R x C model, which sees counts
+    Bounds, neighborhood model and Goodman's regression come with the answer; the contextual R x C model, which sees counts
     of one variable at a time and no people, is added.
     """
     model = EcologicalInference(categorical=["sex"], random_state=seed)
@@ -136,12 +136,12 @@ def _covered(local: Estimates) -> float:
 
 
 def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
-    error = {n: _points(made[n] - made["truth"]) for n in ("estimate", "neighbourhood", "goodman", "rxc")}
+    error = {n: _points(made[n] - made["truth"]) for n in ("estimate", "neighborhood", "goodman", "rxc")}
     inside = int(((made["conf_low"] <= made["truth"]) & (made["truth"] <= made["conf_high"])).sum())
     return (
         f"The truth is known here: {inside} of {len(made)} intervals contain it ({100 * float(score['coverage']):.0f} %, where "
         f"{100 * float(score['level']):.0f} % are promised), and estimates are {error['estimate']:.0f} points off on average (everybody "
-        f"like their region {error['neighbourhood']:.0f}, Goodman {error['goodman']:.0f}, rxc {error['rxc']:.0f}). A model takes a "
+        f"like their region {error['neighborhood']:.0f}, Goodman {error['goodman']:.0f}, rxc {error['rxc']:.0f}). A model takes a "
         "subgroup to behave alike wherever it lives. Totals cannot check that, and here it fails: where minorities are many, everybody "
         "votes otherwise. The intervals allow for as much of that as was measured on United States surveys (tau = 0.31); this nation "
         "was made harder. The bounds assume nothing and carry only the survey's noise. "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["hidden_label"]
 
 
-METHODS = ("individual", "group", "neighbourhood", "goodman")
+METHODS = ("individual", "group", "neighborhood", "goodman")
 LEAST_PEOPLE = 100
 
 
@@ -60,7 +60,7 @@ def hidden_label(
         Columns whose groups are asked for, one after another.
     hidden : sequence of str
         Columns that must leave the features too, because they tell the label.
-    methods : sequence of {"individual", "group", "neighbourhood", "goodman"}
+    methods : sequence of {"individual", "group", "neighborhood", "goodman"}
     interval : {"honest", "model"}, default "honest"
         Of the individual link; the group link has the model's only.
     level : float, default 0.95
@@ -86,7 +86,7 @@ def hidden_label(
     ...         world.people, world.places, by="region", weight="weight", successes="dem", trials="votes",
     ...         columns=["sex", "race", "education", "age"],
     ...     )
-    ...     found = hidden_label(model, world.people, "education == 'bachelor'", by=["race"], methods=["individual", "neighbourhood"])
+    ...     found = hidden_label(model, world.people, "education == 'bachelor'", by=["race"], methods=["individual", "neighborhood"])
     >>> found.keys
     ('method', 'by')
     >>> bool(0 < found.select(method="individual", by="race")["estimate"][0] < 0.2)
@@ -119,7 +119,7 @@ def hidden_label(
         for name in asked:
             answers = _answers(fitted, name, interval, level, draws)
             scored[link, name] = _Scored.of(truth[name], *answers, model.by_, name)
-            for other in [m for m in ("neighbourhood", "goodman") if m in methods]:
+            for other in [m for m in ("neighborhood", "goodman") if m in methods]:
                 scored.setdefault((other, name), _Scored.of(truth[name], *answers, model.by_, name, other))
     rows = []
     for method in [m for m in METHODS if m in methods]:

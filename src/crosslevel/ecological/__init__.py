@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crosslevel.ecological.assumptions.car_test import car_test
     from crosslevel.ecological.assumptions.sensitivity import sensitivity
-    from crosslevel.ecological.classical.baselines import bounds, goodman, neighbourhood
+    from crosslevel.ecological.classical.baselines import bounds, goodman, neighborhood
     from crosslevel.ecological.classical.comparison import compare
     from crosslevel.ecological.classical.em import rxc_em
     from crosslevel.ecological.classical.homogeneous import homogeneous
@@ -40,7 +40,7 @@ __all__ = [
     "lp",
     "margin",
     "multinomial_dirichlet",
-    "neighbourhood",
+    "neighborhood",
     "polarization",
     "rxc",
     "rxc_em",
@@ -55,7 +55,7 @@ _HOMES = {
     "sensitivity": "assumptions.sensitivity",
     "bounds": "classical.baselines",
     "goodman": "classical.baselines",
-    "neighbourhood": "classical.baselines",
+    "neighborhood": "classical.baselines",
     "compare": "classical.comparison",
     "rxc_em": "classical.em",
     "homogeneous": "classical.homogeneous",

@@ -154,7 +154,7 @@ class Sums:
             "estimate": draws.mean(axis=0),
             "bound_low": low,
             "bound_high": high,
-            "neighbourhood": near,
+            "neighborhood": near,
             "goodman": goodman[level],
             "population": people,
             "effective_size": people**2 / added(weight / part.effective[asked]),
@@ -227,8 +227,8 @@ def contrast_block(block: Block, levels: Sequence[str], kind: str, reference: ob
             estimate = np.median(draws if plain is None else plain, axis=0)
     keys = {name: [block.keys[name][i] for i in one] for name in block.keys}
     keys["against"] = [", ".join(str(v) for v in labels[i]) for i in two]
-    a, b = block.columns["neighbourhood"][one], block.columns["neighbourhood"][two]
+    a, b = block.columns["neighborhood"][one], block.columns["neighborhood"][two]
     with np.errstate(divide="ignore", invalid="ignore"):
         near = a - b if kind == "difference" else a / b
-    columns = {"estimate": estimate, "neighbourhood": np.where(np.isfinite(near), near, np.nan)}
+    columns = {"estimate": estimate, "neighborhood": np.where(np.isfinite(near), near, np.nan)}
     return Block(keys, draws, columns, plain)

@@ -47,7 +47,7 @@ UNDER_MODEL = (
 )
 GROUP_LINK = (
     "link='group' predicts the totals of places well and subgroups poorly: on columns whose truth is known it was further off than "
-    "the neighbourhood column. Use link='individual' for subgroups."
+    "the neighborhood column. Use link='individual' for subgroups."
 )
 
 
@@ -130,7 +130,7 @@ class SubgroupAnswers:
         Returns
         -------
         Estimates
-            Keys: the place (or roll-up), then the subgroup. ``bound_low`` and ``bound_high`` assume nothing; ``neighbourhood``
+            Keys: the place (or roll-up), then the subgroup. ``bound_low`` and ``bound_high`` assume nothing; ``neighborhood``
             is what the subgroup would have if everybody behaved like their place, ``goodman`` what constant rates would give;
             ``population``, ``effective_size`` (Kish); ``distance`` (group link) from the places' vectors, 1 being the distance
             between neighbouring places; ``shift``, the mean size of the shift in logits that made the parts add up (of the last

@@ -62,7 +62,7 @@ class Calibration:
         Of intervals for every hidden column, all else learnt from the others: over all places, and within places.
     table : pyarrow.Table
         The same by hidden column: error, coverage, width and score, of all places and within places, and the error of the
-        neighbourhood.
+        neighborhood.
     level : float
         Level of those intervals.
     """
@@ -95,12 +95,12 @@ class Errors:
     ----------
     error, variance, K, own : (n_groups,)
         Over all places: truth less estimate, variance of the draws, and what tau^2 and omega^2 are multiplied with.
-    estimate, truth, neighbourhood : (n_groups,)
+    estimate, truth, neighborhood : (n_groups,)
         Rates.
     people : (n_groups,)
     place_error, place_variance, place_shape, place_noise, place_people : (m,)
         Likewise for groups of places; ``noise`` is the variance of the truth itself.
-    place_estimate, place_truth, place_neighbourhood : (m,)
+    place_estimate, place_truth, place_neighborhood : (m,)
     """
 
     error: FloatArray
@@ -109,7 +109,7 @@ class Errors:
     own: FloatArray
     estimate: FloatArray
     truth: FloatArray
-    neighbourhood: FloatArray
+    neighborhood: FloatArray
     people: FloatArray
     place_error: FloatArray
     place_variance: FloatArray
@@ -118,7 +118,7 @@ class Errors:
     place_people: FloatArray
     place_estimate: FloatArray
     place_truth: FloatArray
-    place_neighbourhood: FloatArray
+    place_neighborhood: FloatArray
 
 
 def errors_of(task: Task, dimension: Dimension, pull: float, least: int = LEAST_PEOPLE) -> Errors:
@@ -275,13 +275,13 @@ def scores_of(found: Sequence[Errors], confounding: Confounding, level: float = 
     Every group counts alike over all places; within places people do.
     """
     z, tau2, omega2 = _quantile(confounding, level), confounding.tau**2, confounding.omega**2
-    P, T, near = (np.concatenate([getattr(e, n) for e in found]) for n in ("estimate", "truth", "neighbourhood"))
+    P, T, near = (np.concatenate([getattr(e, n) for e in found]) for n in ("estimate", "truth", "neighborhood"))
     spread = np.sqrt(np.concatenate([e.variance + tau2 * e.K + omega2 * e.own for e in found]))
     low, high = special.expit(special.logit(P) - z * spread), special.expit(special.logit(P) + z * spread)
     said: dict[str, Any] = {
         "groups": len(P),
         "error": _mean(np.abs(P - T)),
-        "neighbourhood_error": _mean(np.abs(near - T)),
+        "neighborhood_error": _mean(np.abs(near - T)),
         "coverage": coverage(low, high, T) if len(P) else np.nan,
         "width": _mean(high - low),
         "score": interval_score(low, high, T, level) if len(P) else np.nan,
@@ -289,17 +289,17 @@ def scores_of(found: Sequence[Errors], confounding: Confounding, level: float = 
     p, t, w = (np.concatenate([getattr(e, f"place_{n}") for e in found]) for n in ("estimate", "truth", "people"))
     if not len(p):
         return said | dict.fromkeys(
-            ("place_rmse", "place_neighbourhood_rmse", "place_coverage", "place_width", "place_score"), np.nan
+            ("place_rmse", "place_neighborhood_rmse", "place_coverage", "place_width", "place_score"), np.nan
         )
     w = w / w.sum()
-    near = np.concatenate([e.place_neighbourhood for e in found])
+    near = np.concatenate([e.place_neighborhood for e in found])
     spread = np.sqrt(
         np.concatenate([e.place_variance + e.place_noise + (tau2 + omega2) * e.place_shape for e in found])
     )
     low, high = special.expit(special.logit(p) - z * spread), special.expit(special.logit(p) + z * spread)
     return said | {
         "place_rmse": float(np.sqrt(w @ (p - t) ** 2)),
-        "place_neighbourhood_rmse": float(np.sqrt(w @ (near - t) ** 2)),
+        "place_neighborhood_rmse": float(np.sqrt(w @ (near - t) ** 2)),
         "place_coverage": float(w @ ((low <= t) & (t <= high))),
         "place_width": float(w @ (high - low)),
         "place_score": interval_score(low, high, t, level, w),

@@ -88,7 +88,7 @@ def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
     place_logit : (m,)
         Logit of the rate of each part's place.
     amount : float
-        lambda, 0 for nothing and 1 for the neighbourhood.
+        lambda, 0 for nothing and 1 for the neighborhood.
 
     Examples
     --------

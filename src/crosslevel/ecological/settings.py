@@ -45,7 +45,7 @@ KERNELS = ("sum", "product")
 LEAST_PLACES = 3
 LEAST_DRAWS = 50
 TAKEN = (
-    *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighbourhood", "goodman"),
+    *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighborhood", "goodman"),
     *("population", "effective_size", "distance", "shift", "outcome", "against", "model_low", "model_high"),
 )
 """Columns of the answer that a key must not be called: they would take its place."""

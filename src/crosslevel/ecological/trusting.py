@@ -139,7 +139,7 @@ class Trust:
         -------
         Estimates
             The answers for every rho, with the key ``rho``. ``changes_sign`` marks subgroups whose difference from their
-            neighbourhood is not of one sign for all rho; the warnings name them.
+            neighborhood is not of one sign for all rho; the warnings name them.
         """
         check_is_fitted(self, "model_")
         model = cast("EcologicalInference", self)
@@ -167,7 +167,7 @@ def _refitted(model: EcologicalInference, people: Any, rho: float) -> Ecological
 
 def _stacked(answers: Sequence[Estimates], values: Sequence[float]) -> Estimates:
     tables = []
-    away = np.column_stack([a["estimate"] - a["neighbourhood"] for a in answers])
+    away = np.column_stack([a["estimate"] - a["neighborhood"] for a in answers])
     changes = (away.min(axis=1) < 0) & (away.max(axis=1) > 0)
     for found, r in zip(answers, values, strict=True):
         table = found.to_frame("pyarrow")
@@ -179,7 +179,7 @@ def _stacked(answers: Sequence[Estimates], values: Sequence[float]) -> Estimates
         keys = first.to_frame("pyarrow").select(list(first.keys)).to_pylist()
         shown = [", ".join(str(v) for v in keys[i].values()) for i in np.flatnonzero(changes)]
         said.append(
-            f"{len(shown):,} subgroup(s) lie above their neighbourhood for some rho and below it for others: {listed(shown)}."
+            f"{len(shown):,} subgroup(s) lie above their neighborhood for some rho and below it for others: {listed(shown)}."
         )
     both = pa.concat_tables(tables)
     return Estimates.build(

@@ -134,7 +134,7 @@ def test_the_slope_to_move_is_the_inverse_of_the_shift():
     assert slope_to_move(pair, room, 1.0) == np.inf
 
 
-@pytest.mark.parametrize("method", ["goodman", "neighbourhood", "rxc_em", "rxc", "lp"])
+@pytest.mark.parametrize("method", ["goodman", "neighborhood", "rxc_em", "rxc", "lp"])
 def test_an_answer_tells_its_own_counts(method):
     X, T = some_tables(6, R=2)
     X[3, 1], T[3] = 0, [X[3, 0], 0, 0]
@@ -211,7 +211,7 @@ def test_robustness_value_is_the_strength_that_makes_the_move():
     assert (np.diff(robustness_value(0.2, np.linspace(0.01, 0.5, 9))) > 0).all()
 
 
-@pytest.mark.parametrize("method", ["goodman", "rxc", "rxc_em", "neighbourhood"])
+@pytest.mark.parametrize("method", ["goodman", "rxc", "rxc_em", "neighborhood"])
 def test_widened_intervals_grow_with_the_slope_inside_the_bounds(method):
     X, T = some_tables(10)
     found = getattr(ecological, method)(X, T)
@@ -332,7 +332,7 @@ def test_answers_that_cannot_be_asked_get_a_sentence():
     with pytest.raises(InputError, match="bounds, which assumes nothing"):
         sensitivity(ecological.bounds(X, T))
     with pytest.raises(InputError, match="not a comparison"):
-        sensitivity(ecological.compare(X, T, methods=["goodman", "neighbourhood"]))
+        sensitivity(ecological.compare(X, T, methods=["goodman", "neighborhood"]))
     with pytest.raises(InputError, match="result is a dict"):
         sensitivity({})
     for part in ({"group": ["group_0", "group_1"]}, {"outcome": "outcome_0"}, {"outcome": ["outcome_0", "outcome_2"]}):

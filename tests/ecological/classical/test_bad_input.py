@@ -11,7 +11,7 @@ from crosslevel.errors import InputError
 
 METHODS = {
     "bounds": ecological.bounds,
-    "neighbourhood": ecological.neighbourhood,
+    "neighborhood": ecological.neighborhood,
     "homogeneous": ecological.homogeneous,
     "goodman": ecological.goodman,
     "bounded goodman": lambda x, t=None, **o: ecological.goodman(x, t, bounded=True, **o),
@@ -21,7 +21,7 @@ METHODS = {
     "compare": lambda x, t=None, **o: ecological.compare(x, t, ["bounds", "goodman", "lp", "rxc_em", "rxc"], **o),
 }
 REGRESSIONS = {"goodman", "bounded goodman", "compare"}
-IN_UNITS = {"bounds", "neighbourhood", "rxc_em", "rxc"}
+IN_UNITS = {"bounds", "neighborhood", "rxc_em", "rxc"}
 """Methods whose answer lies inside the bounds of every unit; the others answer with constant rates."""
 
 every_method = pytest.mark.parametrize("name", list(METHODS))
@@ -136,7 +136,7 @@ def check_sane(found, X, T, name):
     if name != "bounds":
         np.testing.assert_allclose(shares[there].sum(axis=1), 1, rtol=1e-6)
         np.testing.assert_allclose(counts[there].sum(axis=1), people[there], rtol=1e-6)
-    if name in ("neighbourhood", "lp", "rxc_em", "rxc"):
+    if name in ("neighborhood", "lp", "rxc_em", "rxc"):
         np.testing.assert_allclose(counts.sum(axis=0), T.sum(axis=0), rtol=1e-6, atol=1e-7 * T.sum())
     if name not in ("goodman", "homogeneous"):
         assert shares[there].min() >= 0

@@ -1,4 +1,4 @@
-"""Bounds, neighbourhood and Goodman: laws, brute force, and published numbers on data whose inner cells are known."""
+"""Bounds, neighborhood and Goodman: laws, brute force, and published numbers on data whose inner cells are known."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_truth_lies_inside_the_bounds_and_one_group_units_are_known(seed):
     np.testing.assert_allclose(first["upper"], T[0] / X[0, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", [ecological.bounds, ecological.neighbourhood, ecological.goodman])
+@pytest.mark.parametrize("method", [ecological.bounds, ecological.neighborhood, ecological.goodman])
 def test_permuting_units_and_relabelling_groups_changes_nothing(method):
     _, X, T = random_units(np.random.default_rng(1))
     a = method(names(X, "g"), names(T, "o"))
@@ -94,13 +94,13 @@ def test_permuting_units_and_relabelling_groups_changes_nothing(method):
     np.testing.assert_allclose(a.units["estimate"].reshape(-1, 3, 4), units, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", [ecological.neighbourhood, ecological.goodman])
+@pytest.mark.parametrize("method", [ecological.neighborhood, ecological.goodman])
 def test_outcomes_of_a_group_add_up_to_one_and_units_to_the_district(method):
     _, X, T = random_units(np.random.default_rng(3))
     found = method(X, T)
     np.testing.assert_allclose(found["estimate"].reshape(3, 4).sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(found.units["count"].reshape(-1, 3, 4).sum(axis=0).ravel(), found["count"], rtol=1e-12)
-    if method is ecological.neighbourhood:
+    if method is ecological.neighborhood:
         np.testing.assert_allclose(found["count"].reshape(3, 4).sum(axis=0), T.sum(axis=0), rtol=1e-12)
         assert (found.units["estimate"] >= found.units["lower"] - 1e-12).all()
         assert (found.units["estimate"] <= found.units["upper"] + 1e-12).all()
@@ -218,12 +218,12 @@ def test_goodman_reproduces_the_published_numbers(real_data, file, columns, weig
 
 
 @pytest.mark.data
-def test_bounds_and_neighbourhood_reproduce_the_published_numbers(real_data):
+def test_bounds_and_neighborhood_reproduce_the_published_numbers(real_data):
     groups, outcomes = registration(real_data / "truth" / "ei_matproii.csv", "x", "t", "n")
     found = ecological.bounds(groups, outcomes)
     np.testing.assert_allclose(found["lower"][[0, 2]], [0.213, 0.703], atol=6e-4)
     np.testing.assert_allclose(found["upper"][[0, 2]], [0.975, 0.920], atol=6e-4)
-    near = ecological.neighbourhood(groups, outcomes)
+    near = ecological.neighborhood(groups, outcomes)
     np.testing.assert_allclose(near["estimate"][[0, 2]], [0.7228, 0.7746], atol=5e-4)
 
 

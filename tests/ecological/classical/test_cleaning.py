@@ -251,7 +251,7 @@ def test_many_units_of_a_hundred_may_be_whole_percentages_and_it_is_said():
     young, left = np.arange(10, 30), np.arange(40, 60)
     groups, votes = {"young": young, "old": 100 - young}, {"left": left, "right": 100 - left}
     assert clean(groups, votes, None).notes[0].startswith("Every unit counts exactly 100 people. If these are percent")
-    assert "exactly 100" in ecological.neighbourhood(groups, votes).warnings[0]
+    assert "exactly 100" in ecological.neighborhood(groups, votes).warnings[0]
     few = [{name: values[:19] for name, values in side.items()} for side in (groups, votes)]
     assert clean(*few, None).notes == ()
     assert clean({**groups, "old": 101 - young}, {**votes, "right": 101 - left}, None).notes == ()

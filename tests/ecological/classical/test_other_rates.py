@@ -212,7 +212,7 @@ def test_compare_puts_the_methods_side_by_side():
     assert "comparison: bounds, goodman (equal weights), rxc_em, rxc" in both.summary()
     axes = both.plot()
     assert "group_0" in [text.get_text() for text in (*axes.texts, *axes.get_yticklabels())]
-    assert ecological.compare(X, T, methods=["neighbourhood"]).level is None
+    assert ecological.compare(X, T, methods=["neighborhood"]).level is None
 
 
 @pytest.mark.data

@@ -49,7 +49,7 @@ def units(seed):
     return inner
 
 
-def both(X, T, method=ecological.neighbourhood):
+def both(X, T, method=ecological.neighborhood):
     return method(dict(zip("xy", X.T, strict=True)), dict(zip(OUTCOMES, T.T, strict=True)))
 
 

@@ -111,7 +111,7 @@ def test_every_draw_is_divided_by_its_own_voters():
 def test_units_with_draws_have_intervals_of_the_same_level(counts):
     groups, outcomes = counts
     two = {"x": groups["x"] + groups["z"], "y": groups["y"]}, {"a": outcomes["a"], HOME: 300 - outcomes["a"]}
-    result = ecological.neighbourhood(*two)
+    result = ecological.neighborhood(*two)
     draws = np.tile(result.units["estimate"], (3, 1))
     units = dataclasses.replace(result.units, draws=draws)
     whole = dataclasses.replace(result, draws=np.tile(result["estimate"], (3, 1)), units=units)
@@ -145,8 +145,8 @@ def test_methods_without_draws_give_the_point(counts):
 
 def test_the_order_of_outcomes_does_not_matter(counts):
     groups, outcomes = counts
-    one = among_voters(ecological.neighbourhood(groups, outcomes))
-    two = among_voters(ecological.neighbourhood(groups, dict(reversed(outcomes.items()))))
+    one = among_voters(ecological.neighborhood(groups, outcomes))
+    two = among_voters(ecological.neighborhood(groups, dict(reversed(outcomes.items()))))
     for g, o in (("x", "a"), ("y", "c")):
         for name in ("estimate", "lower", "upper", "count"):
             np.testing.assert_allclose(

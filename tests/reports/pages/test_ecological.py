@@ -117,7 +117,7 @@ def test_without_a_map_every_subgroup_has_its_line(by_place):
     shown = section_for("h", by_place(PLACES))
     assert list(views(shown)) == ["intervals"]
     drawn = {layer["encoding"]["x"]["field"] for layer in shown.views[0].spec["layer"] if "encoding" in layer}
-    assert drawn == {"bound_low", "conf_low", "estimate", "neighbourhood", "goodman"}
+    assert drawn == {"bound_low", "conf_low", "estimate", "neighborhood", "goodman"}
 
 
 def test_methods_are_compared_cell_by_cell():

@@ -16,7 +16,7 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
-__all__ = ["NEIGHBOURHOOD_SLOPE", "SLOPE", "sensitivity"]
+__all__ = ["NEIGHBORHOOD_SLOPE", "SLOPE", "sensitivity"]
 
 
 SLOPE = 0.2
@@ -24,8 +24,8 @@ SLOPE = 0.2
 rxc_em and rxc each hold 95 % of the cells of the tables with known truth, five sources having equal weight. Leaving any
 source out gives the same value; see ``docs/guide/ecological-sensitivity.md``."""
 
-NEIGHBOURHOOD_SLOPE = 0.45
-"""The same for ``neighbourhood``, which takes all of the dependence on composition to be a slope, and errs further (0.35 to
+NEIGHBORHOOD_SLOPE = 0.45
+"""The same for ``neighborhood``, which takes all of the dependence on composition to be a slope, and errs further (0.35 to
 0.5 when a source is left out)."""
 
 TENTHS = 10.0  # a slope of 1 is 100 points of rate per 100 points of share: 10 points per 10 points of share
@@ -72,7 +72,7 @@ def sensitivity(
         everybody else.
     slope : float, optional
         Slope to allow for in ``sens_low`` and ``sens_high``: the change of rate between a unit without the group and a unit of
-        that group alone. Default 0.2 (2 points per 10 points of share; 0.45 for ``neighbourhood``), learnt on tables of known truth.
+        that group alone. Default 0.2 (2 points per 10 points of share; 0.45 for ``neighborhood``), learnt on tables of known truth.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def _slope(result: Estimates, slope: float | None) -> float:
     if call.startswith("crosslevel.ecological.bounds("):
         raise InputError("result is the answer of bounds, which assumes nothing; there is nothing to be sensitive to.")
     if slope is None:
-        return NEIGHBOURHOOD_SLOPE if call.startswith("crosslevel.ecological.neighbourhood(") else SLOPE
+        return NEIGHBORHOOD_SLOPE if call.startswith("crosslevel.ecological.neighborhood(") else SLOPE
     if isinstance(slope, bool) or not isinstance(slope, Real) or not 0 <= float(slope) < np.inf:
         raise InputError(
             f"slope={slope!r} is not a number of at least 0; pass for example 0.2 (2 points of rate per 10 points of share)."

@@ -1,4 +1,4 @@
-"""Inference from two margins by unit: bounds, neighbourhood, Goodman.
+"""Inference from two margins by unit: bounds, neighborhood, Goodman.
 
 Each function takes counts (units x groups, units x outcomes) and answers with one table: a row per group and outcome,
 `estimate` being the share of the group with that outcome, the deterministic bounds beside it, and ``.units`` the same
@@ -22,7 +22,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
-__all__ = ["bounds", "goodman", "neighbourhood"]
+__all__ = ["bounds", "goodman", "neighborhood"]
 
 
 def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
@@ -48,7 +48,7 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
     See Also
     --------
     goodman : a regression, which assumes groups behave alike everywhere.
-    neighbourhood : assumes everybody behaves like their unit.
+    neighborhood : assumes everybody behaves like their unit.
 
     References
     ----------
@@ -68,7 +68,7 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
     )
 
 
-def neighbourhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
+def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Assume that everybody behaves like their unit, whatever their group.
 
     The naive baseline: in each unit every group has the unit's own outcome shares. It respects all totals and bounds and
@@ -93,7 +93,7 @@ def neighbourhood(groups: object, outcomes: object = None, *, units: Sequence[ob
 
     Examples
     --------
-    >>> found = neighbourhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+    >>> found = neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
     >>> found["estimate"].tolist()
     [0.35, 0.65, 0.725, 0.275]
     """
@@ -103,8 +103,8 @@ def neighbourhood(groups: object, outcomes: object = None, *, units: Sequence[ob
         tables,
         cells,
         cell_bounds(tables.X, tables.T),
-        method="neighbourhood (everybody behaves like their unit)",
-        call="neighbourhood(groups, outcomes)",
+        method="neighborhood (everybody behaves like their unit)",
+        call="neighborhood(groups, outcomes)",
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["METHODS", "compare", "comparison_words"]
 
 METHODS = {
     "bounds": "baselines",
-    "neighbourhood": "baselines",
+    "neighborhood": "baselines",
     "homogeneous": "homogeneous",
     "goodman": "baselines",
     "lp": "linear_programme",
@@ -38,7 +38,7 @@ COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "
 def compare(
     groups: object,
     outcomes: object = None,
-    methods: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("bounds", "neighbourhood", "goodman", "rxc_em", "rxc"),
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("bounds", "neighborhood", "goodman", "rxc_em", "rxc"),
     *,
     units: Sequence[object] | None = None,
     level: float = 0.95,
@@ -67,7 +67,7 @@ def compare(
     --------
     >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
     >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> both = compare(people, votes, methods=["neighbourhood", "goodman"])
+    >>> both = compare(people, votes, methods=["neighborhood", "goodman"])
     >>> both.select(group="young", outcome="yes")["estimate"].round(3).tolist()
     [0.48, 0.6]
     """

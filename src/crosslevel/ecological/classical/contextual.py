@@ -7,7 +7,7 @@ Units i, groups r, outcomes c; x_ir people of each group, y_ic people with each 
 
 with the last outcome dropped from y_i and S_i, a quasi-likelihood matched by moments. m_i is what the composition of
 unit i predicts for its outcomes, computed once; b says how far every group leans to what is strong around it. b = 0 is
-the constancy of Goodman's regression, b = 1 is close to the neighbourhood model. It is an assumption: m is made of y, so
+the constancy of Goodman's regression, b = 1 is close to the neighborhood model. It is an assumption: m is made of y, so
 the likelihood always asks for more of it, and must not choose it.
 
 Priors: d_rc ~ N(M_rc, tau^2), a_c ~ N(log ybar_c, 3^2) up to a constant, log phi ~ N(1, 1).

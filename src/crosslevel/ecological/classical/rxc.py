@@ -62,7 +62,7 @@ def rxc(
         Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     context : float, default 0.35
         How far every group leans to what its unit's composition favours: 0 is Goodman's constancy, 1 is close to the
-        neighbourhood model. An assumption, not an estimate.
+        neighborhood model. An assumption, not an estimate.
     context_sd : float, default 0.1
         Spread of that assumption; it widens the intervals.
     tau : float or "auto", default "auto"

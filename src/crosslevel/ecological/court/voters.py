@@ -62,10 +62,10 @@ def among_voters(
 
     Examples
     --------
-    >>> from crosslevel.ecological import neighbourhood
+    >>> from crosslevel.ecological import neighborhood
     >>> people = {"young": [60, 20], "old": [40, 80]}
     >>> votes = {"yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
-    >>> found = among_voters(neighbourhood(people, votes))
+    >>> found = among_voters(neighborhood(people, votes))
     >>> found["estimate"].round(3).tolist(), found["voters"].tolist()
     ([0.478, 0.522, 0.333, 0.667], [46.0, 46.0, 84.0, 84.0])
     """
@@ -105,10 +105,10 @@ def turnout(
 
     Examples
     --------
-    >>> from crosslevel.ecological import neighbourhood
+    >>> from crosslevel.ecological import neighborhood
     >>> people = {"young": [60, 20], "old": [40, 80]}
     >>> votes = {"yes": [30, 20], "no": [20, 60], "did not vote": [50, 20]}
-    >>> found = turnout(neighbourhood(people, votes))
+    >>> found = turnout(neighborhood(people, votes))
     >>> found["estimate"].round(3).tolist(), found["lower"].round(3).tolist()
     ([0.575, 0.7], [0.125, 0.5])
     """
@@ -228,7 +228,7 @@ def _voting(result: Estimates, names: tuple[str, ...]) -> tuple[Cells, IntArray]
         p, g = (int(i) for i in np.argwhere(off)[0])
         raise InputError(
             f"result: the shares of {', '.join(map(repr, (*cells.places[p], cells.groups[g])))} add up to {total[p, g]:.3f}, not "
-            "to 1; pass a whole answer (before select) of a method whose shares add up, such as neighbourhood, goodman or rxc: "
+            "to 1; pass a whole answer (before select) of a method whose shares add up, such as neighborhood, goodman or rxc: "
             "the bounds stand beside it."
         )
     return cells, voting

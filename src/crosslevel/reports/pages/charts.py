@@ -15,7 +15,7 @@ HOVER = {"content": "data"}
 row when it draws, which takes longer than drawing three thousand places."""
 
 MARKS: Mapping[str, tuple[str, str, str]] = {
-    "neighbourhood": ("everybody like their place", ORANGE, "square"),
+    "neighborhood": ("everybody like their place", ORANGE, "square"),
     "goodman": ("Goodman regression", GREEN, "triangle-up"),
     "rxc": ("R x C model", PURPLE, "diamond"),
     "truth": ("truth", VERMILION, "cross"),

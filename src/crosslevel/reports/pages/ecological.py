@@ -16,7 +16,7 @@ from crosslevel.results import Estimates
 
 __all__ = ["accepts", "section"]
 
-COLUMNS = frozenset({"bound_low", "lower", "neighbourhood", "goodman", "rxc", "log_density"})
+COLUMNS = frozenset({"bound_low", "lower", "neighborhood", "goodman", "rxc", "log_density"})
 """A result with one of these is of this room."""
 CITATIONS = {
     "distribution regression": "Flaxman, Wang and Smola (2015), Who supported Obama in 2012? Ecological inference through "
@@ -26,7 +26,7 @@ CITATIONS = {
     "King": "King (1997), A Solution to the Ecological Inference Problem, Princeton University Press.",
     "multinomial": "Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C "
     "case, Statistica Neerlandica 55.",
-    "neighbourhood": "Freedman, Klein, Sacks, Smyth and Everett (1991), Ecological regression and voting rights, Evaluation Review 15.",
+    "neighborhood": "Freedman, Klein, Sacks, Smyth and Everett (1991), Ecological regression and voting rights, Evaluation Review 15.",
 }
 """Words of a method, and the paper behind it."""
 

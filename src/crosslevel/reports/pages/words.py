@@ -145,7 +145,7 @@ _NAMES = {
     "observed": "everybody in the place, observed",
     "rxc": "R x C model",
     "goodman": "Goodman regression",
-    "neighbourhood": "everybody like their place",
+    "neighborhood": "everybody like their place",
     "effective_size": "people behind it (effective)",
 }
 
