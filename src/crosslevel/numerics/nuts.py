@@ -1,0 +1,157 @@
+"""Run NUTS on a log density in double precision: all chains in one vectorized program, more draws until they suffice.
+
+The samplers are numpyro's; jax is imported when a chain is run. Two models use this: ``distribution.sampled`` and the
+``inference="nuts"`` of ``ecological.persons``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from crosslevel.errors import MissingExtraError
+from crosslevel.numerics.double import double_precision
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array
+
+__all__ = ["NutsDraws", "import_jax", "sample_nuts"]
+
+FIELDS = ("diverging", "num_steps", "energy", "accept_prob")
+
+
+@dataclass(frozen=True, eq=False)
+class NutsDraws:
+    """Draws of every chain and what the sampler says of them.
+
+    Attributes
+    ----------
+    values : mapping of name to (n_chains, n_draws, ...)
+    diverging : (n_chains, n_draws) bool
+    n_steps : (n_chains, n_draws) int
+        Leapfrog steps.
+    energy, acceptance : (n_chains, n_draws)
+    """
+
+    values: Mapping[str, FloatArray]
+    diverging: BoolArray
+    n_steps: Int64Array
+    energy: FloatArray
+    acceptance: FloatArray
+
+    @property
+    def n_divergent(self) -> int:
+        """Number of moves that the sampler could not complete."""
+        return int(self.diverging.sum())
+
+
+def import_jax(what: str, instead: str) -> Any:
+    """Give the module jax, or say which extra ``what`` needs and what to use instead.
+
+    Examples
+    --------
+    >>> import_jax("FullBayes", "use MeanShrinkage").__name__
+    'jax'
+    """
+    try:
+        import jax
+        import numpyro  # noqa: F401 - missing here, not half way
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs jax and numpyro; install them with pip install 'crosslevel[bayes]', or {instead}."
+        ) from error
+    return jax
+
+
+def sample_nuts(
+    potential: Callable[[Any, Any], Any],
+    data: Mapping[str, AnyArray],
+    start: Mapping[str, FloatArray],
+    *,
+    n_warmup: int,
+    n_draws: int,
+    seed: int,
+    target: float = 0.85,
+    max_rounds: int = 1,
+    enough: Callable[[NutsDraws], bool] | None = None,
+) -> NutsDraws:
+    """Sample from exp(-potential).
+
+    Parameters
+    ----------
+    potential : callable
+        ``potential(at, data)``, minus the log density at the parameters ``at`` (arrays by name). A function of its own module
+        is compiled once for every shape of data; a closure each time.
+    data : mapping of name to array
+    start : mapping of name to (n_chains, ...)
+        Where the chains begin.
+    n_warmup, n_draws : int
+        Of every chain; ``n_draws`` are made in every round.
+    seed : int
+    target : float
+        Acceptance the step size is tuned to.
+    max_rounds : int
+        Go on with further rounds of draws until ``enough`` says so.
+    enough : callable, optional
+        Looks at all draws so far.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    n_chains = len(next(iter(start.values())))
+    with double_precision():
+        given = {name: jnp.asarray(v) for name, v in data.items()}
+        first = {name: jnp.asarray(v) for name, v in start.items()}
+        begin, go_on = _programs(potential, n_warmup, n_draws, target)
+        state, kept = begin(jax.random.split(jax.random.PRNGKey(seed), n_chains), first, given)
+        parts = [_to_numpy(kept)]
+        for _ in range(max_rounds - 1):
+            if enough is None or enough(_joined(parts)):
+                break
+            state, kept = go_on(state, given)
+            parts.append(_to_numpy(kept))
+    return _joined(parts)
+
+
+@lru_cache(maxsize=8)
+def _programs(potential: Callable[[Any, Any], Any], n_warmup: int, n_draws: int, target: float) -> tuple[Any, Any]:
+    """Compile warm-up with the first draws, and further draws, of all chains."""
+    import jax
+    from numpyro.infer.hmc import hmc
+
+    start, step = hmc(potential_fn_gen=lambda data: lambda at: potential(at, data), algo="NUTS")
+
+    def draw(state: Any, data: Any) -> tuple[Any, Any]:
+        def keep(now: Any, _: Any) -> tuple[Any, Any]:
+            now = step(now, (data,))
+            return now, (now.z, {name: getattr(now, name) for name in FIELDS})
+
+        return jax.lax.scan(keep, state, None, length=n_draws)
+
+    def begin(key: Any, first: Any, data: Any) -> tuple[Any, Any]:
+        state = start(first, n_warmup, target_accept_prob=target, model_args=(data,), rng_key=key)
+        state, _ = jax.lax.scan(lambda now, _: (step(now, (data,)), None), state, None, length=n_warmup)
+        return draw(state, data)
+
+    return jax.jit(jax.vmap(begin, (0, 0, None))), jax.jit(jax.vmap(draw, (0, None)))
+
+
+def _to_numpy(kept: Any) -> tuple[dict[str, AnyArray], dict[str, AnyArray]]:
+    """Copy draws out of the device, whose buffers may go with the program."""
+    values, extra = kept
+    return {n: np.array(v) for n, v in values.items()}, {n: np.array(v) for n, v in extra.items()}
+
+
+def _joined(parts: list[tuple[dict[str, AnyArray], dict[str, AnyArray]]]) -> NutsDraws:
+    values, extra = (
+        {name: np.concatenate([part[i][name] for part in parts], axis=1) for name in parts[0][i]} for i in (0, 1)
+    )
+    return NutsDraws(
+        values,
+        np.asarray(extra["diverging"], dtype=bool),
+        np.asarray(extra["num_steps"], dtype=np.int64),
+        np.asarray(extra["energy"], dtype=np.float64),
+        np.asarray(extra["accept_prob"], dtype=np.float64),
+    )
