@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from crosslevel.data.atomic import whole_file
@@ -32,3 +39,65 @@ def test_no_folder_and_a_folder_get_a_sentence(tmp_path):
         pass
     with pytest.raises(FileError, match="is a folder; name a file"), whole_file(tmp_path):
         pass
+
+
+def test_links_are_followed_and_permissions_kept(tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    with whole_file(link) as beside:
+        beside.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_devices_and_pipes_are_refused(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for target in (pipe, Path(os.devnull)):
+        with pytest.raises(FileError, match=str(target)), whole_file(target):
+            pass
+        assert not target.is_file()
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_a_circle_of_links_is_refused(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.symlink_to(b)
+    b.symlink_to(a)
+    with pytest.raises(FileError, match=str(a)), whole_file(a):
+        pass
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_the_old_file(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with pytest.raises(FileError, match=r"out\.txt"), whole_file(target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_parts_of_a_killed_writer_are_cleared_by_the_next(tmp_path):
+    target = tmp_path / "out.txt"
+    code = (
+        "import os, signal\nfrom crosslevel.data.atomic import whole_file\n"
+        f"with whole_file({str(target)!r}) as beside:\n    beside.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    living = tmp_path / f".out.txt.{'0' * 8}-1-00000000.part"  # of another machine: not ours to clear
+    living.write_text("theirs")
+    with whole_file(target) as beside:
+        beside.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([target, living])
+    assert target.read_text() == "whole"
+
+
+def test_a_long_name_can_be_written(tmp_path):
+    target = tmp_path / ("n" * 250)
+    with whole_file(target) as beside:
+        beside.write_text("whole")
+    assert [p.name for p in tmp_path.iterdir()] == [target.name]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from decimal import Decimal
 
 import hypothesis
@@ -398,3 +399,54 @@ def test_nothing_is_ever_executed():
     for text in ("__import__('os')", "age.real", "[x for x in y]", "a if b else c", "lambda: 0", "a == (b)"):
         with pytest.raises(InputError):
             parse(text).mask(TABLE)
+
+
+class TestHostileText:
+    """Texts that once crashed, hung or gave a raw traceback."""
+
+    TABLE = pa.table({"a": [1, 2, None], "n": pa.nulls(3), "m": pa.nulls(3), "b": [True, False, None]})
+
+    @pytest.mark.parametrize("join", ["or", "and"])
+    def test_conditions_are_limited_where_a_filter_would_end_the_process(self, join):
+        most = parse(f" {join} ".join(f"a != {i}" for i in range(2, 1002)))
+        assert (
+            ds.dataset(self.TABLE).count_rows(filter=most.expression(self.TABLE.schema)) == most.mask(self.TABLE).sum()
+        )
+        for more in (
+            " or ".join(["a == 1"] * 16_000),
+            " and ".join(["b"] * 1001),
+            "(" + " or ".join(["n is null"] * 1001) + ")",
+        ):
+            with pytest.raises(InputError, match="1,000 conditions"):
+                parse(more)
+
+    @pytest.mark.parametrize("number", ["1__0", "1_", "1" * 5000, "-" + "9" * 4301, "1" * 20_000 + "x"])
+    def test_odd_numbers_get_a_short_sentence(self, number):
+        with pytest.raises(InputError, match="the query cannot be read") as caught:
+            parse(f"a == {number}").mask(self.TABLE)
+        assert len(str(caught.value)) < 900
+
+    def test_underscores_between_digits_are_allowed(self):
+        assert parse("a < 1_000").mask(self.TABLE).tolist() == [True, True, False]
+
+    @pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">="])
+    @pytest.mark.parametrize(
+        "other", ["1", "1.5", "'x'", "true", "m", "a", "18446744073709551616", "1" + "0" * 400, "-1e300"]
+    )
+    def test_a_column_of_nulls_is_never_known_to_be_anything(self, operator, other):
+        try:
+            kept = parse(f"n {operator} {other}").mask(self.TABLE)
+        except InputError:  # true and false have no order
+            assert other in ("true", "m")
+            return
+        assert not kept.any()
+
+    def test_reading_takes_time_in_proportion_to_the_text(self):
+        def seconds(n):
+            begun = time.perf_counter()
+            with pytest.raises(InputError):
+                parse("a == " + "1" * n + "x")
+            return time.perf_counter() - begun
+
+        seconds(1000)
+        assert seconds(200_000) < 1.0  # a quadratic reader takes minutes

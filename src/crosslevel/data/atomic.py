@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
+import platform
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crosslevel.errors import FileError
@@ -17,10 +19,18 @@ __all__ = ["whole_file"]
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a path to write beside ``path``; move it there when the block ends well, remove it when it fails.
 
+    A link is followed, a file that was there keeps its permissions, and what is no regular file (a device, a pipe) is refused.
+    Parts that a process of this machine left behind when it was killed are cleared by the next writer of the same file.
+
     Parameters
     ----------
     path : path
         Where the file shall appear. Its folder must exist.
+
+    Raises
+    ------
+    FileError
+        Where the file cannot be written, also when the disk is full half way.
 
     Examples
     --------
@@ -31,27 +41,67 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    target = Path(path)
-    if target.is_dir():
-        raise FileError(f"{target} is a folder; name a file to write.")
-    if not target.parent.is_dir():
-        raise FileError(f"{target} cannot be written: the folder {target.parent} does not exist. Make it first.")
+    named = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise FileError(f"{target} cannot be written ({error.strerror}); choose a folder you may write to.") from error
-    os.close(handle)
-    beside = Path(name)
+        target = named.resolve()
+    except (OSError, RuntimeError) as error:  # links that lead in a circle
+        raise FileError(f"{named} cannot be written: its link leads nowhere ({error}); name another file.") from error
+    if target.is_dir():
+        raise FileError(f"{named} is a folder; name a file to write.")
+    if target.exists() and not target.is_file():
+        raise FileError(f"{named} is a device or a pipe, not a regular file; name a file to write.")
+    if not target.parent.is_dir():
+        raise FileError(f"{named} cannot be written: the folder {target.parent} does not exist. Make it first.")
+    beside = _new_part(named, target)
     try:
         yield beside
-        beside.chmod(0o666 & ~_umask())
+        if target.exists():
+            beside.chmod(target.stat().st_mode & 0o7777)
         beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise FileError(
+            f"{named} cannot be written ({error.strerror or error}); free space or choose another place. "
+            "What was there before is unchanged."
+        ) from error
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _new_part(named: Path, target: Path) -> Path:
+    """Make an empty file beside the target, with the permissions that the process gives new files."""
+    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    _clear_parts(target, machine)
+    # a name may have 255 bytes on most systems; the marks take 40 of them
+    short = (
+        target.name if len(os.fsencode(target.name)) <= 200 else hashlib.sha256(os.fsencode(target.name)).hexdigest()
+    )
+    beside = target.with_name(f".{short}.{machine}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise FileError(f"{named} cannot be written ({error.strerror}); choose a folder you may write to.") from error
+    return beside
+
+
+def _clear_parts(target: Path, machine: str) -> None:
+    """Remove parts of the target whose writer, a process of this machine, no longer runs."""
+    before, after = f".{target.name}.{machine}-", ".part"
+    with suppress(OSError):
+        for entry in os.scandir(target.parent):
+            name = entry.name
+            if name.startswith(before) and name.endswith(after):
+                pid = name[len(before) :].split("-")[0]
+                if pid.isdigit() and not _runs(int(pid)):
+                    Path(entry.path).unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or a number no process has
+        return True
+    return True

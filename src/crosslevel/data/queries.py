@@ -285,8 +285,11 @@ def _fit(column: Operand, kind: pa.DataType, name: str, literal: Literal, text: 
     """Bring a column and a written value to one type, exactly where possible."""
     value = literal.value
     if pa.types.is_null(kind):
-        wanted = pa.scalar(value).type
-        return column.cast(wanted), pa.scalar(value, wanted)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        scalar = (
+            pa.scalar(float(literal.written)) if whole else pa.scalar(value)
+        )  # of any size: a column of nulls equals none
+        return column.cast(scalar.type), scalar
     if _is_number(kind) and isinstance(value, int | float) and not isinstance(value, bool):
         scalar = _number(kind, literal)
         return _cast(column, kind, scalar.type), scalar

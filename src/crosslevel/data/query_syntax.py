@@ -21,6 +21,9 @@ from crosslevel.errors import InputError
 
 __all__ = ["And", "Comparison", "Condition", "Literal", "Membership", "Missing", "Or", "Truth", "parse_text"]
 
+MAX_CONDITIONS = 1000  # Arrow walks a joined filter recursively, and ends the process some thousands deep
+SHOWN = 240  # characters of a line that an error shows
+MAX_DIGITS = 1000  # of a written number; no column holds longer ones
 MAX_DEPTH = 100  # parentheses and nots within one another: far beyond use, far below Python's recursion limit
 
 
@@ -94,7 +97,7 @@ HINTS = {
 }
 TOKEN = re.compile(
     r"""\s*(?:
-      (?P<number>(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?(?![\w.]))
+      (?P<number>(?>(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:[eE][+-]?\d+)?)(?![\w.]))
     | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<quoted>`[^`]+`)
     | (?P<word>[^\W\d]\w*)
@@ -134,11 +137,13 @@ def parse_text(text: str) -> Condition:
 
 
 def _fail(text: str, position: int, problem: str) -> NoReturn:
-    before = text[:position]
-    line_start = before.rfind("\n") + 1
-    line = text[line_start:].split("\n", 1)[0]
-    caret = "".join("\t" if c == "\t" else " " for c in before[line_start:]) + "^"
-    raise InputError(f"the query cannot be read: {problem}.\n    {line}\n    {caret}")
+    start = text.rfind("\n", 0, position) + 1
+    line = text[start:].split("\n", 1)[0]
+    # of a long line, what stands around the place
+    first = max(0, position - start - SHOWN // 2)
+    shown = line[first : first + SHOWN]
+    caret = "".join("\t" if c == "\t" else " " for c in line[first : position - start]) + "^"
+    raise InputError(f"the query cannot be read: {problem}.\n    {shown}\n    {caret}")
 
 
 def _tokens(text: str) -> list[Token]:
@@ -175,7 +180,7 @@ def _unreadable(text: str, position: int) -> tuple[int, str]:
         )
     if character.isdigit():
         word = re.match(r"[\w.]+", text[position:])
-        shown = word[0] if word else character
+        shown = (word[0] if word else character)[:SHOWN]
         return (
             position,
             f"{shown!r} is neither a number nor a column; quote text, and put such column names in backticks",
@@ -190,7 +195,7 @@ class _Parser:
         self.text = text
         self.tokens = _tokens(text)
         self.at = 0
-        self.depth = 0
+        self.depth = self.conditions = 0
         if self.tokens[0].kind == "end":
             self.fail("it is empty; write for example 'age >= 65'")
 
@@ -238,6 +243,9 @@ class _Parser:
             self.depth -= 1
             return inside
         first = self.token
+        self.conditions += 1
+        if self.conditions > MAX_CONDITIONS:
+            self.fail(f"it has more than {MAX_CONDITIONS:,} conditions; write lists of values as column in (1, 2, 3)")
         left = self.operand()
         if self.token.kind == "sign" and self.token.text in OPPOSITE:
             return self.chain(left, first, negated)
@@ -314,4 +322,6 @@ class _Parser:
             self.fail(f"{token.text} begins with a zero; if it is a code, put it in quotes: '{token.text}'", token)
         written = sign.replace("+", "") + token.text
         plain = written.replace("_", "")
+        if len(plain) > MAX_DIGITS:
+            self.fail(f"a number of {len(plain):,} characters cannot be compared; the longest has {MAX_DIGITS}", token)
         return Literal(int(plain) if re.fullmatch(r"-?\d+", plain) else float(plain), written)
