@@ -135,7 +135,7 @@ def measure_ours(args: argparse.Namespace) -> dict[str, float]:
 
 def measure_subgroups(args: argparse.Namespace) -> dict[str, float]:
     """Time a pass with twenty more bags in every region: five amounts, each cut into quarters."""
-    from crosslevel.embedding.encoding import Number
+    from crosslevel.data.columns import Number
 
     model, _, _ = fitted(args)
     queries = {}

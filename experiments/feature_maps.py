@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.columns import Encoded
 from crosslevel.data.simulate import census
 from crosslevel.embedding import MeanEmbedding
-from crosslevel.embedding.encoding import Encoded
 from crosslevel.numerics.features import FeatureMap, make_map, median_bandwidth
 from crosslevel.numerics.fused import Scratch, embed_piece, make_plan
 

@@ -42,9 +42,9 @@ from us2024_maps import draw_maps, read_map
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.ecological.estimator import EcologicalInference
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import ConvergenceError, CrosslevelWarning
 from crosslevel.results import Estimates
+from crosslevel.typing import Progress
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "us2024.md"
 FOLDS = 10

@@ -1,7 +1,8 @@
-"""Array types by name: what a signature means by an array is said here, once."""
+"""Types by name: what a signature means by an array, a seed or a progress bar is said here, once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "FloatArray",
     "Int64Array",
     "IntArray",
+    "Progress",
     "RandomState",
 ]
 
@@ -31,3 +33,5 @@ AnyIntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 """Integers of any width, as a caller hands them in."""
 Arrays: TypeAlias = dict[str, AnyArray]
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Called with what is done and, where known, with all there is to do."""

@@ -5,10 +5,11 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
+from crosslevel.data.checks import count_jobs
+from crosslevel.data.columns import Encoder, Number
 from crosslevel.data.queries import parse
 from crosslevel.embedding.chunks import Chunk, Recipe, prepare
-from crosslevel.embedding.encoding import Encoder, Number
-from crosslevel.embedding.engines import count_jobs, find_engine
+from crosslevel.embedding.engines import find_engine
 from crosslevel.embedding.run import chunks
 from crosslevel.errors import InputError
 

@@ -99,7 +99,7 @@ def test_an_unseen_level_names_column_value_and_row(tmp_path):
     fitted = MeanEmbedding(8).fit(table(c=["a", "a", "b"] * 20), by="k", weight="w")
     pq.write_table(later, tmp_path / "p.parquet", row_group_size=25)
     for people in (later, tmp_path / "p.parquet", lambda: later.to_batches(7)):
-        with pytest.raises(InputError, match="column 'c' has the value 'new' in row 59, which was not there"):
+        with pytest.raises(InputError, match="column 'c' has the value 'new' in row 59"):
             fitted.transform(people)
     found = linear(later, fit=table(c=["a", "a", "b"] * 20), unknown="ignore")
     np.testing.assert_allclose(found["c=b"], shares([50 <= i < 59 for i in range(N)]), rtol=1e-6)
@@ -136,7 +136,7 @@ def test_columns_that_tell_the_place_are_left_out_or_kept_on_request():
     with pytest.warns(CrosslevelWarning, match="one value within every bag: 'state'. They tell where"):
         kept = MeanEmbedding(8).fit(people, by="k", weight="w", columns=["x", "state"])
     assert kept.columns_ == ("x", "state")
-    with pytest.warns(CrosslevelWarning), pytest.raises(InputError, match="no column is left to embed"):
+    with pytest.raises(InputError, match="no column is left.*state"):
         MeanEmbedding(8).fit(people.drop_columns("x"), by="k", weight="w")
 
 

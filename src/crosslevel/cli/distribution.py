@@ -23,7 +23,7 @@ from crosslevel.cli.console import (
     read_table,
     write_estimates,
 )
-from crosslevel.data import frames, grouping
+from crosslevel.data import frames
 from crosslevel.data.bags import Bags
 from crosslevel.data.batches import open_batches
 from crosslevel.data.checks import check_level
@@ -211,7 +211,7 @@ def _read_labels(s: Settings, kind: pa.DataType) -> pa.Table:
     if s.by == s.label:
         raise InputError(f"--label {s.label} is also --by; the label must be another column.")
     table = found.select([s.by, s.label]).to_table()
-    grouping.check_unique(table, s.by, "--by")
+    frames.check_unique(table, s.by, "--by")
     return table
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
@@ -142,8 +142,8 @@ class Bags:
         table = frames.to_arrow(people, "people")
         if table.num_rows == 0:
             raise InputError("people has no rows; pass at least one person.")
-        names = grouping.as_names(by, "by")
-        groups = grouping.group_rows(table, names)
+        names = frames.as_names(by, "by")
+        groups = frames.group_rows(table, names)
         if weight in names:
             raise InputError(f"weight={weight!r} is also the group key in by; name another column.")
         used = {*names, weight}
@@ -160,7 +160,7 @@ class Bags:
             weights = checks.check_weights(frames.column(table, weight, "weight"), f"weight column {weight!r}")[order]
         sizes = np.bincount(groups.codes, minlength=len(groups))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(values, offsets, weights=weights, keys=grouping.keys_of(groups.keys), columns=chosen)
+        return cls(values, offsets, weights=weights, keys=frames.keys_of(groups.keys), columns=chosen)
 
     @classmethod
     def from_list(

@@ -6,6 +6,7 @@ Each check returns the array it accepted, as contiguous float64, so a caller val
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "check_level",
     "check_successes",
     "check_weights",
+    "count_jobs",
     "read_seed",
     "refuse_idle",
 ]
@@ -131,6 +133,16 @@ def check_level(level: float) -> float:
         hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
         raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")
     return float(level)
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Give the number of threads: all cores this process may use when not said."""
+    if n_jobs is None or n_jobs == -1:
+        affinity = getattr(os, "sched_getaffinity", None)
+        return len(affinity(0)) if affinity else os.cpu_count() or 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
+        raise InputError(f"n_jobs={n_jobs!r} is not a number of threads; pass 1 or more, or None for all cores.")
+    return n_jobs
 
 
 def read_seed(random_state: RandomState, argument: str = "random_state") -> int:

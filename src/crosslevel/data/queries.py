@@ -26,7 +26,12 @@ import pyarrow.compute as pc
 from crosslevel.data.query_syntax import And, Comparison, Condition, Literal, Membership, Missing, Or, Truth, parse_text
 from crosslevel.errors import InputError, nearest
 
-__all__ = ["Query", "parse"]
+__all__ = ["ALL", "SUBGROUP", "Query", "parse"]
+
+ALL = "all"
+"""Name of the subgroup that holds everybody."""
+SUBGROUP = "subgroup"
+"""Name of the key column that named subgroups add."""
 
 Operand: TypeAlias = Any  # an Array, a ChunkedArray or an Expression: Arrow's functions take each of them
 

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.grouping import group_rows
+from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import Query, parse
 from crosslevel.ecological.settings import open_people
 from crosslevel.ecological.trusting import written

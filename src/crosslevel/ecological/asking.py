@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
-from crosslevel.data.queries import parse
+from crosslevel.data.checks import count_jobs
+from crosslevel.data.queries import ALL, SUBGROUP, parse
 from crosslevel.ecological.calibration import Calibration, calibration_words, columns_apart
 from crosslevel.ecological.certificate import certificate
 from crosslevel.ecological.estimating import Question, Setting, Source, answer
@@ -30,11 +31,9 @@ from crosslevel.ecological.places import Places
 from crosslevel.ecological.settings import open_people, read_interval, read_question
 from crosslevel.ecological.validation import cross_validate, predict_places
 from crosslevel.embedding import Embeddings, MeanEmbedding
-from crosslevel.embedding.chunks import ALL, SUBGROUP
-from crosslevel.embedding.engines import count_jobs
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import Progress
 
 if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference

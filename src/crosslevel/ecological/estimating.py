@@ -11,12 +11,12 @@ import numpy.typing as npt
 from scipy import special
 
 from crosslevel.data.frames import FrameKind
+from crosslevel.data.queries import SUBGROUP
 from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
 from crosslevel.ecological.honest import FALLBACK, NOBODY, Confounding, Shared, draw_shared, perturb, shrink
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.places import Totals
 from crosslevel.ecological.quantities import facts, quantities
-from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.data.checks import count_jobs
 from crosslevel.ecological import saved
 from crosslevel.ecological.asking import SubgroupAnswers
 from crosslevel.ecological.certificate import limit_words
@@ -35,9 +36,8 @@ from crosslevel.ecological.settings import (
 )
 from crosslevel.ecological.trusting import Trust
 from crosslevel.embedding import MeanEmbedding
-from crosslevel.embedding.engines import count_jobs
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.typing import Progress
 
 __all__ = ["EcologicalInference"]
 

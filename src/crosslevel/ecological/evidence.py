@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.data.fingerprint import fingerprint
-from crosslevel.data.queries import parse
+from crosslevel.data.queries import ALL, SUBGROUP, parse
 from crosslevel.ecological.accounting import part_bounds
 from crosslevel.ecological.places import Places, chain, read_counts
 from crosslevel.embedding import Embeddings
-from crosslevel.embedding.chunks import ALL, SUBGROUP
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import FloatArray, IntArray
 

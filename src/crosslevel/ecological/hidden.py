@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.queries import Query
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, Labels, collapse
@@ -19,11 +20,9 @@ from crosslevel.ecological.individual.link import composition
 from crosslevel.ecological.individual.model import Design
 from crosslevel.ecological.individual.posterior import draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, chances, shifts
-from crosslevel.embedding.encoding import Category, Encoder
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Progress
 
 __all__ = ["Cut", "Dimension", "Label", "Task", "cuts_of", "hide"]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.queries import ALL, SUBGROUP
 from crosslevel.ecological.evidence import Claims, Evidence, weigh_evidence
 from crosslevel.ecological.group.link import Sampling, sampling_of
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, TooManyKindsError, coarsen, collapse
@@ -19,9 +20,8 @@ from crosslevel.ecological.individual.link import level_shares
 from crosslevel.ecological.matching import match, take_bags
 from crosslevel.ecological.places import Places
 from crosslevel.embedding import Embeddings, MeanEmbedding
-from crosslevel.embedding.chunks import ALL, SUBGROUP
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import CrosslevelWarning
+from crosslevel.typing import Progress
 
 __all__ = ["Counted", "Gathered", "count_people", "gather", "people_fingerprint", "sampling_error"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
 
-from crosslevel.data.grouping import as_names
-from crosslevel.embedding.chunks import SUBGROUP
+from crosslevel.data.frames import as_names
+from crosslevel.data.queries import SUBGROUP
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
@@ -106,7 +106,7 @@ class Places:
 
     def column(self, name: str, argument: str) -> list[object]:
         """Give a column of the caller's table, none missing."""
-        groups = grouping.group_rows(self.table, name, argument)
+        groups = frames.group_rows(self.table, name, argument)
         found = groups.keys[name].to_pylist()
         return [found[c] for c in groups.codes]
 
@@ -150,7 +150,7 @@ def read_places(
     if not table.num_rows:
         raise InputError("places has no rows; pass one row per place, with its totals.")
     frames.check_columns(table, [by], "by")
-    grouping.check_unique(table, by, "places: by")
+    frames.check_unique(table, by, "places: by")
     names = table[by].to_pylist()
     totals = _totals(table, names, successes, trials, outcomes, population)
     asked = totals.trials[1 if totals.turnout else 0] > 0
@@ -207,7 +207,7 @@ def read_counts(
         return (successes,), k[None, :], n
     if successes is not None:
         raise InputError("successes and outcomes are both given; name one outcome in successes or several in outcomes.")
-    chosen = grouping.as_names(outcomes, "outcomes")
+    chosen = frames.as_names(outcomes, "outcomes")
     if len(chosen) == 1 and trials is None:
         raise InputError(f"outcomes={list(chosen)!r} is one outcome, of how many? Name the column in trials.")
     parts = np.vstack([_counts(table, name, "outcomes", names) for name in chosen])
@@ -243,7 +243,7 @@ def _counts(table: pa.Table, name: str, argument: str, names: Sequence[object] |
 
 def coordinates(table: pa.Table, coords: Sequence[str], names: Sequence[object]) -> FloatArray:
     """Read the coordinates of places, (q, 2)."""
-    pair = grouping.as_names(coords, "coords")
+    pair = frames.as_names(coords, "coords")
     if len(pair) != 2:
         raise InputError(f"coords={list(pair)!r} names {len(pair)} column(s); name two, longitude and latitude.")
     xy = [checks.check_finite(frames.column(table, c, "coords"), f"coords column {c!r}", 1, names) for c in pair]

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.queries import SUBGROUP
 from crosslevel.ecological.answers import Rollup
 from crosslevel.ecological.estimating import INTERVALS, Question
 from crosslevel.ecological.group.covariance import Hyperparameters, Terms
 from crosslevel.ecological.partitions import Request
 from crosslevel.ecological.places import Places
 from crosslevel.ecological.quantities import SHARES
-from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.numerics.kernels import METRICS, SMOOTHNESS, distances
 

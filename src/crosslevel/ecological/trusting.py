@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
+from crosslevel.data.checks import count_jobs
 from crosslevel.data.queries import parse
 from crosslevel.ecological.calibration import Calibration, learn_calibration
 from crosslevel.ecological.hidden import MOST_LEVELS, SHARES, Cut, Label, Task, cuts_of, hide
@@ -24,7 +25,6 @@ from crosslevel.ecological.individual.collapse import Coarsening, coarsen
 from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.settings import open_people
 from crosslevel.embedding import MeanEmbedding
-from crosslevel.embedding.engines import count_jobs
 from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.results import Estimates
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from scipy import special, stats
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
-from crosslevel.data import frames, grouping
+from crosslevel.data import frames
 from crosslevel.data.batches import open_batches
+from crosslevel.data.checks import count_jobs
 from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.group.fit import fit
 from crosslevel.ecological.group.link import GroupModel
@@ -25,7 +26,6 @@ from crosslevel.ecological.individual.model import Design
 from crosslevel.ecological.individual.prediction import fitted_rates, held_out, unseen
 from crosslevel.ecological.places import Totals, coordinates
 from crosslevel.ecological.settings import check_degrees
-from crosslevel.embedding.engines import count_jobs
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.kernels import distances
 from crosslevel.numerics.laplace import Binomial
@@ -155,7 +155,7 @@ def predict_places(fitted: EcologicalInference, places: object, people: Any, lev
         return _predicted(fitted, known.keys, at, level)
     table = frames.to_arrow(places, "places")
     frames.check_columns(table, [known.by], "by")
-    grouping.check_unique(table, known.by, "places: by")
+    frames.check_unique(table, known.by, "places: by")
     keys = table[known.by].to_pylist()
     number = {key: i for i, key in enumerate(known.keys)}
     new = [key for key in keys if key not in number]

@@ -13,18 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.grouping import group_rows
-from crosslevel.data.queries import Query
-from crosslevel.embedding.encoding import Encoded, Encoder
-from crosslevel.embedding.learn import check_weights
+from crosslevel.data.columns import Encoded, Encoder
+from crosslevel.data.frames import group_rows
+from crosslevel.data.learning import read_weights
+from crosslevel.data.queries import ALL, Query
 from crosslevel.errors import InputError
 
-__all__ = ["ALL", "SUBGROUP", "Chunk", "Ready", "Recipe", "prepare"]
-
-ALL = "all"
-"""Name of the subgroup that holds everybody of a bag."""
-SUBGROUP = "subgroup"
-"""Name of the key column that subgroups add."""
+__all__ = ["Chunk", "Ready", "Recipe", "prepare"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +97,7 @@ class Ready:
 def prepare(recipe: Recipe, chunk: Chunk) -> Ready:
     """Encode a chunk and find the bags of every row."""
     batch = chunk.batch
-    weights = check_weights(batch, recipe.weight, chunk.row)
+    weights = read_weights(batch, recipe.weight, chunk.row)
     keys = pa.Table.from_batches([batch.select(list(recipe.by))])
     try:
         groups = group_rows(keys, recipe.by)

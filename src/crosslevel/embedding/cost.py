@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.grouping import group_rows
+from crosslevel.data.frames import group_rows
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
 from crosslevel.embedding.run import Pass, chunks

@@ -17,20 +17,21 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import frames
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
-from crosslevel.data.grouping import as_names
-from crosslevel.data.queries import parse
-from crosslevel.embedding.chunks import ALL, SUBGROUP, Recipe
+from crosslevel.data.checks import count_jobs
+from crosslevel.data.frames import as_names
+from crosslevel.data.learning import Learned, learn_people
+from crosslevel.data.queries import ALL, SUBGROUP, parse
+from crosslevel.embedding.chunks import Recipe
 from crosslevel.embedding.cost import Cost, estimate_cost
 from crosslevel.embedding.embeddings import Embeddings
-from crosslevel.embedding.encoding import Encoder
-from crosslevel.embedding.engines import Engine, count_jobs, find_engine
+from crosslevel.embedding.engines import Engine, find_engine
 from crosslevel.embedding.finish import finish
-from crosslevel.embedding.learn import Learned, learn
-from crosslevel.embedding.run import Pass, Progress, run_pass
+from crosslevel.embedding.run import Pass, run_pass
 from crosslevel.embedding.saved import from_payload, to_payload
 from crosslevel.embedding.state import BagSums
-from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
+from crosslevel.typing import Progress
 
 __all__ = ["AS_FITTED", "MeanEmbedding"]
 
@@ -173,21 +174,22 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self._check_parameters()
         stream, by, weight = _open(people, by, weight, where)
         names = as_names(by, "by") if by is not None else ()
-        chosen, explicit = _feature_columns(stream, names, weight, columns)
-        learnt = learn(
+        learnt = learn_people(
             stream,
-            chosen,
             by=names,
+            columns=columns,
             weight=weight,
-            categorical=_known(self.categorical or (), stream, "categorical"),
+            categorical=self.categorical,
             unknown=self.unknown,
             n_sample=max(N_SAMPLE, self.n_features if self.map in ("nystrom", "landmarks") else 0),
             seed=int(self.random_state),
             n_jobs=count_jobs(self.n_jobs),
             progress=progress,
         )
-        self.warnings_: tuple[str, ...] = ()
-        self.encoder_ = self._keep_columns(learnt, explicit)
+        self.warnings_ = learnt.warnings
+        for text in self.warnings_:
+            warnings.warn(text, CrosslevelWarning, stacklevel=2)
+        self.encoder_ = learnt.encoder
         self.columns_ = self.encoder_.names
         self.n_inputs_ = self.encoder_.n_inputs
         self.n_rows_ = learnt.n_rows
@@ -380,35 +382,9 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 f"{self.n_features + 1:,}."
             )
 
-    def _keep_columns(self, learnt: Learned, explicit: bool) -> Encoder:
-        """Leave out constant columns, and those that tell the place unless they were asked for by name."""
-        dropped = [*learnt.constant]
-        if learnt.constant:
-            self._say(f"{len(dropped)} column(s) have only one value and were left out: {listed(dropped, 8)}.")
-        if learnt.leaking and explicit:
-            self._say(
-                f"{len(learnt.leaking)} column(s) have one value within every bag: {listed(learnt.leaking, 8)}. They tell where "
-                "somebody lives rather than who they are; leave them out of columns."
-            )
-        elif learnt.leaking:
-            dropped += learnt.leaking
-            self._say(
-                f"{len(learnt.leaking)} column(s) have one value within every bag and were left out, since they tell the place: "
-                f"{listed(learnt.leaking, 8)}. Name them in columns to keep them."
-            )
-        kept = tuple(c for c in learnt.encoder.columns if c.name not in dropped)
-        if not kept:
-            raise InputError(f"no column is left to embed; all were constant or told the place ({listed(dropped, 8)}).")
-        return Encoder(kept, self.unknown)
-
-    def _say(self, text: str) -> None:
-        self.warnings_ = (*self.warnings_, text)
-        warnings.warn(text, CrosslevelWarning, stacklevel=4)
-
     def _draw(self, learnt: Learned) -> FeatureMap:
         d = self.encoder_.n_inputs
-        sample = self.encoder_.encode(learnt.sample).dense(d)
-        self.sample_ = sample
+        sample = self.sample_ = learnt.encoded_sample()
         if self.map == "linear":
             return make_map("linear", d)
         seed = int(self.random_state)
@@ -444,31 +420,3 @@ def _open(
         | {"__bag": np.repeat(np.arange(len(people)), people.sizes), "__weight": people.weights}
     )
     return open_batches(table, where=where), "__bag", "__weight"
-
-
-def _feature_columns(
-    stream: Batches, by: tuple[str, ...], weight: str | None, columns: Sequence[str] | None
-) -> tuple[list[str], bool]:
-    for name in (*by, *([weight] if weight else [])):
-        if name not in stream.schema.names:
-            raise unknown_name("weight" if name == weight else "by", name, stream.schema.names)
-    if columns is None:
-        return [n for n in stream.schema.names if n not in by and n != weight], False
-    chosen = list(_known(columns, stream, "columns"))
-    for name in chosen:
-        if name in by:
-            raise InputError(
-                f"columns names {name!r}, which is the bag key in by; a bag must not be its own feature. Leave it out."
-            )
-        if name == weight:
-            raise InputError(f"columns names {name!r}, which is the weight; leave it out.")
-    return chosen, True
-
-
-def _known(names: Sequence[str], stream: Batches, argument: str) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
-    for name in names:
-        if name not in stream.schema.names:
-            raise unknown_name(argument, name, stream.schema.names)
-    return tuple(dict.fromkeys(names))

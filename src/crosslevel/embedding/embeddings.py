@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import frames
-from crosslevel.data.grouping import keys_of
+from crosslevel.data.frames import keys_of
 from crosslevel.data.queries import parse
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data.frames import FrameKind
-from crosslevel.data.grouping import keys_of
+from crosslevel.data.frames import FrameKind, keys_of
 from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError, listed

@@ -6,10 +6,10 @@ import hashlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Self, TypeAlias
+from typing import Self
 
 from crosslevel.data.batches import Batches
 from crosslevel.embedding.checkpoint import Checkpoint, job_digest
@@ -17,11 +17,9 @@ from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines.protocol import Engine
 from crosslevel.embedding.state import BagSums
 from crosslevel.numerics.features import FeatureMap
+from crosslevel.typing import Progress
 
-__all__ = ["Pass", "Progress", "chunks", "run_pass"]
-
-Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with the rows done and the rows in all, where that is known."""
+__all__ = ["Pass", "chunks", "run_pass"]
 
 
 @dataclass(frozen=True, eq=False)

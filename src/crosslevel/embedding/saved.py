@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.embedding.encoding import Category, Encoder, Number
+from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.errors import FileError
 from crosslevel.numerics.features import FeatureMap, from_arrays
 

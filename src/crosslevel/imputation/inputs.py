@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.imputation.columns import Column, encode, learn_columns
@@ -156,7 +156,7 @@ def read_grouped(
     """
     table, kind = _as_table(X)
     labels, table, inside = _labels(partition, table)
-    groups = [grouping.group_rows(labels, name, "partition") for name in labels.column_names]
+    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
     partitions = tuple(
         Partition(name, tuple(g.keys.column(0).to_pylist()))
         for name, g in zip(labels.column_names, groups, strict=True)

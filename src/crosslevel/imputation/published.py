@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
@@ -161,7 +161,7 @@ def _read_means(values: Any, partition: Partition, argument: str) -> tuple[dict[
         return _means_of_array(values, partition, argument), []
     table = frames.to_arrow(values, argument)
     key = _key(table, partition, argument)
-    own = grouping.check_unique(table.select([key]), key, argument)
+    own = frames.check_unique(table.select([key]), key, argument)
     labels = own.keys.column(0).to_pylist()
     row_of = {labels[code]: row for row, code in enumerate(own.codes)}
     missing = [v for v in partition.labels if v not in row_of]

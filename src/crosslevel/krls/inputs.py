@@ -12,7 +12,7 @@ import pyarrow as pa
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.krls.columns import Encoding, learn_encoding, missing_rows
@@ -226,7 +226,7 @@ def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
             f"cluster is missing in {int(gaps.sum()):,} row(s), the first is row {int(np.argmax(gaps)):,}; drop these rows or "
             "give them a cluster."
         )
-    groups = grouping.group_rows(table.filter(pa.array(used)), "cluster", "cluster")
+    groups = frames.group_rows(table.filter(pa.array(used)), "cluster", "cluster")
     if len(groups) < 2:
         raise InputError("cluster has one label in all rows used; errors by cluster need at least two clusters.")
     return groups.codes.astype(np.intp)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from crosslevel.data import frames, grouping, queries
+from crosslevel.data import frames, queries
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.krls.collapse import Cells
 from crosslevel.krls.columns import Encoding
@@ -137,14 +137,14 @@ def read_groups(by: Any, encoding: Encoding, cells: Cells, used: BoolArray, rese
 
 
 def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> Subgroups:
-    wanted = grouping.as_names(by, "by")
+    wanted = frames.as_names(by, "by")
     for name in wanted:
         if name not in covariates.column_names:
             error = unknown_name("by", name, covariates.column_names, "column")
             raise InputError(
                 f"{error} For a query pass a mapping, by={{'name': 'age >= 65'}}; for other columns their values, one per row."
             )
-    groups = grouping.group_rows(covariates, wanted, "by")
+    groups = frames.group_rows(covariates, wanted, "by")
     code = groups.codes.astype(np.intp)[cells.row]
     return Subgroups(groups.keys, np.arange(len(code)), code, frozenset(wanted))
 
@@ -181,7 +181,7 @@ def _by_label(by: Any, used: BoolArray) -> Subgroups:
         raise InputError(
             f"by has {table.num_rows:,} labels for {len(used):,} rows that fit was given; pass one per row."
         )
-    groups = grouping.group_rows(table.filter(pa.array(used)), table.column_names, "by")
+    groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
+from crosslevel.data.learning import learn
 from crosslevel.ecological.group.covariance import Terms
 from crosslevel.ecological.individual.collapse import Coarsening, Collapsed, coarsen, collapse
-from crosslevel.embedding.learn import learn
 from crosslevel.numerics.kernels import distances
 
 

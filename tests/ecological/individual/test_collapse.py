@@ -74,8 +74,8 @@ def test_too_many_combinations_are_a_sentence(world):
     sizes = world.coarsening.sizes
     assert np.prod(sizes) < 1e4
     people = pd.DataFrame({"town": ["a", "b"] * 3, "w": 1.0} | {f"x{j}": np.arange(6.0) for j in range(30)})
+    from crosslevel.data.learning import learn
     from crosslevel.ecological.individual.collapse import coarsen
-    from crosslevel.embedding.learn import learn
 
     stream = open_batches(people)
     learnt = learn(stream, [f"x{j}" for j in range(30)], by=["town"], weight="w", n_sample=6)

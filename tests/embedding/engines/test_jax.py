@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel import MeanEmbedding
-from crosslevel.embedding.encoding import Category, Encoder, Number
+from crosslevel.data.columns import Category, Encoder, Number
 from crosslevel.embedding.engines import find_engine
 from crosslevel.embedding.engines.jax import JaxEngine, code_owners
 from crosslevel.embedding.state import BagSums

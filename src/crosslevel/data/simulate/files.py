@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.simulate.cells import Cells, truth_table
 from crosslevel.data.simulate.geometry import feature_collection
+from crosslevel.data.simulate.levels import Cells, truth_table
 from crosslevel.data.simulate.nation import PEOPLE_SCHEMA, check_settings, draw_people, people_table, places_table
 from crosslevel.data.simulate.people import RegionDraw
 from crosslevel.data.simulate.places import Plan, plan_nation

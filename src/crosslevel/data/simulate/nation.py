@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.simulate.cells import Cells, check_by, composition_table, rates, truth_table
 from crosslevel.data.simulate.geometry import feature_collection
+from crosslevel.data.simulate.levels import Cells, check_by, composition_table, rates, truth_table
 from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
 from crosslevel.data.simulate.places import Plan, Settings, plan_nation
 from crosslevel.errors import InputError, unknown_name

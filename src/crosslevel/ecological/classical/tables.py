@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data import checks, frames, grouping
+from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.ecological.classical import cleaning
 from crosslevel.errors import InputError, listed, unknown_name
@@ -277,11 +277,11 @@ def group_counts(
     (('b', 'a'), {'f': [0.0, 25.0], 'm': [10.0, 75.0]})
     """
     persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
-    grouping.check_unique(where, by, "places: by")
+    frames.check_unique(where, by, "places: by")
     totals = checks.check_counts(frames.column(where, total, "total"), f"total column {total!r}", 1)
-    frames.check_columns(persons, grouping.as_names(by, "by"), "by")
-    frames.check_columns(persons, grouping.as_names(group, "group"), "group")
-    cells = grouping.group_rows(persons, (by, group), "by, group")
+    frames.check_columns(persons, frames.as_names(by, "by"), "by")
+    frames.check_columns(persons, frames.as_names(group, "group"), "group")
+    cells = frames.group_rows(persons, (by, group), "by, group")
     n = persons.num_rows
     w = np.ones(n) if weight is None else checks.check_weights(frames.column(persons, weight, "weight"), "weight")
     mass = np.bincount(cells.codes, weights=w, minlength=len(cells))

@@ -13,14 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.grouping import group_rows
+from crosslevel.data.columns import Category, Encoder, Number
+from crosslevel.data.frames import group_rows
+from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import Query
 from crosslevel.ecological.individual.sweeps import Pairs
-from crosslevel.embedding.encoding import Category, Encoder, Number
-from crosslevel.embedding.learn import check_weights
-from crosslevel.embedding.run import Progress
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["Coarsening", "Collapsed", "Labels", "TooManyKindsError", "coarsen", "collapse"]
 
@@ -248,7 +247,7 @@ def collapse(
     strangers: dict[Any, tuple[float, int]] = {}
     row = 0
     for batch in source:
-        w = check_weights(batch, weight, row)
+        w = read_weights(batch, weight, row)
         where = group_rows(pa.Table.from_batches([batch.select([place])]), place, "by")
         here = where.keys[place].to_pylist()
         own = np.array([number.get(k, -1) for k in here], dtype=np.int64)[where.codes]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.columns import Category
 from crosslevel.ecological.individual.collapse import Coarsening
-from crosslevel.embedding.encoding import Category
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 

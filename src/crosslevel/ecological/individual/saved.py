@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.columns import Encoder
 from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms
 from crosslevel.ecological.individual.collapse import Coarsening
 from crosslevel.ecological.individual.effects import effects_of
@@ -17,7 +18,6 @@ from crosslevel.ecological.individual.laplace import Point
 from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.individual.model import Linear
 from crosslevel.ecological.individual.sampled import Sampled
-from crosslevel.embedding.encoding import Encoder
 from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.numerics.laplace import Mode
 from crosslevel.typing import Arrays

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy import special
 
+from crosslevel.data.queries import SUBGROUP
 from crosslevel.ecological.individual.collapse import Collapsed
 from crosslevel.ecological.individual.link import IndividualModel, asked_next, observed_rate
 from crosslevel.ecological.individual.posterior import EffectDraws, draw_effects
 from crosslevel.ecological.individual.sweeps import Pairs, Targets, chances, shifts, target_sums, target_weights
 from crosslevel.ecological.partitions import REST, Partition, Request
 from crosslevel.ecological.places import Totals
-from crosslevel.embedding.chunks import SUBGROUP
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["IndividualSource", "parts_of"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.columns import Category, Encoder
 from crosslevel.embedding.chunks import Chunk, Recipe, prepare
-from crosslevel.embedding.encoding import Category, Encoder
 from crosslevel.embedding.engines.local import chunk_keys
 from crosslevel.embedding.state import ChunkSums
 from crosslevel.errors import MissingExtraError
@@ -112,7 +112,7 @@ def code_owners(encoder: Encoder) -> tuple[npt.NDArray[np.int32], npt.NDArray[np
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from crosslevel.embedding.encoding import Number
+    >>> from crosslevel.data.columns import Number
     >>> sex = Category("sex", pa.array(["f", "m"]), has_null=False)
     >>> code_owners(Encoder((Number("age", 40.0, 20.0, has_null=True), sex)))
     (array([-1,  1,  0,  0], dtype=int32), array([0]))

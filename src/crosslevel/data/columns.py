@@ -1,24 +1,54 @@
-"""How a person becomes a sparse vector: categories as positions, numbers as scaled values.
+"""Columns of people as numbers: learned once, then applied to any batch or table.
 
-The vector is never written out. A categorical column with L levels owns L positions (one more where values are
-missing: "not applicable" is information); a numeric column owns one position, and a second that marks missing values.
+A column is a :class:`Category` (levels in a fixed order, missing a level of its own where it occurs) or a :class:`Number`.
+They are learned in memory with :func:`crosslevel.data.learning.learn_table`, or from a stream, in one pass whose answer depends
+neither on the batches nor on the order of rows, with :func:`crosslevel.data.learning.learn`. What a room then takes:
+
+- sparse one-hot positions and standardized numbers for kernels: ``Encoder(columns, unknown).encode(batch)``;
+- a matrix of plain numbers and level codes, NaN where missing: ``read_matrix(table, columns, "X", missing="error")``;
+- the level codes of one factor: ``column.codes(values)``, with ``UNKNOWN`` and ``MISSING`` for what has none, or
+  ``read_codes(table, column, "X")``, which refuses unknown levels; ``codes[:, None] == np.arange(1, L)`` are dummies without the
+  reference;
+- levels of binned numbers: :class:`crosslevel.data.cells.Bins`.
+
+Scores, families and contrasts that a model makes of these codes are its own mathematics and stay in its room.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crosslevel.data import frames
 from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Category", "Encoded", "Encoder", "Number", "as_floats", "canonical", "decoded", "is_categorical"]
+__all__ = [
+    "MISSING",
+    "UNKNOWN",
+    "Category",
+    "Encoded",
+    "Encoder",
+    "Number",
+    "WholeNumbers",
+    "as_floats",
+    "canonical",
+    "decoded",
+    "is_categorical",
+    "read_codes",
+    "read_matrix",
+    "whole_numbers",
+]
 
+UNKNOWN, MISSING = -1, -2
+"""Codes of a value that is no level, and of no value."""
 MAX_TABLE = 1 << 20
 """Widest range of whole-number levels for which a look-up table replaces hashing."""
 
@@ -54,6 +84,61 @@ class Category:
         kind, levels = str(self.levels.type), self.levels.to_pylist()
         return {"name": self.name, "missing": bool(self.has_null), "type": kind, "levels": levels}
 
+    @cached_property
+    def labels(self) -> tuple[Any, ...]:
+        """The levels as plain values."""
+        return tuple(self.levels.to_pylist())
+
+    @cached_property
+    def table(self) -> tuple[int, npt.NDArray[np.int32]] | None:
+        """The smallest level and, for each whole number from the one before it on, its code; None where hashing is needed."""
+        if not pa.types.is_integer(self.levels.type) or not len(self.levels):
+            return None
+        levels = self.levels.to_numpy()
+        low, high = int(levels.min()), int(levels.max())
+        if high - low >= MAX_TABLE or abs(low) >= 1 << 62:
+            return None
+        # the first and last entries catch what lies outside
+        codes = np.full(high - low + 3, UNKNOWN, dtype=np.int32)
+        codes[levels - low + 1] = np.arange(len(levels))
+        return low, codes
+
+    def codes(self, values: pa.Array) -> npt.NDArray[np.int32]:
+        """Find each value among the levels: its number, or UNKNOWN or MISSING.
+
+        Examples
+        --------
+        >>> Category("sex", pa.array(["f", "m"]), has_null=False).codes(pa.array(["m", None, "x", "f"])).tolist()
+        [1, -2, -1, 0]
+        """
+        if pa.types.is_dictionary(values.type):
+            found = self.codes(values.dictionary)
+            return np.append(found, np.int32(MISSING))[_indices(values)]
+        values = canonical(values)
+        if pa.types.is_null(values.type):
+            return np.full(len(values), MISSING, dtype=np.int32)
+        if self.table is not None and pa.types.is_integer(values.type):
+            low, table = self.table
+            numbers = values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy()
+            found = table[np.clip(numbers, low - 1, low + len(table) - 2) - (low - 1)]
+        else:
+            levels = canonical(self.levels)
+            if values.type != levels.type:
+                values = _cast_levels(values, self.name, levels.type)
+            found = pc.index_in(values, value_set=levels).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
+        if values.null_count:
+            found = np.where(values.is_null().to_numpy(zero_copy_only=False), np.int32(MISSING), found)
+        return np.asarray(found, dtype=np.int32)
+
+    def refuse(self, values: pa.Array, bad: BoolArray, row: int, argument: str, repair: str) -> None:
+        """Raise the error for the first value that is no level; ``row`` is the number of the first one."""
+        first = int(np.argmax(bad))
+        value = values[first].as_py()
+        raise InputError(
+            f"{argument}: the column {self.name!r} has {'a missing value' if value is None else f'the value {value!r}'} in row "
+            f"{row + first:,}, which fit did not see (levels: {listed(self.labels, 12)}); {repair}."
+        )
+
 
 @dataclass(frozen=True)
 class Number:
@@ -63,9 +148,9 @@ class Number:
     """
 
     name: str
-    mean: float
-    scale: float
-    has_null: bool
+    mean: float = 0.0
+    scale: float = 1.0
+    has_null: bool = False
 
     @property
     def width(self) -> int:
@@ -120,7 +205,6 @@ class Encoder:
 
     columns: tuple[Category | Number, ...]
     unknown: str = "error"
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -166,78 +250,25 @@ class Encoder:
         values = _plain_array(batch, column.name)
         if self._whole_numbers(values, column, offset, out):
             return
-        if pa.types.is_dictionary(values.type):
-            positions = self._look_up(canonical(values.dictionary), column)
-            found = np.append(positions, -2).astype(np.int32)[_indices(values)]
-        else:
-            found = self._look_up(canonical(values), column)
-        bad = found == -1
+        found = column.codes(values)
+        bad = found == UNKNOWN if column.has_null else found < 0
         if bad.any() and self.unknown == "error":
-            self._refuse(values, column, bad, row)
-        missing = found == -2
-        if missing.any() and not column.has_null:
-            if self.unknown == "error":
-                self._refuse(values, column, missing, row)
-            found = np.where(missing, -1, found)
-        elif missing.any():
-            found = np.where(missing, len(column.levels), found)
+            column.refuse(values, bad, row, "people", "fit on people who have it, or pass unknown='ignore'")
+        found = np.where(found == MISSING, len(column.levels) if column.has_null else UNKNOWN, found)
         np.add(found, offset, out=out, where=found >= 0, casting="unsafe")
-        out[found < 0] = -1
+        out[found < 0] = UNKNOWN
 
     def _whole_numbers(self, values: pa.Array, column: Category, offset: int, out: npt.NDArray[np.int32]) -> bool:
         """Write the positions of codes that are whole numbers, the usual and quick case; tell whether all have one."""
-        from crosslevel.embedding.lookup import place_codes, whole_numbers
+        from crosslevel.numerics.hashing import place_codes
 
-        table = self._table(column)
-        numbers = whole_numbers(values) if table is not None else None
-        if table is None or numbers is None:
+        numbers = whole_numbers(values) if column.table is not None else None
+        if column.table is None or numbers is None:
             return False
-        missing = np.int32(offset + len(column.levels) if column.has_null else -1)
-        low, positions = table
+        missing = np.int32(offset + len(column.levels) if column.has_null else UNKNOWN)
+        low, positions = column.table
         lost = place_codes(*numbers, low - 1, positions, offset, missing, out)
         return lost == 0 or self.unknown == "ignore"
-
-    def _look_up(self, values: pa.Array, column: Category) -> npt.NDArray[np.int32]:
-        """Find each value among the levels: its number, -1 if it is not there, -2 if it is missing."""
-        if pa.types.is_null(values.type):
-            return np.full(len(values), -2, dtype=np.int32)
-        table = self._table(column)
-        if table is not None and pa.types.is_integer(values.type):
-            low, positions = table
-            numbers = values.fill_null(0).to_numpy(zero_copy_only=False) if values.null_count else values.to_numpy()
-            # the first and last entries of the table catch what lies outside it
-            at = np.clip(numbers, low - 1, low + len(positions) - 2) - (low - 1)
-            found = positions[at]
-        else:
-            if values.type != column.levels.type:
-                values = _cast_levels(values, column)
-            found = pc.index_in(values, value_set=column.levels).fill_null(-1).to_numpy(zero_copy_only=False)
-        if values.null_count:
-            found = np.where(values.is_null().to_numpy(zero_copy_only=False), np.int32(-2), found)
-        return np.asarray(found, dtype=np.int32)
-
-    def _table(self, column: Category) -> tuple[int, npt.NDArray[np.int32]] | None:
-        if column.name not in self._cache:
-            made = None
-            if pa.types.is_integer(column.levels.type) and len(column.levels):
-                levels = column.levels.to_numpy()
-                low, high = int(levels[0]), int(levels[-1])
-                if high - low < MAX_TABLE and abs(low) < 1 << 62:
-                    positions = np.full(high - low + 3, -1, dtype=np.int32)
-                    positions[levels - low + 1] = np.arange(len(levels))
-                    made = (low, positions)
-            self._cache[column.name] = made
-        return self._cache[column.name]
-
-    def _refuse(self, values: pa.Array, column: Category, bad: npt.NDArray[np.bool_], row: int) -> None:
-        first = int(np.argmax(bad))
-        value = values[first].as_py()
-        known = column.levels.to_pylist()
-        raise InputError(
-            f"column {column.name!r} has {'a missing value' if value is None else f'the value {value!r}'} in row "
-            f"{row + first:,}, which was not there when the embedding was fitted (levels: {listed(known, 8)}); fit on people who "
-            "have it, or pass unknown='ignore' to give it no feature."
-        )
 
     def _number(
         self, batch: pa.RecordBatch | pa.Table, column: Number, row: int, out: npt.NDArray[np.float32]
@@ -247,16 +278,107 @@ class Encoder:
         missing = np.isnan(values)
         if np.isinf(values).any():
             first = int(np.argmax(np.isinf(values)))
-            raise InputError(f"column {column.name!r} is infinite in row {row + first:,}; drop or mend this row.")
+            raise InputError(f"people: the column {column.name!r} is infinite in row {row + first:,}; drop this row.")
         if missing.any() and not column.has_null and self.unknown == "error":
             first = int(np.argmax(missing))
             raise InputError(
-                f"column {column.name!r} is missing in row {row + first:,}, but was never missing when the embedding was "
-                "fitted; fit on people like these, fill it, or pass unknown='ignore' to take the mean."
+                f"people: the column {column.name!r} is missing in row {row + first:,}, but was never missing in fit; fit on "
+                "people like these, fill it, or pass unknown='ignore' to take the mean."
             )
         scaled = (values - column.mean) / column.scale
         out[:] = np.where(missing, 0.0, scaled) if missing.any() else scaled
         return missing
+
+
+def read_matrix(
+    table: pa.Table,
+    columns: Sequence[Category | Number],
+    argument: str = "X",
+    *,
+    missing: str = "error",
+    repair: str = "",
+) -> FloatArray:
+    """Give columns as a matrix, (n, d): plain numbers, the codes of levels, and NaN for missing values where these are allowed.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    columns : sequence of Category and Number
+    argument : str
+        What the caller calls the table.
+    missing : {"error", "allow"}
+    repair : str
+        What else to do about missing values; the tail of the message.
+
+    Examples
+    --------
+    >>> sex = Category("sex", pa.array(["f", "m"]), has_null=False)
+    >>> read_matrix(pa.table({"age": [30, 41], "sex": ["m", "f"]}), [Number("age"), sex]).tolist()
+    [[30.0, 1.0], [41.0, 0.0]]
+    """
+    frames.check_columns(table, [c.name for c in columns], argument)
+    matrix = np.empty((len(columns), table.num_rows)).T  # one column after the other in memory: they are read so
+    for j, c in enumerate(columns):
+        if isinstance(c, Number):
+            matrix[:, j] = frames.column(table, c.name, argument)
+        else:
+            codes = read_codes(table, c, argument)
+            matrix[:, j] = np.where(codes < 0, np.nan, codes)
+    if np.isinf(matrix).any():
+        row, j = (int(i) for i in np.argwhere(np.isinf(matrix))[0])
+        raise InputError(
+            f"{argument} has an infinite value in row {row:,} of {columns[j].name!r}; drop these rows or cap the values."
+        )
+    gaps = np.isnan(matrix)
+    if missing == "error" and gaps.any():
+        row, j = (int(i) for i in np.argwhere(gaps)[0])
+        raise InputError(
+            f"{argument} has {int(gaps.sum()):,} missing value(s) (NaN), the first in row {row:,} of {columns[j].name!r}; drop "
+            f"these rows or fill the values in{repair}."
+        )
+    empty = gaps.all(axis=0)
+    if len(matrix) and empty.any():
+        raise InputError(
+            f"{argument}: the column {columns[int(np.argmax(empty))].name!r} is missing for everybody; leave it out."
+        )
+    return matrix
+
+
+def read_codes(table: pa.Table, column: Category, argument: str = "X") -> npt.NDArray[np.int32]:
+    """Give the level of every row, MISSING for none; refuse levels that fit did not see."""
+    values = _plain_array(table, column.name, argument)
+    codes = column.codes(values)
+    if (codes == UNKNOWN).any():
+        column.refuse(values, codes == UNKNOWN, 0, argument, "recode it, leave these rows out, or fit with them")
+    return codes
+
+
+class WholeNumbers(NamedTuple):
+    """A column of integers as the compiled loops want it.
+
+    Attributes
+    ----------
+    values : (n,) int64
+        Anything where missing.
+    valid : uint8 bitmap
+        Arrow's: bit ``first + i`` is 1 where value i is there; empty when none is missing.
+    first : int
+    """
+
+    values: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.uint8]
+    first: int
+
+
+def whole_numbers(array: pa.Array) -> WholeNumbers | None:
+    """Look at a column of signed integers (or unsigned ones that fit) without copying its bitmap; None for others."""
+    kind = array.type
+    if not pa.types.is_integer(kind) or kind == pa.uint64():
+        return None
+    valid, data = array.buffers()
+    raw = np.frombuffer(data, dtype=kind.to_pandas_dtype(), count=len(array) + array.offset)[array.offset :]
+    bits = np.zeros(0, np.uint8) if not array.null_count or valid is None else np.frombuffer(valid, np.uint8)
+    return WholeNumbers(raw.astype(np.int64), bits, array.offset)
 
 
 def decoded(values: pa.Array) -> pa.Array:
@@ -309,10 +431,10 @@ def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-def _plain_array(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+def _plain_array(batch: pa.RecordBatch | pa.Table, name: str, argument: str = "people") -> pa.Array:
     place = batch.schema.get_field_index(name)  # schema.names would build a list of all names, for every column
     if place < 0:
-        raise unknown_name("people", name, batch.schema.names)
+        raise unknown_name(argument, name, batch.schema.names)
     values = batch.column(place)
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
@@ -325,11 +447,10 @@ def _indices(values: pa.DictionaryArray) -> npt.NDArray[np.int64]:
     return np.asarray(indices.to_numpy(), dtype=np.int64)
 
 
-def _cast_levels(values: pa.Array, column: Category) -> pa.Array:
+def _cast_levels(values: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     try:
-        return values.cast(column.levels.type)
+        return values.cast(kind)
     except pa.ArrowInvalid:
         raise InputError(
-            f"column {column.name!r} holds {values.type} here and held {column.levels.type} when the embedding was fitted; "
-            "give it the same type in both."
+            f"column {name!r} holds {values.type} here and held {kind} in fit; give it the same type in both."
         ) from None

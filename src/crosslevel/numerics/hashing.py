@@ -1,6 +1,7 @@
-"""The loops of the sample: a number for what every row holds, and a table of how much weight each such number has.
+"""Compiled loops over columns of codes: codes to positions, a hash of what every row holds, and the weight of each hash.
 
-Everything is 64-bit unsigned: in compiled code a signed and an unsigned number make a float.
+Whole numbers come with Arrow's bitmap of what is there: bit ``first + i`` of ``valid`` is 1 where value i is; no bitmap when none
+is missing. Hashes are 64-bit unsigned: in compiled code a signed and an unsigned number make a float.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -13,7 +14,19 @@ from numba import njit
 
 from crosslevel.numerics.fused.butterfly import JIT
 
-__all__ = ["MISSING", "add_numbers", "add_reals", "add_weights", "find", "finish", "leading_zeros", "let_go", "move"]
+__all__ = [
+    "MISSING",
+    "add_numbers",
+    "add_reals",
+    "add_weights",
+    "all_seen",
+    "find",
+    "finish",
+    "leading_zeros",
+    "let_go",
+    "move",
+    "place_codes",
+]
 
 MISSING = np.uint64(0x5851F42D4C957F2D)
 """What stands for a missing value."""
@@ -25,7 +38,7 @@ SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 @njit(**JIT)
 def add_numbers(values, valid, first, factor, out):
-    """Add ``factor`` times each whole number to ``out``; ``valid`` and ``first`` as in :class:`WholeNumbers`."""
+    """Add ``factor`` times each whole number to ``out``; ``valid`` and ``first`` are the bitmap."""
     if valid.size == 0:
         for i in range(values.size):
             out[i] += factor * np.uint64(values[i])
@@ -145,3 +158,42 @@ def let_go(hashes, weights, held, most):
             held[at] = _is_needed(hashes[at], weights[at], most)
             n += held[at]
     return n
+
+
+@njit(**JIT)
+def _is_missing(valid, at):
+    return valid.size > 0 and (valid[at >> 3] >> (at & 7)) & 1 == 0
+
+
+@njit(**JIT)
+def place_codes(values, valid, first, low, positions, offset, missing, out):
+    """Write ``offset`` + the position of each value, ``missing`` where there is none; count those without a position.
+
+    ``positions[v - low]`` is the position of the value v, -1 if it is no level; ``missing`` is -1 if missing is none.
+    """
+    lost = 0
+    for i in range(values.size):
+        at = values[i] - low
+        code = np.int32(-1)
+        if _is_missing(valid, first + i):
+            code = missing
+        elif at >= 0 and at < positions.size and positions[at] >= 0:
+            code = np.int32(positions[at] + offset)
+        if code < 0:
+            lost += 1
+        out[i] = code
+    return lost
+
+
+@njit(**JIT)
+def all_seen(values, valid, first, low, seen, missing):
+    """Tell whether ``seen[v - low]`` holds for every value v, and ``missing`` if one is missing."""
+    for i in range(values.size):
+        if _is_missing(valid, first + i):
+            if not missing:
+                return False
+            continue
+        at = values[i] - low
+        if at < 0 or at >= seen.size or not seen[at]:
+            return False
+    return True

@@ -1,6 +1,6 @@
 """A weighted sample of people that depends on who they are and on the seed, not on where they stand in the stream.
 
-People with the same columns are one *kind*. Every kind c has a number h_c (its fingerprint), from it e_c ~ Exp(1), and the weight W_c of
+People with the same columns are one *kind*. Every kind c has a number h_c (its hash), from it e_c ~ Exp(1), and the weight W_c of
 all its people; the kinds of smallest e_c / W_c are a sample without replacement with chances proportional to W_c (Efraimidis and
 Spirakis 2006; Cohen and Kaplan 2007). W_c must be counted for all kinds. Where there are more than ``MOST_KINDS`` only those with h_c
 below a limit are, which is halved until there are not: the limit is a function of the set of kinds, not of their order.
@@ -14,19 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.embedding.encoding import decoded
-from crosslevel.embedding.fingerprint import Fingerprint, Words
+from crosslevel.data.columns import as_floats, canonical, decoded, whole_numbers
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Sketch", "Sketched"]
+__all__ = ["Hashes", "Sketch", "Sketched"]
 
+Words = npt.NDArray[np.uint64]
 
+WHOLE = 2.0**62
+"""Floats below it that are whole count as the integers they are: a column of codes is float in some frames."""
 MOST_KINDS = 1 << 20
 """Kinds whose weight is counted: 36 MB."""
 SLACK = 64
@@ -73,7 +76,7 @@ class Sketch:
 
     def __init__(self, kinds: Mapping[str, bool], size: int, seed: int) -> None:
         self.size = size
-        self.fingerprint = Fingerprint(kinds, seed)
+        self.hash_rows = Hashes(kinds, seed)
         self.n_people = 0
         self.level = 0
         self.count = 0
@@ -95,11 +98,11 @@ class Sketch:
 
     def add(self, batch: pa.RecordBatch, w: FloatArray) -> None:
         """Count the people of a batch, of the columns sketched alone, with weights (n,)."""
-        from crosslevel.embedding.counting import add_weights, find
+        from crosslevel.numerics.hashing import add_weights, find
 
         self._make_room(batch.num_rows)
         self.n_people += int(np.count_nonzero(w > 0))
-        numbers = self.fingerprint(batch)
+        numbers = self.hash_rows(batch)
         new, wanted = add_weights(numbers, w + 0.0, self.limit, self.hashes, self.weights, self.held, self.most)
         self.count += new
         if len(self.row_hashes) + len(wanted) > self.room:
@@ -114,7 +117,7 @@ class Sketch:
         """Draw the sample."""
         if not self.any_weight:
             raise InputError("people has no rows with positive weight; check the weights and the where filter.")
-        from crosslevel.embedding.counting import find
+        from crosslevel.numerics.hashing import find
 
         table = pa.concat_tables(self.rows)
         W = _rounded(self.weights[find(self.row_hashes, self.hashes)])
@@ -149,7 +152,7 @@ class Sketch:
 
     def _rebuild(self, slots: int) -> None:
         """Move the kinds that still count to a table of that many slots."""
-        from crosslevel.embedding.counting import move
+        from crosslevel.numerics.hashing import move
 
         old = self.hashes, self.weights, self.held
         self._allocate(slots)
@@ -169,7 +172,7 @@ class Sketch:
 
     def _prune(self) -> None:
         """Find, for every limit still to come, the key beyond which no kind is needed; let go of rows beyond it."""
-        from crosslevel.embedding.counting import find, let_go
+        from crosslevel.numerics.hashing import find, let_go
 
         there = self.hashes > 0
         hashes, keys = self.hashes[there], _exponential(self.hashes[there]) / self.weights[there]
@@ -201,3 +204,94 @@ def _exponential(hashes: Words) -> FloatArray:
     """Make of each number one from the exponential distribution."""
     u = ((hashes >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
     return np.asarray(-np.log1p(-u))
+
+
+class Hashes:
+    """A hash of what the columns of each row hold: a random factor to each column, times its value, summed and scrambled.
+
+    Two different people have the same number with a chance of 2^-40 at most. The type of a column does not matter: 2 and 2.0, text and
+    the entry of a dictionary, NaN and null are the same.
+
+    Parameters
+    ----------
+    kinds : mapping of column to bool
+        Whether each column is a category, in order.
+    seed : int
+
+    Examples
+    --------
+    >>> made = Hashes({"sex": True, "age": False}, seed=0)
+    >>> one = made(pa.record_batch({"sex": ["f", "m", "f"], "age": [30.0, None, 30.0]}))
+    >>> two = made(pa.record_batch({"sex": pa.array(["m", "f"]).dictionary_encode(), "age": [float("nan"), 30]}))
+    >>> [bool(one[0] == one[2]), bool(one[0] == two[1]), bool(one[1] == two[0]), bool(one[0] == one[1])]
+    [True, True, True, False]
+    """
+
+    def __init__(self, kinds: Mapping[str, bool], seed: int) -> None:
+        self.kinds = dict(kinds)
+        drawn = np.random.default_rng([seed, len(self.kinds)]).integers(0, 2**64, len(self.kinds) + 1, dtype=np.uint64)
+        self.start, self.factors = drawn[0], drawn[1:] | np.uint64(1)
+        self._dictionaries: dict[str, tuple[pa.Array, Words]] = {}
+
+    def __call__(self, batch: pa.RecordBatch) -> Words:
+        """Give the numbers (n,) of the rows of a batch; none is 0."""
+        from crosslevel.numerics.hashing import add_reals, finish
+
+        out = np.full(batch.num_rows, self.start)
+        for (name, categorical), factor in zip(self.kinds.items(), self.factors, strict=True):
+            if categorical:
+                self._category(batch.column(name), name, factor, out)
+            else:
+                add_reals(
+                    (as_floats(batch.column(name), name) + 0.0).view(np.uint64), factor, out
+                )  # + 0.0: -0.0 is 0.0
+        finish(out)
+        return out
+
+    def _category(self, values: pa.Array, name: str, factor: np.uint64, out: Words) -> None:
+        from crosslevel.numerics.hashing import MISSING, add_numbers
+
+        numbers = whole_numbers(values)
+        if numbers is not None:
+            add_numbers(*numbers, factor, out)
+            return
+        if not pa.types.is_dictionary(values.type):
+            values = canonical(values)
+            if pa.types.is_large_string(values.type):
+                values = values.dictionary_encode()
+        if pa.types.is_dictionary(values.type):
+            words = np.append(self._dictionary(values.dictionary, name), MISSING)
+            indices = values.indices.cast(pa.int64()).fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+            out += factor * words[indices]
+        else:
+            out += factor * _words(values)
+
+    def _dictionary(self, values: pa.Array, name: str) -> Words:
+        """Give the words of a dictionary, which nearly always is that of the batch before."""
+        last = self._dictionaries.get(name)
+        if last is None or not last[0].equals(values):
+            last = self._dictionaries[name] = (values, _words(canonical(values)))
+        return last[1]
+
+
+def _words(values: pa.Array) -> Words:
+    """Give a word for each value of one of the types that ``canonical`` gives."""
+    from crosslevel.numerics.hashing import MISSING
+
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_null(values.type):
+        return np.full(len(values), MISSING)
+    if pa.types.is_large_string(values.type):
+        texts = ("" if text is None else text for text in values.to_pylist())
+        hashed = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
+        words = np.frombuffer(b"".join(hashed), dtype="<u8").astype(np.uint64)
+    elif pa.types.is_floating(values.type):
+        numbers = values.fill_null(0.0).to_numpy(zero_copy_only=False)
+        whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < WHOLE)
+        bits = np.ascontiguousarray(numbers).view(np.uint64)
+        bits = bits ^ (bits >> np.uint64(32))
+        words = np.where(whole, np.where(whole, numbers, 0.0).astype(np.int64).view(np.uint64), bits)
+    else:
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        words = np.ascontiguousarray(numbers).view(np.uint64)
+    return np.where(missing, MISSING, words)

@@ -8,12 +8,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from crosslevel.embedding.fingerprint import Fingerprint
+from crosslevel.data.sketch import Hashes
 
 
 def numbers(values, categorical=True, seed=0):
     batch = pa.record_batch({"c": values}) if isinstance(values, pa.Array) else values
-    return Fingerprint(dict.fromkeys(batch.schema.names, categorical), seed)(batch)
+    return Hashes(dict.fromkeys(batch.schema.names, categorical), seed)(batch)
 
 
 WHOLE = [3, 0, None, -7, 3]
@@ -96,7 +96,7 @@ def test_the_seed_changes_all_numbers():
 
 
 def test_dictionaries_that_change_between_batches_are_followed():
-    made = Fingerprint({"c": True}, 0)
+    made = Hashes({"c": True}, 0)
     one = made(pa.record_batch({"c": pa.array(["x", "y"]).dictionary_encode()}))
     two = made(pa.record_batch({"c": pa.array(["y", "x"]).dictionary_encode()}))
     np.testing.assert_array_equal(one, two[::-1])

@@ -4,10 +4,24 @@ import datetime
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
-from crosslevel.embedding.encoding import Category, Encoder, Number, as_floats, canonical, is_categorical
+from crosslevel.data import frames
+from crosslevel.data.columns import (
+    MISSING,
+    UNKNOWN,
+    Category,
+    Encoder,
+    Number,
+    as_floats,
+    canonical,
+    is_categorical,
+    read_matrix,
+)
+from crosslevel.data.learning import learn_table
 from crosslevel.errors import InputError
 
 
@@ -125,16 +139,14 @@ def test_a_batch_of_nulls_only_is_missing():
     ],
 )
 def test_an_unseen_level_is_named_with_column_and_row(levels, values, said):
-    with pytest.raises(
-        InputError, match=rf"column 'c' has {said} in row 12,346, which was not there.*unknown='ignore'"
-    ):
+    with pytest.raises(InputError, match=rf"column 'c' has {said} in row 12,346.*unknown='ignore'"):
         codes(category(levels), pa.array(values) if isinstance(values, list) else values, row=12_345)
     ignored = codes(category(levels), pa.array(values) if isinstance(values, list) else values, "ignore")
     assert ignored == [1, -1]
 
 
 def test_a_type_that_does_not_fit_is_refused():
-    with pytest.raises(InputError, match=r"'c' holds large_string here and held int64 when"):
+    with pytest.raises(InputError, match=r"'c' holds large_string here and held int64"):
         codes(category([1, 2]), pa.array(["one", "two"]))
     with pytest.raises(InputError, match=r"type list<item: int64> cannot be categories"):
         canonical(pa.array([[1]]))
@@ -183,3 +195,45 @@ def test_as_floats_reads_every_number():
     np.testing.assert_array_equal(as_floats(values, "x"), [1.0, np.nan])
     np.testing.assert_array_equal(as_floats(pa.nulls(1), "x"), [np.nan])
     np.testing.assert_array_equal(as_floats(pa.array([True, False]), "x"), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("frame", [pa.table, pd.DataFrame, pl.DataFrame])
+def test_a_matrix_of_numbers_and_codes_is_the_same_for_every_kind_of_frame(frame):
+    data = {"age": [30.0, 41.0, 55.0], "sex": ["m", "f", "m"], "race": [3, 1, 3], "voted": [True, False, True]}
+    table = frames.to_arrow(frame(data), "X")
+    columns = learn_table(table, ["race"])
+    assert [getattr(c, "labels", None) for c in columns] == [None, ("f", "m"), (1, 3), None]
+    expected = [[30, 1, 1, 1], [41, 0, 0, 0], [55, 1, 1, 1]]
+    assert read_matrix(table, columns).tolist() == expected
+    later = frames.to_arrow(frame({**data, "sex": pd.Series(data["sex"], dtype="category")}), "X")
+    assert read_matrix(later, columns).tolist() == expected
+
+
+def test_levels_follow_a_categorical_type_where_asked():
+    arm = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2], pa.int8()), pa.array(["low", "unused", "high"]))
+    table = pa.table({"arm": pa.chunked_array([arm, arm])})
+    assert learn_table(table)[0].labels == ("high", "low")
+    assert learn_table(table, order="given")[0].labels == ("low", "high")
+
+
+def test_missing_values_of_a_matrix_are_refused_or_nan():
+    table = pa.table({"x": [1.0, None, 3.0], "c": ["a", "b", None]})
+    columns = learn_table(table)
+    assert np.isnan(read_matrix(table, columns, missing="allow")).tolist() == [[0, 0], [1, 0], [0, 1]]
+    with pytest.raises(InputError, match="2 missing.*row 1 of 'x'"):
+        read_matrix(table, columns)
+    with pytest.raises(InputError, match="'c' is missing for everybody"):
+        read_matrix(pa.table({"x": [1.0], "c": pa.array([None], pa.string())}), columns, missing="allow")
+    with pytest.raises(InputError, match="infinite value in row 0 of 'x'"):
+        read_matrix(pa.table({"x": [np.inf], "c": ["a"]}), columns)
+
+
+def test_an_unknown_level_of_a_matrix_is_named():
+    columns = learn_table(pa.table({"c": ["a", "b"]}))
+    with pytest.raises(InputError, match="X: the column 'c' has the value 'z' in row 1"):
+        read_matrix(pa.table({"c": ["a", "z"]}), columns)
+    assert columns[0].codes(pa.array(["b", "z", None])).tolist() == [1, UNKNOWN, MISSING]
+    with pytest.raises(InputError, match="categorical='c'"):
+        learn_table(pa.table({"c": [1]}), "c")
+    with pytest.raises(InputError, match="categorical='d'"):
+        learn_table(pa.table({"c": [1]}), ["d"])

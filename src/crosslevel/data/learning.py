@@ -1,4 +1,9 @@
-"""What one pass over the people must learn before they can be embedded: levels, scales, leaks, a sample.
+"""Learn the columns of people: from a table in memory, or in one pass over a stream.
+
+``learn_table(table, categorical)`` is for matrices in memory (imputers, KRLS). ``learn_people(stream, by=..., columns=...,
+weight=..., categorical=...)`` is for streams (embedding, ecological inference): it chooses the columns, finds levels and scales,
+leaves out constant columns and those that tell the place, and draws a weighted sample; ``learned.encoder`` encodes batches and
+``learned.encoded_sample()`` gives the sample as vectors, from which bins or bandwidths are chosen.
 
 Nothing here depends on how the stream is cut or on the order of its rows: the sample is drawn by what people's columns hold, and
 means and scales are rounded to single precision, so that sums taken in another order give the same encoding.
@@ -8,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data.batches import Batches
-from crosslevel.embedding.encoding import (
+from crosslevel.data.columns import (
     MAX_TABLE,
     Category,
     Encoder,
@@ -25,12 +30,13 @@ from crosslevel.embedding.encoding import (
     canonical,
     decoded,
     is_categorical,
+    whole_numbers,
 )
-from crosslevel.embedding.sketch import Sketch
-from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.data.sketch import Sketch
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["Learned", "check_weights", "learn"]
+__all__ = ["Learned", "learn", "learn_people", "learn_table", "read_weights"]
 
 
 MAX_LEVELS = 100_000
@@ -55,6 +61,8 @@ class Learned:
     n_rows : int
     constant, leaking : tuple of str
         Columns with one value, and columns with one value within every bag.
+    warnings : tuple of str
+        What was left out, and why.
     """
 
     encoder: Encoder
@@ -63,6 +71,11 @@ class Learned:
     n_rows: int
     constant: tuple[str, ...]
     leaking: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def encoded_sample(self) -> FloatArray:
+        """Give the sample as encoded vectors, (n_sample, n_inputs)."""
+        return self.encoder.encode(self.sample).dense(self.encoder.n_inputs)
 
 
 @dataclass
@@ -146,7 +159,7 @@ class _Levels:
 
     def _all_met(self, values: pa.Array) -> bool:
         """Tell, for whole numbers, whether all have been met before: quick, and nearly always so after a few batches."""
-        from crosslevel.embedding.lookup import all_seen, whole_numbers
+        from crosslevel.numerics.hashing import all_seen
 
         numbers = whole_numbers(values) if len(self.seen) else None
         return numbers is not None and bool(all_seen(*numbers, self.low, self.seen, self.missing))
@@ -198,6 +211,125 @@ def _differs(table: pa.Table, names: list[str]) -> bool:
     return bool(pairs.num_rows > pairs.group_by(names).aggregate([]).num_rows)
 
 
+def learn_table(
+    table: pa.Table, categorical: Sequence[str] | None = None, argument: str = "X", *, order: str = "sorted"
+) -> tuple[Category | Number, ...]:
+    """Tell numbers from factors in memory, and list the factors' levels that occur.
+
+    Numbers and booleans are numbers unless named in ``categorical``; text is a factor. Numbers are not standardized.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    categorical : sequence of str, optional
+        Columns of numbers that are codes.
+    argument : str
+        What the caller calls the table.
+    order : {"sorted", "given"}
+        "given" makes every column of a categorical type a factor, with levels in the order of the type.
+
+    Examples
+    --------
+    >>> age, sex = learn_table(pa.table({"age": [1, 2], "sex": ["m", "f"]}))
+    >>> age.name, sex.labels
+    ('age', ('f', 'm'))
+    """
+    chosen = check_names(categorical or (), table.column_names, "categorical")
+    out: list[Category | Number] = []
+    for name in table.column_names:
+        values = table[name]
+        given = pa.types.is_dictionary(values.type) and order == "given"
+        plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+        number = pa.types.is_boolean(plain.type) or pa.types.is_null(plain.type) or not is_categorical(plain.type, name)
+        if number and name not in chosen and not given:
+            out.append(Number(name))
+            continue
+        present = pc.unique(plain).drop_null()
+        if pa.types.is_floating(present.type):
+            present = present.filter(pc.invert(pc.is_nan(present)))
+        if given:
+            every = pa.concat_arrays([chunk.dictionary for chunk in values.chunks]).unique()
+            levels = every.filter(pc.is_in(every, value_set=present))
+        else:
+            levels = present.take(pc.sort_indices(present))
+        out.append(Category(name, levels, bool(plain.null_count)))
+    return tuple(out)
+
+
+def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Refuse a bare name and names that are no columns."""
+    if isinstance(names, str):
+        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
+    for name in names:
+        if name not in known:
+            raise unknown_name(argument, name, list(known))
+    return tuple(dict.fromkeys(names))
+
+
+def learn_people(
+    people: Batches,
+    *,
+    by: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    categorical: Sequence[str] | None = None,
+    unknown: str = "error",
+    n_sample: int = 1000,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> Learned:
+    """Choose the columns of people and learn them; see :func:`learn`.
+
+    Columns with one value are left out, and, unless they are named in ``columns``, those with one value within every bag, because
+    they tell the place; ``warnings`` says so.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        The features; all columns but ``by`` and ``weight`` when not given.
+    """
+    known = people.schema.names
+    for argument, names in (("by", by), ("weight", [weight] if weight else [])):
+        check_names(names, known, argument)
+    if columns is None:
+        chosen = [n for n in known if n not in by and n != weight]
+    else:
+        chosen = list(check_names(columns, known, "columns"))
+        for name in chosen:
+            if name in by:
+                raise InputError(
+                    f"columns names {name!r}, which is the bag key in by; a bag must not be its own feature. Leave it out."
+                )
+            if name == weight:
+                raise InputError(f"columns names {name!r}, which is the weight; leave it out.")
+    codes = check_names(categorical or (), known, "categorical")
+    learned = learn(people, chosen, by, weight, codes, unknown, n_sample, seed, n_jobs, progress)
+    return _without_idle(learned, columns is not None)
+
+
+def _without_idle(learned: Learned, explicit: bool) -> Learned:
+    """Leave out constant columns, and those that tell the place unless they were asked for by name."""
+    dropped, said = [*learned.constant], []
+    if dropped:
+        said.append(f"{len(dropped)} column(s) have only one value and were left out: {listed(dropped, 8)}.")
+    if learned.leaking and explicit:
+        said.append(
+            f"{len(learned.leaking)} column(s) have one value within every bag: {listed(learned.leaking, 8)}. They tell where "
+            "somebody lives rather than who they are; leave them out of columns."
+        )
+    elif learned.leaking:
+        dropped += learned.leaking
+        said.append(
+            f"{len(learned.leaking)} column(s) have one value within every bag and were left out, since they tell the place: "
+            f"{listed(learned.leaking, 8)}. Name them in columns to keep them."
+        )
+    kept = tuple(c for c in learned.encoder.columns if c.name not in dropped)
+    if not kept:
+        raise InputError(f"no column is left to use; all were constant or told the place ({listed(dropped, 8)}).")
+    return replace(learned, encoder=Encoder(kept, learned.encoder.unknown), warnings=tuple(said))
+
+
 def learn(
     people: Batches,
     columns: Sequence[str],
@@ -208,7 +340,7 @@ def learn(
     n_sample: int = 1000,
     seed: int = 0,
     n_jobs: int = 1,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Learned:
     """Go over the people once and learn how to encode them.
 
@@ -242,7 +374,7 @@ def learn(
     sketch = Sketch(kinds, n_sample, seed)
 
     def study(batch: pa.RecordBatch, row: int) -> int:
-        w = check_weights(batch, weight, row)
+        w = read_weights(batch, weight, row)
         for name in columns:
             if name in levels:
                 levels[name].add(batch.column(name), name)
@@ -316,7 +448,7 @@ def _is_constant(column: Category | Number, moments: dict[str, _Moments]) -> boo
     return flat and not (found.missing and np.isfinite(found.low))
 
 
-def check_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
+def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
     """Read the weights of a batch that begins at ``row``; refuse missing, infinite and negative ones."""
     if weight is None:
         return np.ones(batch.num_rows)

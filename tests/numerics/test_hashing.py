@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosslevel.embedding.lookup import all_seen, place_codes, whole_numbers
+from crosslevel.data.columns import whole_numbers
+from crosslevel.numerics.hashing import all_seen, place_codes
 
 KINDS = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()]
 LEVELS = [2, 3, 7, 19]

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosslevel.embedding import sketch as module
-from crosslevel.embedding.fingerprint import Fingerprint
-from crosslevel.embedding.sketch import Sketch
+from crosslevel.data import sketch as module
+from crosslevel.data.sketch import Hashes, Sketch
 from crosslevel.errors import InputError
 
 
@@ -30,7 +29,7 @@ def sketched(c, w, size=20, seed=0, batch=None):
 def by_definition(c, w, size, seed, most=None):
     """The kinds of smallest e / W, most common kinds counted only below a limit on their number; the plainest way."""
     kinds, inverse = np.unique(c, return_inverse=True)
-    h = Fingerprint({"c": True}, seed)(pa.record_batch({"c": kinds}))
+    h = Hashes({"c": True}, seed)(pa.record_batch({"c": kinds}))
     W = np.float32(np.bincount(inverse, w)).astype(float)
     level = 0
     while most is not None and np.count_nonzero(h < 2.0 ** (64 - level)) > most:

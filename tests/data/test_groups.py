@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslevel.data.grouping import as_names, check_unique, group_rows, keys_of
+from crosslevel.data.frames import as_names, check_unique, group_rows, keys_of
 from crosslevel.errors import InputError
 
 

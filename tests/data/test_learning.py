@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.embedding.learn import check_weights, learn
+from crosslevel.data.learning import learn, read_weights
 from crosslevel.errors import InputError
 
 
@@ -192,10 +192,10 @@ def test_what_cannot_be_learnt_is_refused():
 def test_bad_weights_are_refused(weights, said):
     batch = pa.record_batch({"w": weights})
     with pytest.raises(InputError, match=f"weight='w' (is )?{said}"):
-        check_weights(batch, "w", 1000)
+        read_weights(batch, "w", 1000)
 
 
 def test_whole_number_and_absent_weights():
     batch = pa.record_batch({"w": pa.array([1, 3], pa.uint8())})
-    assert check_weights(batch, "w", 0).tolist() == [1.0, 3.0]
-    assert check_weights(batch, None, 0).tolist() == [1.0, 1.0]
+    assert read_weights(batch, "w", 0).tolist() == [1.0, 3.0]
+    assert read_weights(batch, None, 0).tolist() == [1.0, 1.0]

@@ -1,0 +1,198 @@
+"""Equal rows of a matrix, counted once: what is done per person is then done per distinct row, or per distinct row and group.
+
+``equal_rows(X)`` numbers the distinct rows in ascending order (NaN equals NaN and comes last; add 0.0 to make -0.0 equal 0.0).
+``gather(X, group, weight)`` also counts people by distinct row and group and gives :class:`Cells`, with the share of every cell in
+every group. Used by the imputers and KRLS; means and spreads of an outcome within cells are KRLS's own, on top of ``equal_rows``.
+People of a stream are counted by place in :mod:`crosslevel.data.place_cells`. With categorical columns a country has a few hundred
+distinct rows, whatever the number of its people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from crosslevel.typing import FloatArray, Int64Array, IntArray
+
+__all__ = ["Cells", "equal_rows", "gather", "sums"]
+
+LARGEST_KEY = 2**22
+"""Codes up to this many are counted in an array; beyond it they are sorted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Distinct rows, and distinct pairs of a row and a group.
+
+    Attributes
+    ----------
+    X : (C, d)
+        The distinct rows, in ascending order of their columns; NaN, which equals NaN here, is a missing value.
+    row : (n,) int
+        Cell of each person.
+    pair : (n,) int
+        Pair of each person.
+    pair_cell : (M,) int
+        Cell of each pair; pairs are in ascending order of cell, then of groups.
+    pair_group : (M, L) int
+        Group of each pair in each of L partitions.
+    count : (M,)
+        People in each pair.
+    weight : (M,)
+        Sum of their weights; the count when there are none.
+    weight_squared : (M,)
+        Sum of their squared weights.
+    """
+
+    X: FloatArray
+    row: IntArray
+    pair: IntArray
+    pair_cell: IntArray
+    pair_group: IntArray
+    count: FloatArray
+    weight: FloatArray
+    weight_squared: FloatArray
+
+    def shares(self, partition: int = 0, n_groups: int | None = None) -> sparse.csr_array:
+        """Give W, (P, C): the weighted share of each cell in each group of a partition; rows sum to one.
+
+        Examples
+        --------
+        >>> cells = gather(np.array([[0.0], [1.0], [1.0]]), np.array([0, 0, 1]))
+        >>> cells.shares().toarray()
+        array([[0.5, 0.5],
+               [0. , 1. ]])
+        """
+        group = self.pair_group[:, partition]
+        n = int(group.max(initial=-1)) + 1 if n_groups is None else n_groups
+        total = np.bincount(group, self.weight, n)
+        share = self.weight / np.maximum(total[group], 1e-300)
+        return sparse.csr_array((share, (group, self.pair_cell)), shape=(n, len(self.X)))
+
+    def sizes(self, partition: int = 0, n_groups: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Count people, and effective people (Σw)² / Σw², in each group of a partition, (P,) each.
+
+        Examples
+        --------
+        >>> cells = gather(np.zeros((3, 1)), np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]))
+        >>> cells.sizes()
+        (array([2., 1.]), array([1.6, 1. ]))
+        """
+        group = self.pair_group[:, partition]
+        n = int(group.max(initial=-1)) + 1 if n_groups is None else n_groups
+        people = sums(group, self.count, n)
+        total, squares = np.bincount(group, self.weight, n), np.bincount(group, self.weight_squared, n)
+        return people, total**2 / np.maximum(squares, 1e-300)
+
+
+def sums(index: IntArray, values: FloatArray, n: int) -> FloatArray:
+    """Add up the values of equal index, (n,).
+
+    Examples
+    --------
+    >>> sums(np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]), 3)
+    array([4., 0., 2.])
+    """
+    return np.bincount(index, values, n).astype(np.float64)
+
+
+def equal_rows(X: FloatArray) -> tuple[IntArray, IntArray]:
+    """Number the distinct rows in ascending order of their columns, NaN last and equal to NaN.
+
+    Returns
+    -------
+    row : (n,)
+        Number of each row among the distinct ones.
+    first : (U,)
+        First row of each number, so that ``X[first]`` are the distinct rows.
+
+    Examples
+    --------
+    >>> row, first = equal_rows(np.array([[1.0, 2.0], [0.0, 2.0], [1.0, 2.0]]))
+    >>> row.tolist(), first.tolist()
+    ([1, 0, 1], [1, 0])
+    """
+    row = np.zeros(len(X), dtype=np.int64)
+    for j in range(X.shape[1]):
+        row = _combine(row, _codes(X[:, j]))
+    row, n_cells = _rank(row)
+    return row.astype(np.intp), _first(row, n_cells).astype(np.intp)
+
+
+def gather(X: FloatArray, group: IntArray, weight: FloatArray | None = None) -> Cells:
+    """Gather equal rows, and equal rows of equal groups.
+
+    Parameters
+    ----------
+    X : (n, d)
+        Numbers and codes; NaN where missing.
+    group : (n,) or (n, L) int
+        Group of each person in each partition, counted from 0.
+    weight : (n,), optional
+        Survey weights.
+
+    Examples
+    --------
+    >>> cells = gather(np.array([[1.0, 2.0], [0.0, 2.0], [1.0, 2.0]]), np.array([0, 0, 1]))
+    >>> cells.X.tolist(), cells.row.tolist(), cells.pair_cell.tolist(), cells.pair_group[:, 0].tolist()
+    ([[0.0, 2.0], [1.0, 2.0]], [1, 0, 1], [0, 1, 1], [0, 0, 1])
+    """
+    groups = np.asarray(group, dtype=np.intp).reshape(len(X), -1)
+    row, first_of_cell = equal_rows(X)
+    pair: Int64Array = row
+    for j in range(groups.shape[1]):
+        pair = _combine(pair, groups[:, j])
+    pair, n_pairs = _rank(pair)
+    first_of_pair = _first(pair, n_pairs)
+    count = np.bincount(pair, minlength=n_pairs).astype(np.float64)
+    w = count if weight is None else sums(pair, weight, n_pairs)
+    squares = count if weight is None else sums(pair, weight**2, n_pairs)
+    return Cells(
+        X=np.ascontiguousarray(X[first_of_cell], dtype=np.float64),
+        row=row,
+        pair=pair.astype(np.intp),
+        pair_cell=row[first_of_pair].astype(np.intp),
+        pair_group=groups[first_of_pair],
+        count=count,
+        weight=w,
+        weight_squared=squares,
+    )
+
+
+def _codes(values: FloatArray) -> Int64Array:
+    """Number the distinct values of a column in ascending order, missing last."""
+    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    if max(abs(low), abs(high)) < 2**15:  # not where all are missing
+        gaps = np.isnan(values)
+        small = (np.where(gaps, high + 1.0, values) if gaps.any() else values) - low
+        codes = small.astype(np.int64)
+        if (codes == small).all():
+            return _rank(codes)[0]
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def _combine(key: Int64Array, codes: Int64Array | IntArray) -> Int64Array:
+    """Put a further code behind a key, without overflow."""
+    n = int(codes.max(initial=0)) + 1
+    if int(key.max(initial=0)) >= LARGEST_KEY // n:
+        key = _rank(key)[0]  # at most one per person, so that the product of two fits
+    return key * n + codes
+
+
+def _rank(key: Int64Array) -> tuple[Int64Array, int]:
+    """Number the distinct keys in ascending order."""
+    if int(key.max(initial=0)) < LARGEST_KEY:
+        present = np.bincount(key) > 0
+        number = np.cumsum(present) - 1
+        return number[key], int(present.sum())
+    values, codes = np.unique(key, return_inverse=True)
+    return codes.astype(np.int64).reshape(-1), len(values)
+
+
+def _first(codes: Int64Array, n: int) -> Int64Array:
+    """Find the first person of each code."""
+    first = np.empty(n, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first

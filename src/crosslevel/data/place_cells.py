@@ -1,0 +1,417 @@
+"""People of a stream counted by place and kind, in one pass at the memory of the distinct kinds.
+
+How ecological inference uses it: ``learned = learn_people(stream, by=[place], ...)`` (:mod:`crosslevel.data.learning`);
+``bins = learn_bins(learned.encoder, learned.encoded_sample(), n_bins)`` coarsens numbers to levels;
+``count_people(stream, bins, place=..., keys=..., weight=...)`` counts equal people of every place in ``keys`` together, and with
+``labels=Labels(by, subgroups, where)`` also by what is asked about them. People of weight 0 count for nothing; who lives in none of
+the places is in ``elsewhere``. Rows of a matrix in memory are counted in :mod:`crosslevel.data.cells`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data.batches import Batches
+from crosslevel.data.columns import Category, Encoder, Number
+from crosslevel.data.frames import group_rows
+from crosslevel.data.learning import read_weights
+from crosslevel.data.queries import Query
+from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, Int64Array, Progress
+
+__all__ = ["Bins", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
+
+MERGE_AT = 6_000_000
+"""Counts held before equal ones are put together: about 300 MB."""
+MOST_PAIRS = 8_000_000
+"""Kinds of people of all places that are held once equal ones are together: about 400 MB, and under 2 GB while they are put together."""
+BATCH_ROWS = 262_144
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The cells of every place and their weights, sorted by place.
+
+    Attributes
+    ----------
+    start : (q + 1,) int64
+        Pairs of place i are start[i] .. start[i + 1].
+    cell : (n,) int32
+    weight : (n,)
+        Share of the place's people; adds up to one within a place.
+    """
+
+    start: Int64Array
+    cell: npt.NDArray[np.int32]
+    weight: FloatArray
+
+    @property
+    def n_places(self) -> int:
+        """Number of places q."""
+        return len(self.start) - 1
+
+    @property
+    def place(self) -> Int64Array:
+        """(n,) place of each pair."""
+        return np.repeat(np.arange(self.n_places), np.diff(self.start))
+
+    def take(self, places: slice) -> Pairs:
+        """Keep the pairs of neighbouring places."""
+        start = self.start[places.start : places.stop + 1]
+        some = slice(int(start[0]), int(start[-1]))
+        return Pairs(start - start[0], self.cell[some], self.weight[some])
+
+
+class TooManyKindsError(InputError):
+    """People are of more kinds than are held in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """How a person becomes a tuple of levels.
+
+    Attributes
+    ----------
+    encoder : Encoder
+        How columns are read.
+    edges : mapping of number column to (n_bins - 1,)
+        Inner limits of the bins, in scaled units; a value at a limit falls in the bin above.
+    """
+
+    encoder: Encoder
+    edges: Mapping[str, FloatArray]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of levels of each column, missing included."""
+        return tuple(
+            c.width if isinstance(c, Category) else len(self.edges[c.name]) + 1 + c.has_null
+            for c in self.encoder.columns
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.encoder.names
+
+    def describe(self) -> dict[str, list[str]]:
+        """Name the levels of every column; numbers by their bins."""
+        out: dict[str, list[str]] = {}
+        for column in self.encoder.columns:
+            if isinstance(column, Category):
+                out[column.name] = [name.split("=", 1)[1] for name in column.names()]
+                continue
+            limits = [column.mean + column.scale * e for e in self.edges[column.name]]
+            shown = [f"< {limits[0]:.4g}"] if limits else ["any"]
+            shown += [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(limits)]
+            shown += [f">= {limits[-1]:.4g}"] if limits else []
+            out[column.name] = shown + ["missing"] * column.has_null
+        return out
+
+    def describe_bins(self) -> str:
+        """Say in how many bins each column of numbers was put.
+
+        Examples
+        --------
+        >>> Bins(Encoder((Number("age", 40.0, 15.0, False),)), {"age": np.array([-1.0, 0.0, 1.0])}).describe_bins()
+        'age 4'
+        """
+        said = [f"{name} {len(self.edges[name]) + 1}" for name in self.names if name in self.edges]
+        return ", ".join(said) or "none"
+
+    def levels(self, batch: pa.RecordBatch, row: int) -> npt.NDArray[np.int32]:
+        """Give the level of every person in every column, (n, n_columns)."""
+        encoded = self.encoder.encode(batch, row)
+        out = np.empty((batch.num_rows, len(self.encoder.columns)), dtype=np.int32)
+        offsets = self.encoder.offsets
+        categories = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Category)]
+        numbers = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Number)]
+        for position, j in enumerate(categories):
+            out[:, j] = encoded.codes[:, position] - offsets[j]
+        marked = len(categories)
+        for position, j in enumerate(numbers):
+            column = self.encoder.columns[j]
+            edges = self.edges[column.name]
+            out[:, j] = np.searchsorted(edges, encoded.reals[:, position], side="right")
+            if column.has_null:
+                out[encoded.codes[:, marked] >= 0, j] = len(edges) + 1
+                marked += 1
+        return out
+
+
+def learn_bins(encoder: Encoder, sample: FloatArray, n_bins: int) -> Bins:
+    """Choose bins of numbers that hold about equal numbers of people.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    sample : (n, n_inputs)
+        Encoded people, drawn with their weights.
+    n_bins : int
+        The most bins of a number.
+    """
+    edges: dict[str, FloatArray] = {}
+    for column, at in zip(encoder.columns, encoder.offsets, strict=False):
+        if isinstance(column, Category):
+            continue
+        values = sample[:, at]
+        if column.has_null:
+            values = values[sample[:, at + 1] == 0.0]
+        distinct = np.unique(values)
+        if len(distinct) <= n_bins:
+            found = 0.5 * (distinct[1:] + distinct[:-1])
+        else:
+            found = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
+            found = found[found > distinct[0]]
+        edges[column.name] = found
+    return Bins(encoder, edges)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What else to tell people apart by: the values of columns, and which of several queries they match.
+
+    Attributes
+    ----------
+    by : tuple of str
+    subgroups : tuple of (name, Query)
+    where : Query or None
+        People who do not match are counted apart.
+    """
+
+    by: tuple[str, ...] = ()
+    subgroups: tuple[tuple[str, Query], ...] = ()
+    where: Query | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of people that are read."""
+        asked = [c for _, q in self.subgroups for c in q.columns]
+        return [*self.by, *asked, *(self.where.columns if self.where is not None else ())]
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceCells:
+    """People counted by place, cell and label.
+
+    Attributes
+    ----------
+    codes : (n_cells, n_columns) int32
+        Levels of each cell.
+    pairs : Pairs
+        Weights are shares of the place's people.
+    label : (n,) int32
+        Label of each pair.
+    behind, square : (n,)
+        People behind each pair, and the sum of their squared weights.
+    labels : list of (by values or None, tuple of matched subgroups)
+        None marks people outside ``where``.
+    total : (q,)
+        Weight of each place.
+    squares, count : (q, n_labels)
+        Sum of squared weights, and number of people.
+    n_rows : int
+        People read.
+    elsewhere : dict of key to (weight, number of people)
+        Those who live in none of the places.
+    """
+
+    codes: npt.NDArray[np.int32]
+    pairs: Pairs
+    label: npt.NDArray[np.int32]
+    behind: FloatArray
+    square: FloatArray
+    labels: list[tuple[tuple[Any, ...] | None, tuple[int, ...]]]
+    total: FloatArray
+    squares: FloatArray
+    count: npt.NDArray[np.int64]
+    n_rows: int
+    elsewhere: dict[Any, tuple[float, int]]
+
+    def inhabited(self) -> PlaceCells:
+        """Leave out the places where nobody lives."""
+        kept = self.total > 0
+        if kept.all():
+            return self
+        pairs = replace(self.pairs, start=np.append(self.pairs.start[:-1][kept], self.pairs.start[-1]))
+        return replace(self, pairs=pairs, total=self.total[kept], squares=self.squares[kept], count=self.count[kept])
+
+
+def count_people(
+    stream: Batches,
+    bins: Bins,
+    *,
+    place: str,
+    keys: Sequence[object],
+    weight: str | None,
+    labels: Labels | None = None,
+    progress: Progress | None = None,
+) -> PlaceCells:
+    """Count people by place, cell and label in one pass; places that are not among the keys are left out.
+
+    Parameters
+    ----------
+    stream : Batches
+    bins : Bins
+    place : str
+        Column that names the place.
+    keys : sequence
+        The places, in order.
+    weight : str or None
+    labels : Labels, optional
+    progress : callable, optional
+    """
+    wanted = labels or Labels()
+    columns = list(dict.fromkeys([*bins.names, place, *([weight] if weight else []), *wanted.columns]))
+    source = stream.select(columns, batch_size=BATCH_ROWS)
+    radix = np.array(bins.sizes, dtype=object)
+    if int(np.prod(radix)) >= 1 << 62:
+        raise InputError(
+            f"columns have {int(np.prod(radix)):.2g} combinations of levels, more than can be numbered; use fewer or coarser columns."
+        )
+    strides = np.concatenate([np.cumprod(np.array(bins.sizes[::-1], dtype=np.int64))[::-1][1:], [1]]).astype(np.int64)
+    number = {key: i for i, key in enumerate(keys)}
+    counter = _Counter(len(keys))
+    known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int] = {}
+    elsewhere: dict[Any, tuple[float, int]] = {}
+    row = 0
+    for batch in source:
+        w = read_weights(batch, weight, row)
+        where = group_rows(pa.Table.from_batches([batch.select([place])]), place, "by")
+        here = where.keys[place].to_pylist()
+        own = np.array([number.get(k, -1) for k in here], dtype=np.int64)[where.codes]
+        for j in [j for j, k in enumerate(here) if k not in number]:
+            mine = (where.codes == j) & (w > 0)
+            before = elsewhere.get(here[j], (0.0, 0))
+            elsewhere[here[j]] = (before[0] + float(w[mine].sum()), before[1] + int(mine.sum()))
+        cell = bins.levels(batch, row).astype(np.int64) @ strides
+        label = _label(batch, wanted, known)
+        counter.add(own, cell, label, w)
+        row += batch.num_rows
+        if progress is not None:
+            progress(row, source.num_rows)
+    return counter.finish(bins, strides, known, row, elsewhere)
+
+
+def _label(
+    batch: pa.RecordBatch, wanted: Labels, known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int]
+) -> npt.NDArray[np.int64]:
+    """Number the label of every person."""
+    n = batch.num_rows
+    code = np.zeros(n, dtype=np.int64)
+    values: list[tuple[Any, ...]] = [()]
+    outside = np.zeros(n, dtype=bool) if wanted.where is None else ~wanted.where.mask(batch)
+    if wanted.by and not outside.all():
+        # only those asked for must have a value
+        inside = batch.select(list(wanted.by)).filter(pa.array(~outside))
+        groups = group_rows(pa.Table.from_batches([inside]), wanted.by, "by")
+        code[~outside] = groups.codes
+        values = list(zip(*(groups.keys[c].to_pylist() for c in wanted.by), strict=True))
+    bits = np.zeros(n, dtype=np.int64)
+    for j, (_, query) in enumerate(wanted.subgroups):
+        bits |= query.mask(batch).astype(np.int64) << j
+    code = np.where(outside, -1, code)
+    bits[outside] = 0
+    both, inverse = np.unique(np.column_stack([code, bits]), axis=0, return_inverse=True)
+    ids = np.empty(len(both), dtype=np.int64)
+    for k, (c, b) in enumerate(both.tolist()):
+        matched = tuple(j for j in range(len(wanted.subgroups)) if b >> j & 1)
+        ids[k] = known.setdefault((None if c < 0 else values[c], matched), len(known))
+    return ids[inverse.reshape(-1)]
+
+
+class _Counter:
+    """Weights by (place, cell, label), put together whenever they grow too many."""
+
+    def __init__(self, n_places: int) -> None:
+        self.n_places = n_places
+        self.parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self.held = 0
+
+    def add(
+        self,
+        place: npt.NDArray[np.int64],
+        cell: npt.NDArray[np.int64],
+        label: npt.NDArray[np.int64],
+        weight: FloatArray,
+    ) -> None:
+        """Count people; weight 0 counts for nothing."""
+        kept = (place >= 0) & (weight > 0)
+        place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
+        self.parts.append(_put_together(place, cell, label, weight, np.ones(len(weight)), weight**2))
+        self.held += len(self.parts[-1][0])
+        # beside the first, which may hold all the others already
+        if self.held - len(self.parts[0][0]) > MERGE_AT:
+            self._merge()
+
+    def _merge(self) -> None:
+        self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
+        self.held = len(self.parts[0][0])
+        if self.held > MOST_PAIRS:
+            raise TooManyKindsError(
+                f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
+                "held in memory; use fewer or coarser columns, or ask for fewer subgroups at a time."
+            )
+
+    def finish(
+        self,
+        bins: Bins,
+        strides: npt.NDArray[np.int64],
+        known: Mapping[tuple[tuple[Any, ...] | None, tuple[int, ...]], int],
+        n_rows: int,
+        elsewhere: dict[Any, tuple[float, int]],
+    ) -> PlaceCells:
+        """Sort by place and give cells dense numbers."""
+        if not self.parts or not sum(len(p[0]) for p in self.parts):
+            raise InputError(
+                "people has no rows of positive weight in any place; check the file, the keys and the where filter."
+            )
+        self._merge()
+        place, cell, label, weight, behind, square = self.parts[0]
+        distinct, dense = np.unique(cell, return_inverse=True)
+        codes = (distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
+        total = np.asarray(np.bincount(place, weights=weight, minlength=self.n_places), dtype=np.float64)
+        start = np.searchsorted(place, np.arange(self.n_places + 1)).astype(np.int64)
+        at, size = place * len(known) + label, self.n_places * len(known)
+        squares, count = (
+            np.asarray(np.bincount(at, weights=v, minlength=size), dtype=np.float64).reshape(self.n_places, len(known))
+            for v in (square, behind)
+        )
+        pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
+        return PlaceCells(
+            codes,
+            pairs,
+            label.astype(np.int32),
+            behind,
+            square,
+            list(known),
+            total,
+            squares,
+            count.astype(np.int64),
+            n_rows,
+            elsewhere,
+        )
+
+
+def _put_together(
+    place: npt.NDArray[np.int64],
+    cell: npt.NDArray[np.int64],
+    label: npt.NDArray[np.int64],
+    *amounts: FloatArray,
+) -> tuple[npt.NDArray[Any], ...]:
+    """Sum weights, numbers and squares of equal (place, cell, label), sorted by them."""
+    distinct, dense = np.unique(cell, return_inverse=True)
+    n_labels = int(label.max(initial=0)) + 1
+    key = (place * len(distinct) + dense) * n_labels + label
+    both, inverse = np.unique(key, return_inverse=True)
+    summed = [np.asarray(np.bincount(inverse, weights=a, minlength=len(both)), dtype=np.float64) for a in amounts]
+    rest = both // n_labels
+    return rest // len(distinct), distinct[rest % len(distinct)], both % n_labels, *summed
