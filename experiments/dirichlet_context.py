@@ -27,9 +27,9 @@ import numpy as np
 from dirichlet_prior import sources
 from ecological_data import Known, senc
 
-from crosslevel.ecological.classical.contextual import surroundings
-from crosslevel.ecological.classical.dirichlet_sampler import Plan, sample_posterior
-from crosslevel.ecological.classical.tables import unit_tables
+from crosslevel.ecological.tables.contextual.model import surroundings
+from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
+from crosslevel.ecological.tables.unit_tables import unit_tables
 
 CONTEXTS = (0.0, 0.35)
 LEARNT_ON = "New Zealand"

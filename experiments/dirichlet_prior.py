@@ -35,9 +35,9 @@ import numpy as np
 from ecological_data import NZ_YEARS, Known, new_zealand, north_carolina, senc, two_by_two
 from scipy.stats import rankdata
 
-from crosslevel.ecological.classical.dirichlet_hyperprior import Hyperprior
-from crosslevel.ecological.classical.dirichlet_sampler import Plan, sample_posterior
-from crosslevel.ecological.classical.tables import unit_tables
+from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
+from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
+from crosslevel.ecological.tables.unit_tables import unit_tables
 
 SHAPES = MEANS = (1, 2, 4, 8, 16, 32)
 SPREADS = (1, 2)

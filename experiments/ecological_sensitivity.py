@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.assumptions.car_test import car_test, curvature_test
-from crosslevel.ecological.assumptions.sensitivity import NEIGHBORHOOD_SLOPE, SLOPE, sensitivity
+from crosslevel.ecological.tables.assumptions.car_test import car_test, curvature_test
+from crosslevel.ecological.tables.assumptions.robustness import NEIGHBORHOOD_SLOPE, SLOPE, sensitivity
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.classical.contextual_intervals import CALIBRATION
+from crosslevel.ecological.tables.contextual.intervals import CALIBRATION
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 

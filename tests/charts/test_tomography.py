@@ -10,9 +10,9 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.path import Path
 
 from crosslevel.charts.tomography import _points, tomography, xt
-from crosslevel.ecological.classical.king import king
-from crosslevel.ecological.classical.rxc import rxc
-from crosslevel.ecological.classical.tables import unit_tables
+from crosslevel.ecological.tables.contextual.estimator import rxc
+from crosslevel.ecological.tables.king.estimator import king
+from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
 
 RNG = np.random.default_rng(0)

@@ -14,13 +14,13 @@ from scipy import special
 from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
 from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
-from crosslevel.ecological.classical.least_squares import goodman_fit
 from crosslevel.ecological.estimating import Question, Setting, answer
 from crosslevel.ecological.estimator import EcologicalInference
 from crosslevel.ecological.honest import FALLBACK, Confounding
 from crosslevel.ecological.partitions import REST, Partition
 from crosslevel.ecological.places import Totals
 from crosslevel.ecological.quantities import Quantity, facts
+from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance

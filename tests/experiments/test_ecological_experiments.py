@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crosslevel.ecological.classical.comparison import METHODS
+from crosslevel.ecological.tables.compare import METHODS
 from crosslevel.errors import ConvergenceError
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import re
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
+from crosslevel import ecological
 from crosslevel.cli.console import check_folder, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import checks, frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
-from crosslevel.ecological.classical.comparison import METHODS, comparison_words
-from crosslevel.ecological.classical.contextual import CONTEXT_RANGE, CONTEXT_SD_RANGE
+from crosslevel.ecological.tables.compare import METHODS, comparison_words
+from crosslevel.ecological.tables.contextual.model import CONTEXT_RANGE, CONTEXT_SD_RANGE
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.reports import report
 from crosslevel.results import Estimates, Provenance, save
@@ -200,7 +200,7 @@ def _among_voters(answers: Mapping[str, Estimates], abstain: list[str]) -> dict[
 
 
 def _run(name: str, tables: UnitTables, settings: Settings) -> Estimates:
-    function = getattr(importlib.import_module(f"crosslevel.ecological.classical.{METHODS[name]}"), name)
+    function = getattr(ecological, name)
     given = {"level": settings.level, "random_state": settings.seed, "weights": settings.weights}
     given |= {n: v for n in ("context", "context_sd") if (v := getattr(settings, n)) is not None}
     known = inspect.signature(function).parameters

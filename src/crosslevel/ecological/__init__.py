@@ -9,21 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosslevel.ecological.assumptions.car_test import car_test
-    from crosslevel.ecological.assumptions.sensitivity import sensitivity
-    from crosslevel.ecological.classical.baselines import bounds, goodman, neighborhood
-    from crosslevel.ecological.classical.comparison import compare
-    from crosslevel.ecological.classical.em import rxc_em
-    from crosslevel.ecological.classical.homogeneous import homogeneous
-    from crosslevel.ecological.classical.king import king
-    from crosslevel.ecological.classical.linear_programme import lp
-    from crosslevel.ecological.classical.multinomial_dirichlet import multinomial_dirichlet
-    from crosslevel.ecological.classical.rxc import rxc
-    from crosslevel.ecological.classical.tables import UnitTables, group_counts, table_from_frame, unit_tables
     from crosslevel.ecological.court.choice import candidate_of_choice, polarization
     from crosslevel.ecological.court.margins import margin
     from crosslevel.ecological.court.voters import among_voters, turnout
     from crosslevel.ecological.estimator import EcologicalInference
+    from crosslevel.ecological.tables.assumptions.car_test import car_test
+    from crosslevel.ecological.tables.assumptions.robustness import sensitivity
+    from crosslevel.ecological.tables.baselines import bounds, goodman, neighborhood
+    from crosslevel.ecological.tables.compare import compare
+    from crosslevel.ecological.tables.contextual.estimator import rxc
+    from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
+    from crosslevel.ecological.tables.em import rxc_em
+    from crosslevel.ecological.tables.homogeneous import homogeneous
+    from crosslevel.ecological.tables.king.estimator import king
+    from crosslevel.ecological.tables.linear_programming import lp
+    from crosslevel.ecological.tables.unit_tables import UnitTables, group_counts, table_from_frame, unit_tables
 
 __all__ = [
     "EcologicalInference",
@@ -51,22 +51,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "car_test": "assumptions.car_test",
-    "sensitivity": "assumptions.sensitivity",
-    "bounds": "classical.baselines",
-    "goodman": "classical.baselines",
-    "neighborhood": "classical.baselines",
-    "compare": "classical.comparison",
-    "rxc_em": "classical.em",
-    "homogeneous": "classical.homogeneous",
-    "king": "classical.king",
-    "lp": "classical.linear_programme",
-    "multinomial_dirichlet": "classical.multinomial_dirichlet",
-    "rxc": "classical.rxc",
-    "UnitTables": "classical.tables",
-    "group_counts": "classical.tables",
-    "table_from_frame": "classical.tables",
-    "unit_tables": "classical.tables",
+    "car_test": "tables.assumptions.car_test",
+    "sensitivity": "tables.assumptions.robustness",
+    "bounds": "tables.baselines",
+    "goodman": "tables.baselines",
+    "neighborhood": "tables.baselines",
+    "compare": "tables.compare",
+    "rxc_em": "tables.em",
+    "homogeneous": "tables.homogeneous",
+    "king": "tables.king.estimator",
+    "lp": "tables.linear_programming",
+    "multinomial_dirichlet": "tables.dirichlet.estimator",
+    "rxc": "tables.contextual.estimator",
+    "UnitTables": "tables.unit_tables",
+    "group_counts": "tables.unit_tables",
+    "table_from_frame": "tables.unit_tables",
+    "unit_tables": "tables.unit_tables",
     "candidate_of_choice": "court.choice",
     "polarization": "court.choice",
     "margin": "court.margins",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from crosslevel.ecological.accounting import summing
-from crosslevel.ecological.classical.least_squares import goodman_fit
 from crosslevel.ecological.partitions import Partition
 from crosslevel.ecological.quantities import Facts, Quantity
+from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
 

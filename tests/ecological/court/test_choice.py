@@ -7,12 +7,12 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import ecological
-from crosslevel.ecological.classical.duncan_davis import cell_bounds
-from crosslevel.ecological.classical.layout import cell_estimates
-from crosslevel.ecological.classical.tables import unit_tables
 from crosslevel.ecological.court.choice import candidate_of_choice, polarization
 from crosslevel.ecological.court.margins import margin
 from crosslevel.ecological.court.words import say_chance
+from crosslevel.ecological.tables.bounds import cell_bounds
+from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
 
 GROUPS, OUTCOMES = ("black", "white"), ("a", "b", "home")

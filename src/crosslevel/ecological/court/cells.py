@@ -68,7 +68,7 @@ def cells_of(result: object) -> Cells:
 
     Examples
     --------
-    >>> from crosslevel.ecological.classical.baselines import neighborhood
+    >>> from crosslevel.ecological.tables.baselines import neighborhood
     >>> found = neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
     >>> cells_of(found).row.tolist(), cells_of(found).grid(found["count"])[0, 1].tolist()
     ([[[0, 1], [2, 3]]], [58.0, 22.0])

@@ -1,1 +1,0 @@
-"""The one assumption that margins cannot check: how far it would have to fail, and a test where there is one."""

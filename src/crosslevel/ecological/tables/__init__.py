@@ -1,0 +1,1 @@
+"""Counts by unit: methods that see two margins of every unit, and no people."""

@@ -1,0 +1,214 @@
+"""Do outcomes bend with composition? The part of the assumption of constant rates that margins can refute.
+
+If a group's rate is unrelated to composition (given covariates z), E[t | x, z] = sum_r x_r rate_r(z) is linear in x. The test
+regresses t on x (and x times z) by weighted least squares and asks whether the residuals e still vary smoothly with x: Q =
+|| Phi' W e ||^2 with Phi the features of a Gaussian kernel on x. Its distribution under the assumption is made by the wild
+bootstrap (Wu 1986; Liu 1988): residuals, divided by one less their leverage, keep their place and size and get random signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from crosslevel.data import checks
+from crosslevel.data.frames import FrameKind
+from crosslevel.ecological.tables.assumptions.answered_units import answered_units
+from crosslevel.ecological.tables.assumptions.covariates import covariate_blocks
+from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
+
+__all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test"]
+
+
+ALL = "all outcomes"
+LANDMARKS = 150  # more features than this add directions of next to no weight
+NOTE = (
+    "A small p-value says that rates depend on composition; a large one does not say that they do not: dependence that all groups "
+    "share leaves outcomes linear in composition and cannot be seen (see sensitivity)."
+)
+
+
+@dataclass(frozen=True)
+class CurvatureTest:
+    """Statistic and p-value of each outcome, (n_outcomes,), and of all together.
+
+    A statistic is Q over its mean under the assumption: about one when it holds.
+    """
+
+    statistic: FloatArray
+    p_value: FloatArray
+    statistic_all: float
+    p_value_all: float
+
+
+def car_test(
+    groups: object,
+    outcomes: object = None,
+    covariates: object = None,
+    *,
+    weights: str = "population",
+    draws: int = 999,
+    random_state: int | None = 0,
+) -> Estimates:
+    """Test whether outcomes are linear in composition, as they are when rates do not depend on it.
+
+    Rates that do not depend on composition make outcomes linear in it; curved outcomes refute them. The converse fails:
+    when everybody's rate depends on composition by the same slope, outcomes stay exactly linear, and no test on margins can see
+    it. Use :func:`sensitivity` for that.
+
+    Parameters
+    ----------
+    groups : dataframe, array, UnitTables or Estimates
+        Counts, units x groups; or, alone, the result of :func:`unit_tables` or the answer of a method, which tells its counts.
+    outcomes : dataframe or array, optional
+        Counts, units x outcomes.
+    covariates : dataframe or array, optional
+        What else is known of the units with people, one row each. Rates may depend on them, linearly and by group; composition
+        must not matter beyond. Add squares as columns of their own where a line would be too stiff.
+    weights : {"population", "equal"}, default "population"
+        Weight of each unit.
+    draws : int, default 999
+        Draws of the wild bootstrap; the p-value is a multiple of 1 / (draws + 1).
+    random_state : int or None, default 0
+
+    Returns
+    -------
+    Estimates
+        Key ``outcome``, with a row for all outcomes together. ``estimate`` is the statistic over its mean under the
+        assumption, so about one when it holds; ``p_value`` is the share of bootstrap draws at least as large.
+
+    References
+    ----------
+    Wu, C. F. J. (1986). Jackknife, bootstrap and other resampling methods in regression analysis. Annals of Statistics 14.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> share = rng.uniform(0, 1, 100)
+    >>> young = np.round(1000 * share)
+    >>> people = {"young": young, "old": 1000 - young}
+    >>> curved = np.round(1000 * (0.2 + 0.6 * share**2))  # the young vote yes the more, the more young there are
+    >>> found = car_test(people, {"yes": curved, "no": 1000 - curved})
+    >>> found.select(outcome="yes")["p_value"].tolist()
+    [0.001]
+    """
+    x, t, N, names, frame, data = _shares(groups, outcomes)
+    if not isinstance(weights, str):
+        raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
+    if weights not in ("population", "equal"):
+        raise unknown_name("weights", weights, ["population", "equal"], "choice")
+    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 99:
+        raise InputError(f"draws={draws!r} is not a whole number of at least 99; pass 999.")
+    w = N / N.mean() if weights == "population" else np.ones(len(N))
+    blocks = {} if covariates is None else covariate_blocks(covariates, len(x))
+    design = np.hstack([x, *((x[:, :, None] * Z[:, None, :]).reshape(len(x), -1) for Z in blocks.values())])
+    if design.shape[1] > len(x) // 3:
+        raise InputError(
+            f"groups and covariates make {design.shape[1]} terms for {len(x)} units; the test needs three times as many units. Merge "
+            "groups or leave covariates out."
+        )
+    random_state = checks.check_seed(random_state)
+    found = curvature_test(x, t, w, design, int(draws), random_state)
+    return Estimates.build(
+        {
+            "outcome": [*names, ALL],
+            "estimate": [*found.statistic, found.statistic_all],
+            "p_value": [*found.p_value, found.p_value_all],
+        },
+        keys=("outcome",),
+        method="test of constant rates: are outcomes linear in composition?",
+        level=None,
+        interval="none",
+        provenance=Provenance.of(
+            call=f"crosslevel.ecological.car_test(groups, outcomes{'' if covariates is None else ', covariates'}, "
+            f"weights={weights!r}, draws={draws!r}, random_state={random_state!r})",
+            seed=random_state,
+            data=data,
+        ),
+        diagnostics={"units": len(x), "terms": design.shape[1], "draws": draws, "covariates": list(blocks)},
+        warnings=(NOTE,),
+        frame=frame,
+        title="Curvature of outcomes in composition, over its mean if rates are constant",
+    )
+
+
+def _shares(
+    groups: object, outcomes: object
+) -> tuple[FloatArray, FloatArray, FloatArray, Sequence[str], FrameKind, dict[str, str]]:
+    """Give shares x and t, people N, names of outcomes, kind of frame and fingerprints."""
+    if isinstance(groups, Estimates):
+        parts = answered_units(groups)
+        if len(parts) > 1:
+            raise InputError("groups is a pooled answer; test one district, result.select(district=...).")
+        part = parts[0]
+        if not np.isfinite(part.T).all():
+            raise InputError(
+                "groups is an answer that does not tell the outcomes of every unit; pass the counts themselves."
+            )
+        X, T, names, frame, data = part.X, part.T, part.outcomes, groups.frame, dict(groups.provenance.data)
+    else:
+        tables = unit_tables(groups, outcomes)
+        X, T, names, frame, data = tables.X, tables.T, tables.outcomes, tables.frame, tables.fingerprints
+    N = X.sum(axis=1)
+    there = X.any(axis=0)
+    return (X / N[:, None])[:, there], T / N[:, None], N, names, frame, data
+
+
+def curvature_test(
+    x: FloatArray, t: FloatArray, weights: FloatArray, design: FloatArray, draws: int, random_state: int | None
+) -> CurvatureTest:
+    """Test whether the residuals of t on the design still vary smoothly with x.
+
+    Parameters
+    ----------
+    x : (n_units, n_groups)
+    t : (n_units, n_outcomes)
+    weights : (n_units,)
+    design : (n_units, k)
+        What outcomes may depend on linearly; holds x.
+    draws : int
+    random_state : int or None
+    """
+    rng = np.random.default_rng(random_state)
+    root = np.sqrt(weights)[:, None]
+    U, singular, _ = np.linalg.svd(root * design, full_matrices=False)
+    U = U[:, singular > 1e-10 * singular[0]]
+    e = root * t - U @ (U.T @ (root * t))  # residuals times the root of the weights
+    features = root * _features(x, rng)
+    G = features - U @ (U.T @ features)
+    stretched = e / np.maximum(1 - np.square(U).sum(axis=1), 1e-3)[:, None]
+    Q = np.square(G.T @ e).sum(axis=0)
+    signs = rng.choice([-1.0, 1.0], size=(draws, len(x)))
+    null = np.column_stack([np.square((signs * s) @ G).sum(axis=1) for s in stretched.T])  # (draws, n_outcomes)
+    # outcomes that the line fits to the last digit show no curvature; without this their p-value would be rounding
+    exact = np.sqrt(np.mean(np.square(e), axis=0)) <= 1e-9 * np.sqrt(np.mean(weights))
+    mean = np.where(exact | (null.mean(axis=0) == 0), 1.0, null.mean(axis=0))
+    Q, null = np.where(exact, 0.0, Q / mean), np.where(exact, 0.0, null / mean)
+    together, together_null = Q.mean(), null.mean(axis=1)
+    return CurvatureTest(
+        statistic=Q,
+        p_value=(1 + (null >= Q).sum(axis=0)) / (draws + 1),
+        statistic_all=float(together),
+        p_value_all=float((1 + (together_null >= together).sum()) / (draws + 1)),
+    )
+
+
+def _features(x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Give features of a Gaussian kernel on the shares, its width the median distance, (n_units, at most LANDMARKS)."""
+    at = x if len(x) <= LANDMARKS else x[np.sort(rng.choice(len(x), LANDMARKS, replace=False))]
+    between = _squared_distances(at, at)
+    positive = between[between > 1e-12]
+    width = np.median(positive) if len(positive) else 1.0
+    values, vectors = np.linalg.eigh(np.exp(-between / width))
+    kept = values > 1e-8 * values[-1]
+    return np.exp(-_squared_distances(x, at) / width) @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def _squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.maximum(np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T, 0.0)

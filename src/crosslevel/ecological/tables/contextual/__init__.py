@@ -1,0 +1,1 @@
+"""The contextual model of R x C tables."""

@@ -1,0 +1,1 @@
+"""The Multinomial-Dirichlet model of R x C tables."""

@@ -1,0 +1,192 @@
+"""The Multinomial-Dirichlet model by its first two moments: a mode and normal draws instead of chains.
+
+With mu_r = alpha_r / A_r, A_r the sum of alpha_r and V_r = (diag mu_r - mu_r mu_r') / (A_r + 1), the outcome shares of a unit
+have mean theta = sum_r x_r mu_r and variance S = (1 - 1/N) sum_r x_r^2 V_r + (diag theta - theta theta') / N. They are taken
+for normal, which the betas of rare outcomes are not; the posterior of log alpha is taken for normal around its mode. Where groups
+lean with their surroundings, alpha_r is the unit's own, alpha_rc exp(b H_ic), and b is drawn anew for every draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from crosslevel.ecological.tables.contextual.model import Surroundings, no_surroundings
+from crosslevel.ecological.tables.dirichlet.moves import draw_tables
+from crosslevel.errors import ConvergenceError
+from crosslevel.typing import FloatArray
+
+__all__ = ["Approximation", "approximate_posterior", "log_posterior"]
+
+Loss = Callable[[FloatArray], tuple[float, FloatArray]]
+
+FLOOR = 1e-6  # of a beta moved below zero by the normal approximation
+GRADIENT = 1e-3  # largest slope of the log posterior, per unit of log alpha, that counts as the mode
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """Draws around the mode.
+
+    Attributes
+    ----------
+    alpha : (R, C)
+        The mode.
+    cells : (n_draws, R, C)
+        The district's inner table, in counts.
+    mean, sd : (n_units, R, C)
+        Of the units' inner tables, in counts.
+    gradient : float
+        Largest slope left at the mode.
+    iterations : int
+    """
+
+    alpha: FloatArray
+    cells: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+    gradient: float
+    iterations: int
+
+
+def approximate_posterior(
+    X: FloatArray,
+    T: FloatArray,
+    prior: tuple[float, float],
+    draws: int,
+    rng: np.random.Generator,
+    around: Surroundings | None = None,
+) -> Approximation:
+    """Find the mode of alpha and draw inner tables around it.
+
+    Parameters
+    ----------
+    X : (n_units, R), T : (n_units, C)
+        Counts; every group and every outcome has people somewhere, and R and C are at least 2.
+    prior : (shape, rate)
+        Of every alpha_rc.
+    draws : int
+    rng : numpy.random.Generator
+    around : Surroundings, optional
+        How groups lean with their surroundings; by default they do not. The mode moves with b, which the data do not choose.
+    """
+    around = around or no_surroundings(T.shape)
+    N, shape = X.sum(axis=1), (X.shape[1], T.shape[1])
+    x, t = X / N[:, None], T / T.sum(axis=1, keepdims=True)
+
+    def loss_at(off: float) -> Loss:
+        lean = around.lean(off)
+
+        def loss(phi: FloatArray) -> tuple[float, FloatArray]:
+            value, slope = log_posterior(phi.reshape(shape), x, t, N, prior, lean)
+            return -value, -slope.ravel()
+
+        return loss
+
+    start = np.log(4.0 * np.tile(0.9 * t.mean(axis=0) + 0.1 / shape[1], (shape[0], 1))).ravel()
+    loss = loss_at(0.0)
+    mode, left, iterations = _mode(loss, start)
+    moved = np.zeros_like(mode)
+    if around.sd > 0:
+        moved = (_mode(loss_at(around.sd), mode)[0] - _mode(loss_at(-around.sd), mode)[0]) / 2
+    spread = _spread(loss, mode)
+    mean, square, cells = np.zeros((*X.shape, shape[1])), np.zeros((*X.shape, shape[1])), np.empty((draws, *shape))
+    tables = np.empty_like(mean)
+    for k in range(draws):
+        z = rng.standard_normal() if around.sd > 0 else 0.0
+        alpha = np.exp((mode + z * moved + spread @ rng.standard_normal(mode.size)).reshape(shape))
+        own = alpha * around.lean(z * around.sd)[:, None, :]
+        draw_tables(x[:, :, None] * _betas(own, x, t, N, rng), X, t * N[:, None], rng, tables)
+        mean += tables / draws
+        square += tables**2 / draws
+        cells[k] = tables.sum(axis=0)
+    return Approximation(
+        alpha=np.exp(mode).reshape(shape),
+        cells=cells,
+        mean=mean,
+        sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
+        gradient=left,
+        iterations=iterations,
+    )
+
+
+def _mode(loss: Loss, start: FloatArray) -> tuple[FloatArray, float, int]:
+    """Give where the loss is lowest, the largest slope left there, and the iterations it took."""
+    found = optimize.minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-5}
+    )
+    left = float(np.abs(loss(found.x)[1]).max())
+    if not left < GRADIENT * max(1.0, abs(float(found.fun))):
+        raise ConvergenceError(
+            f"the mode was not reached (slope {left:.1e} after {found.nit} iterations); pass method='sample', which needs no mode."
+        )
+    return found.x, left, int(found.nit)
+
+
+def log_posterior(
+    phi: FloatArray, x: FloatArray, t: FloatArray, N: FloatArray, prior: tuple[float, float], lean: FloatArray
+) -> tuple[float, FloatArray]:
+    """Give the log posterior of phi = log alpha (R, C), up to a constant, and its gradient; lean is (n, C)."""
+    alpha = np.exp(phi)
+    own = alpha * lean[:, None, :]
+    A = own.sum(axis=2)
+    mu = own / A[:, :, None]
+    theta, S, q = _moments(mu, A, x, N)
+    C = mu.shape[2]
+    inverse = np.zeros((len(x), C, C))
+    inverse[:, :-1, :-1] = np.linalg.inv(S)
+    e = t - theta
+    w = np.einsum("nij,nj->ni", inverse, e)
+    value = -0.5 * float(np.linalg.slogdet(S)[1].sum() + (w * e).sum())
+    G = 0.5 * (w[:, :, None] * w[:, None, :] - inverse)
+    G_mu, diagonal = mu @ G, np.einsum("nii->ni", G)
+    by_theta = w + (diagonal - 2.0 * np.einsum("nij,nj->ni", G, theta)) / N[:, None]
+    scale = q / (A + 1.0)
+    by_mu = x[:, :, None] * by_theta[:, None, :] + scale[:, :, None] * (diagonal[:, None, :] - 2.0 * G_mu)
+    by_A = -scale / (A + 1.0) * (mu * (diagonal[:, None, :] - G_mu)).sum(axis=2)
+    slope = mu * (by_mu - (mu * by_mu).sum(axis=2, keepdims=True)) + own * by_A[:, :, None]
+    shape, rate = prior
+    return value + float((shape * phi - rate * alpha).sum()), slope.sum(axis=0) + shape - rate * alpha
+
+
+def _moments(mu: FloatArray, A: FloatArray, x: FloatArray, N: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give theta (n, C), S without its last row and column (n, C - 1, C - 1), and the weights of V_r in it (n, R)."""
+    theta, q = np.einsum("nr,nrc->nc", x, mu), x**2 * (1.0 - 1.0 / np.maximum(N, 1.0))[:, None]
+    part = (q / (A + 1.0))[:, :, None] * mu
+    S = -np.swapaxes(part, 1, 2) @ mu + _multinomial_variance(theta) / np.maximum(N, 1.0)[:, None, None]
+    k = mu.shape[2] - 1
+    np.einsum("nii->ni", S)[:] += part.sum(axis=1)
+    return theta, S[:, :k, :k] + 1e-12 * np.eye(k), q
+
+
+def _multinomial_variance(p: FloatArray) -> FloatArray:
+    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+
+
+def _betas(alpha: FloatArray, x: FloatArray, t: FloatArray, N: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw betas (n, R, C) from the prior and move them, by what the normal approximation says, to the outcomes seen."""
+    A = alpha.sum(axis=2)
+    mu = alpha / A[:, :, None]
+    _, S, _ = _moments(mu, A, x, N)
+    beta = np.maximum(rng.standard_gamma(alpha), 1e-300)
+    beta /= beta.sum(axis=2, keepdims=True)
+    theta = np.einsum("nr,nrc->nc", x, beta)
+    seen = theta + np.sqrt(theta / np.maximum(N, 1.0)[:, None]) * rng.standard_normal(theta.shape)
+    seen += theta * (1.0 - seen.sum(axis=1, keepdims=True))
+    gap = np.zeros_like(theta)
+    gap[:, :-1] = np.linalg.solve(S, (t - seen)[:, :-1, None])[:, :, 0]
+    # V_r gap without forming V_r = (diag mu_r - mu_r mu_r') / (A_r + 1)
+    along = mu * (gap[:, None, :] - np.einsum("nrc,nc->nr", mu, gap)[:, :, None])
+    beta += (x / (A + 1.0))[:, :, None] * along
+    beta = np.maximum(beta, FLOOR)
+    return np.asarray(beta / beta.sum(axis=2, keepdims=True))
+
+
+def _spread(loss: Loss, mode: FloatArray, h: float = 1e-4) -> FloatArray:
+    """Give a square root of the inverse Hessian of the loss, flat directions being cut at a standard deviation of 1."""
+    H = np.array([loss(mode + e)[1] - loss(mode - e)[1] for e in h * np.eye(mode.size)]) / (2 * h)
+    values, vectors = np.linalg.eigh((H + H.T) / 2)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, 1.0)))

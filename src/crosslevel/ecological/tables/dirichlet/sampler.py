@@ -1,0 +1,323 @@
+"""Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they have met.
+
+beta_ir ~ Dirichlet(alpha_ir), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_irc = alpha_rc exp(b H_ic), alpha_rc ~ Gamma(shape, rate):
+Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica
+Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``contextual.py``) and whose
+coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learnt under a hyperprior.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import digamma
+
+from crosslevel.ecological.tables.contextual.model import Surroundings, no_surroundings
+from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior, renew
+from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables
+from crosslevel.errors import CrosslevelWarning
+from crosslevel.numerics.chains import ChainDiagnostics, diagnose
+from crosslevel.typing import FloatArray
+
+__all__ = ["Plan", "Posterior", "sample_posterior"]
+
+
+SWEEPS = 5
+"""Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""
+
+LONG, MEASURE = 600.0, 5.0  # seconds from which the user is told beforehand, and after how many
+UNIT_BYTES, UNIT_DRAWS = (
+    128e6,
+    (100, 400),
+)  # what the tables of all units may take, and how many are kept at least and at most
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to run.
+
+    Attributes
+    ----------
+    chains, draws, warmup : int
+        Chains, draws kept of each and draws thrown away before; a draw is five sweeps.
+    max_draws : int
+        How far ``draws`` may be doubled until the chains have met.
+    random_state : int or None
+        Seed; every chain has a stream of its own, so the threads do not matter.
+    """
+
+    chains: int
+    draws: int
+    warmup: int
+    max_draws: int
+    random_state: int | None
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the chains say.
+
+    Attributes
+    ----------
+    alpha, cells : (n_chains, n_draws, R, C)
+        Draws of alpha, and of the district's inner table in counts.
+    prior : (n_chains, n_draws, 2)
+        Shape and rate of the prior of alpha at each draw; constant where they were given.
+    mean, sd : (n_units, R, C)
+        Of the units' inner tables over all draws, in counts.
+    units : (n_kept, n_units, R, C)
+        Some of these tables, evenly spaced.
+    slope : (R, C)
+        How fast the district's mean table moves with b, in counts; 0 without surroundings.
+    diagnostics : ChainDiagnostics
+        Of log alpha, the district's cells and, where it is learnt, the log prior together.
+    acceptance, seconds : float
+    """
+
+    alpha: FloatArray
+    cells: FloatArray
+    prior: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+    units: FloatArray
+    slope: FloatArray
+    diagnostics: ChainDiagnostics
+    acceptance: float
+    seconds: float
+
+
+def sample_posterior(
+    X: FloatArray,
+    T: FloatArray,
+    prior: tuple[float, float] | Hyperprior,
+    plan: Plan,
+    progress: Callable[[int, int | None], None] | None = None,
+    around: Surroundings | None = None,
+) -> Posterior:
+    """Run the chains until they have met or ``max_draws`` is reached.
+
+    Parameters
+    ----------
+    X : (n_units, R), T : (n_units, C)
+        Counts; every group and every outcome has people somewhere, and R and C are at least 2.
+    prior : (shape, rate) or Hyperprior
+        Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learnt.
+    plan : Plan
+    progress : callable, optional
+        Called with draws done and draws planned, over all chains, from the calling thread.
+    around : Surroundings, optional
+        How groups lean with their surroundings; by default they do not.
+    """
+    begun = time.perf_counter()
+    around = around or no_surroundings(T.shape)
+    seeds = np.random.SeedSequence(plan.random_state).spawn(plan.chains)
+    slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
+    chains = [_Chain.start(X, T, prior, around, np.random.default_rng(seed), slots) for seed in seeds]
+    draws = plan.draws
+    _run(chains, plan.warmup, draws, progress)
+    while True:
+        cells = np.stack([np.array(chain.cells) for chain in chains])
+        alpha = np.stack([np.array(chain.alphas) for chain in chains])
+        priors = np.stack([np.array(chain.priors) for chain in chains])
+        # a prior that is given is one number in all chains, which the diagnosis leaves out
+        followed = [v.reshape(*v.shape[:2], -1) for v in (np.log(alpha), cells, np.log(priors))]
+        found = diagnose(np.concatenate(followed, axis=2), sum(chain.lost for chain in chains))
+        if found.converged or 2 * draws > plan.max_draws:
+            break
+        draws *= 2
+        _run(chains, plan.warmup, draws, progress)
+    total = draws * plan.chains
+    mean = np.sum([chain.total for chain in chains], axis=0) / total
+    square = np.sum([chain.square for chain in chains], axis=0) / total
+    return Posterior(
+        alpha=alpha,
+        cells=cells,
+        prior=priors,
+        mean=mean,
+        sd=np.sqrt(np.maximum(square - mean**2, 0.0)),
+        units=np.stack([table for chain in chains for table in chain.units]),
+        slope=_slope(cells, np.stack([np.array(chain.scores) for chain in chains])),
+        diagnostics=found,
+        acceptance=float(np.mean([chain.acceptance for chain in chains])),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _slope(cells: FloatArray, scores: FloatArray) -> FloatArray:
+    """Give the derivative in b of the posterior mean: the covariance of the table with the derivative of the log density."""
+    off = cells - cells.mean(axis=(0, 1))
+    return np.asarray(np.einsum("kt,ktrc->rc", scores - scores.mean(), off) / scores.size)
+
+
+@dataclass(eq=False)
+class _Chain:
+    """One chain: its state, and what it has seen."""
+
+    x: FloatArray
+    T: FloatArray
+    X: FloatArray
+    y: FloatArray
+    prior: tuple[float, float]
+    hyper: Hyperprior | None
+    rng: np.random.Generator
+    m: FloatArray
+    alpha: FloatArray
+    edge: FloatArray
+    slots: int
+    lean: FloatArray
+    of: npt.NDArray[np.int64]
+    H: FloatArray
+    people: FloatArray
+    step: FloatArray
+    total: FloatArray
+    square: FloatArray
+    alphas: list[FloatArray] = field(default_factory=list)
+    priors: list[tuple[float, float]] = field(default_factory=list)
+    cells: list[FloatArray] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    units: list[FloatArray] = field(default_factory=list)
+    stride: int = 1
+    warmed: int = 0
+    acceptance: float = 0.0
+    lost: int = 0
+
+    @classmethod
+    def start(
+        cls,
+        X: FloatArray,
+        T: FloatArray,
+        given: tuple[float, float] | Hyperprior,
+        around: Surroundings,
+        rng: np.random.Generator,
+        slots: int,
+    ) -> _Chain:
+        """Begin at alphas from the prior and groups that all behave like their unit."""
+        hyper = given if isinstance(given, Hyperprior) else None
+        prior = given.draw(rng) if isinstance(given, Hyperprior) else given
+        N, C = X.sum(axis=1, keepdims=True), T.shape[1]
+        x, t = X / N, T / T.sum(axis=1, keepdims=True)
+        start = 0.98 * t + 0.02 / C
+        error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
+        shape = (*X.shape, C)
+        # units of one surrounding are counted together: without any that is one row, and alpha needs no pass over the units
+        kinds, of = np.unique(around.lean(), axis=0, return_inverse=True)
+        of = of.ravel().astype(np.int64)  # its shape differs between versions of numpy
+        people = np.zeros((X.shape[1], len(kinds)))
+        np.add.at(people.T, of, X > 0)
+        edge = np.minimum(1.0, error[:, None, :] / np.maximum(x, 1e-12)[:, :, None])
+        return cls(
+            x=x,
+            T=T,
+            X=X,
+            y=t * N,
+            prior=prior,
+            hyper=hyper,
+            rng=rng,
+            m=x[:, :, None] * start[:, None, :],
+            alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
+            edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
+            slots=slots,
+            lean=kinds,
+            of=of,
+            H=around.H,
+            people=people,
+            step=np.full(shape[1:], 0.2),
+            total=np.zeros(shape),
+            square=np.zeros(shape),
+        )
+
+    def forward(self, adapt: bool) -> None:
+        """Make one draw's worth of sweeps."""
+        table = (self.m, self.x, self.T, self.alpha, self.lean, self.of, self.people)
+        accepted, lost = advance(*table, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
+        if self.hyper is not None:
+            self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
+        if not adapt:
+            self.acceptance += (accepted - self.acceptance) / (len(self.alphas) + 1)
+            self.lost += lost
+
+    def keep(self) -> None:
+        """Draw inner tables and note them; when room for the units' is short, every other one is let go."""
+        tables = np.empty_like(self.m)
+        draw_tables(self.m, self.X, self.y, self.rng, tables)
+        self.total += tables
+        self.square += tables**2
+        self.cells.append(tables.sum(axis=0))
+        self.scores.append(_score(self.m, self.x, self.alpha * self.lean[self.of][:, None, :], self.H))
+        self.alphas.append(self.alpha.copy())
+        self.priors.append(self.prior)
+        if len(self.alphas) % self.stride == 0:
+            self.units.append(tables)
+        if len(self.units) >= 2 * self.slots:
+            self.units, self.stride = self.units[1::2], 2 * self.stride
+
+    def run(self, warmup: int, draws: int, stop: threading.Event) -> None:
+        """Go on until there are that many draws, or somebody says stop."""
+        while not stop.is_set() and self.warmed < warmup:
+            self.forward(adapt=True)
+            self.warmed += 1
+        while not stop.is_set() and len(self.alphas) < draws:
+            self.forward(adapt=False)
+            self.keep()
+
+
+def _score(m: FloatArray, x: FloatArray, alpha: FloatArray, H: FloatArray) -> float:
+    """Give the derivative in b of the log density of all betas, alpha (n, R, C) growing by the factor exp(b H)."""
+    if not H.any():
+        return 0.0
+    beta = np.divide(m, x[:, :, None], out=np.ones_like(m), where=x[:, :, None] > 0)
+    slope = digamma(alpha.sum(axis=2, keepdims=True)) - digamma(alpha) + np.log(beta)
+    return float(np.einsum("nr,nrc,nrc,nc->", (x > 0).astype(np.float64), alpha, slope, H))
+
+
+def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int, int | None], None] | None) -> None:
+    """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
+    planned, stop = (warmup + draws) * len(chains), threading.Event()
+    at_first, since, told = _done(chains), 0.0, False
+    with ThreadPoolExecutor(min(len(chains), _cores())) as pool:
+        try:
+            running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
+            while running:
+                ended, left = wait(running, timeout=0.1, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+                running = list(left)
+                done, now = _done(chains), time.perf_counter()
+                if progress is not None:
+                    progress(done, planned)
+                if since == 0.0 and done > at_first:  # the first draws include compilation
+                    at_first, since = done, now
+                elif not told and since > 0.0 and now - since > MEASURE and done > at_first:
+                    told = _tell_if_long((now - since) * (planned - done) / (done - at_first), chains[0].m.shape)
+        finally:
+            stop.set()
+
+
+def _done(chains: list[_Chain]) -> int:
+    return sum(chain.warmed + len(chain.alphas) for chain in chains)
+
+
+def _tell_if_long(left: float, shape: tuple[int, ...]) -> bool:
+    if left < LONG:
+        return True
+    units, R, C = shape
+    warnings.warn(
+        f"sampling {units:,} units of {R} x {C} tables takes about {left / 60:.0f} more minutes at this pace; Ctrl-C stops it, and "
+        "method='approximate' answers in seconds.",
+        CrosslevelWarning,
+        stacklevel=5,
+    )
+    return True
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

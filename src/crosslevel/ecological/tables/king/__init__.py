@@ -1,0 +1,1 @@
+"""King's model of 2 x 2 tables."""

@@ -1,0 +1,391 @@
+"""Counts by unit: who lives there (groups) and what they did (outcomes).
+
+A *unit* is the smallest place with totals (precinct, county, region). Its two margins are known, its inner table is
+the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.data import checks, frames
+from crosslevel.data.fingerprint import fingerprint
+from crosslevel.ecological.tables import cleaning
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import FloatArray
+
+__all__ = ["UnitTables", "group_counts", "table_from_frame", "unit_tables"]
+
+REST = "none of the above"
+
+
+@dataclass(frozen=True)
+class UnitTables:
+    """The margins of every unit, checked.
+
+    Attributes
+    ----------
+    X : (n_units, n_groups)
+        People of each group in each unit.
+    T : (n_units, n_outcomes)
+        People with each outcome in each unit.
+    groups, outcomes : tuple of str
+        Names of the columns of X and T.
+    units : tuple
+        Names of the rows.
+    dropped : tuple
+        Names of units without people, left out.
+    frame : kind of dataframe to answer with.
+    fingerprints : mapping of argument to content hash, of the data before any repair.
+    notes : tuple of str
+        What was changed or left out, in sentences; every answer from these tables carries them among its warnings.
+    """
+
+    X: FloatArray
+    T: FloatArray
+    groups: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    units: tuple[object, ...]
+    dropped: tuple[object, ...]
+    frame: frames.FrameKind
+    fingerprints: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def N(self) -> FloatArray:
+        """(n_units,) people in each unit."""
+        return self.X.sum(axis=1)
+
+
+def unit_tables(
+    groups: object,
+    outcomes: object = None,
+    units: Sequence[object] | None = None,
+    *,
+    balance: cleaning.Balance | None = None,
+    rest: str = REST,
+    missing: cleaning.Missing = "error",
+    duplicates: cleaning.Duplicates = "error",
+    merge_below: float | None = None,
+    total: npt.ArrayLike | None = None,
+) -> UnitTables:
+    """Check counts by unit, repair them on request, and bring the two margins together.
+
+    Nothing is repaired unasked. What was changed is said in ``notes``, which every answer made from the tables carries
+    among its warnings.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Units x groups and units x outcomes, in counts and in the same order of units. Every column of a dataframe is a
+        group (an outcome) of that name. ``groups`` may also be :class:`UnitTables`, which come back as they are.
+    units : sequence, optional
+        Names of the units; ``0 .. n - 1`` when not given.
+    balance : {"scale", "none-of-the-above"}, optional
+        What to do with units whose groups and outcomes do not add up to the same total (default: refuse). ``"scale"``
+        scales their outcomes to the total of their groups, by a factor of two at most. ``"none-of-the-above"`` gives
+        the difference a column of its own: an outcome where outcomes fall short of groups, a group where groups fall
+        short of outcomes, and refuses when units of both kinds occur.
+    rest : str, default "none of the above"
+        Name of that column, for example "did not vote".
+    missing : {"error", "zero", "drop"}, default "error"
+        What to do with missing numbers: refuse them, take them for nobody, or leave their units out.
+    duplicates : {"error", "sum"}, default "error"
+        What to do with units named more than once.
+    merge_below : float, optional
+        Merge the groups, and the outcomes, that hold less than this share of all people into ``"other"``.
+    total : array, optional
+        People of each unit. Shares (rows up to 1) and percentages (rows of 100) are multiplied by it; the counts are
+        not rounded to whole people. A margin that is in counts already must add up to it.
+
+    Returns
+    -------
+    UnitTables
+        Of units with people.
+
+    Examples
+    --------
+    >>> tables = unit_tables({"young": [30, 10], "old": [70, 40]}, {"yes": [50, 20], "no": [50, 30]})
+    >>> tables.groups, tables.N.tolist()
+    (('young', 'old'), [100.0, 50.0])
+    >>> votes = {"left": [50, 20], "right": [30, 30]}
+    >>> tables = unit_tables({"young": [30, 10], "old": [70, 40]}, votes, balance="none-of-the-above", rest="did not vote")
+    >>> tables.T.tolist()
+    [[50.0, 30.0, 20.0], [20.0, 30.0, 0.0]]
+    >>> print(tables.notes[0])
+    Outcomes fell short in 1 of 2 units; the outcome 'did not vote' takes the difference: 20 people, 13 % of all (0).
+    """
+    if isinstance(groups, UnitTables):
+        asked = (balance, rest, missing, duplicates, merge_below) != (None, REST, "error", "error", None)
+        return _as_they_are(groups, outcomes, units, asked or total is not None)
+    if isinstance(outcomes, UnitTables) or outcomes is None:
+        raise InputError(
+            "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
+        )
+    if frames.is_frame(groups) and frames.is_frame(outcomes) and not frames.same_rows(groups, outcomes):
+        raise InputError(
+            "groups and outcomes have different row labels (index), so their rows cannot be paired; bring them into one order "
+            "and call .reset_index(drop=True) on both."
+        )
+    X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
+    n = X_table.num_rows
+    if T_table.num_rows != n:
+        raise InputError(f"groups has {n:,} units and outcomes {T_table.num_rows:,}; pass both for the same units.")
+    if n == 0:
+        raise InputError("groups has no rows; pass at least one unit.")
+    margins = cleaning.Margins(
+        X=_numbers(X_table, "groups"),
+        T=_numbers(T_table, "outcomes"),
+        groups=tuple(X_table.column_names),
+        outcomes=tuple(T_table.column_names),
+        units=unit_names(units, n),
+        total=_totals(total, n),
+    )
+    if balance != "none-of-the-above":  # which may add the second column
+        _check_options(margins)
+    margins, filled = cleaning.without_missing(margins, missing)
+    margins, multiplied = cleaning.in_counts(margins)
+    margins, summed = cleaning.unrepeated(margins, duplicates)
+    margins, balanced = cleaning.balanced(margins, balance, rest)
+    keep = margins.X.sum(axis=1) > 0
+    if not keep.any():
+        raise InputError("groups is zero in every unit; at least one unit needs people.")
+    kept, merged = cleaning.merged(margins.rows(keep), merge_below)
+    _check_options(kept)
+    dropped = tuple(u for u, k in zip(margins.units, keep, strict=True) if not k)
+    empty = (f"{len(dropped):,} unit(s) without people were left out ({listed(dropped)}).",) if dropped else ()
+    return UnitTables(
+        X=kept.X,
+        T=kept.T,
+        groups=kept.groups,
+        outcomes=kept.outcomes,
+        units=kept.units,
+        dropped=dropped,
+        frame=frames.frame_kind(groups) if frames.is_frame(groups) else "pyarrow",
+        fingerprints={"groups": fingerprint(X_table), "outcomes": fingerprint(T_table)},
+        notes=(*filled, *multiplied, *summed, *balanced, *merged, *empty),
+    )
+
+
+def table_from_frame(
+    frame: object,
+    groups: Sequence[str],
+    outcomes: Sequence[str],
+    unit: str | None = None,
+    *,
+    total: str | None = None,
+    **cleaning_options: Any,
+) -> UnitTables:
+    """Take groups, outcomes and the units' names from the columns of one table.
+
+    Parameters
+    ----------
+    frame : dataframe
+        One row per unit.
+    groups, outcomes : sequence of str
+        Names of the columns, exactly; no column can be both.
+    unit : str, optional
+        The column of the units' names.
+    total : str, optional
+        The column of the people of each unit, by which shares are multiplied.
+    **cleaning_options
+        ``balance``, ``rest``, ``missing``, ``duplicates``, ``merge_below``, as in :func:`unit_tables`.
+
+    Examples
+    --------
+    >>> precincts = {"name": ["A", "B"], "young": [30, 10], "old": [70, 40], "yes": [50, 20], "no": [50, 30]}
+    >>> tables = table_from_frame(precincts, groups=["young", "old"], outcomes=["yes", "no"], unit="name")
+    >>> tables.units, tables.outcomes
+    (('A', 'B'), ('yes', 'no'))
+    """
+    table = frames.to_arrow(frame, "frame")
+    sides = {"groups": groups, "outcomes": outcomes}
+    for argument, names in sides.items():
+        _check_names(table, names, argument)
+    both = [name for name in groups if name in set(outcomes)]
+    if both:
+        raise InputError(
+            f"outcomes names {listed(both)}, which groups names too; a column is either a group or an outcome."
+        )
+    for argument, name in (("unit", unit), ("total", total)):
+        if name is None:
+            continue
+        if not isinstance(name, str):
+            raise InputError(f"{argument}={name!r} is not a column name; pass one of {listed(table.column_names, 12)}.")
+        frames.check_columns(table, [name], argument)
+        if name in (*groups, *outcomes):
+            raise InputError(f"{argument}={name!r} is among the groups or outcomes too; leave it out there.")
+    _check_cleaning(cleaning_options)
+    found = unit_tables(
+        table.select(list(groups)),
+        table.select(list(outcomes)),
+        None if unit is None else table[unit].to_pylist(),
+        total=None if total is None else frames.column(table, total, "total"),
+        **cleaning_options,
+    )
+    return replace(found, frame=frames.frame_kind(frame))
+
+
+def group_counts(
+    people: object,
+    *,
+    by: str,
+    group: str,
+    places: object,
+    total: str,
+    weight: str | None = None,
+) -> tuple[Any, tuple[object, ...]]:
+    """Estimate how many of each place's total belong to each group, from weighted people.
+
+    The weighted share of each group among the place's people is multiplied by the place's total, so the rows add up to
+    it. The shares carry the sampling error of the people.
+
+    Parameters
+    ----------
+    people : dataframe
+        One row per person, with columns ``by``, ``group`` and ``weight``.
+    by : str
+        The place column of both tables.
+    group : str
+        The column of ``people`` whose values are the groups.
+    places : dataframe
+        One row per place.
+    total : str
+        The column of ``places`` that the groups must add up to.
+    weight : str, optional
+        Survey weights of the people.
+
+    Returns
+    -------
+    counts : dataframe
+        Places x groups, in the order of ``places``; of the same kind as ``people``.
+    keys : tuple
+        The places' names, in that order.
+
+    Examples
+    --------
+    >>> people = {"place": ["a", "a", "b"], "sex": ["f", "m", "m"], "w": [1.0, 3.0, 1.0]}
+    >>> places = {"place": ["b", "a"], "votes": [10, 100]}
+    >>> counts, keys = group_counts(people, by="place", group="sex", places=places, total="votes", weight="w")
+    >>> keys, counts.to_pydict()
+    (('b', 'a'), {'f': [0.0, 25.0], 'm': [10.0, 75.0]})
+    """
+    persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
+    frames.check_unique(where, by, "places: by")
+    totals = checks.check_counts(frames.column(where, total, "total"), f"total column {total!r}", 1)
+    frames.check_columns(persons, frames.as_names(by, "by"), "by")
+    frames.check_columns(persons, frames.as_names(group, "group"), "group")
+    cells = frames.group_rows(persons, (by, group), "by, group")
+    n = persons.num_rows
+    w = np.ones(n) if weight is None else checks.check_weights(frames.column(persons, weight, "weight"), "weight")
+    mass = np.bincount(cells.codes, weights=w, minlength=len(cells))
+    keys, levels = where[by].to_pylist(), sorted(set(cells.keys[group].to_pylist()))
+    row, col = {k: i for i, k in enumerate(keys)}, {v: j for j, v in enumerate(levels)}
+    strangers = sorted({k for k in cells.keys[by].to_pylist() if k not in row}, key=str)
+    if strangers:
+        raise InputError(
+            f"people live in {len(strangers):,} place(s) that places lacks ({listed(strangers)}); add these rows to places "
+            f"or drop their people. Keys must have the same type in both ({cells.keys[by].type} and {where[by].type})."
+        )
+    share = np.zeros((len(keys), len(levels)))
+    for k, g, m in zip(cells.keys[by].to_pylist(), cells.keys[group].to_pylist(), mass, strict=True):
+        share[row[k], col[g]] += m
+    size = share.sum(axis=1, keepdims=True)
+    if (size <= 0).any():
+        empty = [k for k, s in zip(keys, size[:, 0], strict=True) if s <= 0]
+        raise InputError(
+            f"{len(empty):,} place(s) have no people ({listed(empty)}); drop them from places or add people."
+        )
+    counts = share / size * totals[:, None]
+    table = pa.table({str(v): counts[:, j] for v, j in col.items()})
+    return frames.from_arrow(table, frames.frame_kind(people)), tuple(keys)
+
+
+def _as_table(counts: object, argument: str, word: str) -> pa.Table:
+    if frames.is_frame(counts):
+        return frames.to_arrow(counts, argument)
+    array = checks.as_numbers(counts, argument, 2)
+    return pa.table({f"{word}_{j}": array[:, j] for j in range(array.shape[1])})
+
+
+def _as_they_are(tables: UnitTables, outcomes: object, units: object, repairs: bool) -> UnitTables:
+    if outcomes is not None or units is not None or repairs:
+        what = "outcomes" if outcomes is not None else "units" if units is not None else "repairs"
+        raise InputError(
+            f"groups are tables that unit_tables has checked, which settled the {what} too; pass the tables alone, or make new ones."
+        )
+    return tables
+
+
+def _numbers(table: pa.Table, argument: str) -> FloatArray:
+    if table.num_columns == 0:
+        raise InputError(f"{argument} has no columns; it needs at least two that together hold everybody.")
+    return np.column_stack([frames.column(table, name, argument) for name in table.column_names])
+
+
+def _check_options(margins: cleaning.Margins) -> None:
+    """Refuse a margin of one option, which leaves nothing to ask."""
+    for argument, names in (("groups", margins.groups), ("outcomes", margins.outcomes)):
+        if len(names) < 2:
+            raise InputError(
+                f"{argument} has {len(names)} column(s); it needs at least two that together hold everybody. Add the rest "
+                "(for example 'other') as a column of its own."
+            )
+
+
+def _totals(total: npt.ArrayLike | None, n: int) -> FloatArray | None:
+    if total is None:
+        return None
+    if isinstance(total, str):
+        raise InputError(
+            f"total={total!r} is a name; pass the people of each unit as numbers, or use table_from_frame."
+        )
+    array = checks.as_numbers(total, "total", 1)
+    if len(array) != n:
+        raise InputError(f"total has {len(array):,} values for {n:,} units; pass the people of each.")
+    return np.where(
+        np.isnan(array), np.nan, checks.check_counts(np.nan_to_num(array, nan=0.0, posinf=np.inf), "total", 1)
+    )
+
+
+def _check_names(table: pa.Table, names: Sequence[str], argument: str) -> None:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{argument}={names!r} is not a list of column names; pass for example {argument}=['a', 'b'].")
+    frames.check_columns(table, names, argument)
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise InputError(f"{argument} names {twice[0]!r} more than once; name each column once.")
+
+
+def _check_cleaning(options: dict[str, Any]) -> None:
+    known = ("balance", "rest", "missing", "duplicates", "merge_below")
+    for name in options:
+        if name not in known:
+            raise unknown_name("cleaning", name, known, "choice")
+
+
+def unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+    """Name every row, by ``units`` or by number; names may repeat."""
+    if units is None:
+        return tuple(range(n))
+    if isinstance(units, str) or not isinstance(units, Iterable):
+        raise InputError(f"units={units!r} is not a sequence of names; pass one name per row of groups.")
+    names = tuple(getattr(u, "item", lambda u=u: u)() for u in units)
+    if len(names) != n:
+        raise InputError(f"units has {len(names):,} names for {n:,} rows of groups; name each unit once.")
+    if any(isinstance(u, tuple | list | dict | set) for u in names):
+        raise InputError(
+            "units holds names of several parts; join them to one text each, for example 'county/precinct'."
+        )
+    if len({isinstance(u, str) for u in names if u is not None}) > 1:
+        raise InputError("units mixes texts and numbers, so '1' and 1 could not be told apart; make all names text.")
+    gone = [i for i, u in enumerate(names) if u is None or u != u]
+    if gone:
+        raise InputError(f"units has {len(gone):,} missing name(s), the first in row {gone[0]:,}; name each unit.")
+    return names

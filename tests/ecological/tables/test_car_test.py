@@ -1,0 +1,116 @@
+"""The test of constant rates: its size, its power, and what it cannot see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslevel import ecological
+from crosslevel.ecological.tables.assumptions.car_test import ALL, car_test, curvature_test
+from crosslevel.errors import InputError
+
+
+def world(rng, n=100, R=2, own=0.0, common=0.0):
+    """Counts of people and of two outcomes; rates vary by unit, with slopes in the first group's share."""
+    people = np.round(np.exp(rng.normal(6, 0.5, n))) + 20
+    X = np.round(people[:, None] * rng.dirichlet(np.array([1.0, 2.0, 1.0, 1.0])[:R], n))
+    x = X / X.sum(axis=1, keepdims=True)
+    rates = np.linspace(0.7, 0.3, R) + rng.normal(0, 0.08, (n, R)) + common * (x[:, :1] - 0.33)
+    rates[:, 0] += own * (x[:, 0] - 0.33)
+    yes = rng.binomial(X.astype(int), np.clip(rates, 0, 1)).sum(axis=1)
+    return X, np.column_stack([yes, X.sum(axis=1) - yes])
+
+
+def rejections(times, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    hits = []
+    for k in range(times):
+        X, T = world(rng, **options)
+        N = X.sum(axis=1)
+        x = X / N[:, None]
+        hits.append(curvature_test(x, T / N[:, None], N, x, 199, k).p_value[0] <= 0.05)
+    return np.mean(hits)
+
+
+@pytest.mark.parametrize(("n", "R"), [(60, 2), (120, 4)])
+def test_it_rejects_constant_rates_about_as_often_as_it_says(n, R):
+    # 300 worlds: Monte Carlo standard error 0.013
+    assert 0.01 <= rejections(300, n=n, R=R) <= 0.09
+
+
+def test_it_sees_one_groups_slope_and_not_a_shared_one():
+    assert rejections(40, own=0.6) > 0.85
+    assert rejections(100, common=0.6) < 0.14
+
+
+def test_an_exactly_shared_slope_is_invisible_though_the_estimate_is_wrong():
+    x = np.linspace(0.05, 0.9, 40)
+    X = 1000 * np.column_stack([x, 1 - x])
+    rates = np.array([0.6, 0.3]) + 0.3 * (x - x.mean())[:, None]
+    yes = (X * rates).sum(axis=1)
+    T = np.column_stack([yes, 1000 - yes])
+    assert car_test(X, T)["p_value"].tolist() == [1.0] * 3
+    assert abs(ecological.goodman(X, T)["estimate"][0] - (X * rates).sum(axis=0)[0] / X[:, 0].sum()) > 0.1
+
+
+def test_covariates_may_explain_the_curve():
+    rng = np.random.default_rng(1)
+    X, _ = world(rng, n=200)
+    x = X / X.sum(axis=1, keepdims=True)
+    z = 4 * (x[:, 0] - 0.5) ** 2 + rng.normal(0, 0.3, 200)
+    yes = np.round((X * np.clip(np.array([0.6, 0.4]) + 0.2 * (z[:, None] - 0.5), 0, 1)).sum(axis=1))
+    T = np.column_stack([yes, X.sum(axis=1) - yes])
+    assert car_test(X, T)["p_value"][0] < 0.01
+    assert car_test(X, T, {"z": z})["p_value"][0] > 0.05
+
+
+def test_rows_names_and_units_order():
+    X, T = world(np.random.default_rng(2), R=3)
+    T = np.column_stack([T[:, 0], T[:, 1] - T[:, 1] // 3, T[:, 1] // 3])
+    found = car_test(pd.DataFrame(X, columns=list("abc")), pd.DataFrame(T, columns=["yes", "no", "none"]))
+    assert found["outcome"].tolist() == ["yes", "no", "none", ALL]
+    assert isinstance(found.to_frame(), pd.DataFrame)
+    assert "cannot be seen" in found.summary()
+    assert ((found["p_value"] > 0) & (found["p_value"] <= 1)).all()
+    again = car_test(X[::-1], T[::-1])
+    np.testing.assert_allclose(again["estimate"], found["estimate"], rtol=0.15)  # other signs, other means
+    np.testing.assert_allclose(again["p_value"], found["p_value"], atol=0.06)
+    same = car_test(X, T)
+    np.testing.assert_array_equal(same["p_value"], found["p_value"])
+
+
+def test_two_outcomes_say_the_same_and_an_answer_stands_for_its_counts():
+    X, T = world(np.random.default_rng(3), own=0.3)
+    found = car_test(X, T)
+    assert found["p_value"][0] == found["p_value"][1] == found["p_value"][2]
+    by_answer = car_test(ecological.goodman(X, T))
+    np.testing.assert_allclose(by_answer["estimate"], found["estimate"], rtol=1e-5)
+    np.testing.assert_array_equal(car_test(ecological.unit_tables(X, T))["estimate"], found["estimate"])
+    np.testing.assert_array_equal(car_test(X, T, draws=np.int64(999))["p_value"], found["p_value"])
+    equal = car_test(X, T, weights="equal")
+    assert equal["estimate"][0] != found["estimate"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": "pop"}, "weights='pop' is not a choice"),
+        ({"weights": np.ones(100)}, "weights is a ndarray; pass 'population' or 'equal'"),
+        ({"draws": 10}, "draws=10 is not a whole number of at least 99"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number"),
+        ({"outcomes": None}, "outcomes is missing"),
+        ({"covariates": np.arange(5)}, "covariates has 5 rows for 100 units"),
+        ({"covariates": np.random.default_rng(0).normal(size=(100, 40))}, "make 82 terms for 100 units"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, message):
+    X, T = world(np.random.default_rng(4))
+    with pytest.raises(InputError, match=message):
+        car_test(X, **{"outcomes": T, **options})
+
+
+def test_pooled_answers_are_refused():
+    X, T = world(np.random.default_rng(5), n=30)
+    with pytest.raises(InputError, match="groups is a pooled answer"):
+        car_test(ecological.rxc(X, T, pool=["a", "b"] * 15))

@@ -1,0 +1,396 @@
+"""Repairs on request: what they change, that they say so, and that nothing is repaired unasked."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from crosslevel import ecological
+from crosslevel.ecological.tables.unit_tables import table_from_frame
+from crosslevel.errors import InputError
+
+UNITS = ["a", "b", "c"]
+GROUPS = {"young": [30, 10, 0], "old": [70, 40, 20]}
+VOTES = {"left": [50, 20, 5], "right": [50, 30, 15]}
+SHORT = {"left": [50, 20, 5], "right": [30, 30, 10]}
+
+
+def clean(groups=GROUPS, outcomes=VOTES, units=UNITS, **options):
+    return ecological.unit_tables(groups, outcomes, units, **options)
+
+
+def test_clean_tables_have_nothing_to_say():
+    asked = clean(balance="scale", missing="zero", duplicates="sum")
+    assert clean().notes == asked.notes == ()
+    np.testing.assert_array_equal(clean().T, asked.T)
+
+
+# margins that do not add up
+
+
+def test_scaling_brings_outcomes_to_the_groups_and_leaves_other_units_alone():
+    tables = clean(outcomes=SHORT, balance="scale")
+    np.testing.assert_allclose(tables.T.sum(axis=1), tables.N)
+    np.testing.assert_allclose(tables.T[0], [62.5, 37.5])
+    np.testing.assert_array_equal(tables.T[1], [20, 30])
+    assert tables.notes == (
+        "Outcomes of 2 of 3 units were scaled to the total of their groups: 25 people, 15 % of all, largest factor 1.33 in "
+        "'c' ('a', 'c').",
+    )
+    assert tables.notes[0] in ecological.bounds(tables).warnings
+
+
+def test_the_worst_units_are_named():
+    with pytest.raises(
+        InputError, match=r"in 2 of 3 unit\(s\), worst in 'a' \(100 against 80\), 'c' \(20 against 15\);"
+    ):
+        clean(outcomes=SHORT)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "message"),
+    [
+        (
+            {"left": [50, 20, 0], "right": [50, 30, 0]},
+            r"people in one margin and none in the other \('c' \(20 against 0\)",
+        ),
+        ({"left": [50, 20, 5], "right": [50, 30, 2]}, r"by more than a factor of 2 \(worst in 'c' \(20 against 7\)"),
+        ({"left": [50, 20, 5], "right": [50, 90, 15]}, r"by more than a factor of 2 \(worst in 'b' \(50 against 110\)"),
+    ],
+)
+def test_scaling_refuses_what_it_cannot_mend(outcomes, message):
+    with pytest.raises(InputError, match=message):
+        clean(outcomes=outcomes, balance="scale")
+
+
+def test_an_empty_side_cannot_be_scaled_the_other_way_round():
+    with pytest.raises(InputError, match=r"none in the other \('a' \(0 against 100\)"):
+        clean(groups={"young": [0, 10, 0], "old": [0, 40, 20]}, balance="scale")
+
+
+def test_the_difference_becomes_an_outcome_of_its_own():
+    tables = clean(outcomes=SHORT, balance="none-of-the-above", rest="did not vote")
+    assert tables.outcomes == ("left", "right", "did not vote")
+    np.testing.assert_array_equal(tables.T, [[50, 30, 20], [20, 30, 0], [5, 10, 5]])
+    assert tables.notes == (
+        "Outcomes fell short in 2 of 3 units; the outcome 'did not vote' takes the difference: 25 people, 15 % of all "
+        "('a', 'c').",
+    )
+    assert clean(outcomes=SHORT, balance="none-of-the-above").outcomes[-1] == "none of the above"
+
+
+def test_the_difference_becomes_a_group_where_groups_fall_short():
+    tables = clean(groups={"young": [30, 10, 0], "old": [60, 40, 20]}, balance="none-of-the-above")
+    assert tables.groups == ("young", "old", "none of the above")
+    np.testing.assert_array_equal(tables.X[:, 2], [10, 0, 0])
+    assert "Groups fell short in 1 of 3 units; the group 'none of the above'" in tables.notes[0]
+    alone = clean(groups={"young": [30, 10, 5]}, balance="none-of-the-above")
+    np.testing.assert_array_equal(alone.X, [[30, 70], [10, 40], [5, 15]])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "options", "message"),
+    [
+        (
+            {"left": [50, 20, 5], "right": [30, 40, 15]},
+            {},
+            r"short in 1 unit.* exceed the groups in 1 \(worst in 'b' \(50",
+        ),
+        (SHORT, {"rest": "left"}, "rest='left' is already one of the outcomes"),
+        (SHORT, {"rest": ""}, "rest='' is not a name"),
+        (SHORT, {"balance": "scal"}, "balance='scal' is not a choice.*Did you mean 'scale'"),
+    ],
+)
+def test_a_difference_that_has_no_place_gets_a_sentence(outcomes, options, message):
+    with pytest.raises(InputError, match=message):
+        clean(outcomes=outcomes, **{"balance": "none-of-the-above", **options})
+
+
+# missing values
+
+
+def test_missing_values_are_nobody_or_their_units_go():
+    groups = {"young": [30, 10, None], "old": [70, 40, 20]}
+    zero, drop = clean(groups, missing="zero"), clean(groups, missing="drop")
+    np.testing.assert_array_equal(zero.X, clean().X)
+    assert zero.notes == ("1 missing value(s) in 1 of 3 units were taken for zero ('c').",)
+    assert drop.units == ("a", "b")
+    np.testing.assert_array_equal(drop.T, clean().T[:2])
+    assert drop.notes == ("1 of 3 units were left out for missing values ('c').",)
+    assert drop.dropped == ()
+
+
+@pytest.mark.parametrize(
+    ("groups", "options", "message"),
+    [
+        (
+            {"young": [30, 10, None], "old": [70, 40, 20]},
+            {},
+            r"groups\['young'\] has 1 missing .* 'c'; .*missing='zero'",
+        ),
+        ({"young": [None] * 3, "old": [70, 40, 20]}, {"missing": "drop"}, "missing='drop' would leave no unit"),
+        ({"young": [30, np.inf, None], "old": [70, 40, 20]}, {"missing": "drop"}, r"infinite value, inf in 'b'"),
+        (GROUPS, {"missing": "skip"}, "missing='skip' is not a choice"),
+    ],
+)
+def test_missing_values_that_cannot_be_treated_get_a_sentence(groups, options, message):
+    with pytest.raises(InputError, match=message):
+        clean(groups, **options)
+
+
+# repeated units
+
+
+def test_rows_of_one_unit_are_summed_on_request():
+    tables = clean(units=["a", "b", "a"], duplicates="sum")
+    assert tables.units == ("a", "b")
+    np.testing.assert_array_equal(tables.X, [[30, 90], [10, 40]])
+    np.testing.assert_array_equal(tables.T, [[55, 65], [20, 30]])
+    assert tables.notes == ("2 rows of 1 unit(s) named more than once were summed ('a').",)
+    with pytest.raises(InputError, match=r"1 unit\(s\) more than once \('a'\); .*duplicates='sum'"):
+        clean(units=["a", "b", "a"])
+    with pytest.raises(InputError, match="duplicates='add' is not a choice"):
+        clean(duplicates="add")
+
+
+def test_margins_need_add_up_only_after_summing():
+    tables = clean(outcomes={"left": [50, 20, 5], "right": [60, 30, 5]}, units=["a", "b", "a"], duplicates="sum")
+    np.testing.assert_array_equal(tables.T.sum(axis=1), [120, 50])
+
+
+# small options
+
+
+def test_small_options_are_merged_in_each_margin():
+    groups = {"white": [900, 50], "x": [5, 0], "y": [2, 1], "black": [93, 949]}
+    votes = {"left": [500, 500], "right": [490, 490], "tiny": [4, 6], "mini": [6, 4]}
+    tables = ecological.unit_tables(groups, votes, merge_below=0.03)
+    assert tables.groups == ("white", "black", "other")
+    assert tables.outcomes == ("left", "right", "other")
+    np.testing.assert_array_equal(tables.X, [[900, 93, 7], [50, 949, 1]])
+    np.testing.assert_array_equal(tables.T[:, 2], [10, 10])
+    assert tables.notes == (
+        "2 of 4 groups were merged into 'other', those below 3 % ('x', 'y'): 8 people, 0.4 % of all.",
+        "2 of 4 outcomes were merged into 'other', those below 3 % ('tiny', 'mini'): 20 people, 1 % of all.",
+    )
+
+
+def test_an_option_called_other_takes_the_small_ones():
+    groups = {"other": [100, 300], "x": [5, 0], "white": [895, 700]}
+    tables = ecological.unit_tables(groups, {"yes": [400, 400], "no": [600, 600]}, merge_below=0.03)
+    assert tables.groups == ("white", "other")
+    np.testing.assert_array_equal(tables.X[:, 1], [105, 300])
+    assert "2 of 3 groups were merged into 'other', those below 3 % ('x'): 5 people" in tables.notes[0]
+
+
+def test_merging_says_when_there_is_nothing_to_merge():
+    groups = {"white": [990, 500], "x": [10, 0], "black": [0, 500]}
+    tables = ecological.unit_tables(groups, {"yes": [400, 400], "no": [600, 600]}, merge_below=0.03)
+    assert tables.groups == ("white", "x", "black")
+    assert tables.notes == (
+        "Only 'x' of the groups is below 3 %; it was left as it is.",
+        "None of the outcomes is below 3 %; nothing was merged.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        (3, r"merge_below=3 is not a share between 0 and 1.*Did you mean 0.03\?"),
+        ("3 %", "merge_below='3 %' is not a share"),
+        (True, "merge_below=True is not a share"),
+        (0.9, r"merge_below=0.9 would merge all groups into one \('young', 'old'\)"),
+    ],
+)
+def test_a_limit_that_cannot_be_gets_a_sentence(below, message):
+    with pytest.raises(InputError, match=message):
+        clean(merge_below=below)
+
+
+# shares
+
+
+PEOPLE = np.array([100.0, 50.0, 20.0])
+
+
+def shares_of(counts, whole=1.0):
+    return {name: whole * np.array(values) / PEOPLE for name, values in counts.items()}
+
+
+@pytest.mark.parametrize("whole", [1.0, 100.0])
+def test_shares_and_percentages_become_counts(whole):
+    tables = clean(shares_of(GROUPS, whole), shares_of(VOTES, whole), total=PEOPLE)
+    np.testing.assert_allclose(tables.X, clean().X)
+    np.testing.assert_allclose(tables.T, clean().T)
+    kind = "shares" if whole == 1 else "percentages"
+    assert tables.notes == tuple(
+        f"{m} were {kind}: multiplied by the people of each unit." for m in ("groups", "outcomes")
+    )
+
+
+def test_one_margin_may_be_in_counts_already():
+    tables = clean(GROUPS, shares_of(VOTES), total=PEOPLE)
+    np.testing.assert_allclose(tables.T, clean().T)
+    assert len(tables.notes) == 1
+
+
+def test_rounded_percentages_are_brought_to_the_total_and_it_is_said():
+    votes = {"left": [33.3, 41.2, 20.0], "right": [33.3, 10.1, 20.0], "none": [33.3, 48.6, 60.0]}
+    tables = clean(shares_of(GROUPS, 100), votes, total=PEOPLE)
+    np.testing.assert_allclose(tables.T.sum(axis=1), PEOPLE, rtol=1e-12)
+    np.testing.assert_allclose(tables.T[0], 100 / 3)
+    assert "rows off by rounding (up to 0.1 %)" in tables.notes[1]
+
+
+def test_many_units_of_a_hundred_may_be_whole_percentages_and_it_is_said():
+    young, left = np.arange(10, 30), np.arange(40, 60)
+    groups, votes = {"young": young, "old": 100 - young}, {"left": left, "right": 100 - left}
+    assert clean(groups, votes, None).notes[0].startswith("Every unit counts exactly 100 people. If these are percent")
+    assert "exactly 100" in ecological.neighborhood(groups, votes).warnings[0]
+    few = [{name: values[:19] for name, values in side.items()} for side in (groups, votes)]
+    assert clean(*few, None).notes == ()
+    assert clean({**groups, "old": 101 - young}, {**votes, "right": 101 - left}, None).notes == ()
+    assert not any("exactly" in note for note in clean(groups, votes, None, total=np.full(20, 500)).notes)
+
+
+def test_shares_of_the_population_leave_the_rest_to_balance():
+    tables = clean(shares_of(GROUPS), shares_of(SHORT), total=PEOPLE, balance="none-of-the-above", rest="did not vote")
+    np.testing.assert_allclose(tables.T, [[50, 30, 20], [20, 30, 0], [5, 10, 5]], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("groups", "outcomes", "options", "message"),
+    [
+        (
+            shares_of(GROUPS),
+            shares_of(VOTES),
+            {},
+            r"groups and outcomes are shares \(every row adds up to 1\).*total=people",
+        ),
+        (shares_of(GROUPS), shares_of(SHORT), {}, r"are shares \(no value is above 1\)"),
+        (GROUPS, shares_of(VOTES), {}, r"^outcomes are shares \(every row adds up to 1\)"),
+        (
+            {"young": [12.5, 20.1, 30], "old": [87.5, 79.9, 70]},
+            {"left": [50.5, 40, 30], "right": [49.5, 60, 70]},
+            {},
+            r"are percentages \(every row adds up to 100\)",
+        ),
+        (GROUPS, VOTES, {"total": [100, 50, 25]}, r"neither shares .* worst in 'c' \(20 against 25\)"),
+        (GROUPS, VOTES, {"total": [100, 50]}, "total has 2 values for 3 units"),
+        (GROUPS, VOTES, {"total": [100, -50, 20]}, "total has a negative count"),
+        (GROUPS, VOTES, {"total": [100, np.nan, 20]}, r"total has 1 missing value\(s\), the first in 'b'"),
+        (GROUPS, VOTES, {"total": [0, 0, 0]}, "total is zero in every unit"),
+        (GROUPS, VOTES, {"total": "people"}, "total='people' is a name"),
+    ],
+)
+def test_shares_without_people_get_a_sentence(groups, outcomes, options, message):
+    with pytest.raises(InputError, match=message):
+        clean(groups, outcomes, **options)
+
+
+def test_units_without_a_total_go_with_the_missing():
+    tables = clean(shares_of(GROUPS), shares_of(VOTES), total=[100, np.nan, 20], missing="drop")
+    assert tables.units == ("a", "c")
+    np.testing.assert_allclose(tables.N, [100, 20])
+
+
+def test_fractions_of_people_are_counts():
+    groups = {"young": [30.4, 10.2], "old": [69.6, 39.8]}
+    assert ecological.unit_tables(groups, {"yes": [50, 20], "no": [50, 30]}).notes == ()
+    expected = {"young": [30.4, 10.2], "old": [69.6, 89.8]}
+    ecological.unit_tables(expected, {"yes": [50, 20], "no": [50, 80]})
+
+
+# laws
+
+
+@hypothesis.given(
+    st.integers(0, 10_000), st.sampled_from(["scale", "none-of-the-above"]), st.sampled_from(["zero", "drop"])
+)
+def test_whatever_is_asked_the_margins_agree_and_nobody_appears_from_nowhere(seed, balance, missing):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(20, 40, (8, 3)).astype(float)
+    T = np.array([rng.multinomial(int(n), [0.4, 0.3, 0.2, 0.1]) for n in X.sum(axis=1)]).astype(float)
+    T[rng.integers(8), 3] = np.nan  # the smallest, so that scaling stays below its limit
+    units = rng.integers(0, 6, 8).tolist()
+    tables = ecological.unit_tables(X, T, units, balance=balance, missing=missing, duplicates="sum", merge_below=0.15)
+    np.testing.assert_allclose(tables.T.sum(axis=1), tables.N)
+    kept = ~np.isnan(T).any(axis=1) if missing == "drop" else np.ones(8, dtype=bool)
+    assert tables.N.sum() == pytest.approx(X[kept].sum())
+    assert len(set(tables.units)) == len(tables.units)
+    assert (tables.T >= 0).all()
+    assert any("missing value" in note for note in tables.notes)
+
+
+# checked tables, and one frame
+
+
+def test_checked_tables_take_no_further_options():
+    tables = clean()
+    assert ecological.unit_tables(tables) is tables
+    for options in ({"balance": "scale"}, {"total": PEOPLE}, {"missing": "zero"}, {"merge_below": 0.1}):
+        with pytest.raises(InputError, match="settled the repairs too"):
+            ecological.unit_tables(tables, **options)
+    with pytest.raises(InputError, match="settled the units too"):
+        ecological.unit_tables(tables, units=UNITS)
+    with pytest.raises(InputError, match="settled the outcomes too"):
+        ecological.unit_tables(tables, VOTES)
+    with pytest.raises(InputError, match="outcomes is missing"):
+        ecological.unit_tables(GROUPS, tables)
+
+
+FRAME = {"name": UNITS, **GROUPS, **SHORT, "people": PEOPLE}
+SIDES = {"groups": ["young", "old"], "outcomes": ["left", "right"]}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_one_frame_holds_both_margins(kind):
+    tables = table_from_frame(kind(FRAME), **SIDES, unit="name", balance="none-of-the-above")
+    direct = clean(outcomes=SHORT, balance="none-of-the-above")
+    np.testing.assert_array_equal(tables.T, direct.T)
+    assert (tables.units, tables.notes, tables.outcomes) == (direct.units, direct.notes, direct.outcomes)
+    assert tables.fingerprints == direct.fingerprints
+    assert isinstance(ecological.bounds(tables).to_frame(), type(kind(FRAME)))
+
+
+def test_shares_in_a_frame_are_multiplied_by_a_column():
+    frame = {"name": UNITS, **shares_of(GROUPS), **shares_of(VOTES), "people": PEOPLE}
+    tables = table_from_frame(frame, **SIDES, total="people")
+    np.testing.assert_allclose(tables.T, clean().T)
+    assert tables.units == (0, 1, 2)
+
+
+def test_names_are_matched_whole():
+    """A name that contains another is another column."""
+    frame = {"latino": [10, 20], "non_latino": [90, 30], "yes": [50, 20], "no": [50, 30]}
+    tables = table_from_frame(frame, groups=["latino", "non_latino"], outcomes=["yes", "no"])
+    np.testing.assert_array_equal(tables.X, [[10, 90], [20, 30]])
+    with pytest.raises(InputError, match="groups='latin' is not a column.*Did you mean 'latino'"):
+        table_from_frame(frame, groups=["latin", "non_latino"], outcomes=["yes", "no"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": "young"}, "groups='young' is not a list of column names"),
+        ({"groups": [1, 2]}, "is not a list of column names"),
+        ({"groups": ["young", "young"]}, "groups names 'young' more than once"),
+        ({"outcomes": ["left", "old"]}, "outcomes names 'old', which groups names too"),
+        ({"outcomes": ["left", "rigth"]}, "outcomes='rigth' is not a column.*Did you mean 'right'"),
+        ({"unit": "nam"}, "unit='nam' is not a column.*Did you mean 'name'"),
+        ({"unit": "young"}, "unit='young' is among the groups or outcomes too"),
+        ({"unit": 3}, "unit=3 is not a column name"),
+        ({"total": "left"}, "total='left' is among the groups or outcomes too"),
+        ({"total": "name"}, "total='name' is a column of string"),
+        ({"balence": "scale"}, "cleaning='balence' is not a choice.*Did you mean 'balance'"),
+        ({"groups": []}, "groups has no columns|groups has 0 column"),
+    ],
+)
+def test_bad_columns_get_a_sentence(options, message):
+    with pytest.raises(InputError, match=message):
+        table_from_frame(FRAME, **{**SIDES, **options})

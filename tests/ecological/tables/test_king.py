@@ -1,0 +1,428 @@
+"""Does King's model find the truth of its own worlds, stay on the tomography lines, and refuse what it cannot answer?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import integrate, stats
+
+from crosslevel.ecological.tables.king.estimator import king
+from crosslevel.ecological.tables.king.likelihood import (
+    Prior,
+    Problem,
+    _log_square,
+    _log_squares,
+    log_posterior,
+    log_posterior_slope,
+    tomography_lines,
+    untruncated,
+)
+from crosslevel.ecological.tables.king.mode import find_mode
+from crosslevel.ecological.tables.king.simulation import draw_parameters, draw_units, expected_units
+from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.errors import ConvergenceError, InputError
+
+NO_PRIOR = Prior(0.0, 0.0, 0.0)
+PHI = np.array([0.4, -0.9, np.log(0.22), np.log(0.35), 0.6])
+
+
+def world(n=60, seed=0, mean=(0.6, 0.3), sd=(0.15, 0.1), rho=0.3, people=1000):
+    """Units drawn from the model, whose shares need no rounding; also the true district shares of both groups."""
+    rng = np.random.default_rng(seed)
+    shape = np.array([[sd[0] ** 2, rho * sd[0] * sd[1]], [rho * sd[0] * sd[1], sd[1] ** 2]])
+    drawn = rng.multivariate_normal(mean, shape, 60 * n)
+    shares = drawn[((drawn > 0) & (drawn < 1)).all(axis=1)][:n]
+    first = np.round(people * rng.beta(1.2, 1.5, n))
+    X = np.column_stack([first, people - first])
+    yes = (X * shares).sum(axis=1)
+    return X, np.column_stack([yes, people - yes]), (X * shares).sum(axis=0) / X.sum(axis=0)
+
+
+def problem(X, T, prior=NO_PRIOR, Zb=None, Zw=None):
+    X, T = np.atleast_1d(np.asarray(X, float)), np.atleast_1d(np.asarray(T, float))
+    none = np.empty((len(X), 0))
+    return Problem(tomography_lines(X, T), none if Zb is None else Zb, none if Zw is None else Zw, prior)
+
+
+# the likelihood ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("X", [0.0, 0.15, 0.5, 0.77, 1.0])
+def test_the_density_of_t_adds_up_to_one(X):
+    def density(t):
+        return np.exp(log_posterior(PHI[None, :], problem(X, t))[0])
+
+    area = integrate.quad(density, 0, 1, points=sorted({min(X, 1 - X), max(X, 1 - X)} - {0.0, 1.0}) or None)[0]
+    assert area == pytest.approx(1, abs=1e-8)
+
+
+def test_the_density_is_the_cut_normal_along_the_line():
+    """Brute force: integrate the bivariate density over the line's part in the square, over the square's probability."""
+    normal = untruncated(PHI[None, :], problem(0.3, 0.4))
+    mb, mw, sb, sw, rho = (float(v[0, 0]) for v in normal)
+    law = stats.multivariate_normal([mb, mw], [[sb**2, rho * sb * sw], [rho * sb * sw, sw**2]])
+    square = integrate.dblquad(lambda w, b: law.pdf([b, w]), 0, 1, 0, 1)[0]
+    for X, T in ((0.3, 0.4), (0.8, 0.15), (0.45, 0.93)):
+        low, high = max(0, (T - 1 + X) / X), min(1, T / X)
+        along = integrate.quad(lambda b, X=X, T=T: law.pdf([b, (T - X * b) / (1 - X)]) / (1 - X), low, high)[0]
+        assert np.exp(log_posterior(PHI[None, :], problem(X, T))[0]) == pytest.approx(along / square, rel=1e-7)
+
+
+def test_a_unanimous_unit_has_the_density_of_its_corner():
+    """Near T = 0 the density is that of the corner, times T / (X (1 - X)): the length of the line's part."""
+    X, T = 0.3, 1e-7
+    near = log_posterior(PHI[None, :], problem(X, T))[0] - np.log(T / (X * (1 - X)))
+    assert log_posterior(PHI[None, :], problem(X, 0.0))[0] == pytest.approx(near, abs=1e-5)
+    near = log_posterior(PHI[None, :], problem(X, 1 - T))[0] - np.log(T / (X * (1 - X)))
+    assert log_posterior(PHI[None, :], problem(X, 1.0))[0] == pytest.approx(near, abs=1e-5)
+
+
+@pytest.mark.parametrize("covariates", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_is_that_of_the_posterior(covariates, seed):
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(size=30), rng.uniform(0.05, 0.95, 30)
+    X[:3], T[3:5] = [0, 1, 0.5], [0, 1]
+    Z = (rng.normal(size=(30, 2)), rng.normal(size=(30, 1))) if covariates else (None, None)
+    asked = problem(X, T, Prior(0.5, 0.4, 0.3), *Z)
+    # means outside the square, so that every prior takes part
+    phi = np.concatenate(
+        [rng.normal(0, 3, 2), rng.uniform(-3, 0, 2), rng.normal(size=1), rng.normal(0, 0.1, asked.n_parameters - 5)]
+    )
+    value, slope = log_posterior_slope(phi, asked)
+    assert value == pytest.approx(log_posterior(phi[None, :], asked)[0], rel=1e-9)
+    steps = 1e-6 * np.eye(phi.size)
+    numeric = [(log_posterior_slope(phi + h, asked)[0] - log_posterior_slope(phi - h, asked)[0]) / 2e-6 for h in steps]
+    np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6 * np.abs(slope).max())
+
+
+def test_the_priors_are_kings():
+    asked = problem(0.3, 0.4, Prior(0.5, 0.4, 0.3))
+    phi = PHI.copy()
+    phi[0] = 4.0  # mean_b = 4 (0.22^2 + 0.25) + 0.5 = 1.6936
+    found = log_posterior(phi[None, :], asked)[0] - log_posterior(phi[None, :], problem(0.3, 0.4))[0]
+    over = 4 * (0.22**2 + 0.25) + 0.5 - 1
+    expected = -0.5 * (0.6 / 0.5) ** 2 - 0.5 * (0.22**2 + 0.35**2) / 0.4**2 - 0.5 * (over / 0.3) ** 2
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_interpolating_the_square_changes_nothing():
+    rng = np.random.default_rng(0)
+    n = 2000
+    Z = rng.normal(size=(n, 1))
+    phi = np.tile(np.concatenate([PHI, [0.3, -0.1]]), (3, 1)) + rng.normal(0, 0.1, (3, 7))
+    for Zb, Zw in ((Z, None), (None, Z), (Z, rng.normal(size=(n, 1)))):
+        asked = problem(np.full(n, 0.4), np.full(n, 0.4), NO_PRIOR, Zb, Zw)
+        normal = untruncated(phi[:, : asked.n_parameters], asked)
+        np.testing.assert_allclose(_log_squares(normal), _log_square(normal), atol=1e-7)
+
+
+# the answer ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_draw_lies_inside_its_bounds_and_accounts_for_its_totals():
+    X, T, _ = world(40, people=200)
+    X[:4] = [[0, 200], [200, 0], [1, 199], [199, 1]]
+    T[4:6] = [[0, 200], [200, 0]]
+    T[:4] = [[50, 150], [70, 130], [3, 197], [120, 80]]
+    found = king(X, T, draws=300, point="mean")
+    draws = found.units.draws.reshape(300, 40, 2, 2)
+    there = np.isfinite(draws)
+    low, high = (found.units[c].reshape(40, 2, 2) for c in ("lower", "upper"))
+    assert ((draws >= low - 1e-9) & (draws <= high + 1e-9))[there].all()
+    np.testing.assert_array_equal(there.all(axis=(0, 3)), X > 0)
+    counts = np.nan_to_num(draws) * X[:, :, None]
+    np.testing.assert_allclose(counts.sum(axis=2) / 200, np.broadcast_to(T / 200, (300, 40, 2)), atol=1e-9)
+    np.testing.assert_allclose(counts.sum(axis=1) / X.sum(axis=0)[:, None], found.draws.reshape(300, 2, 2), atol=1e-9)
+    np.testing.assert_allclose(found.draws.mean(axis=0), found["estimate"], atol=1e-12)
+    np.testing.assert_allclose(np.quantile(found.draws, 0.025, axis=0), found["conf_low"], atol=1e-9)
+    assert found.units["std_error"][16] == 0  # unanimous: known
+
+
+def test_the_parameters_have_the_distribution_that_metropolis_finds():
+    X, T, _ = world(30, seed=3, mean=(0.7, 0.3), sd=(0.25, 0.15))
+    asked = problem(X[:, 0] / 1000, T[:, 0] / 1000, Prior(0.5, 0.5, 0.5))
+    mode, rng = find_mode(asked), np.random.default_rng(0)
+    found = draw_parameters(asked, mode, 4000, rng)
+    chains = np.repeat(mode.phi[None, :], 60, axis=0)
+    height, root, kept = log_posterior(chains, asked), np.linalg.cholesky(mode.covariance), []
+    for step in range(1500):
+        tried = chains + rng.choice([0.5, 1.2]) * rng.standard_normal(chains.shape) @ root.T
+        new = log_posterior(tried, asked)
+        yes = np.log(rng.random(60)) < new - height
+        chains, height = np.where(yes[:, None], tried, chains), np.where(yes, new, height)
+        if step >= 300 and step % 10 == 0:
+            kept.append(chains)
+    other = np.concatenate(kept)
+    scale = other.std(axis=0)
+    np.testing.assert_allclose(found.phi.mean(axis=0) / scale, other.mean(axis=0) / scale, atol=0.15)
+    np.testing.assert_allclose(found.phi.std(axis=0), scale, rtol=0.15)
+
+
+def test_units_are_drawn_from_the_cut_normal_on_their_line():
+    asked = problem([0.3, 0.8], [0.4, 0.3])
+    first, second = draw_units(asked, np.repeat(PHI[None, :], 40_000, axis=0), np.random.default_rng(0))
+    mb, mw, sb, sw, rho = (float(v[0, 0]) for v in untruncated(PHI[None, :], asked))
+    law = stats.multivariate_normal([mb, mw], [[sb**2, rho * sb * sw], [rho * sb * sw, sw**2]])
+    for i, (X, T) in enumerate(((0.3, 0.4), (0.8, 0.3))):
+        b = np.linspace(max(0, (T - 1 + X) / X), min(1, T / X), 2001)
+        weight = law.pdf(np.column_stack([b, (T - X * b) / (1 - X)]))
+        mean = (b * weight).sum() / weight.sum()
+        sd = np.sqrt((b**2 * weight).sum() / weight.sum() - mean**2)
+        assert first[:, i].mean() == pytest.approx(mean, abs=4 * sd / 200)
+        assert first[:, i].std() == pytest.approx(sd, rel=0.03)
+        np.testing.assert_allclose(X * first[:, i] + (1 - X) * second[:, i], T, atol=1e-12)
+
+
+def coverage(worlds, **settings):
+    errors, inside = [], []
+    for seed in range(worlds):
+        X, T, truth = world(seed=seed, **settings)
+        found = king(X, T, draws=300, random_state=seed)
+        errors.append(found["estimate"][[0, 2]] - truth)
+        inside.append((found["conf_low"][[0, 2]] <= truth) & (truth <= found["conf_high"][[0, 2]]))
+    return np.array(errors), np.array(inside)
+
+
+def test_its_own_worlds_are_recovered_and_covered():
+    errors, inside = coverage(40, n=50)
+    bias, noise = errors.mean(axis=0), errors.std(axis=0) / np.sqrt(40)
+    assert (np.abs(bias) < 3.5 * noise + 0.002).all()
+    # 40 worlds: 95 % coverage falls below 33 of them once in 1000 studies
+    assert (inside.sum(axis=0) >= 33).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", [{"mean": (0.8, 0.4), "sd": (0.25, 0.2)}, {"mean": (0.5, 0.9), "sd": (0.2, 0.2), "rho": -0.3}]
+)
+def test_coverage_near_the_edges_of_the_square(settings):
+    errors, inside = coverage(200, **settings)
+    assert (np.abs(errors.mean(axis=0)) < 0.01).all()
+    assert (np.abs(inside.mean(axis=0) - 0.95) < 0.05).all()
+
+
+def test_a_covariate_mends_what_composition_spoils():
+    """Shares that fall with z, which goes with X: without z the answer is biased, with it the slope is found."""
+    rng = np.random.default_rng(5)
+    n = 150
+    x = rng.uniform(0.1, 0.9, n)
+    z = x + rng.normal(0, 0.15, n)
+    b, w = 0.7 - 0.4 * (z - z.mean()) + rng.normal(0, 0.05, n), 0.4 + rng.normal(0, 0.05, n)
+    X = np.column_stack([x, 1 - x]) * 1000
+    yes = X[:, 0] * b + X[:, 1] * w
+    T, truth = np.column_stack([yes, 1000 - yes]), (X[:, 0] * b).sum() / X[:, 0].sum()
+    plain, mended = king(X, T, draws=300), king(X, T, zb=pl.DataFrame({"density": 10 * z}), draws=300)
+    assert mended.diagnostics["coefficients"]["zb"]["density"] == pytest.approx(-0.04, abs=0.015)
+    assert abs(mended["estimate"][0] - truth) < abs(plain["estimate"][0] - truth)
+    assert mended["conf_low"][0] <= truth <= mended["conf_high"][0]
+    assert "with covariates" in mended.method
+
+
+def test_the_groups_and_outcomes_can_be_exchanged():
+    X, T, _ = world(40)
+    here, there = king(X, T), king(X[:, ::-1], T[:, ::-1])
+    for diagnostic in ("mean", "sd"):
+        forth, back = np.array(here.diagnostics[diagnostic]), np.array(there.diagnostics[diagnostic][::-1])
+        np.testing.assert_allclose(forth, 1 - back if diagnostic == "mean" else back, atol=1e-5)
+    np.testing.assert_allclose(here["estimate"], there["estimate"][::-1], atol=0.005)
+
+
+def test_same_seed_same_numbers_and_checked_tables_are_taken():
+    X, T, _ = world(30)
+    frame = king(pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(T, columns=["yes", "no"]), draws=100, random_state=4)
+    checked = king(unit_tables(X, T), draws=100, random_state=4)
+    np.testing.assert_array_equal(frame["estimate"], checked["estimate"])
+    assert isinstance(frame.to_frame(), pd.DataFrame)
+    assert (king(X, T, draws=100, random_state=5)["std_error"] != checked["std_error"]).all()
+
+
+def test_a_unit_without_people_takes_its_covariates_with_it():
+    X, T, _ = world(30)
+    z = np.random.default_rng(0).normal(size=30)
+    whole = king(X, T, zb=z, draws=100)
+    X1, T1 = np.insert(X, 3, 0, axis=0), np.insert(T, 3, 0, axis=0)
+    gap = king(X1, T1, zb=np.insert(z, 3, 99.0), draws=100)
+    np.testing.assert_allclose(gap["estimate"], whole["estimate"], atol=1e-12)
+    assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
+
+
+# real data -----------------------------------------------------------------------------------------------------------
+
+
+def registration(real_data, name, columns):
+    table = pd.read_csv(real_data / "truth" / f"{name}.csv")
+    x, t, n = (table[c].to_numpy() for c in columns)
+    n = np.round(n)
+    black, yes = np.round(n * x), np.round(n * t)
+    return np.column_stack([black, n - black]), np.column_stack([yes, n - yes])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "columns", "estimates", "errors"),
+    [
+        ("ei_matproii", ("x", "t", "n"), (0.5682, 0.8186), (0.0244, 0.0069)),
+        ("eco_reg", ("X", "Y", "N"), (0.6229, 0.8056), (0.034, 0.010)),
+    ],
+)
+def test_rs_numbers_are_reproduced_by_its_own_sampler(real_data, name, columns, estimates, errors):
+    """Golden: R 4.2.2, ei 1.3-3 at its defaults, which keeps about 100 draws: its means are known to a tenth of its errors."""
+    found = king(*registration(real_data, name, columns), sampler="ei", point="mean")
+    np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.01)
+    np.testing.assert_allclose(found["std_error"][[0, 2]], errors, rtol=0.25)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "columns", "truth"), [("ei_matproii", ("x", "t", "n"), 0.55), ("eco_reg", ("X", "Y", "N"), 0.5515)]
+)
+def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name, columns, truth):
+    found = king(*registration(real_data, name, columns), draws=2000, point="mean")
+    expected, spread = {"ei_matproii": (0.600, 0.043), "eco_reg": (0.626, 0.046)}[name]  # 80 Metropolis chains of 6,000
+    assert found["estimate"][0] == pytest.approx(expected, abs=0.006)
+    assert found["std_error"][0] == pytest.approx(spread, rel=0.12)
+    assert found["conf_low"][0] < truth < found["conf_high"][0]
+    assert found.diagnostics["converged"] is True
+    assert found.diagnostics["starts_at_mode"] >= 3
+    draws = found.units.draws
+    assert ((draws >= found.units["lower"] - 1e-9) & (draws <= found.units["upper"] + 1e-9)).all()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "columns", "estimates"),
+    [("ei_matproii", ("x", "t", "n"), (0.5682, 0.8186)), ("eco_reg", ("X", "Y", "N"), (0.6229, 0.8056))],
+)
+def test_the_answer_at_the_mode_is_near_rs(real_data, name, columns, estimates):
+    found = king(*registration(real_data, name, columns))
+    np.testing.assert_allclose(found["estimate"][[0, 2]], estimates, atol=0.005)
+    assert found["conf_low"][0] < found["estimate"][0] < found["conf_high"][0]
+
+
+def test_the_expected_share_at_the_mode_is_the_mean_of_draws_there():
+    rng = np.random.default_rng(4)
+    X, T = rng.uniform(0.05, 0.95, 40), rng.uniform(0.2, 0.8, 40)
+    problem = Problem(tomography_lines(X, T), np.empty((40, 0)), np.empty((40, 0)), Prior(0.5, 0.5, 0.5))
+    phi = np.array([0.3, -0.4, -1.2, -1.5, 0.4])
+    drawn = draw_units(problem, np.repeat(phi[None, :], 20_000, axis=0), rng)
+    for expected, draws in zip(expected_units(problem, phi), drawn, strict=True):
+        assert np.all(np.abs(expected - draws.mean(axis=0)) < 5 * draws.std(axis=0) / np.sqrt(20_000) + 1e-12)
+
+
+# bad input -----------------------------------------------------------------------------------------------------------
+
+
+def test_shares_that_never_vary_are_answered_with_a_warning():
+    first = np.linspace(100, 900, 20)
+    X = np.column_stack([first, 1000 - first])
+    yes = X @ [0.6, 0.2]
+    found = king(X, np.column_stack([yes, 1000 - yes]))
+    np.testing.assert_allclose(found["estimate"], [0.6, 0.4, 0.2, 0.8], atol=2e-3)
+    assert any("may be the same in every unit" in w for w in found.warnings)
+
+
+def test_one_composition_everywhere_is_answered_widely_with_a_warning():
+    _, T, _ = world(40)
+    found = king(np.tile([400, 600], (40, 1)), T, draws=300)
+    assert any("nearly the same composition" in w for w in found.warnings)
+    assert found["std_error"][0] > 0.1
+
+
+def test_units_of_one_group_each_leave_nothing_open():
+    _, T, _ = world(40)
+    X = np.where(np.arange(40)[:, None] % 2 == 0, [[1000, 0]], [[0, 1000]])
+    found = king(X, T, draws=100)
+    np.testing.assert_allclose(
+        found["estimate"][[0, 2]], [T[::2, 0].mean() / 1000, T[1::2, 0].mean() / 1000], rtol=1e-9
+    )
+    np.testing.assert_allclose(found["std_error"], 0, atol=1e-9)
+
+
+def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(monkeypatch):
+    monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.MOST_KEPT", 1_000_000)
+    X, T, truth = world(10_000)
+    found = king(X, T, draws=200)
+    assert found.units.draws is None
+    assert any("not kept" in w for w in found.warnings)
+    np.testing.assert_allclose(found["estimate"][[0, 2]], truth, atol=0.01)
+    assert found.diagnostics["starts_at_mode"] == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"groups": np.ones((9, 3)), "outcomes": np.tile([1.0, 2.0], (9, 1))},
+            "2 x 2 tables and these have 3 groups.*rxc or multinomial",
+        ),
+        ({"groups": np.tile([1.0, 2.0], (9, 1)), "outcomes": np.ones((9, 3))}, "2 groups and 3 outcomes"),
+        ({"groups": [[400, 600]], "outcomes": [[500, 500]]}, "1 unit.*at least 5 units, or call bounds"),
+        ({"groups": np.tile([0, 9], (9, 1)), "outcomes": np.tile([4, 5], (9, 1))}, "zero in every unit"),
+        ({"outcomes": np.tile([0, 1000], (30, 1))}, "unanimous in every unit.*call bounds"),
+        ({"zb": np.ones(29)}, "zb has 29 rows.*30 units"),
+        ({"zb": np.ones(30)}, "zb.*same in every unit"),
+        ({"zw": {"a": np.arange(30.0), "b": 2 * np.arange(30.0) + 1}}, "zw has columns that determine"),
+        ({"zw": np.where(np.arange(30) == 7, np.nan, np.arange(30.0))}, "zw.*missing or infinite.*row 7"),
+        ({"zb": 3.0}, "zb has 0 dimensions"),
+        ({"draws": 10}, "draws=10 is not a whole number between 50"),
+        ({"erho": -1}, "erho=-1 is not a standard deviation"),
+        ({"sampler": "nuts"}, "sampler='nuts' is not a sampler"),
+        ({"level": 95}, "Did you mean 0.95"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(changes, message):
+    X, T, _ = world(30)
+    given = {"groups": X, "outcomes": T, **changes}
+    with pytest.raises(InputError, match=message):
+        king(given.pop("groups"), given.pop("outcomes"), **given)
+
+
+def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):
+    X, T, _ = world(30)
+    monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.FAR_FROM_MODE", -1.0)
+    with pytest.raises(ConvergenceError, match="search for the mode.*rxc counts people. Pass allow_unconverged=True"):
+        king(X, T, draws=100)
+    found = king(X, T, draws=100, allow_unconverged=True)
+    assert found.diagnostics["converged"] is False
+    assert any("search for the mode" in w for w in found.warnings)
+
+
+def test_sampling_that_rests_on_few_draws_gives_no_numbers(monkeypatch):
+    X, T, _ = world(30)
+    fit = find_mode
+
+    def too_narrow(asked):
+        mode = fit(asked)
+        return replace(mode, phi=mode.phi + 3.0, covariance=mode.covariance * 1e-6)
+
+    monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.find_mode", too_narrow)
+    monkeypatch.setattr("crosslevel.ecological.tables.king.simulation.ROUNDS", 1)
+    with pytest.raises(ConvergenceError, match="rests on .* effective draws"):
+        king(X, T, draws=200)
+
+
+def test_poor_proposals_are_mended_in_further_rounds():
+    X, T, _ = world(30)
+    asked = problem(X[:, 0] / 1000, T[:, 0] / 1000, Prior(0.5, 0.5, 0.5))
+    mode = find_mode(asked)
+    poor = replace(mode, phi=mode.phi + np.sqrt(np.diag(mode.covariance)), covariance=mode.covariance / 4)
+    good, mended = (draw_parameters(asked, m, 2000, np.random.default_rng(0)) for m in (mode, poor))
+    assert mended.rounds > good.rounds
+    assert mended.effective >= 1000
+    scale = good.phi.std(axis=0)
+    np.testing.assert_allclose(mended.phi.mean(axis=0) / scale, good.phi.mean(axis=0) / scale, atol=0.2)
+    np.testing.assert_allclose(mended.phi.std(axis=0), scale, rtol=0.2)
+
+
+def test_units_of_a_few_people_are_answered_inside_the_bounds_if_at_all():
+    """Shares of ten people are not continuous: many units are unanimous, and the density has hardly a top."""
+    rng = np.random.default_rng(0)
+    X, T = rng.multinomial(10, [0.5, 0.5], 60), rng.multinomial(10, [0.1, 0.9], 60)
+    found = king(X, T, draws=100, allow_unconverged=True)
+    assert ((found["estimate"] >= found["lower"] - 1e-9) & (found["estimate"] <= found["upper"] + 1e-9)).all()

@@ -1,0 +1,225 @@
+"""EM, the linear programme, homogeneous units, bounded least squares, and the comparison of methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.csv as pv
+import pytest
+import scipy.optimize
+
+from crosslevel import ecological
+from crosslevel.ecological.tables.goodman import bounded_fit
+from crosslevel.ecological.tables.linear_programming import least_absolute
+from crosslevel.errors import ConvergenceError, InputError
+
+RATES = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+
+
+def exact(n=12):
+    """Units whose outcomes follow constant rates without error."""
+    X = np.column_stack([np.linspace(10, 990, n), np.linspace(990, 10, n)])
+    return X, X @ RATES
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ecological.lp,
+        lambda x, t: ecological.rxc_em(x, t, tol=1e-9),
+        lambda x, t: ecological.goodman(x, t, bounded=True),
+    ],
+)
+def test_constant_rates_are_found_exactly(method):
+    X, T = exact()
+    np.testing.assert_allclose(method(X, T)["estimate"].reshape(2, 3), RATES, atol=2e-5)
+
+
+def test_bounded_least_squares_is_the_constrained_minimum():
+    rng = np.random.default_rng(0)
+    x = rng.dirichlet(np.ones(3), 25)
+    t = np.clip(x @ np.array([[1.2, -0.2], [0.0, 1.0], [0.5, 0.5]]) + rng.normal(0, 0.05, (25, 2)), 0, 1)
+    w = rng.uniform(1, 5, 25)
+    B = bounded_fit(x, t, w)
+
+    def loss(free):
+        rates = np.column_stack([free, 1 - free])
+        return np.sum(w[:, None] * (t - x @ rates) ** 2)
+
+    best = scipy.optimize.minimize(loss, [0.5] * 3, bounds=[(0, 1)] * 3, method="L-BFGS-B", options={"ftol": 1e-15})
+    assert loss(B[:, 0]) == pytest.approx(best.fun, rel=1e-6)
+    np.testing.assert_allclose(B[:, 0], best.x, atol=1e-4)
+    assert B.min() >= 0
+    np.testing.assert_allclose(B.sum(axis=1), 1)
+
+
+def test_bounded_goodman_has_no_interval_and_stays_in_range():
+    X = np.array([[10, 90], [50, 50], [90, 10], [70, 30]])
+    T = np.array([[0, 100], [50, 50], [100, 0], [75, 25]])
+    found = ecological.goodman(X, T, bounded=True)
+    assert found.level is None
+    assert found["estimate"].min() >= 0
+    assert found["estimate"].max() <= 1
+    assert "constrained" in found.method
+
+
+def test_the_linear_programme_has_the_least_absolute_error():
+    rng = np.random.default_rng(1)
+    X = rng.integers(1, 50, (15, 2)).astype(float)
+    yes = rng.uniform(0, 1, 15) * X.sum(axis=1)
+    T = np.column_stack([yes, X.sum(axis=1) - yes])
+    rates, error = least_absolute(X, T)
+    np.testing.assert_allclose(X.sum(axis=0) @ rates, T.sum(axis=0), rtol=1e-9)
+    people = X.sum(axis=0)
+    tried = [
+        np.abs(T[:, 0] - X @ [p, q]).sum() * 2
+        for p in np.linspace(0, 1, 2001)
+        if 0 <= (q := (T[:, 0].sum() - p * people[0]) / people[1]) <= 1
+    ]
+    assert error <= min(tried) + 1e-6
+    assert error == pytest.approx(min(tried), rel=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_linear_programme_and_its_dual_agree(seed):
+    """The programme as it is written in the papers: rates, and the error of each unit and outcome above and below."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 500, (20, 3)).astype(float)
+    T = np.array([rng.multinomial(int(n), rng.dirichlet(np.ones(4))) for n in X.sum(axis=1)]).astype(float)
+    one = np.eye(20 * 4)
+    shares, sums = np.kron(X, np.eye(4)), np.kron(np.eye(3), np.ones((1, 4)))
+    district = np.kron(X.sum(axis=0), np.eye(4))[:-1]
+    blank = np.zeros((len(sums) + len(district), 2 * len(one)))
+    found = scipy.optimize.linprog(
+        np.concatenate([np.zeros(12), np.ones(2 * len(one))]),
+        A_eq=np.vstack([np.hstack([shares, one, -one]), np.hstack([np.vstack([sums, district]), blank])]),
+        b_eq=np.concatenate([T.ravel(), np.ones(3), T.sum(axis=0)[:-1]]),
+    )
+    rates, error = least_absolute(X, T)
+    assert error == pytest.approx(found.fun, rel=1e-9)
+    assert np.abs(T - X @ rates).sum() == pytest.approx(error, rel=1e-9)
+    np.testing.assert_allclose(rates.sum(axis=1), 1, rtol=1e-12)
+    assert rates.min() >= 0
+
+
+def test_em_stopped_early_shrinks_groups_together_and_units_keep_their_margins():
+    X, T = exact()
+    early, late = (ecological.rxc_em(X, T, tol=tol) for tol in (5e-2, 1e-8))
+    apart = [abs(found["estimate"][0] - found["estimate"][3]) for found in (early, late)]
+    assert apart[0] < apart[1]
+    cells = early.units["count"].reshape(-1, 2, 3)
+    np.testing.assert_allclose(cells.sum(axis=1), T, rtol=1e-9)
+    np.testing.assert_allclose(cells.sum(axis=2), X, rtol=1e-9)
+    assert late.diagnostics["iterations"] > early.diagnostics["iterations"]
+
+
+def test_homogeneous_units_speak_for_their_group():
+    X = np.array([[90, 10], [95, 5], [50, 50], [70, 30]])
+    T = np.array([[60, 40], [70, 30], [0, 100], [5, 95]])
+    found = ecological.homogeneous(X, T, threshold=0.9)
+    np.testing.assert_allclose(found["estimate"][:2], [0.65, 0.35])
+    assert np.isnan(found["estimate"][2:]).all()
+    assert found["units_used"].tolist() == [2, 2, 0, 0]
+    assert "No unit is homogeneous for 'group_1'" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, t: ecological.homogeneous(x, t, threshold=0.5), "threshold=0.5 is not a share above"),
+        (lambda x, t: ecological.rxc_em(x, t, tol=0), "tol=0 is not a number between"),
+        (lambda x, t: ecological.rxc_em(x, t, max_iterations=0), "max_iterations=0 is not a whole number above 0"),
+        (lambda x, t: ecological.rxc_em(x, t, max_iterations=1.5), "max_iterations=1.5 is not a whole number"),
+        (lambda x, t: ecological.compare(x, t, methods=3), "methods=3 is not a list of names"),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": "equal"}),
+            r"methods\['goodman'\] is 'equal', not a mapping",
+        ),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": {"weigths": "equal"}}),
+            r"methods\['goodman'\]='weigths' is not an? .*Did you mean 'weights'",
+        ),
+        (
+            lambda x, t: ecological.compare(x, t, methods={"goodman": {"weights": "pop"}}),
+            "methods='goodman': weights='pop'",
+        ),
+        (lambda x, t: ecological.compare(x, t, methods="rxc"), "methods='rxc' is one string"),
+        (lambda x, t: ecological.compare(x, t, methods=[]), "methods is empty"),
+        (lambda x, t: ecological.compare(x, t, methods=["goodmann"]), "Did you mean 'goodman'"),
+        (lambda x, t: ecological.compare(x, t, methods={"rxc": {"pool": [1]}}), "pool= has no place"),
+    ],
+)
+def test_bad_options_get_a_sentence(call, message):
+    with pytest.raises(InputError, match=message):
+        call(*exact())
+
+
+def test_em_that_runs_out_of_turns_is_refused():
+    with pytest.raises(ConvergenceError, match="after 2 turns"):
+        ecological.rxc_em(*exact(), tol=1e-9, max_iterations=2)
+
+
+def test_em_that_runs_out_of_turns_answers_when_allowed_and_says_so():
+    X, T = exact()
+    found = ecological.rxc_em(X, T, tol=1e-9, max_iterations=2, allow_unconverged=True)
+    assert found.diagnostics["converged"] is False
+    assert found.diagnostics["iterations"] == 2
+    assert found.warnings[0].startswith("Not converged: EM still moves by")
+    np.testing.assert_allclose(found.units["count"].reshape(-1, 2, 3).sum(axis=1), T, rtol=1e-9)
+    finished = ecological.rxc_em(X, T, allow_unconverged=True)
+    assert finished.diagnostics["converged"] is True
+    assert finished.warnings == ()
+    with pytest.raises(ConvergenceError, match="methods='rxc_em': EM still moves"):
+        ecological.compare(X, T, methods={"rxc_em": {"tol": 1e-9, "max_iterations": 2}})
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_contextual_fit_that_did_not_converge_answers_when_allowed_and_says_so(monkeypatch, symmetric):
+    X, T = exact()
+    whole = ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True)
+    assert whole.diagnostics["converged"] is True
+    assert whole.warnings == ()
+    monkeypatch.setattr("crosslevel.ecological.tables.contextual.intervals.MAX_DECREMENT", -1.0)
+    with pytest.raises(ConvergenceError, match="did not converge"):
+        ecological.rxc(X, T, symmetric=symmetric)
+    with pytest.raises(ConvergenceError, match="did not converge"):
+        ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True, pool=[0, 1] * 6)
+    found = ecological.rxc(X, T, symmetric=symmetric, allow_unconverged=True)
+    assert found.diagnostics["converged"] is False
+    assert found.diagnostics["distance_to_mode_in_sd"] is None
+    assert found.warnings[0].startswith("Not converged at context 0.35, answered from where the search stopped: the")
+    assert found.level is None
+    assert found.draws is None
+    assert np.isnan(found["std_error"]).all()
+    # the search did stop at the mode here: only the certificate was withheld
+    np.testing.assert_allclose(found["estimate"], whole["estimate"], atol=0.02)
+    cells = found.units["count"].reshape(-1, 2, 3)
+    np.testing.assert_allclose(cells.sum(axis=1), T, rtol=1e-9)
+    np.testing.assert_allclose(cells.sum(axis=2), X, rtol=1e-9)
+
+
+def test_compare_puts_the_methods_side_by_side():
+    X, T = exact()
+    methods = {"bounds": {}, "goodman": {"weights": "equal"}, "rxc_em": {}, "rxc": {"context": 0.0}}
+    both = ecological.compare(X, T, methods=methods, level=0.9)
+    assert both.keys == ("group", "outcome", "method")
+    assert len(both) == 6 * 4
+    assert both["method"][:4].tolist() == list(methods)
+    alone = ecological.goodman(X, T, weights="equal", level=0.9)
+    for column in ("estimate", "conf_low", "lower"):
+        np.testing.assert_allclose(both.select(method="goodman")[column], alone[column])
+    assert np.isnan(both.select(method="bounds")["conf_low"]).all()
+    assert set(both.diagnostics["seconds"]) == set(methods)
+    assert "comparison: bounds, goodman (equal weights), rxc_em, rxc" in both.summary()
+    axes = both.plot()
+    assert "group_0" in [text.get_text() for text in (*axes.texts, *axes.get_yticklabels())]
+    assert ecological.compare(X, T, methods=["neighborhood"]).level is None
+
+
+@pytest.mark.data
+def test_homogeneous_counties_reproduce_the_published_number(real_data):
+    data = pv.read_csv(real_data / "truth" / "ei_matproii.csv")
+    n, x, t = (data[c].to_numpy().astype(float) for c in ("n", "x", "t"))
+    black, yes = np.round(n * x), np.round(n * t)
+    found = ecological.homogeneous(np.column_stack([black, n - black]), np.column_stack([yes, n - yes]))
+    assert found["estimate"][2] == pytest.approx(0.8142, abs=1e-4)
+    assert found["units_used"].tolist() == [0, 0, 106, 106]

@@ -1,0 +1,232 @@
+"""Does the contextual model answer within margins and bounds, near the truth, and refuse what it cannot answer?"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pv
+import pytest
+
+import crosslevel as cl
+from crosslevel import ecological
+from crosslevel.errors import ConvergenceError, InputError
+
+
+def elections(seed=0, n=40, R=3, C=3, lean=0.0):
+    """Units, their margins and inner tables; with ``lean`` every group follows the majority around it."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(R), n)
+    X = rng.multinomial(300, shares)
+    base = np.full((R, C), 0.1) + np.eye(R, C)
+    cells = np.empty((n, R, C))
+    for i in range(n):
+        around = shares[i] @ (base / base.sum(axis=1, keepdims=True))
+        p = base * around**lean
+        cells[i] = [rng.multinomial(X[i, r], p[r] / p[r].sum()) for r in range(R)]
+    return X, cells.sum(axis=1), cells
+
+
+def wrong(found, truth):
+    return 50 * np.abs(found["count"] - truth.ravel()).sum() / truth.sum()
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_answer_adds_up_and_stays_inside_the_bounds(symmetric):
+    X, T, _ = elections()
+    found = ecological.rxc(X, T, symmetric=symmetric)
+    table = found["count"].reshape(3, 3)
+    np.testing.assert_allclose(table.sum(axis=1), X.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(table.sum(axis=0), T.sum(axis=0), rtol=1e-9)
+    units = found.units["count"].reshape(-1, 3, 3)
+    np.testing.assert_allclose(units.sum(axis=2), X, atol=1e-9)
+    np.testing.assert_allclose(units.sum(axis=1), T, atol=1e-9)
+    np.testing.assert_allclose(units.sum(axis=0), table, rtol=1e-9)
+    for answer in (found, found.units):
+        there = np.isfinite(answer["estimate"])
+        assert (answer["estimate"] >= answer["lower"] - 1e-9)[there].all()
+        assert (answer["estimate"] <= answer["upper"] + 1e-9)[there].all()
+    assert (found["conf_low"] >= found["lower"] - 1e-12).all()
+    assert (found["conf_high"] <= found["upper"] + 1e-12).all()
+    assert (found.draws >= found["lower"] - 1e-12).all()
+    assert (found.draws <= found["upper"] + 1e-12).all()
+    assert found.diagnostics["converged"] is True
+    assert found.diagnostics["distance_to_mode_in_sd"] < 0.05
+
+
+def test_context_mends_what_constancy_gets_wrong():
+    """Groups lean to the majority around them: the model with context is nearer than Goodman and than b = 0."""
+    X, T, cells = elections(n=120, lean=0.35)
+    truth = cells.sum(axis=0)
+    with_context = wrong(ecological.rxc(X, T), truth)
+    assert with_context < 0.6 * wrong(ecological.rxc(X, T, context=0.0), truth)
+    assert with_context < 0.6 * wrong(ecological.goodman(X, T), truth)
+
+
+def test_sensitivity_says_what_other_contexts_would_answer():
+    X, T, _ = elections()
+    found = ecological.rxc(X, T)
+    lines = found.diagnostics["sensitivity"]
+    assert list(lines) == ["context=0", "context=0.35", "context=0.7"]
+    np.testing.assert_allclose(lines["context=0.35"], found["estimate"], atol=1e-3)
+    other = ecological.rxc(X, T, context=0.7)
+    np.testing.assert_allclose(lines["context=0.7"], other["estimate"], atol=1e-3)
+    move = np.abs(np.subtract(lines["context=0.7"], lines["context=0"])).max()
+    assert found.diagnostics["largest_move_from_context_0_to_0.7"] == pytest.approx(move)
+
+
+def test_the_same_seed_gives_the_same_answer_and_the_order_of_units_does_not_matter():
+    X, T, _ = elections()
+    found, again = ecological.rxc(X, T), ecological.rxc(X, T)
+    assert found.equals(again)
+    order = np.random.default_rng(1).permutation(len(X))
+    shuffled = ecological.rxc(X[order], T[order])
+    np.testing.assert_allclose(shuffled["estimate"], found["estimate"], atol=1e-4)
+    assert isinstance(ecological.rxc(pl.DataFrame(X), pl.DataFrame(T)).to_frame(), pl.DataFrame)
+
+
+def pooled_world(districts=6, n=12):
+    parts = [elections(seed=10 + k, n=n, lean=0.35) for k in range(districts)]
+    X, T = (np.concatenate([p[j] for p in parts]) for j in (0, 1))
+    return X, T, [p[2].sum(axis=0) for p in parts], [f"d{k}" for k in range(districts) for _ in range(n)]
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_pooling_brings_small_districts_nearer(symmetric):
+    X, T, truth, district = pooled_world()
+    found = ecological.rxc(X, T, pool=district, symmetric=symmetric)
+    assert found.keys == ("district", "group", "outcome")
+    assert found.units.keys == ("district", "unit", "group", "outcome")
+    alone, together = [], []
+    for k, true in enumerate(truth):
+        rows = np.array(district) == f"d{k}"
+        alone.append(wrong(ecological.rxc(X[rows], T[rows], symmetric=symmetric), true))
+        part = found.select(district=f"d{k}")
+        together.append(wrong(part, true))
+        np.testing.assert_allclose(part["count"].reshape(3, 3).sum(axis=0), T[rows].sum(axis=0), rtol=1e-9)
+    assert np.mean(together) < 0.8 * np.mean(alone)
+
+
+def test_options_a_district_lacks_are_null_there():
+    X, T, _, district = pooled_world(districts=3)
+    first = np.array(district) == "d0"
+    names = ("a", "b", "c")
+    T = np.column_stack([T, np.zeros(len(T), dtype=int)])
+    T[first, 3], T[first, 2] = T[first, 2], 0
+    groups, outcomes = pa.table(dict(zip(names, X.T, strict=True))), pa.table(dict(zip("wxyz", T.T, strict=True)))
+    found = ecological.rxc(groups, outcomes, pool=district)
+    lacking = found.select(district="d0", outcome="y")
+    assert np.isnan(lacking["estimate"]).all()
+    assert np.isnan(lacking["conf_low"]).all()
+    assert np.isnan(lacking["count"]).all()
+    assert np.isnan(lacking.draws).all()
+    assert np.isfinite(found.select(district="d0", outcome="z")["estimate"]).all()
+    assert len(found) == 3 * 3 * 4
+    assert len(found.units) == len(X) * 9
+    tied = ecological.rxc(groups, outcomes, pool=district, labels={"z": "y"})
+    together = tied.select(district="d0", outcome="z")["estimate"]
+    assert np.abs(together - found.select(district="d0", outcome="z")["estimate"]).max() > 1e-4
+
+
+def test_labels_tie_a_group_to_its_outcome_in_one_district():
+    X, T, cells = elections(n=8, lean=0.35)
+    groups, outcomes = pa.table(dict(zip("abc", X.T, strict=True))), pa.table(dict(zip("xyz", T.T, strict=True)))
+    tied = ecological.rxc(groups, outcomes, labels={"a": "x", "b": "y", "c": "z"})
+    assert tied.diagnostics["tau"] == 0.5
+    assert wrong(tied, cells.sum(axis=0)) < wrong(ecological.rxc(groups, outcomes), cells.sum(axis=0))
+
+
+def test_units_and_options_at_the_edge_are_answered():
+    one = ecological.rxc([[30, 70]], [[80, 20]])
+    assert "rests on the prior" in one.warnings[0]
+    X, T, _ = elections(n=20)
+    X[0], T[0] = [300, 0, 0], [100, 100, 100]  # a unit of one group
+    X[1], T[1] = 0, 0
+    found = ecological.rxc(X, T)
+    pure = found.units.select(unit=0, group="group_0")
+    np.testing.assert_allclose(pure["estimate"], 1 / 3)
+    assert any("without people" in w for w in found.warnings)
+    wide = ecological.rxc(np.column_stack([X, np.zeros(20)]), np.column_stack([T, np.zeros(20)]))
+    assert np.isnan(wide.select(group="group_3")["estimate"]).all()
+    assert np.isnan(wide.select(group="group_3").draws).all()
+    assert (wide.select(group="group_0", outcome="outcome_3")["conf_high"] == 0).all()
+    np.testing.assert_allclose(wide.select(group="group_1")["estimate"][:3], found.select(group="group_1")["estimate"])
+    known = ecological.rxc(X, np.column_stack([X.sum(axis=1), np.zeros(20)]))
+    assert known.select(outcome="outcome_0")["conf_low"].tolist() == [1.0] * 3
+
+
+def test_ten_thousand_units_are_answered():
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, 200, (10_000, 2))
+    yes = rng.binomial(X, [0.7, 0.3]).sum(axis=1)
+    found = ecological.rxc(X, np.column_stack([yes, X.sum(axis=1) - yes]), context=0.0, context_sd=0.0)
+    np.testing.assert_allclose(found["estimate"][[0, 2]], [0.7, 0.3], atol=0.02)
+
+
+def test_intervals_widen_with_the_level():
+    X, T, _ = elections()
+    narrow, wide = (ecological.rxc(X, T, level=level) for level in (0.5, 0.99))
+    assert ((wide["conf_high"] - wide["conf_low"]) >= (narrow["conf_high"] - narrow["conf_low"])).all()
+    assert (wide["conf_high"] - wide["conf_low"]).sum() > 1.5 * (narrow["conf_high"] - narrow["conf_low"]).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": "high"}, "context='high' is not a number"),
+        ({"context": 5}, "context=5 is not a number between"),
+        ({"context_sd": -0.1}, "context_sd=-0.1 is not a number"),
+        ({"tau": "wide"}, "tau='wide' is neither"),
+        ({"tau": 0}, "tau=0 is not a number"),
+        ({"pool": "district"}, "pool='district' is one string"),
+        ({"pool": [1, 2]}, "pool has 2 districts for 40 rows"),
+        ({"pool": [None] * 40}, "pool has 40 missing"),
+        ({"labels": {"group_9": "a"}}, "labels='group_9' is not a option|labels='group_9' is not an option"),
+        ({"labels": {"group_0": "a"}}, "labels tie no group to an outcome"),
+        ({"level": 95}, "level=95 is not between"),
+        ({"random_state": -1}, "random_state=-1 is not a whole number"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, message):
+    X, T, _ = elections()
+    with pytest.raises(InputError, match=message):
+        ecological.rxc(X, T, **options)
+
+
+@pytest.mark.parametrize(
+    ("X", "T", "message"),
+    [
+        ([[0.3, 0.7], [0.5, 0.5]], [[0.2, 0.8], [0.1, 0.9]], "are shares"),
+        ([[3], [5]], [[1, 2], [2, 3]], r"groups has 1 column\(s\)"),
+        ([[3, 1], [5, 1]], [[4], [6]], r"outcomes has 1 column\(s\)"),
+    ],
+)
+def test_tables_that_cannot_be_answered_get_a_sentence(X, T, message):
+    with pytest.raises(InputError, match=message):
+        ecological.rxc(np.array(X), np.array(T))
+
+
+def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
+    X, T, _ = elections()
+    monkeypatch.setattr("crosslevel.ecological.tables.contextual.intervals.MAX_DECREMENT", -1.0)
+    with pytest.raises(ConvergenceError, match="did not converge"):
+        ecological.rxc(X, T)
+
+
+def test_the_answer_survives_a_file(tmp_path):
+    X, T, _ = elections(n=10)
+    found = ecological.rxc(X, T)
+    cl.save(found, tmp_path / "found.crosslevel")
+    assert cl.load(tmp_path / "found.crosslevel").equals(found)
+
+
+@pytest.mark.data
+def test_race_by_party_in_north_carolina(real_data):
+    data = pv.read_csv(real_data / "truth" / "senc_se_north_carolina.csv")
+    races, parties = ("white", "black", "natam"), ("dem", "rep", "non")
+    groups, outcomes = (data.select(names) for names in (races, parties))
+    truth = np.array([[data[r + p].to_numpy().sum() for p in parties] for r in ("wh", "bl", "natam")], dtype=float)
+    found = ecological.rxc(groups, outcomes)
+    assert wrong(found, truth) <= 1.7
+    share = (truth / truth.sum(axis=1, keepdims=True)).ravel()
+    assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).sum() >= 8
