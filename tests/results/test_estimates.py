@@ -244,7 +244,7 @@ def test_json_round_trip_is_exact(rich):
 
 def test_json_is_strict_and_versioned(rich):
     document = json.loads(rich.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert document["format"] == "crosslevel.estimates"
     assert json.loads(rich.to_json(draws=False))["draws"] is None
 
@@ -277,7 +277,7 @@ def test_json_round_trip_of_anything(rows):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema_version=2), r"schema_version 2 .* reads up to 1; upgrade"),
+        (lambda d: d.update(schema_version=3), r"schema_version 3 .* reads 2; upgrade"),
         (lambda d: d.update(format="other"), r"not of the format 'crosslevel.estimates'"),
         (lambda d: d.pop("columns"), r"damaged or not complete \(KeyError: 'columns'\)"),
         (lambda d: d["columns"][0].update(type="object"), r"damaged or not complete"),

@@ -1,34 +1,28 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import sys
+import types
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import crosslevel
 from crosslevel.errors import FileError, InputError
-from crosslevel.results import files, load, registry, save
-
-
-class Box:
-    """The smallest thing that can be saved."""
-
-    def __init__(self, meta, arrays):
-        self.meta, self.arrays = meta, arrays
-
-    def to_payload(self):
-        return self.meta, self.arrays
-
-    @classmethod
-    def from_payload(cls, meta, arrays):
-        return cls(meta, arrays)
+from crosslevel.results import files, load, save
+from crosslevel.results.state import DEEPEST
 
 
 @pytest.fixture
 def box(monkeypatch):
-    monkeypatch.setattr(registry, "_KINDS", {**registry._KINDS, "box": Box})
-    return Box
+    """The smallest thing that can be saved: a frozen dataclass that lives inside crosslevel."""
+    made = dataclasses.make_dataclass("Box", ["value"], frozen=True, eq=False)
+    made.__module__ = "crosslevel.results.box"
+    monkeypatch.setitem(sys.modules, made.__module__, types.SimpleNamespace(Box=made))
+    return made
 
 
 def rewrite(path, change=lambda manifest, parts: None):
@@ -76,12 +70,12 @@ def test_nothing_in_the_file_is_pickled(rich, tmp_path):
         for name in archive.namelist()[1:]:
             with archive.open(name) as part:
                 np.lib.format.read_array(part, allow_pickle=False)
-    assert {k: manifest[k] for k in ("format", "format_version", "kind", "crosslevel")} == {
+    assert {k: manifest[k] for k in ("format", "format_version", "crosslevel")} == {
         "format": "crosslevel",
-        "format_version": 1,
-        "kind": "estimates",
+        "format_version": files.FORMAT_VERSION,
         "crosslevel": crosslevel.__version__,
     }
+    assert manifest["object"]["object"]["class"] == "crosslevel.results.estimates:Estimates"
 
 
 @pytest.mark.parametrize(
@@ -101,31 +95,88 @@ def test_nothing_in_the_file_is_pickled(rich, tmp_path):
     ids=lambda a: f"{a.dtype}-{a.shape}",
 )
 def test_arrays_of_any_number_round_trip(box, tmp_path, array):
-    save(box({"n": 1}, {"x.y-z_0": array}), tmp_path / "a")
-    back = load(tmp_path / "a").arrays["x.y-z_0"]
+    save(box({"x y-z/0": array}), tmp_path / "a")
+    back = load(tmp_path / "a").value["x y-z/0"]
     assert back.dtype == array.dtype.newbyteorder("=")
     assert back.shape == array.shape
     np.testing.assert_array_equal(back, array)
+    assert back.flags.f_contiguous == array.flags.f_contiguous or not array.flags.forc
     assert back.tobytes() == np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="))).tobytes()
 
 
 def test_the_byte_order_of_the_machine_does_not_show(box, tmp_path):
-    save(box({}, {"x": np.arange(3, dtype="<i4")}), tmp_path / "a")
-    save(box({}, {"x": np.arange(3, dtype=">i4")}), tmp_path / "b")
+    save(box(np.arange(3, dtype="<i4")), tmp_path / "a")
+    save(box(np.arange(3, dtype=">i4")), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+VALUES = [
+    None, True, 3, 2**80, 0.1, -0.0, float("nan"), float("-inf"), "é\x00", b"\x00\xff", (), (1, (2.0, "a")), [1, [None]], {"a": 1, 2: (3,)},
+    {("a", 1): {"b": [2]}}, {3, 1}, frozenset({"b", "a"}), np.float32(0.1), np.int64(7), np.bool_(True), np.str_("x"), np.float64("nan"),
+    np.array(["a", "été"]), np.array(["a", None, 2, (1, 2)], dtype=object), np.array(["2020-01-01", "NaT"], "M8[D]"),
+    np.zeros((0, 2), "U3"),
+    pa.table({"a": [1, None], "b": ["x", "y"]}), pa.table({"d": pa.array(["u", "v", "u"]).dictionary_encode()}), pa.array([1.5, None]),
+    pa.array([1, None], pa.int32()), pa.chunked_array([["a"], ["b", None]]), pa.schema([("a", pa.date32())]), pa.large_string(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{type(v).__name__}-{v!r:.20}")
+def test_values_of_any_kind_round_trip(box, tmp_path, value):
+    save(box(value), tmp_path / "a")
+    back = load(tmp_path / "a").value
+    assert type(back) is type(value)
+    if hasattr(value, "equals"):
+        assert back.equals(value)
+    elif isinstance(value, np.ndarray):
+        assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
+    else:
+        assert repr(back) == repr(value)
+    save(load(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_random_generators_go_on_where_they_were(box, tmp_path, make):
+    rng = make(3)
+    rng.normal(size=3)
+    save(box(rng), tmp_path / "a")
+    np.testing.assert_array_equal(load(tmp_path / "a").value.normal(size=5), rng.normal(size=5))
+
+
+def test_one_array_in_two_places_is_written_once(box, tmp_path):
+    array = np.arange(4.0)
+    save(box({"a": array, "b": [array], "c": array.copy()}), tmp_path / "a")
+    with zipfile.ZipFile(tmp_path / "a") as archive:
+        assert len(archive.namelist()) == 3
+    back = load(tmp_path / "a").value
+    np.testing.assert_array_equal(back["b"][0], array)
+
+
+def test_a_class_says_what_is_kept_and_how_it_comes_back(box, tmp_path):
+    box._unsaved = ("value",)
+    with pytest.raises(FileError, match="missing 1 required positional argument: 'value'"):
+        save(box(1), tmp_path / "a")
+        load(tmp_path / "a")
+    del box._unsaved
+    box._as_saved = lambda self: type(self)(self.value + 1)
+    box._restored = lambda self: object.__setattr__(self, "seen", self.value * 10)
+    save(box(1), tmp_path / "a")
+    assert load(tmp_path / "a").seen == 20
+
+
 def test_what_cannot_be_saved_is_refused_and_leaves_no_file(box, build, tmp_path):
-    with pytest.raises(
-        InputError, match=r"obj is a dict, which cannot be saved; the kinds that can are .*'box', .*'estimates'"
-    ):
+    with pytest.raises(InputError, match="obj is a dict, which cannot be saved"):
         save({"a": 1}, tmp_path / "a")
-    with pytest.raises(InputError, match="'x' is of type object"):
-        save(box({}, {"x": np.array([None])}), tmp_path / "a")
-    with pytest.raises(InputError, match="'../x' cannot be saved under this name"):
-        save(box({}, {"../x": np.ones(1)}), tmp_path / "a")
-    with pytest.raises(ValueError, match="JSON compliant"):
-        save(box({"x": np.nan}, {}), tmp_path / "a")
+    with pytest.raises(InputError, match=r"^Box.value\['x'\]\[1\] is a builtins.object"):
+        save(box({"x": [1, object()]}), tmp_path / "a")
+    with pytest.raises(InputError, match=r"^Box.value is a builtins.function"):
+        save(box(lambda x: x), tmp_path / "a")
+    with pytest.raises(InputError, match=r"Box.value is an array of type \[\('a'"):
+        save(box(np.zeros(2, [("a", float)])), tmp_path / "a")
+    ring: list[object] = []
+    ring.append(ring)
+    with pytest.raises(InputError, match=f"nested more than {DEEPEST} levels"):
+        save(box(ring), tmp_path / "a")
     with pytest.raises(FileError, match="does not exist"):
         save(build(), tmp_path / "none" / "a")
     assert list(tmp_path.iterdir()) == []
@@ -189,46 +240,74 @@ def test_random_blocks_of_noise_are_noticed(rich, tmp_path):
     assert refused > 100
 
 
+TABLE, DRAWS = "arrays/Estimates.table.npy", "arrays/Estimates.draws.npy"
+
+
 def _without(name):
     return lambda manifest, parts: parts.pop(name)
 
 
 def _plus_one(manifest, parts):
-    parts["arrays/c1.values.npy"] = parts["arrays/c1.values.npy"][:-1] + b"\x00"
+    parts[DRAWS] = parts[DRAWS][:-1] + b"\x00"
+
+
+def _object(change):
+    return lambda manifest, parts: change(manifest["object"]["object"])
+
+
+def _deep(manifest, parts):
+    for _ in range(100):
+        manifest["object"] = {"tuple": [manifest["object"]]}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m, p: m.update(format_version=2, crosslevel="9.1"), r"written by crosslevel 9.1; this is .*: upgrade"),
-        (lambda m, p: m.update(format_version="1"), r"upgrade"),
+        (lambda m, p: m.update(format_version=3, crosslevel="9.1"), r"version 3, written by crosslevel 9.1; .*: upgrade"),
+        (lambda m, p: m.update(format_version=1), r"version 1.* save it again"),
+        (lambda m, p: m.update(format_version="2"), r"upgrade"),
         (lambda m, p: m.update(format="zip"), r"was not written by crosslevel"),
-        (lambda m, p: m.update(kind="wormhole"), r"holds a 'wormhole'.*knows only .*'estimates'.*upgrade"),
-        (lambda m, p: m.update(kind=["estimates"]), r"upgrade"),
         (lambda m, p: m.pop("members"), r"manifest.json is not complete"),
-        (lambda m, p: m.update(meta=3), r"manifest.json is not complete"),
-        (lambda m, p: m["members"].update({"arrays/c0.values.npy": 3}), r"manifest.json is not complete"),
-        (lambda m, p: m["meta"].pop("columns"), r"damaged or not complete|not hold a whole estimates"),
-        (_without("arrays/c0.values.npy"), r"lacks its part 'arrays/c0.values.npy'"),
-        (_plus_one, r"'arrays/c1.values.npy' has changed since it was written \(checksum\)"),
-        (lambda m, p: p.update({"arrays/c1.values.npy": b""}), r"has not the size"),
+        (lambda m, p: m.update(object=3), r"manifest.json is not complete"),
+        (lambda m, p: m["members"].update({TABLE: 3}), r"manifest.json is not complete"),
+        (_without(TABLE), rf"lacks its part '{TABLE}'"),
+        (_plus_one, rf"'{DRAWS}' has changed since it was written \(checksum\)"),
+        (lambda m, p: p.update({DRAWS: b""}), r"has not the size"),
         (lambda m, p: p.update({"extra.py": b"import os"}), r"part 'extra.py' that crosslevel did not write"),
         (lambda m, p: m["members"].update({"../../x.npy": {"bytes": 0, "sha256": ""}}), r"part '../../x.npy'"),
+        (lambda m, p: m.update(object={"wormhole": 1}), r"'wormhole' is not a form"),
+        (lambda m, p: m.update(object={"tuple": [], "dict": []}), r"2 forms"),
+        (_deep, r"nested too deep"),
+        (_object(lambda o: o.update({"class": "crosslevel.results.estimates:Wormhole"})), r"Wormhole' is not a class"),
+        (_object(lambda o: o.update({"class": "crosslevel.nowhere.at_all:X"})), r"X' is not a class"),
+        (_object(lambda o: o.update({"class": "crosslevel.__main__:app"})), r"app' is not a class"),
+        (_object(lambda o: o.update({"class": "crosslevel.cli.app:sys"})), r"sys' is not a class"),
+        (_object(lambda o: o.update({"class": "crosslevel.errors:InputError"})), r"InputError' is not a class"),
+        (_object(lambda o: o.update({"class": "os:system"})), r"'os:system' is not a class"),
+        (_object(lambda o: o.update({"class": ["Estimates"]})), r"is not a class"),
+        (_object(lambda o: o["state"].pop("table")), r"not hold a whole object .*'table'"),
+        (_object(lambda o: o["state"].update(other=1)), r"'other'"),
+        (_object(lambda o: o["state"].update({"__class__": 1})), r"no fit leaves"),
+        (_object(lambda o: o["state"].update(keys={"tuple": ["nobody"]})), r"'nobody'"),
+        (_object(lambda o: o["state"].update(level=2.0)), r"level=2.0"),
+        (_object(lambda o: o["state"].update(provenance=3)), r"damaged"),
+        (_object(lambda o: o["state"].update(draws={"array": {"part": "x"}})), r"'x'"),
     ],
-)
+)  # fmt: skip
 def test_files_that_are_not_ours_get_a_sentence(build, tmp_path, change, message):
     path = tmp_path / "a.crosslevel"
-    save(build(), path)
+    est = build(draws=[[0.5, 0.25]])
+    save(est, path)
     rewrite(path)
-    assert load(path).equals(build())
+    assert load(path).equals(est)
     rewrite(path, change)
     with pytest.raises(FileError, match=message) as raised:
         load(path)
-    assert "a.crosslevel" in str(raised.value) or "damaged" in str(raised.value)
+    assert "a.crosslevel" in str(raised.value)
 
 
 def _forge(manifest, parts, array):
-    name = "arrays/x.npy"
+    name = "arrays/Box.value.npy"
     parts[name] = array
     manifest["members"] = {name: {"bytes": len(array), "sha256": files._digest(array)}}
 
@@ -245,11 +324,11 @@ def _forge(manifest, parts, array):
 )
 def test_forged_arrays_are_refused_before_they_cost_memory(box, tmp_path, header):
     path = tmp_path / "a"
-    save(box({}, {"x": np.ones(1)}), path)
+    save(box(np.ones(1)), path)
     text = header.encode().ljust(117) + b"\n"
     array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\x80\x04N." * 2
     rewrite(path, lambda m, p: _forge(m, p, array))
-    with pytest.raises(FileError, match="'arrays/x.npy' is not an array crosslevel wrote"):
+    with pytest.raises(FileError, match="'arrays/Box.value.npy' is not an array crosslevel wrote"):
         load(path)
 
 

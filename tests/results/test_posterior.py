@@ -1,4 +1,4 @@
-"""Draws as a tree: dimensions, the way to files and back, and refusals."""
+"""Draws as a tree: dimensions and refusals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.errors import InputError
-from crosslevel.results.posterior import posterior_from_arrays, posterior_to_arrays, posterior_tree
+from crosslevel.results.posterior import posterior_tree
 
 
 def make_tree():
@@ -27,14 +27,6 @@ def test_groups_and_dimensions():
         tree["posterior/sigma"].values.mean()
     )
     assert tree.attrs == {"max_rhat": 1.002, "chains": 2}
-
-
-def test_saved_form_returns_the_same_tree_to_the_bit():
-    tree = make_tree()
-    meta, arrays = posterior_to_arrays(tree)
-    again = posterior_from_arrays(meta, arrays | {"unrelated": np.zeros(3)})
-    assert again.identical(tree)
-    assert again["sample_stats/diverging"].dtype == bool
 
 
 def test_bad_draws_are_refused_by_name():

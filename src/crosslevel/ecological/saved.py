@@ -28,7 +28,7 @@ from crosslevel.ecological.individual.link import IndividualModel
 from crosslevel.ecological.learning import sampling_error
 from crosslevel.ecological.places import Places, Totals
 from crosslevel.ecological.settings import prior_terms
-from crosslevel.embedding import Embeddings, MeanEmbedding
+from crosslevel.embedding import Embeddings
 from crosslevel.numerics.laplace import Mode
 from crosslevel.typing import Arrays
 
@@ -47,9 +47,7 @@ _EVIDENCE = ("M", "A", "successes", "trials")
 def to_payload(model: EcologicalInference) -> tuple[dict[str, Any], Arrays]:
     """Give plain values and named arrays."""
     fitted, places, evidence = model.model_, model.places_, model.evidence_
-    embedding, parts = model.embedder_.to_payload()
-    arrays: Arrays = {f"embedder.{name}": array for name, array in parts.items()}
-    arrays |= {f"whole.{name}": getattr(model.whole_, name) for name in _WHOLE}
+    arrays: Arrays = {f"whole.{name}": getattr(model.whole_, name) for name in _WHOLE}
     arrays |= {"places.successes": places.totals.successes, "places.trials": places.totals.trials}
     arrays |= {"places.table": _table_bytes(places.table)}
     if isinstance(fitted, GroupModel):
@@ -67,7 +65,7 @@ def to_payload(model: EcologicalInference) -> tuple[dict[str, Any], Arrays]:
         arrays[f"mode{stage}.L"] = mode.L[np.tril_indices(len(mode.L))]
     meta = {
         "params": _plain(model.get_params(deep=False)),
-        "embedder": embedding,
+        "embedder": model.embedder_,
         "places": {
             "by": places.by,
             "outcomes": list(places.totals.outcomes),
@@ -98,7 +96,7 @@ def to_payload(model: EcologicalInference) -> tuple[dict[str, Any], Arrays]:
 def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
     """Make the model again, without people."""
     model = cls(**meta["params"])
-    model.embedder_ = MeanEmbedding.from_payload(meta["embedder"], _under(arrays, "embedder."))
+    model.embedder_ = meta["embedder"]
     if "sample" in arrays:
         model.embedder_.sample_ = arrays["sample"]
     model.places_ = _places(meta["places"], arrays)

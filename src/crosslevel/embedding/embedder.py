@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,6 @@ from crosslevel.embedding.embeddings import Embeddings
 from crosslevel.embedding.engines import Engine, find_engine
 from crosslevel.embedding.finish import finish
 from crosslevel.embedding.run import Pass, run_pass
-from crosslevel.embedding.saved import from_payload, to_payload
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
@@ -119,6 +119,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> emb.transform(world.people, subgroups={"women over 65": "sex == 2 and age >= 65"}).key_table.column_names
     ['region', 'subgroup']
     """
+
+    _unsaved = ("sample_",)
 
     def __init__(
         self,
@@ -313,15 +315,13 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         names = self.get_feature_names_out()
         return frames.from_arrow(pa.table({str(n): values[:, j] for j, n in enumerate(names)}), chosen)
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give what a file holds: settings and encoding as plain values, the feature map as arrays."""
-        check_is_fitted(self, "feature_map_")
-        return to_payload(self)
-
-    @classmethod
-    def from_payload(cls, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> MeanEmbedding:
-        """Bring a fitted embedding back from a file."""
-        return from_payload(cls, meta, arrays)
+    def _as_saved(self) -> Self:
+        """An engine that is an object is not saved; a loaded embedding runs on the local one."""
+        if isinstance(self.engine, str):
+            return self
+        local = copy.copy(self)
+        local.engine = "local"
+        return local
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""

@@ -88,44 +88,8 @@ class Embeddings:
         columns |= {f"phi{j}": self.values[:, j] for j in range(self.values.shape[1])}
         return frames.from_arrow(pa.table(columns), kind or self.frame)
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give what a file holds: keys as JSON, numbers as arrays."""
-        keys = {n: self.key_table[n].to_pylist() for n in self.key_table.column_names}
-        for name, values in keys.items():
-            if any(not isinstance(v, str | int | float | bool) for v in values):
-                raise InputError(
-                    f"the key {name!r} is of type {self.key_table.schema.field(name).type}, which a file cannot hold; make it text "
-                    "or numbers in people."
-                )
-        meta = {
-            "keys": keys,
-            "types": {f.name: str(f.type) for f in self.key_table.schema},
-            "warnings": list(self.warnings),
-            "frame": self.frame,
-        }
-        numbers = ("values", "weight", "n_rows", "effective_size")
-        return meta, {name: getattr(self, name) for name in numbers}
-
-    @classmethod
-    def from_payload(cls, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Embeddings:
-        """Bring embeddings back from a file."""
-        keys = pa.table({n: pa.array(v, type=_arrow_type(meta["types"][n])) for n, v in meta["keys"].items()})
-        return cls(
-            arrays["values"],
-            keys,
-            arrays["weight"],
-            arrays["n_rows"],
-            arrays["effective_size"],
-            tuple(meta["warnings"]),
-            meta["frame"],
-        )
-
     def __repr__(self) -> str:
         n, m = self.shape
         return (
             f"<Embeddings: {n:,} bags by {', '.join(self.key_table.column_names)}, {m:,} features; see .values, .keys>"
         )
-
-
-def _arrow_type(name: str) -> pa.DataType:
-    return pa.type_for_alias({"double": "float64", "float": "float32"}.get(name, name))

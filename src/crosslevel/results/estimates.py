@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class Estimates:
         The caller's kind of dataframe, in which :meth:`to_frame` answers.
     title : str
         A heading.
+    kind : str
+        What the rows are, in one word ("estimates", "effects", "bins"); charts choose by it what to show.
     draws : numpy.ndarray of shape (n_draws, n_rows) or None
         Posterior draws of ``estimate``, a column per row of the table.
 
@@ -88,6 +90,7 @@ class Estimates:
     units: Estimates | None = None
     frame: FrameKind = "pyarrow"
     title: str = ""
+    kind: str = "estimates"
     draws: npt.NDArray[np.float64] | None = None
 
     @classmethod
@@ -105,6 +108,7 @@ class Estimates:
         units: Estimates | None = None,
         frame: FrameKind = "pyarrow",
         title: str = "",
+        kind: str = "estimates",
         draws: npt.ArrayLike | None = None,
     ) -> Estimates:
         """Check the columns and make the answer of them.
@@ -130,6 +134,8 @@ class Estimates:
             The same answer for smaller units.
         frame : {"pandas", "polars", "pyarrow"}
             The caller's kind of dataframe.
+        kind : str
+            What the rows are, in one word.
         draws : array of shape (n_draws, n_rows), optional
             Posterior draws of ``estimate``.
         """
@@ -137,6 +143,8 @@ class Estimates:
             raise InputError(f"keys={keys!r} is one string; pass a list of column names, [{keys!r}].")
         if isinstance(warnings, str):
             raise InputError(f"warnings={warnings!r} is one string; pass a list of sentences.")
+        if not isinstance(kind, str) or not kind.isidentifier():
+            raise InputError(f"kind={kind!r} is not a word for a kind of table; pass one word, such as 'estimates'.")
         if frame not in KINDS:
             raise unknown_name("frame", frame, KINDS, "kind of frame")
         table = tabulate(columns, keys)
@@ -153,6 +161,7 @@ class Estimates:
             units=units,
             frame=frame,
             title=str(title),
+            kind=kind,
             draws=None if draws is None else check_draws(draws, table.num_rows),
         )
 
@@ -251,7 +260,18 @@ class Estimates:
         """Tell whether the other is the same answer, to the last bit of every number and word."""
         if not isinstance(other, Estimates):
             return False
-        names = ("keys", "method", "level", "interval", "provenance", "diagnostics", "warnings", "frame", "title")
+        names = (
+            "keys",
+            "method",
+            "level",
+            "interval",
+            "provenance",
+            "diagnostics",
+            "warnings",
+            "frame",
+            "title",
+            "kind",
+        )
         if any(getattr(self, n) != getattr(other, n) for n in names) or not same_bits(self.table, other.table):
             return False
         if (self.units is None) != (other.units is None) or not _same_draws(self.draws, other.draws):
@@ -267,14 +287,14 @@ class Estimates:
         """Read what :meth:`to_json` wrote."""
         return forms.from_document(text, cls.build)
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give the saved form: plain values, and named arrays."""
-        return forms.to_payload(self)
-
-    @classmethod
-    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Estimates:
-        """Make the estimates from their saved form."""
-        return forms.from_payload(meta, arrays, cls.build)
+    def _restored(self) -> None:
+        """Refuse a file whose parts do not make estimates: the checks of `build`, whose table must come out the same."""
+        again = Estimates.build(
+            {n: self.table[n] for n in self.table.column_names},
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "table"},
+        )
+        if not isinstance(self.provenance, Provenance) or not again.equals(self):
+            raise InputError("these estimates are damaged: their parts do not fit together.")
 
 
 def _same_draws(left: npt.NDArray[np.float64] | None, right: npt.NDArray[np.float64] | None) -> bool:

@@ -1,8 +1,8 @@
 """Save and load: one zip of a manifest and plain arrays, no pickle.
 
-A file holds ``manifest.json`` (``format`` "crosslevel", ``format_version``, ``kind``, ``crosslevel`` the version that wrote
-it, ``meta``, and size and SHA-256 of each array) and ``arrays/NAME.npy``. The same object gives the same bytes. A file
-that is damaged anywhere is refused; reading one never runs code from it.
+A file holds ``manifest.json`` (``format`` "crosslevel", ``format_version``, ``crosslevel`` the version that wrote it, ``object`` in the
+form of `crosslevel.results.state`, and size and SHA-256 of each array) and ``arrays/NAME.npy``. The same object gives the same bytes.
+A file that is damaged anywhere is refused; reading one never runs code from it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.errors import FileError, InputError, listed
-from crosslevel.results import registry
+from crosslevel.errors import FileError, InputError
 from crosslevel.results.provenance import installed_version
+from crosslevel.results.state import Reader, Writer, is_saveable
+from crosslevel.typing import AnyArray
 
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT = "crosslevel"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold; the same for every file, so bytes are too
@@ -56,7 +56,7 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     obj : object
-        Something of a kind crosslevel can save; the error lists them.
+        A fitted estimator of crosslevel, :class:`~crosslevel.Estimates` or :class:`~crosslevel.Embeddings`.
     path : path
         The file; ``.crosslevel`` is the usual suffix. It appears whole or not at all.
 
@@ -73,22 +73,25 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     ...     load(f"{folder}/answer.crosslevel").equals(est)
     True
     """
-    kind = registry.kind_of(obj)
-    if kind is None:
+    if not is_saveable(type(obj)):
         raise InputError(
-            f"obj is a {type(obj).__name__}, which cannot be saved; the kinds that can are {listed(registry.kinds(), 20)}."
+            f"obj is a {type(obj).__name__}, which cannot be saved; pass a fitted estimator of crosslevel, Estimates or Embeddings."
         )
-    meta, arrays = obj.to_payload()  # type: ignore[attr-defined]
-    members = {f"arrays/{_checked_name(name)}.npy": _to_npy(name, array) for name, array in arrays.items()}
+    if hasattr(obj, "get_params"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(obj)
+    writer = Writer()
+    form = writer.form(obj, type(obj).__name__)
+    members = {f"arrays/{name}.npy": _to_npy(array) for name, array in writer.arrays.items()}
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "kind": kind,
         "crosslevel": installed_version(),
-        "meta": meta,
+        "object": form,
         "members": {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in members.items()},
     }
-    text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    text = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
     try:
         with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
             for name, data in {MANIFEST: text, **members}.items():
@@ -123,16 +126,16 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise FileError(f"{source} holds more than this machine's memory; load it on a larger one.") from error
     except _ZIP_ERRORS as error:
         raise _not_a_zip(source, error) from error
-    reader = registry.find_kind(manifest["kind"])
     try:
-        return reader.from_payload(manifest["meta"], arrays)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        return Reader(arrays).value(manifest["object"])
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError, OSError) as error:
         raise FileError(
-            f"{source} does not hold a whole {manifest['kind']} ({error}); save it again from the original."
+            f"{source} does not hold a whole object ({error}), or one of another version of crosslevel: it was written by "
+            f"{manifest.get('crosslevel')} and this is {installed_version()}. Save it again from the original."
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, source: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def _read(archive: zipfile.ZipFile, source: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     infos = {info.filename: info for info in archive.infolist()}
     if MANIFEST not in infos:
         raise FileError(
@@ -185,19 +188,13 @@ def _read_manifest(text: bytes, source: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FileError(f"{source} was not written by crosslevel; pass a file made by crosslevel.save.")
     version = manifest.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise FileError(
-            f"{source} was written by crosslevel {manifest.get('crosslevel')}; this is {installed_version()}: upgrade "
-            f"(format version {version!r}, readable up to {FORMAT_VERSION})."
-        )
-    kind = manifest.get("kind")
-    if kind not in registry.kinds():
-        raise FileError(
-            f"{source} holds a {kind!r}, written by crosslevel {manifest.get('crosslevel')}, and this version "
-            f"({installed_version()}) knows only {listed(registry.kinds(), 20)}; upgrade crosslevel."
+            f"{source} has format version {version!r}, written by crosslevel {manifest.get('crosslevel')}; this is "
+            f"{installed_version()}, which reads version {FORMAT_VERSION}: upgrade crosslevel, or save it again from the original."
         )
     members = manifest.get("members", ())
-    whole = isinstance(members, dict) and isinstance(manifest.get("meta"), dict)
+    whole = isinstance(members, dict) and isinstance(manifest.get("object"), dict)
     if not whole or not all(isinstance(m, dict) and {"bytes", "sha256"} <= set(m) for m in members.values()):
         raise FileError(f"{source}: {MANIFEST} is not complete; save it again from the original.")
     if odd := [n for n in members if not re.fullmatch(rf"arrays/{_NAME.pattern}\.npy", n)]:
@@ -205,18 +202,7 @@ def _read_manifest(text: bytes, source: Path) -> dict[str, Any]:
     return manifest
 
 
-def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise InputError(f"the array {name!r} cannot be saved under this name; use letters, digits, '.', '-' and '_'.")
-    return name
-
-
-def _to_npy(name: str, array: npt.ArrayLike) -> bytes:
-    values = np.asarray(array)
-    if values.dtype.kind not in _NUMERIC:
-        raise InputError(
-            f"the array {name!r} is of type {values.dtype}, which cannot be saved; save numbers and booleans only."
-        )
+def _to_npy(values: AnyArray) -> bytes:
     buffer = io.BytesIO()
     little = values.astype(values.dtype.newbyteorder("<"), order="C", copy=False)
     np.lib.format.write_array(
@@ -225,7 +211,7 @@ def _to_npy(name: str, array: npt.ArrayLike) -> bytes:
     return buffer.getvalue()
 
 
-def _from_npy(data: bytes, name: str, source: Path) -> npt.NDArray[Any]:
+def _from_npy(data: bytes, name: str, source: Path) -> AnyArray:
     """Read one array, refusing a header that promises more than the bytes hold (NumPy would allocate it first)."""
     buffer = io.BytesIO(data)
     try:

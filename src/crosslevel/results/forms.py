@@ -1,20 +1,17 @@
-"""Estimates as JSON and as named arrays, both exact: types, nulls and the last bit of every float.
+"""Estimates as JSON, exact: types, nulls and the last bit of every float.
 
-JSON (``schema_version`` 1) is one object: the words and numbers of the header, ``columns`` as a list of
-``{"name", "type", "values"}``, ``draws``, and ``units`` as the same kind of object or null. The array form keeps the
-same header beside one to three arrays per column (values, offsets of text, which are not null).
+A document (``schema_version`` 2) is one object: the words and numbers of the header, ``columns`` as a list of
+``{"name", "type", "values"}``, ``draws``, and ``units`` as the same kind of object or null.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.errors import CrosslevelError, FileError, InputError
@@ -24,11 +21,11 @@ from crosslevel.results.provenance import Provenance, installed_version
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "from_payload", "plain", "to_document", "to_payload"]
+__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "plain", "to_document"]
 
 FORMAT = "crosslevel.estimates"
-SCHEMA_VERSION = 1
-_WORDS = ("method", "level", "interval", "diagnostics", "warnings", "frame", "title")
+SCHEMA_VERSION = 2
+_WORDS = ("kind", "method", "level", "interval", "diagnostics", "warnings", "frame", "title")
 
 
 def plain(value: Any, path: str = "value") -> Any:
@@ -98,10 +95,10 @@ def _read_document(document: Any, build: Callable[..., Estimates]) -> Estimates:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileError(f"this JSON is not of the format {FORMAT!r}; pass what Estimates.to_json() wrote.")
     version = document.get("schema_version")
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise FileError(
-            f"these estimates have schema_version {version!r} and crosslevel {installed_version()} reads up to {SCHEMA_VERSION}; "
-            "upgrade crosslevel."
+            f"these estimates have schema_version {version!r} and crosslevel {installed_version()} reads {SCHEMA_VERSION}; upgrade "
+            "crosslevel, or write them again from the original."
         )
     try:
         columns = {c["name"]: pa.array(c["values"], COLUMN_TYPES[c["type"]]) for c in document["columns"]}
@@ -121,44 +118,6 @@ def _read_document(document: Any, build: Callable[..., Estimates]) -> Estimates:
         raise _damaged(error) from error
 
 
-def to_payload(estimates: Estimates) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Give the array form: a header of plain values, and arrays by name."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    columns = []
-    for i, name in enumerate(estimates.table.column_names):
-        parts = _column_parts(estimates.table[name].combine_chunks())
-        arrays |= {f"c{i}.{part}": array for part, array in parts.items()}
-        kind = next(k for k, t in COLUMN_TYPES.items() if t == estimates.table.schema.field(name).type)
-        columns.append({"name": name, "type": kind, "nulls": "valid" in parts})
-    if estimates.draws is not None:
-        arrays["draws"] = estimates.draws
-    meta = {**_header(estimates), "columns": columns, "draws": estimates.draws is not None, "units": None}
-    if estimates.units is not None:
-        meta["units"], below = to_payload(estimates.units)
-        arrays |= {f"units.{name}": array for name, array in below.items()}
-    return meta, arrays
-
-
-def from_payload(
-    meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], build: Callable[..., Estimates], prefix: str = ""
-) -> Estimates:
-    """Make the estimates from the array form."""
-    try:
-        columns = {
-            c["name"]: _column_from_parts(c["type"], c["nulls"], f"{prefix}c{i}.", arrays)
-            for i, c in enumerate(meta["columns"])
-        }
-        units = meta["units"]
-        return build(
-            columns,
-            draws=arrays[f"{prefix}draws"] if meta["draws"] else None,
-            units=None if units is None else from_payload(units, arrays, build, f"{prefix}units."),
-            **_read_header(meta),
-        )
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(error) from error
-
-
 def _header(estimates: Estimates) -> dict[str, Any]:
     words = {name: getattr(estimates, name) for name in _WORDS}
     return {
@@ -172,40 +131,6 @@ def _header(estimates: Estimates) -> dict[str, Any]:
 def _read_header(document: Mapping[str, Any]) -> dict[str, Any]:
     words = {name: document[name] for name in _WORDS}
     return {**words, "keys": list(document["keys"]), "provenance": Provenance(**document["provenance"])}
-
-
-def _column_parts(array: pa.Array) -> dict[str, npt.NDArray[Any]]:
-    """Take a column apart: values (zero where null), offsets of text, and a mask when something is null."""
-    parts: dict[str, npt.NDArray[Any]] = {}
-    if pa.types.is_string(array.type):
-        encoded = [("" if s is None else s).encode() for s in array.to_pylist()]
-        parts["values"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        parts["offsets"] = np.concatenate([[0], np.cumsum([len(b) for b in encoded], dtype=np.int64)]).astype(np.int64)
-    else:
-        zero = pa.scalar(0, pa.int8()).cast(array.type)
-        parts["values"] = array.fill_null(zero).to_numpy(zero_copy_only=False)
-    if array.null_count:
-        parts["valid"] = array.is_valid().to_numpy(zero_copy_only=False)
-    return parts
-
-
-def _column_from_parts(kind: str, nulls: bool, prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> pa.Array:
-    values = arrays[f"{prefix}values"]
-    missing = ~arrays[f"{prefix}valid"].astype(bool) if nulls else None
-    if kind != "string":
-        return pa.array(values, COLUMN_TYPES[kind], mask=missing)
-    offsets = arrays[f"{prefix}offsets"]
-    if (
-        offsets.ndim != 1
-        or len(offsets) == 0
-        or offsets[0] != 0
-        or offsets[-1] != values.size
-        or (np.diff(offsets) < 0).any()
-    ):
-        raise ValueError("the offsets of a text column do not fit its bytes")
-    data, ends = values.tobytes(), offsets.tolist()
-    texts = [data[a:b].decode() for a, b in itertools.pairwise(ends)]
-    return pa.array(np.array(texts, dtype=object), pa.string(), mask=missing)
 
 
 def _not_json(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Draws of a sampler with their names and dimensions: an xarray DataTree, and its form in files.
+"""Draws of a sampler with their names and dimensions: an xarray DataTree.
 
 The groups are those of the ArviZ schema: ``posterior`` and ``sample_stats``, with the dimensions chain and draw first.
 """
@@ -17,9 +17,7 @@ from crosslevel.results.forms import plain
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["posterior_from_arrays", "posterior_to_arrays", "posterior_tree"]
-
-GROUPS = ("posterior", "sample_stats")
+__all__ = ["posterior_tree"]
 
 
 def posterior_tree(
@@ -69,35 +67,6 @@ def posterior_tree(
     tree = xr.DataTree.from_dict(sets)
     tree.attrs.update({} if attrs is None else plain(dict(attrs), "attrs"))
     return tree
-
-
-def posterior_to_arrays(tree: xr.DataTree) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Give the tree as plain values and named arrays, which `crosslevel.save` can hold.
-
-    Examples
-    --------
-    >>> tree = posterior_tree({"slope": np.zeros((2, 5))})
-    >>> meta, arrays = posterior_to_arrays(tree)
-    >>> sorted(arrays), posterior_from_arrays(meta, arrays).equals(tree)
-    (['posterior/slope'], True)
-    """
-    names, arrays = {}, {}
-    for group in GROUPS:
-        for name, found in tree[group].data_vars.items():
-            names[f"{group}/{name}"] = [str(d) for d in found.dims[2:]]
-            arrays[f"{group}/{name}"] = np.asarray(found.values)
-    return {"dims": names, "attrs": plain(dict(tree.attrs), "attrs")}, arrays
-
-
-def posterior_from_arrays(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> xr.DataTree:
-    """Make the tree from its saved form; arrays that are not of the tree are left alone."""
-    groups: dict[str, dict[str, npt.NDArray[Any]]] = {group: {} for group in GROUPS}
-    dims = {}
-    for path, further in meta["dims"].items():
-        group, name = path.split("/", 1)
-        groups[group][name] = arrays[path]
-        dims[name] = tuple(further)
-    return posterior_tree(groups["posterior"], groups["sample_stats"], dims=dims, attrs=meta["attrs"])
 
 
 def _further(name: str, values: npt.NDArray[Any], dims: Mapping[str, tuple[str, ...]] | None) -> tuple[str, ...]:
