@@ -80,7 +80,7 @@ def test_people_are_not_in_the_file(world, tmp_path):
 
 
 def test_a_file_without_sampling_error_has_no_sample_of_people(world, tmp_path):
-    for told, names in ((True, {"arrays/sample.npy"}), (False, set())):
+    for told, names in ((True, {"arrays/EcologicalInference.sample.npy"}), (False, set())):
         model = cl.EcologicalInference(link="group", n_features=64, hyperparameters=FIXED, sampling_error=told)
         cl.save(model.fit(world.people, world.places, **COUNTS), tmp_path / "m")
         with zipfile.ZipFile(tmp_path / "m") as archive:
