@@ -450,3 +450,9 @@ class TestHostileText:
 
         seconds(1000)
         assert seconds(200_000) < 1.0  # a quadratic reader takes minutes
+
+    def test_zero_has_no_sign_in_lists(self):
+        table = pa.table({"f": [0.0, -0.0, 1.0, None]})
+        for text in ("f in (0)", "f in (-0.0, 5)", "f == 0"):
+            assert parse(text).mask(table).tolist() == [True, True, False, False]
+        assert parse("f not in (0)").mask(table).tolist() == [False, False, True, False]

@@ -237,6 +237,8 @@ def _member(
         return pc.and_kleene(pc.is_valid(column), pc.is_valid(column))
     fitted = [_fit(column, kind, name, value, text) for value in values]
     comparable = [scalar.as_py() for _, scalar in fitted if scalar.type == kind]
+    if pa.types.is_floating(kind) and 0.0 in comparable:
+        comparable += [0.0, -0.0]  # equal in comparisons, two values to is_in
     # what needed a wider type than the column's own (2.5 in a column of integers) can equal none of its values
     member = pc.is_in(column, value_set=pa.array(comparable, kind))
     if not negated:
