@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contract.case import Case, FunctionCase, With
+from tests.contract.case import Case, With
+from tests.contract.cases import CASES, FUNCTIONS
 
 from crosslevel.errors import CrosslevelError, CrosslevelWarning
 from crosslevel.results import Estimates
-
-ROOMS = sorted(p.stem for p in (Path(__file__).parent / "cases").glob("*.py") if p.stem != "__init__")
-MODULES = [importlib.import_module(f"tests.contract.cases.{room}") for room in ROOMS]
-CASES: list[Case] = [case for module in MODULES for case in getattr(module, "CASES", [])]
-FUNCTIONS: list[FunctionCase] = [case for module in MODULES for case in getattr(module, "FUNCTIONS", [])]
 
 
 def numbers(answer: object) -> dict[str, np.ndarray]:
