@@ -29,6 +29,7 @@ __all__ = [
     "frame_kind",
     "from_arrow",
     "group_rows",
+    "index_labels",
     "is_frame",
     "keys_of",
     "same_rows",
@@ -144,6 +145,29 @@ def same_rows(a: object, b: object) -> bool:
     frames = [w for f in (a, b) if isinstance(w := _wrapped(f, "frame"), nw.DataFrame)]
     indexes = [i for w in frames if (i := nw.maybe_get_index(w)) is not None]
     return len(indexes) < 2 or bool(indexes[0].equals(indexes[1]))
+
+
+def index_labels(values: object, keys: Sequence[object] = ()) -> list[object] | None:
+    """Give the labels that a Series carries, or None where its values are taken by position.
+
+    A pandas index is labels, unless it is an unnamed numbering of rows that knows none of the keys: then it says where rows stood in
+    some frame. Series of other libraries have no index.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> index_labels(pd.Series([0.5, 0.1], index=["b", "a"])), index_labels(pd.Series([0.5, 0.1]), ["a", "b"])
+    (['b', 'a'], None)
+    """
+    wrapped: Any = nw.from_native(cast("Any", values), pass_through=True, allow_series=True)
+    index = nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.Series) else None
+    if index is None:
+        return None
+    labels = list(index.tolist())
+    if index.name is None and all(isinstance(v, int) for v in labels):
+        rows_in_order = getattr(index, "start", None) == 0 and index.step == 1
+        return None if rows_in_order or not set(labels) & set(keys) else labels
+    return labels
 
 
 def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from crosslevel.data.cells import gather, sums
+
+
+def _people(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(-2, 3, n), rng.normal(size=n).round(1), rng.integers(0, 2, n)]).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, rng.integers(0, 4, (n, 2)), rng.random(n)
+
+
+def test_rows_and_pairs_give_every_person_back():
+    X, group, w = _people()
+    cells = gather(X, group, w)
+    np.testing.assert_array_equal(cells.X[cells.row], X)
+    np.testing.assert_array_equal(cells.pair_cell[cells.pair], cells.row)
+    np.testing.assert_array_equal(cells.pair_group[cells.pair], group)
+
+
+def test_cells_are_distinct_and_sorted_and_missing_values_are_equal():
+    X, group, _ = _people()
+    cells = gather(X, group)
+    filled = np.nan_to_num(X, nan=1e9)
+    np.testing.assert_array_equal(np.nan_to_num(cells.X, nan=1e9), np.unique(filled, axis=0))
+    pairs = np.column_stack([cells.pair_cell, cells.pair_group])
+    np.testing.assert_array_equal(pairs, np.unique(pairs, axis=0))
+
+
+def test_counts_weights_and_squares_add_up():
+    X, group, w = _people()
+    cells = gather(X, group, w)
+    for found, each in ((cells.count, np.ones(len(w))), (cells.weight, w), (cells.weight_squared, w**2)):
+        brute = np.array([each[cells.pair == m].sum() for m in range(len(cells.count))])
+        np.testing.assert_allclose(found, brute, rtol=1e-13)
+
+
+def test_many_continuous_columns_do_not_overflow():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 9))
+    X[1500:] = X[:1500]
+    cells = gather(X, np.zeros(3000, int))
+    assert len(cells.X) == 1500
+    np.testing.assert_array_equal(cells.X[cells.row], X)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_shares_and_sizes_against_loops(weighted):
+    X, group, w = _people()
+    w = w if weighted else np.ones(len(w))
+    cells = gather(X, group, w if weighted else None)
+    for j in (0, 1):
+        W = cells.shares(j, 4).toarray()
+        np.testing.assert_allclose(W.sum(axis=1), 1.0, rtol=1e-13)
+        people, effective = cells.sizes(j, 4)
+        for p in range(4):
+            own = group[:, j] == p
+            assert people[p] == own.sum()
+            assert effective[p] == pytest.approx(w[own].sum() ** 2 / (w[own] ** 2).sum())
+            brute = [w[own & (cells.row == c)].sum() / w[own].sum() for c in range(len(cells.X))]
+            np.testing.assert_allclose(W[p], brute, atol=1e-14)
+
+
+def test_sums_counts_empty_places():
+    np.testing.assert_array_equal(sums(np.array([3, 3]), np.array([1.0, 0.5]), 5), [0, 0, 0, 1.5, 0])

@@ -1,0 +1,85 @@
+"""Are numbers by group matched by name, and refused where names do not match?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from crosslevel.data.published import Partition, Published, check_range, read_by_key, read_published
+from crosslevel.errors import InputError
+
+KEYS = ["a", "b", "c"]
+TABLE = {"town": ["c", "a", "b"], "ill": [0.3, 0.1, 0.2]}
+TOWNS = Partition("town", ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("frame", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_frame_is_matched_by_its_key(frame):
+    found = read_by_key(frame(TABLE), KEYS, "means", key="town")
+    assert found.columns["ill"].tolist() == [0.1, 0.2, 0.3]
+    assert found.spare == ()
+
+
+def test_a_series_is_matched_by_its_index():
+    series = pd.Series(TABLE["ill"], index=TABLE["town"], name="ill")
+    assert read_by_key(series, KEYS, "means").columns["ill"].tolist() == [0.1, 0.2, 0.3]
+    with pytest.raises(InputError, match=r"means has no row for 1 group\(s\): 'd'"):
+        read_by_key(series, [*KEYS, "d"], "means")
+
+
+@pytest.mark.parametrize(
+    ("values", "keys"),
+    [
+        ([1.0, 2.0, 3.0], KEYS),
+        (np.array([1.0, 2.0, 3.0]), KEYS),
+        (pl.Series([1.0, 2.0, 3.0]), KEYS),
+        (pd.Series([1.0, 2.0, 3.0]), KEYS),
+        (pd.Series([1.0, 2.0, 3.0]), [2, 7, 9]),
+        (pd.Series([1.0, 2.0, 3.0], index=[4, 0, 8]), KEYS),
+    ],
+)
+def test_values_without_names_are_taken_by_position(values, keys):
+    assert read_by_key(values, keys, "y", name="y").columns["y"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_numbers_as_names():
+    assert read_by_key(pd.Series([1.0, 2.0], index=[9, 7]), [7, 9], "y").columns["value"].tolist() == [2.0, 1.0]
+    with pytest.raises(InputError, match=r"no row for 1 group\(s\): 8"):
+        read_by_key(pd.Series([1.0, 2.0], index=[9, 7]), [7, 8], "y")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"town": ["a", "b"], "ill": [0.1, 0.2]}, r"1 group\(s\): 'c'"),
+        ({"town": [1, 2, 3], "ill": [0.1, 0.2, 0.3]}, "holds 1 where 'a'"),
+        ({"town": ["a", "b", "b"], "ill": [0.1, 0.2, 0.3]}, "not unique"),
+        ({"city": KEYS, "ill": [0.1, 0.2, 0.3]}, "means='town'"),
+        ({"town": KEYS}, "no column beside the key 'town'"),
+        ([0.1, 0.2], r"shape \(2,\)"),
+    ],
+)
+def test_what_does_not_match_is_refused(values, said):
+    with pytest.raises(InputError, match=said):
+        read_by_key(values, KEYS, "means", key="town")
+
+
+def test_published_means_with_errors_and_what_was_left_out():
+    means = {"town": ["d", *KEYS], "ill": [0.9, 0.1, 0.2, np.nan]}
+    found, warnings = read_published(means, {"town": KEYS, "ill": [0.01, 0.02, 0.03]}, (TOWNS,))
+    np.testing.assert_array_equal(found[0].mean, [0.1, 0.2, np.nan])
+    assert found[0].se.tolist() == [0.01, 0.02, 0.03]
+    assert len(warnings) == 1
+    assert "'d'" in warnings[0]
+    with pytest.raises(InputError, match="'old'"):
+        read_published(TABLE, {"town": KEYS, "old": [0.01, 0.02, 0.03]}, (TOWNS,))
+    with pytest.raises(InputError, match="1 of 3 groups"):
+        read_published({"town": KEYS, "ill": [0.1, np.nan, np.nan]}, None, (TOWNS,))
+
+
+def test_means_outside_their_range_are_refused():
+    with pytest.raises(InputError, match=r"'ill' is 30 in 'c'.*per cent"):
+        check_range(Published("ill", 0, np.array([0.5, 0.7, 30.0]), np.full(3, np.nan)), TOWNS, 0.0, 1.0)

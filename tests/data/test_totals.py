@@ -1,0 +1,213 @@
+"""The table of places: what is read, matched with people by key, and refused with which sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.data.frames import to_arrow
+from crosslevel.data.totals import chain, check_people, coordinates, match_places, read_places
+from crosslevel.errors import InputError
+
+TOWNS = {"town": ["b", "a", "c"], "yes": [3, 5, 0], "no": [6, 4, 2], "all": [9, 9, 2], "everybody": [10, 20, 2]}
+
+
+def towns(**changed):
+    return {name: values for name, values in (TOWNS | changed).items() if values is not None}
+
+
+def read(frame, successes="yes", trials="all", **options):
+    return read_places(frame, "town", successes, trials, **options)
+
+
+def test_one_outcome_is_one_question():
+    found = read(towns())
+    assert found.totals.questions == ("yes",)
+    assert found.totals.successes.tolist() == [[3, 5, 0]]
+    assert found.totals.trials.tolist() == [[9, 9, 2]]
+    assert not found.totals.exhaustive
+    assert found.notes == ()
+
+
+def test_outcomes_that_add_up_need_one_question_less():
+    found = read(towns(), None, "all", outcomes=["yes", "no"])
+    assert found.totals.exhaustive
+    assert found.totals.questions == ("yes",)
+    assert found.totals.outcomes == ("yes", "no")
+    partly = read(towns(all=[10, 9, 2]), None, "all", outcomes=["yes", "no"])
+    assert not partly.totals.exhaustive
+    assert partly.totals.trials.tolist() == [[10, 9, 2], [7, 4, 2]]
+
+
+def test_trials_of_outcomes_are_their_sum_when_not_named():
+    assert read(towns(), None, None, outcomes=["yes", "no"]).totals.trials.tolist() == [[9, 9, 2]]
+
+
+def test_turnout_is_the_first_question():
+    found = read(towns(), population="everybody")
+    assert found.totals.questions == ("turnout", "yes")
+    assert found.totals.successes.tolist() == [[9, 9, 2], [3, 5, 0]]
+    assert found.totals.trials.tolist() == [[10, 20, 2], [9, 9, 2]]
+
+
+def test_every_question_is_asked_of_those_who_are_left():
+    parts = np.array([[3.0, 0.0], [2.0, 1.0], [5.0, 0.0]])
+    k, left = chain(parts, parts.sum(axis=0), False)
+    assert left.tolist() == [[10, 1], [7, 1], [5, 0]]
+    # the shares of the chain multiply back to the counts
+    again, rest = [], parts.sum(axis=0)
+    for yes, n in zip(k, left, strict=True):
+        again.append(rest * np.divide(yes, n, out=np.zeros(2), where=n > 0))
+        rest = rest - again[-1]
+    assert np.allclose(again, parts)
+
+
+def test_places_without_trials_are_left_out_and_named():
+    found = read(towns(yes=[3, 5, 0], all=[9, 9, 0]))
+    assert found.keys == ["b", "a"]
+    assert found.left_out == ("c",)
+    assert found.notes == ("1 place(s) without any trials were left out ('c').",)
+
+
+def test_coordinates_of_places_left_out_are_not_looked_at():
+    frame = towns(all=[9, 9, 0], lon=[1.0, 2.0, np.nan], lat=[0.0, 0.0, np.nan])
+    assert read(frame, coords=("lon", "lat")).coords.tolist() == [[1, 0], [2, 0]]
+
+
+def test_taking_keeps_everything_together():
+    found = read(towns(lon=[1.0, 2.0, 3.0], lat=[0.0, 0.0, 1.0]), coords=("lon", "lat")).take(
+        np.array([2, 0]), ["note"]
+    )
+    assert (found.keys, found.coords.tolist(), found.notes) == (["c", "b"], [[3, 1], [1, 0]], ("note",))
+    assert found.totals.trials.tolist() == [[2, 9]]
+    assert found.column("everybody", "rollup") == [2, 10]
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (towns(yes=[10, 5, 0]), {}, r"successes exceed trials in 1 place\(s\), first in 'b' \(10 > 9\)"),
+        (towns(yes=[-1, 5, 0]), {}, r"successes column 'yes' has a negative count, -1 in 'b'"),
+        (
+            towns(all=[9, None, 2]),
+            {},
+            r"trials column 'all' has 1 missing or infinite value\(s\), the first \(nan\) in 'a'",
+        ),
+        (towns(all=[9, np.inf, 2]), {}, r"trials column 'all' has 1 missing or infinite"),
+        (towns(yes=[0, 0, 0], all=[0, 0, 0]), {}, r"the trials are zero in every place"),
+        (towns(yes=["x", "y", "z"]), {}, r"successes='yes' is a column of string, not of numbers"),
+        (towns(), {"successes": "ye"}, r"successes='ye' is not a column; .* Did you mean 'yes'\?"),
+        (towns(), {"trials": "al"}, r"trials='al' is not a column; .* Did you mean 'all'\?"),
+        (towns(), {"trials": None}, r"successes and trials are missing"),
+        (towns(), {"outcomes": ["yes", "no"]}, r"successes and outcomes are both given"),
+        (towns(), {"successes": None, "outcomes": ["yes", "ni"]}, r"outcomes='ni' is not a column"),
+        (towns(), {"successes": None, "trials": None, "outcomes": ["yes"]}, r"is one outcome, of how many\?"),
+        (towns(no=[7, 4, 2]), {"successes": None, "outcomes": ["yes", "no"]}, r"successes exceed trials in 1 place"),
+        (towns(everybody=[8, 20, 2]), {"population": "everybody"}, r"trials exceed the population .*'b' \(9 > 8\)"),
+        (towns(), {"population": "evrybody"}, r"population='evrybody' is not a column"),
+        (towns(town=["a", "a", "c"]), {}, r"places: by='town' is not unique: 1 key\(s\) stand in several rows \('a'\)"),
+        (towns(town=["a", None, "c"]), {}, r"places: by='town' has 1 missing value\(s\), the first in row 1"),
+        (towns(town=None), {}, r"by='town' is not a column"),
+        ({n: v[:0] for n, v in TOWNS.items()}, {}, r"places has no rows"),
+        (towns(lon=[0.0, np.nan, 1.0], lat=[0.0] * 3), {"coords": ("lon", "lat")}, r"coords column 'lon' .* in 'a'"),
+        (towns(lon=[0.0, 1.0, 1.0]), {"coords": ("lon", "lat")}, r"coords='lat' is not a column"),
+        (towns(lon=[0.0, 1.0, 1.0]), {"coords": ("lon",)}, r"names 1 column\(s\); name two, longitude and latitude"),
+        (towns(), {"coords": "lon"}, r"names 1 column\(s\); name two"),
+    ],
+)
+def test_what_cannot_be_is_refused(frame, options, message):
+    options = {"successes": "yes", "trials": "all"} | options
+    with pytest.raises(InputError, match=message):
+        read(frame, **options)
+
+
+def test_the_place_is_one_column():
+    with pytest.raises(InputError, match=r"by=\['town'\] is not a column name"):
+        read_places(towns(), ["town"], "yes", "all")
+
+
+def test_coordinates_are_read_in_the_order_named():
+    table = to_arrow({"lat": [1.0], "lon": [2.0]})
+    assert coordinates(table, ("lon", "lat"), ["a"]).tolist() == [[2.0, 1.0]]
+
+
+def places(keys, trials=None):
+    n = [10] * len(keys) if trials is None else trials
+    return read_places({"town": list(keys), "yes": [0] * len(keys), "all": n}, "town", "yes", "all")
+
+
+def matched(found, keys, unmatched="error", weight=None):
+    weight = np.ones(len(keys)) if weight is None else np.asarray(weight, float)
+    return match_places(found, keys, weight, np.full(len(keys), 5), unmatched)
+
+
+def test_places_come_in_the_order_of_the_people():
+    assert matched(places("cab"), ["a", "b", "c"]).keys == ["a", "b", "c"]
+
+
+def test_places_without_trials_may_have_people():
+    found = matched(places("abc", [10, 0, 10]), ["a", "b", "c"])
+    assert found.keys == ["a", "c"]
+    assert len(found.notes) == 1
+
+
+def test_a_part_that_is_all_or_tiny_is_told_in_digits():
+    with pytest.raises(InputError, match=r"20 people \(100 % of the weight\) .* 2 place\(s\) \(100 % of the trials\)"):
+        matched(places("ab"), list("wxyz"))
+    with pytest.raises(InputError, match=r"5 people \(0.05 % of the weight\)"):
+        matched(places("ab"), list("abx"), weight=[1000, 999, 1])
+
+
+def test_both_sides_are_told_by_count_and_weight():
+    with pytest.raises(
+        InputError, match=r"10 people \(50 % of the weight\) live in 2 place\(s\) that places lacks \('x', 'y'\)"
+    ):
+        matched(places("ab"), ["a", "b", "x", "y"])
+    with pytest.raises(
+        InputError, match=r"1 place\(s\) \(75 % of the trials\) have no people of positive weight \('b'\)"
+    ):
+        matched(places("ab", [10, 30]), ["a"])
+    with pytest.raises(InputError, match=r"Correct the keys, or pass unmatched='drop'"):
+        matched(places("ab"), ["a"])
+
+
+def test_dropping_goes_on_and_says_so():
+    found = matched(places("ab"), ["b", "x"], "drop", weight=[1, 3])
+    assert found.keys == ["b"]
+    assert found.notes == (
+        "Left out: 5 people (75 % of the weight) live in 1 place(s) that places lacks ('x'); 1 place(s) (50 % of the trials) have "
+        "no people of positive weight ('a').",
+    )
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "message"),
+    [
+        ([1, 2], ["1", "2"], r"'town' is int in people \(1\) and str in places \('1'\); make it one type"),
+        ([1001, 1003], ["01001", "01003"], r"is int in people \(1001\) and str in places \('01001'\)"),
+        (["1001", "1003"], ["01001", "01003"], r"write leading zeros in both or in neither"),
+        (["a", "b"], ["x", "y"], r"Check that by='town' is the right column, spelt alike"),
+    ],
+)
+def test_keys_of_another_kind_are_told_apart(here, there, message):
+    for unmatched in ("error", "drop"):  # nothing is left to go on with
+        with pytest.raises(InputError, match=message):
+            matched(places(there), here, unmatched)
+
+
+def test_an_unknown_choice_is_refused():
+    with pytest.raises(InputError, match=r"unmatched='dorp' is not a choice; .* Did you mean 'drop'\?"):
+        matched(places("ab"), ["a", "b"], "dorp")
+
+
+def test_the_people_of_the_fit_pass_and_others_do_not():
+    found, whole = matched(places("ab"), ["a", "b"]), np.array([4.0, 6.0])
+    keys, weight = ["a", "a", "b", "elsewhere"], np.array([1.0, 3.0, 6.0, 9.0])
+    check_people(keys, weight, found, whole, part=False)
+    check_people(keys, weight / 2, found, whole, part=True)
+    with pytest.raises(
+        InputError, match=r"people are not those of fit: in 1 place\(s\) .* first in 'b' \(5, and 6 in fit\)"
+    ):
+        check_people(keys, np.array([1.0, 3.0, 5.0, 9.0]), found, whole, part=False)
+    with pytest.raises(InputError, match=r"first in 'a' \(5, and 4 in fit\)"):
+        check_people(keys, np.array([2.0, 3.0, 6.0, 9.0]), found, whole, part=True)
