@@ -26,7 +26,7 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 from crosslevel.errors import CrosslevelWarning  # noqa: E402
-from crosslevel.imputation.estimator import CUDIA  # noqa: E402
+from crosslevel.imputation.cudia.estimator import CUDIA  # noqa: E402
 
 GROUPS, CLUSTERS, LEVELS = 51, 9, (6, 4, 4, 5)
 BATCH = 250_000
@@ -58,7 +58,7 @@ def in_memory(n: int) -> None:
         model.fit(X, group, s)
         wall, cpu = time.perf_counter() - start, time.process_time() - used
         print(
-            f"  {method:10} {wall:6.1f} s, processor {cpu:6.1f} s, converged {model.certificate_['converged']}",
+            f"  {method:10} {wall:6.1f} s, processor {cpu:6.1f} s, converged {model.convergence_['converged']}",
             flush=True,
         )
 

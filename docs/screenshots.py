@@ -107,7 +107,7 @@ def imputation() -> Any:
     import numpy as np
 
     from crosslevel import report
-    from crosslevel.imputation import IndividualLink, evaluate
+    from crosslevel.imputation import CrossLevelImputer, evaluate
     from crosslevel.reports.pages.imputation import section
 
     rng = np.random.default_rng(0)
@@ -117,7 +117,7 @@ def imputation() -> Any:
     X = {"age group": age, "sex": rng.choice(["men", "women"], n)}
     ill = (rng.random(n) < 1 / (1 + np.exp(2.5 - 0.7 * age - 0.4 * (X["sex"] == "women")))).astype(float)
     means = {"place": np.arange(places), "ill": np.bincount(place, ill) / np.bincount(place)}
-    link = IndividualLink().fit(X, {"place": place}, means)
+    link = CrossLevelImputer().fit(X, {"place": place}, means)
     scores = evaluate(X, {"place": place}, ill, {"individual link": link})
     return report(section("Who is ill?", link, scores=scores), title="Hidden values from published means")
 

@@ -38,14 +38,14 @@ from brfss_ecological import cells, single_columns
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelError, CrosslevelWarning
 from crosslevel.imputation.evaluation import evaluate
-from crosslevel.imputation.individual_link.estimator import IndividualLink
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 FloatArray = npt.NDArray[np.float64]
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "brfss.md"
 LARGE = 100  # people in a cell from which on its interval is judged
 FURTHER = ("male", "obese", "college", "top income", "low income", "65 and over")
-LINK = "IndividualLink"
+LINK = "CrossLevelImputer"
 DRAWN = (LINK, "ecological logistic", TWO_STAGES, "CUDIA, joint: map")
 
 
@@ -103,7 +103,9 @@ def main() -> None:
         return
     sections = [say(lifts(found, outcomes)), say(choosing(found, outcomes)), say(coverage(found, outcomes))]
     if not args.quick:
-        fewer = {n: m for n, m in made.items() if n not in (LOWEST, ECOLOGICAL) and not n.endswith("(c = 16)")}
+        fewer = {
+            n: m for n, m in made.items() if n not in (LOWEST, ECOLOGICAL) and not n.endswith("(shrinkage_groups = 16)")
+        }
         sections += [say(similar(table)), say(further(table)), say(setting_b(table, fewer))]
         if ECOLOGICAL in made:
             sections.append(say(single_columns(table)))
@@ -124,8 +126,10 @@ def methods(chosen: Sequence[str]) -> dict[str, Callable[[Hidden | None], Any]]:
     """Name the methods and say how each is made for some people: nothing is chosen with the truth."""
     out: dict[str, Callable[[Hidden | None], Any]] = {}
     if "link" in chosen:
-        out[LINK] = lambda data: IndividualLink()
-        out["IndividualLink, cautious (c = 16)"] = lambda data: IndividualLink(c=16.0)
+        out[LINK] = lambda data: CrossLevelImputer()
+        out["CrossLevelImputer, cautious (shrinkage_groups = 16)"] = lambda data: CrossLevelImputer(
+            shrinkage_groups=16.0
+        )
     if "ecological" in chosen:
         out[ECOLOGICAL] = cells
     if "cudia" in chosen:
@@ -199,15 +203,15 @@ def one_outcome(data: Hidden, made: dict[str, Callable[[Hidden | None], Any]]) -
     return {"rows": rows, "seconds": seconds, "cover": cover, "refused": refused}
 
 
-def covered(model: IndividualLink, data: Hidden) -> tuple[float, float, float]:
+def covered(model: CrossLevelImputer, data: Hidden) -> tuple[float, float, float]:
     """Ask for the intervals of cells and of levels of one column, and look up the truth."""
     inside, width = against_truth(model, data, list(COLUMNS), LARGE)
     one_way = np.concatenate([against_truth(model, data, [c], 1)[0] for c in COLUMNS])
     return float(inside.mean()), float(width.mean()), float(one_way.mean())
 
 
-def against_truth(model: IndividualLink, data: Hidden, by: list[str], fewest: int) -> tuple[Any, FloatArray]:
-    found = model.estimates(by=by).to_frame("pyarrow")
+def against_truth(model: CrossLevelImputer, data: Hidden, by: list[str], fewest: int) -> tuple[Any, FloatArray]:
+    found = model.estimate(by=by).to_frame("pyarrow")
     truth = (
         data.X.append_column("truth", pa.array(data.y)).group_by(by).aggregate([("truth", "mean"), ("truth", "count")])
     )
@@ -304,10 +308,10 @@ def coverage(found: dict[str, Level], outcomes: Sequence[str]) -> str:
             "## Intervals",
             "",
             f"95 % intervals of the mean of each age × BMI × education × income cell of {LARGE} people or more, nothing learnt from "
-            "any label; beside them those of the 19 levels of single columns. How `IndividualLink` treats shares among few people "
+            "any label; beside them those of the 19 levels of single columns. How `CrossLevelImputer` treats shares among few people "
             "(mid-p) was settled after seeing coverage here: a normal logit held 94.8 and 91.3 % by state and division, the full "
             "binomial tail 98.8 and 95.3 %. CUDIA's intervals allow for places that differ for other reasons with the constants of "
-            "`IndividualLink` (`place_sd`), none of them set anew; with `place_sd=0` they trust the clusters, and fail.",
+            "`CrossLevelImputer` (`place_sd`), none of them set anew; with `place_sd=0` they trust the clusters, and fail.",
             "",
             lay(heading, rows),
         ]
@@ -326,14 +330,14 @@ def similar(table: pa.Table) -> str:
             for outcome in OUTCOMES:
                 y = whole[outcome].to_numpy().astype(np.float64)
                 data = Hidden(X, partition, y)
-                model = IndividualLink().fit(X, partition, data.means)
-                model.calibrate(whole.select([o for o in OUTCOMES if o != outcome]), borrow=borrow)
+                model = CrossLevelImputer().fit(X, partition, data.means)
+                model.learn_from_similar(whole.select([o for o in OUTCOMES if o != outcome]), borrow=borrow)
                 scored = evaluate(X, partition, y, {"it": model})
                 lift.append(float(scored.select(method="it")["lift"][0]))
                 kappa.append(model.hidden_[0].kappa)
                 cover.append(float(against_truth(model, data, list(COLUMNS), LARGE)[0].mean()))
             worst = OUTCOMES[int(np.argmin(lift))].replace("_", " ")
-            name = "`calibrate(columns, borrow=True)`" if borrow else "`calibrate(columns)`"
+            name = "`learn_from_similar(columns, borrow=True)`" if borrow else "`learn_from_similar(columns)`"
             spread = f"{min(kappa):.2f} to {max(kappa):.2f}"
             rows.append(
                 [
@@ -355,8 +359,8 @@ def further(table: pa.Table) -> str:
     for level in LEVELS:
         for name in FURTHER:
             data = further_label(table, name, level)
-            model = IndividualLink().fit(data.X, data.partition, data.means)
-            cautious = IndividualLink(c=16.0).fit(data.X, data.partition, data.means)
+            model = CrossLevelImputer().fit(data.X, data.partition, data.means)
+            cautious = CrossLevelImputer(shrinkage_groups=16.0).fit(data.X, data.partition, data.means)
             scored = evaluate(data.X, data.partition, data.y, {"c = 32": model, "c = 16": cautious})
             by = {r["method"]: r for r in scored.to_frame("pyarrow").to_pylist()}
             gap = by["full information"]["estimate"] - by["naive group mean"]["estimate"]
@@ -422,18 +426,18 @@ groups) or by census division (9) is kept; age (6 levels), body mass (4), educat
 imputed probability of each person is then compared with the answer. *Lift* is the share of the way from the group mean (*naive*) to a
 regression on the answers themselves (*full information*) in mean log-likelihood. *Saturated x*, *x + group* and *full
 information* use the truth and nobody could have them: they say what is possible. No fit sees the truth, but this is not fresh ground: the
-constant c = 32 of `IndividualLink` was settled with these outcomes and the six labels further down, and the two constants of the ecological
+constant 32 of `CrossLevelImputer` was settled with these outcomes and the six labels further down, and the two constants of the ecological
 logistic regression come from a comparison on diabetes.
 
 ![lift by outcome]({figure})
 
 {body}
 
-*Which to use.* `IndividualLink` when a hidden feature is published for some groups and a few columns are known of every person:
+*Which to use.* `CrossLevelImputer` when a hidden feature is published for some groups and a few columns are known of every person:
 it needs no label and no choice. Its intervals cover on average over the outcomes, not for each: see the worst outcome. It loses
 to the group mean where the columns say little (being obese or 65 and over by state, male or obese by division). With nine groups
 the plain ecological regression is better on four of the eight outcomes and level on diabetes, and loses on average and at its worst
-(41 and 11 % against 46 and 34 %). With five or more known columns that really resemble the hidden one, `calibrate` gains and narrows the
+(41 and 11 % against 46 and 34 %). With five or more known columns that resemble the hidden one, `learn_from_similar` gains and narrows the
 intervals from 25 groups on; `borrow=True` gains most with few groups and misleads badly when the hidden feature is the odd one
 out. `EcologicalInference` answers questions about groups of people from many places; read person by person, from 9 or 51 places, it
 takes what the shape of its link tells for more than it is worth and loses to the group mean on some outcomes. `CUDIA` when

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from brfss_data import COLUMNS, Hidden
 
-from crosslevel.imputation.estimator import CUDIA
+from crosslevel.imputation.cudia.estimator import CUDIA
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def cudia_methods() -> dict[str, Callable[[Hidden | None], CUDIA]]:
 
 def share_covered(model: CUDIA, data: Hidden, fewest: int) -> tuple[float, float, float]:
     """Cells covered by 95 % intervals from draws and their width, and levels of single columns covered."""
-    draws = model.sample(data.X, data.partition, m=DRAWS)[:, :, 0]
+    draws = model.sample(data.X, data.partition, n_draws=DRAWS)[:, :, 0]
 
     def judged(by: Sequence[str], least: int) -> tuple[Any, FloatArray]:
         codes = np.column_stack([data.X[c].to_numpy() for c in by])

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.imputation.estimator import CUDIA
+from crosslevel.imputation.cudia.estimator import CUDIA
 
 FloatArray = npt.NDArray[np.float64]
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "cudia-simulation.md"
@@ -33,13 +33,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "guide" / "cudia-simulation.md"
 METHODS: dict[str, dict[str, Any]] = {
     "two-stage": {"method": "two_stage"},
     "map": {"method": "map"},
-    "map, law count": {"method": "map", "law": "count"},
+    "map, count likelihood": {"method": "map", "likelihood": "count"},
     "mcem": {"method": "mcem"},
-    "mcem, law count": {"method": "mcem", "law": "count"},
+    "mcem, count likelihood": {"method": "mcem", "likelihood": "count"},
     "mcem, the paper's proposal, design and z": {
         "method": "mcem", "proposal": "prior", "design": "pi", "z": "expected", "allow_unconverged": True,
     },
-    "gibbs, law count": {"method": "gibbs", "law": "count", "n_draws": 100, "allow_unconverged": True},
+    "gibbs, count likelihood": {"method": "gibbs", "likelihood": "count", "n_draws": 100, "allow_unconverged": True},
     "hard": {"method": "hard"},
 }  # fmt: skip
 
@@ -150,7 +150,9 @@ def section_61(n_seeds: int) -> str:
             began = time.perf_counter()
             model = CUDIA(2, n_restarts=3, **options).fit(world.X, world.group, world.s)
             seconds.setdefault(name, []).append(time.perf_counter() - began)
-            plain.setdefault(name, []).append(mse(world, model.transform(world.X, world.group, calibrate=False)[:, 0]))
+            plain.setdefault(name, []).append(
+                mse(world, model.transform(world.X, world.group, match_means=False)[:, 0])
+            )
             shifted.setdefault(name, []).append(mse(world, model.transform(world.X, world.group)[:, 0]))
     rows = []
     for name, errors in plain.items():
@@ -164,7 +166,7 @@ def section_61(n_seeds: int) -> str:
 
 def harder(n_seeds: int) -> str:
     """Rank methods on the harder worlds, with paired errors and coverage."""
-    names = ["two-stage", "map", "map, law count", "mcem", "mcem, law count", "hard"]
+    names = ["two-stage", "map", "map, count likelihood", "mcem", "mcem, count likelihood", "hard"]
     parts = [
         "## Harder worlds",
         "",
@@ -184,7 +186,7 @@ def harder(n_seeds: int) -> str:
                 options = METHODS[method] | {"n_draws": 100, "allow_unconverged": True}
                 model = CUDIA(world.K, n_restarts=3, **options).fit(world.X, world.group, world.s)
                 errors[method].append(mse(world, model.transform(world.X, world.group)[:, 0]))
-                if method in ("map", "map, law count"):
+                if method in ("map", "map, count likelihood"):
                     wide = coverage(world, model)[0]
                     trusting = coverage(world, model.set_params(place_sd=0.0))
                     covered.setdefault(method, []).append((*trusting, wide))
@@ -215,7 +217,7 @@ def coverage(world: World, model: CUDIA, fewest: int = 5) -> tuple[float, float]
     cell = world.group * 3 + third
     people = np.bincount(cell, minlength=3 * len(world.s))
     keep = people >= fewest
-    draws = model.sample(world.X, world.group, m=100)[:, :, 0]
+    draws = model.sample(world.X, world.group, n_draws=100)[:, :, 0]
     means = np.array([np.bincount(cell, d, len(people)) for d in draws])[:, keep] / people[keep]
     truth = np.bincount(cell, world.u, len(people))[keep] / people[keep]
     low, high = np.quantile(means, [0.025, 0.975], axis=0)

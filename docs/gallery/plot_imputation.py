@@ -28,8 +28,8 @@ where = pa.table({"place": place})
 
 # %%
 # One model of persons, fitted to forty numbers. Every method stands beside what needs none.
-link = cl.imputation.IndividualLink().fit(X, where, means)
-table = cl.imputation.evaluate(X, where, ill, {"IndividualLink": link}, aggregates=means)
+link = cl.imputation.CrossLevelImputer().fit(X, where, means)
+table = cl.imputation.evaluate(X, where, ill, {"CrossLevelImputer": link}, aggregates=means)
 print(table.table.select(["method", "estimate", "lift", "auc", "uses_truth"]).to_pandas().round(3))
 
 # %%
@@ -39,11 +39,11 @@ fig, axes = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
 for ax, by in zip(axes, (["age"], ["age", "school"]), strict=True):
     cells = X.append_column("truth", pa.array(ill)).group_by(by).aggregate([("truth", "mean")])
     truth = cells.rename_columns([*by, "truth"]).append_column("feature", pa.array(["ill"] * len(cells)))
-    link.estimates(by=by).with_truth(truth).plot("imputed", ax=ax)
+    link.estimate(by=by).with_truth(truth).plot("imputed", ax=ax)
 
 # %%
 # Completed data sets: each has the published means, and a statistic is pooled over them by Rubin's rules.
-draws = link.sample(X, where, m=10)
+draws = link.sample(X, where, n_draws=10)
 old = age >= 5
 
 

@@ -15,7 +15,8 @@ _HOME = {
     "Bags": "crosslevel.data.bags",
     "BinnedGP": "crosslevel.binned.estimator",
     "Boxes": "crosslevel.binned.regions.boxes",
-    "CUDIA": "crosslevel.imputation.estimator",
+    "CUDIA": "crosslevel.imputation.cudia.estimator",
+    "CrossLevelImputer": "crosslevel.imputation.persons.estimator",
     "EcologicalInference": "crosslevel.ecological.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
@@ -51,6 +52,7 @@ __all__ = [
     "Bags",
     "BinnedGP",
     "Boxes",
+    "CrossLevelImputer",
     "EcologicalInference",
     "Embeddings",
     "Estimates",
@@ -98,7 +100,8 @@ if TYPE_CHECKING:
     from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
-    from crosslevel.imputation.estimator import CUDIA
+    from crosslevel.imputation.cudia.estimator import CUDIA
+    from crosslevel.imputation.persons.estimator import CrossLevelImputer
     from crosslevel.krls.estimator import KRLS
     from crosslevel.reports.report import report
     from crosslevel.results.estimates import Estimates

@@ -9,7 +9,7 @@ from crosslevel import Bags, report
 from crosslevel.binned import BinnedGP, Intervals, Polygons
 from crosslevel.diagnostics import cross_validate_bags
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
-from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.imputation.evaluation import evaluate
 from crosslevel.krls import KRLS
 from crosslevel.reports.pages import binned, distribution, imputation, krls
@@ -50,7 +50,7 @@ def distribution_page(squares):
     found = cross_validate_bags(BayesianLinear(n_landmarks=6), named, y, folds=2)
     model = BayesianLinearClassifier(n_landmarks=6).fit(named, kind)
     classes = distribution.section(f"Classes {PATH}", model, bags=named, y=kind)
-    return report({f"Labels {HIT}": found, "Classes": classes, "New": model.estimates(named)})
+    return report({f"Labels {HIT}": found, "Classes": classes, "New": model.estimate(named)})
 
 
 def binned_page(squares):
@@ -77,7 +77,7 @@ def imputation_page(squares):
     means = {f"place {END}": names, f"ill {HIT}": [ill[place == p].mean() for p in names]}
     means[f"not {PATH}"] = 1 - np.array(means[f"ill {HIT}"])
     partition = {f"place {END}": place}
-    link = IndividualLink(n_restarts=0).fit(X, partition, means)
+    link = CrossLevelImputer(n_restarts=0).fit(X, partition, means)
     clusters = CUDIA(2, method="map", n_restarts=1).fit(X, partition, means)
     scores = evaluate(X, partition, ill, {f"guess {HIT}": np.clip(0.2 + 0.15 * age, 0.01, 0.99)})
     return report({"Link": imputation.section(f"Link {HIT}", link, scores=scores), f"Clusters {PATH}": clusters})

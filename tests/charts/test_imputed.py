@@ -115,7 +115,7 @@ def test_many_columns_are_cut_to_those_that_differ():
 @pytest.mark.parametrize("draw", [imputed_means, cluster_profiles])
 def test_other_tables_get_a_sentence(draw):
     other = make({"age": [1], "estimate": [0.1], "conf_low": [0.0], "conf_high": [1.0]}, ["age"])
-    with pytest.raises(InputError, match=r"pass (the estimates\(by=\.\.\.\) of|CUDIA\(\.\.\.\)\.fit)"):
+    with pytest.raises(InputError, match=r"pass (the estimate\(by=\.\.\.\) of|CUDIA\(\.\.\.\)\.fit)"):
         draw(other)
     with pytest.raises(InputError, match="max_columns=0"):
         cluster_profiles(clusters(), max_columns=0)

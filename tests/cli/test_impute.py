@@ -10,7 +10,7 @@ import pytest
 import crosslevel as cl
 from crosslevel.cli.impute import parse_asks, parse_numbers, parse_pairs
 from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.imputation import IndividualLink
+from crosslevel.imputation import CrossLevelImputer
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ COLUMNS = ("--columns", "age", "--columns", "school")
 
 
 def fitted(people, means, **options):
-    return IndividualLink(**options).fit(
+    return CrossLevelImputer(**options).fit(
         people[["age", "school"]], people[["place"]], means[["place", "ill"]], options.pop("sample_weight", None)
     )
 
@@ -77,15 +77,15 @@ def test_the_answer_is_that_of_the_library(crosslevel, people, means, folder):
         np.column_stack([draws[n] for n in draws.column_names]).T, model.sample(X, place, 3)[:, :, 0]
     )
     levels = cl.load(out / "levels.crosslevel")
-    by_age = model.estimates(by="age", level=0.9)
+    by_age = model.estimate(by="age", level=0.9)
     assert levels["value"].tolist() == ["0", "1", "2", "3", "high", "low"]
     for name in ("estimate", "conf_low", "naive"):
         np.testing.assert_allclose(levels[name][:4], by_age[name], atol=1e-12)
     cells = cl.load(out / "cells.crosslevel")
     assert list(cells.keys) == ["feature", "age", "school"]
-    learning, learnt = cl.load(out / "learning.crosslevel"), model.learning(0.9)
+    slopes, learned = cl.load(out / "slopes.crosslevel"), model.slopes(0.9)
     for name in ("term", "estimate", "conf_low", "kept"):
-        assert learning[name].tolist() == learnt[name].tolist()
+        assert slopes[name].tolist() == learned[name].tolist()
     assert cl.load(out / "groups.crosslevel")["published"].tolist() == means.sort_values("place")["ill"].tolist()
     again = cl.load(out / "model.crosslevel")
     np.testing.assert_array_equal(again.transform(X, place)[:, 0], expected)
@@ -98,14 +98,14 @@ def test_json_weights_errors_and_subgroups(crosslevel, people, means, folder):
     asked = ("--weight", "w", "--se", "ill=ill_se", "--by", "age*school", "--by", "place", "--where", "age >= 1")
     told = json.loads(crosslevel(*ASKED, *COLUMNS, *asked, "--json", cwd=folder).out)
     kept = people[people["age"] >= 1]
-    model = IndividualLink().fit(
+    model = CrossLevelImputer().fit(
         kept[["age", "school"]],
         kept[["place"]],
         means[["place", "ill"]],
         kept["w"],
         means[["place", "ill_se"]].rename(columns={"ill_se": "ill"}),
     )
-    expected = model.estimates(by=["age", "school"])
+    expected = model.estimate(by=["age", "school"])
     rows = told["answers"]["age-school"]["rows"]
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], atol=1e-12)
     np.testing.assert_allclose([r["conf_low"] for r in rows], expected["conf_low"], atol=1e-12)
@@ -120,7 +120,7 @@ def test_groups_that_are_codes_in_a_csv_file(crosslevel, people, means, folder):
     asked = ("impute", "codes.parquet", "means.csv", "--partition", "place", "--impute", "ill", "--json")
     told = json.loads(crosslevel(*asked, cwd=folder).out)
     # all columns of the file but the group are used when none is named
-    expected = fitted(people, means).estimates(by="age")["estimate"]
+    expected = fitted(people, means).estimate(by="age")["estimate"]
     np.testing.assert_allclose([r["estimate"] for r in told["answers"]["levels"]["rows"]][:4], expected, atol=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_numbers(crosslevel, people, means, folder):
 def test_clusters(crosslevel, people, means, folder):
     asked = ("--k", "2", "--algorithm", "map", "--seed", "4", "--m", "2", "--by", "age", "--out", "clusters", "--json")
     told = json.loads(crosslevel(*ASKED, *COLUMNS, *asked, cwd=folder).out)
-    assert told["method"] == "CUDIA, map, law cudia, 2 clusters"
+    assert told["method"] == "CUDIA, map, likelihood cudia, 2 clusters"
     assert not any("far too narrow" in w for w in told["warnings"])
     X, place = people[["age", "school"]], people[["place"]]
     model = cl.CUDIA(2, "map", random_state=4).fit(X, place, means[["place", "ill"]])

@@ -84,7 +84,7 @@ def test_setting_b_shows_the_bound_and_scores_people_not_seen(brfss, survey):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         text = brfss.setting_b(survey, {brfss.LINK: brfss.methods(["link"])[brfss.LINK]})
-    for row in ("saturated x + group", "x + naive group means", "x + imputed: IndividualLink", "x + true values"):
+    for row in ("saturated x + group", "x + naive group means", "x + imputed: CrossLevelImputer", "x + true values"):
         assert f"| {row} |" in text
     assert "| logistic, L2 | logistic, L1 | tree | forest |" in text
 

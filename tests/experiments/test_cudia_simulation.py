@@ -35,12 +35,12 @@ def test_an_interval_that_is_a_point_covers_nothing(study):
     world = study.paper_world(0)
 
     class Fixed:
-        def sample(self, X, group, m):
-            return np.zeros((m, len(group), 1))
+        def sample(self, X, group, n_draws):
+            return np.zeros((n_draws, len(group), 1))
 
     class Known(Fixed):
-        def sample(self, X, group, m):
-            return np.repeat(world.u[None, :, None], m, axis=0)
+        def sample(self, X, group, n_draws):
+            return np.repeat(world.u[None, :, None], n_draws, axis=0)
 
     assert study.coverage(world, Fixed()) == (0.0, 0.0)
     assert study.coverage(world, Known())[0] == 1.0

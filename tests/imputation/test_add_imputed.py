@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 
 from crosslevel.errors import InputError
 from crosslevel.imputation.add_imputed import AddImputed
-from crosslevel.imputation.estimator import CUDIA
-from crosslevel.imputation.individual_link.estimator import IndividualLink
+from crosslevel.imputation.cudia.estimator import CUDIA
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def test_columns_are_those_of_the_imputer(world, people):
     out = step.transform(people)
     assert isinstance(out, pd.DataFrame)
     assert out.columns.tolist() == ["age", "school", "ill"] == step.get_feature_names_out().tolist()
-    direct = IndividualLink().fit(world.X, world.place, world.frame).transform(world.X, world.place, calibrate=False)
+    direct = (
+        CrossLevelImputer().fit(world.X, world.place, world.frame).transform(world.X, world.place, match_means=False)
+    )
     np.testing.assert_allclose(out["ill"], direct[:, 0], atol=1e-12)
 
 
@@ -37,7 +39,7 @@ def test_frames_arrays_and_options(world, people):
     assert isinstance(kept, pl.DataFrame)
     assert kept.columns == ["age", "school", "place", "ill"]
     array = np.column_stack([world.X["age"], world.group])
-    out = AddImputed(1, world.means, IndividualLink(c=16.0), calibrate=True).fit_transform(array)
+    out = AddImputed(1, world.means, CrossLevelImputer(shrinkage_groups=16.0), match_means=True).fit_transform(array)
     assert out.shape == (len(array), 2)
     np.testing.assert_allclose(np.bincount(world.group, out[:, 1]) / 300, world.means, atol=1e-10)
 

@@ -7,7 +7,7 @@ from crosslevel.errors import InputError
 from crosslevel.imputation.baselines import newton, two_way
 from crosslevel.imputation.cells import gather
 from crosslevel.imputation.evaluation import auc, calibration, evaluate, evaluate_downstream
-from crosslevel.imputation.individual_link.estimator import IndividualLink
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 
 def _row(table, name):
@@ -25,7 +25,7 @@ def _dummies(values):
 
 @pytest.fixture(scope="module")
 def table(world):
-    model = IndividualLink().fit(world.X, world.group, world.means)
+    model = CrossLevelImputer().fit(world.X, world.group, world.means)
     return evaluate(world.X, world.group, world.y, {"link": model, "half": np.full(len(world.y), 0.5)})
 
 
@@ -109,7 +109,7 @@ def test_newton_separated():
 def test_downstream_rows_and_their_bound(world):
     rng = np.random.default_rng(0)
     target = (rng.random(len(world.y)) < 0.1 + 0.5 * world.p).astype(float)
-    model = IndividualLink().fit(world.X, world.group, world.means)
+    model = CrossLevelImputer().fit(world.X, world.group, world.means)
     imputed = model.transform(world.X, world.group)
     found = evaluate_downstream(
         world.X,

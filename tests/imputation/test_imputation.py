@@ -31,7 +31,9 @@ def test_the_estimator_of_the_paper_stands_at_the_front():
 
 
 @pytest.mark.parametrize(
-    "model", [imputation.IndividualLink(c=16.0), imputation.CUDIA(2, method="map", n_draws=8, n_restarts=2)], ids=str
+    "model",
+    [imputation.CrossLevelImputer(shrinkage_groups=16.0), imputation.CUDIA(2, method="map", n_draws=8, n_restarts=2)],
+    ids=str,
 )
 def test_saved_models_answer_the_same(world, tmp_path, model):
     model = model.fit(world.X, world.place, world.frame)
@@ -41,7 +43,7 @@ def test_saved_models_answer_the_same(world, tmp_path, model):
     assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.transform(world.X, world.place), model.transform(world.X, world.place))
     np.testing.assert_array_equal(again.sample(world.X, world.place, 2), model.sample(world.X, world.place, 2))
-    a, b = (one.estimates("age", world.X, world.place) for one in (again, model))
+    a, b = (one.estimate("age", world.X, world.place) for one in (again, model))
     assert a.equals(b)
     assert (tmp_path / "model.crosslevel").stat().st_size < 500_000
 
@@ -49,8 +51,8 @@ def test_saved_models_answer_the_same(world, tmp_path, model):
 def test_answers_draw_themselves(world):
     import matplotlib.pyplot as plt
 
-    link = imputation.IndividualLink().fit(world.X, world.place, world.frame)
-    found = link.estimates("age")
+    link = imputation.CrossLevelImputer().fit(world.X, world.place, world.frame)
+    found = link.estimate("age")
     ax = found.plot("imputed")
     np.testing.assert_allclose(ax.collections[1].get_offsets(), np.column_stack([found["naive"], found["estimate"]]))
     clusters = cl.CUDIA(2, method="two_stage").fit(world.X, world.place, world.frame).clusters()

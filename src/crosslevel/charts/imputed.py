@@ -34,7 +34,7 @@ def imputed_means(
     Parameters
     ----------
     result : Estimates
-        Of ``IndividualLink.estimates`` or ``CUDIA.estimates``: with the columns ``naive`` and ``people``, and ``truth`` where it was
+        Of ``CrossLevelImputer.estimates`` or ``CUDIA.estimates``: with the columns ``naive`` and ``people``, and ``truth`` where it was
         added with ``with_truth``.
     ax : matplotlib.axes.Axes, optional
     feature : str, optional
@@ -55,14 +55,14 @@ def imputed_means(
     ...     {"feature": ["ill", "ill"], "age": [30, 60], "estimate": [0.1, 0.3], "conf_low": [0.05, 0.2],
     ...      "conf_high": [0.2, 0.4], "naive": [0.18, 0.22], "people": [100, 50]},
     ...     keys=["feature", "age"], method="example", level=0.95, interval="posterior",
-    ...     provenance=Provenance.of(call="link.estimates(by='age')"),
+    ...     provenance=Provenance.of(call="link.estimate(by='age')"),
     ... )
     >>> [text.get_text() for text in imputed_means(est).texts]
     ['30', '60']
     """
     if not isinstance(result, Estimates) or not {"naive", "people", "feature"} <= set(result.table.column_names):
         raise InputError(
-            "result has no columns 'feature', 'naive' and 'people'; pass the estimates(by=...) of IndividualLink or CUDIA."
+            "result has no columns 'feature', 'naive' and 'people'; pass the estimate(by=...) of CrossLevelImputer or CUDIA."
         )
     feature, rows = _rows(result, feature)
     values = {n: np.asarray(result[n], dtype=np.float64)[rows] for n in ("naive", "estimate", "conf_low", "conf_high")}

@@ -17,7 +17,7 @@ from crosslevel.cli.imputed_files import draws_name, imputed_name, write_answer
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.reports import report
 from crosslevel.reports.pages.imputation import section
 from crosslevel.reports.pages.imputation_tables import stacked
@@ -248,7 +248,7 @@ def _read_means(s: Settings, people: Batches) -> pa.Table:
     return found.to_table()
 
 
-def _fitted(s: Settings, given: Given, means: pa.Table, console: Console) -> IndividualLink | CUDIA:
+def _fitted(s: Settings, given: Given, means: pa.Table, console: Console) -> CrossLevelImputer | CUDIA:
     numbers = parse_numbers(s.number)
     pairs = parse_pairs(s.se)
     published = means.select([s.partition, *s.hidden])
@@ -260,7 +260,7 @@ def _fitted(s: Settings, given: Given, means: pa.Table, console: Console) -> Ind
     X, partition, weight = given
     if not s.cudia:
         scale = {n: sd for n, sd in numbers.items() if sd is not None}
-        link = IndividualLink(
+        link = CrossLevelImputer(
             family={n: "gaussian" if n in numbers else "bernoulli" for n in s.hidden},
             scale=scale or None,
             categorical=s.categorical or None,
@@ -275,11 +275,11 @@ def _fitted(s: Settings, given: Given, means: pa.Table, console: Console) -> Ind
 
 
 def _write_page(
-    s: Settings, out: Path, model: IndividualLink | CUDIA, given: Given, asked: dict[str, Estimates]
+    s: Settings, out: Path, model: CrossLevelImputer | CUDIA, given: Given, asked: dict[str, Estimates]
 ) -> Path:
     """Write the page: the means that were asked for, then all that the model tells."""
     X, partition, weight = given
-    people = {} if isinstance(model, IndividualLink) else {"X": X, "partition": partition, "sample_weight": weight}
+    people = {} if isinstance(model, CrossLevelImputer) else {"X": X, "partition": partition, "sample_weight": weight}
     name = f"{', '.join(s.hidden)} by {s.partition}"
     pages: dict[str, Any] = {f"Means by {ask}": found for ask, found in asked.items()}
     report({**pages, name: section(name, model, level=s.level, **people)}, out / REPORT, title=name)
@@ -287,7 +287,7 @@ def _write_page(
 
 
 def _answers(
-    model: IndividualLink | CUDIA, given: Given, asks: list[tuple[str, ...]], shown: list[str], level: float
+    model: CrossLevelImputer | CUDIA, given: Given, asks: list[tuple[str, ...]], shown: list[str], level: float
 ) -> dict[str, Estimates]:
     """Give the means that were asked for; by default those of every level of every column, in one table."""
     if asks:
@@ -295,16 +295,16 @@ def _answers(
     return {"levels": stacked([means_by(model, given, [c], level) for c in shown], shown)}
 
 
-def means_by(model: IndividualLink | CUDIA, given: Given, by: Sequence[str], level: float) -> Estimates:
+def means_by(model: CrossLevelImputer | CUDIA, given: Given, by: Sequence[str], level: float) -> Estimates:
     """Give means of the hidden features in subgroups of these people."""
-    if isinstance(model, IndividualLink):
-        return model.estimates(list(by), level=level)
-    return model.estimates(list(by), *given, level=level, m=DRAWS)
+    if isinstance(model, CrossLevelImputer):
+        return model.estimate(list(by), level=level)
+    return model.estimate(list(by), *given, level=level, n_draws=DRAWS)
 
 
 def _facts(
     s: Settings,
-    model: IndividualLink | CUDIA,
+    model: CrossLevelImputer | CUDIA,
     answers: dict[str, Estimates],
     files: dict[str, str],
     seconds: float,

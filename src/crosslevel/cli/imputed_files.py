@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from crosslevel.cli.console import file_stem, make_folder, write_estimates
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches
-from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.results import Estimates, save
 from crosslevel.typing import FloatArray
 
@@ -48,7 +48,7 @@ def draws_name(feature: str, number: int, m: int) -> str:
 
 def write_answer(
     out: Path,
-    model: IndividualLink | CUDIA,
+    model: CrossLevelImputer | CUDIA,
     stream: Batches,
     given: tuple[pa.Table, pa.Table, Any],
     answers: dict[str, Estimates],
@@ -61,7 +61,7 @@ def write_answer(
     Parameters
     ----------
     out : path
-    model : IndividualLink or CUDIA
+    model : CrossLevelImputer or CUDIA
     stream : Batches
         The people with all their columns, gone over again.
     given : X, partition and weight of the same people
@@ -117,13 +117,13 @@ def write_draws(path: Path, draws: FloatArray, features: tuple[str, ...]) -> Non
         pq.write_table(pa.table(columns), beside)
 
 
-def _reports(model: IndividualLink | CUDIA, level: float) -> dict[str, Estimates]:
+def _reports(model: CrossLevelImputer | CUDIA, level: float) -> dict[str, Estimates]:
     """Say what the means taught, and how well each group's mean follows from the others."""
-    if isinstance(model, IndividualLink):
-        return {"learning": model.learning(level), "groups": model.check_totals(level)}
+    if isinstance(model, CrossLevelImputer):
+        return {"slopes": model.slopes(level), "groups": model.check_totals(level)}
     chosen = {} if model.selection_ is None else {"selection": model.selection_}
     return {"clusters": model.clusters(level), **chosen}
 
 
-def _drawable(model: IndividualLink | CUDIA) -> bool:
-    return not isinstance(model, IndividualLink) or all(h.binary or np.isfinite(h.unit) for h in model.hidden_)
+def _drawable(model: CrossLevelImputer | CUDIA) -> bool:
+    return not isinstance(model, CrossLevelImputer) or all(h.binary or np.isfinite(h.unit) for h in model.hidden_)

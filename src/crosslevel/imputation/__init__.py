@@ -9,24 +9,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
-    "CUDIA": "crosslevel.imputation.estimator",
+    "CUDIA": "crosslevel.imputation.cudia.estimator",
     "AddImputed": "crosslevel.imputation.add_imputed",
-    "IndividualLink": "crosslevel.imputation.individual_link.estimator",
+    "CrossLevelImputer": "crosslevel.imputation.persons.estimator",
     "evaluate": "crosslevel.imputation.evaluation",
     "evaluate_downstream": "crosslevel.imputation.evaluation",
-    "pool": "crosslevel.imputation.pooling",
-    "pool_statistic": "crosslevel.imputation.pooling",
+    "pool": "crosslevel.imputation.rubin",
+    "pool_statistic": "crosslevel.imputation.rubin",
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["CUDIA", "AddImputed", "IndividualLink", "evaluate", "evaluate_downstream", "pool", "pool_statistic"]
+__all__ = ["CUDIA", "AddImputed", "CrossLevelImputer", "evaluate", "evaluate_downstream", "pool", "pool_statistic"]
 
 if TYPE_CHECKING:
     from crosslevel.imputation.add_imputed import AddImputed
-    from crosslevel.imputation.estimator import CUDIA
+    from crosslevel.imputation.cudia.estimator import CUDIA
     from crosslevel.imputation.evaluation import evaluate, evaluate_downstream
-    from crosslevel.imputation.individual_link.estimator import IndividualLink
-    from crosslevel.imputation.pooling import pool, pool_statistic
+    from crosslevel.imputation.persons.estimator import CrossLevelImputer
+    from crosslevel.imputation.rubin import pool, pool_statistic
 
 
 def __getattr__(name: str) -> Any:

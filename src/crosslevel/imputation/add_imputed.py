@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation.individual_link.estimator import IndividualLink
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 __all__ = ["AddImputed"]
 
@@ -28,13 +28,13 @@ class AddImputed(TransformerMixin, BaseEstimator):
     aggregates : dataframe or array
         The published means, as in ``fit`` of the imputer.
     imputer : estimator, optional
-        ``IndividualLink`` when not given; anything with ``fit(X, partition, aggregates)`` and ``transform(X, partition,
-        calibrate=)``.
+        ``CrossLevelImputer`` when not given; anything with ``fit(X, partition, aggregates)`` and ``transform(X, partition,
+        match_means=)``.
     columns : sequence of str or int, optional
         Columns of X the imputer uses; all but the partition when not given. The others pass through.
     keep_partition : bool, default False
         Whether the column of groups stays in the output.
-    calibrate : bool, default False
+    match_means : bool, default False
         Whether the means of the people at hand are matched, or the constants of the fit used. The people of a test fold are not
         those whose mean was published.
 
@@ -63,14 +63,14 @@ class AddImputed(TransformerMixin, BaseEstimator):
         *,
         columns: Sequence[str | int] | None = None,
         keep_partition: bool = False,
-        calibrate: bool = False,
+        match_means: bool = False,
     ) -> None:
         self.partition = partition
         self.aggregates = aggregates
         self.imputer = imputer
         self.columns = columns
         self.keep_partition = keep_partition
-        self.calibrate = calibrate
+        self.match_means = match_means
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the imputer to the people of X and the published means; y is not used."""
@@ -92,7 +92,7 @@ class AddImputed(TransformerMixin, BaseEstimator):
         self.n_features_in_ = table.num_columns
         if frames.is_frame(X):
             self.feature_names_in_ = np.array(table.column_names, dtype=object)
-        self.imputer_ = (IndividualLink() if self.imputer is None else clone(self.imputer)).fit(
+        self.imputer_ = (CrossLevelImputer() if self.imputer is None else clone(self.imputer)).fit(
             table.select(chosen), table.select([self._partition]), self.aggregates
         )
         for name in self._names_of_hidden():
@@ -110,7 +110,7 @@ class AddImputed(TransformerMixin, BaseEstimator):
             raise InputError(f"X has {table.num_columns} columns; the fit had {self.n_features_in_}. Pass the same.")
         frames.check_columns(table, list(self._known), "X")
         imputed = self.imputer_.transform(
-            table.select(self._chosen), table.select([self._partition]), calibrate=self.calibrate
+            table.select(self._chosen), table.select([self._partition]), match_means=self.match_means
         )
         kept = [n for n in self._known if self.keep_partition or n != self._partition]
         if not frames.is_frame(X):

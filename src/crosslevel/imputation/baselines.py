@@ -7,8 +7,8 @@ from scipy import special
 
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.cells import Cells, sums
-from crosslevel.imputation.individual_link.design import Design
-from crosslevel.imputation.individual_link.model import Groups, Settings, fit_link, probabilities
+from crosslevel.imputation.persons.design import Design
+from crosslevel.imputation.persons.model import Groups, Settings, fit_link, probabilities
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 

@@ -18,8 +18,8 @@ from crosslevel.data import checks
 from crosslevel.errors import InputError
 from crosslevel.imputation.baselines import ecological_logistic, logistic, newton, saturated, two_way, with_groups
 from crosslevel.imputation.cells import Cells, gather, sums
-from crosslevel.imputation.individual_link.design import Design, learn_design
 from crosslevel.imputation.inputs import check_range, read_grouped, read_published
+from crosslevel.imputation.persons.design import Design, learn_design
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray
 

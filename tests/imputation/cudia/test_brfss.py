@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel.imputation.estimator import CUDIA
+from crosslevel.imputation.cudia.estimator import CUDIA
 
 COLUMNS = ["age_group", "bmi_cat", "education", "income"]
 

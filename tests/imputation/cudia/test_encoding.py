@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.imputation.estimator import CUDIA
+from crosslevel.imputation.cudia.estimator import CUDIA
 
 
 def world(seed=0, groups=25, size=60):
@@ -66,7 +66,7 @@ def test_mixed_columns_with_gaps_are_fitted_together():
     values = model.transform(X, place)[:, 0]
     assert np.isfinite(values).all()
     assert np.mean((values - u) ** 2) < 0.95 * np.mean((s[place] - u) ** 2)
-    draw = model.sample(X, place, m=2)
+    draw = model.sample(X, place, n_draws=2)
     assert np.bincount(place, draw[1, :, 0]) / 60 == pytest.approx(s, abs=1e-10)
 
 
@@ -91,11 +91,13 @@ def test_columns_that_cannot_be_of_a_family(families, words):
 def test_means_from_elsewhere_should_come_with_errors():
     rng, place, z, _, s = world(3)
     X = {"a": rng.normal(2.5 * z)}
-    with pytest.warns(CrosslevelWarning, match="come from elsewhere without standard errors"):
-        CUDIA(2, method="two_stage", source="elsewhere", n_restarts=2).fit(X, place, s)
+    with pytest.warns(CrosslevelWarning, match="come from the population without standard errors"):
+        CUDIA(2, method="two_stage", aggregates_from="population", n_restarts=2).fit(X, place, s)
     table = {"partition": np.arange(25), "u": s}
     errors = {"partition": np.arange(25), "u": np.full(25, 0.05)}
-    model = CUDIA(2, method="two_stage", source="elsewhere", n_restarts=2).fit(X, place, table, aggregate_se=errors)
+    model = CUDIA(2, method="two_stage", aggregates_from="population", n_restarts=2).fit(
+        X, place, table, aggregate_se=errors
+    )
     assert model.warnings_ == ()
 
 
@@ -109,7 +111,7 @@ def test_hidden_counts_and_waiting_times_keep_their_means(kind):
     values = model.transform(X, place)[:, 0]
     assert np.bincount(place, values) / 60 == pytest.approx(table["u"], abs=1e-10)
     assert np.mean((values - u) ** 2) < 0.95 * np.mean((table["u"][place] - u) ** 2)
-    draws = model.sample(X, place, m=3)[:, :, 0]
+    draws = model.sample(X, place, n_draws=3)[:, :, 0]
     assert draws.min() >= 0
     for draw in draws:
         assert np.bincount(place, draw) / 60 == pytest.approx(table["u"], abs=1e-10)

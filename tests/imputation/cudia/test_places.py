@@ -7,12 +7,12 @@ import pytest
 
 from crosslevel.errors import InputError
 from crosslevel.imputation.columns import Column
+from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.families import Gaussian
 from crosslevel.imputation.cudia.kernels import responsibilities
 from crosslevel.imputation.cudia.places import learn_slopes, place_covariances, place_deviation
 from crosslevel.imputation.cudia.posterior import Parameters, log_density
 from crosslevel.imputation.cudia.problem import Problem, plain_block
-from crosslevel.imputation.estimator import CUDIA
 
 
 def setting(size=1000.0, groups=30, kind="bernoulli", seed=0):
@@ -143,7 +143,7 @@ def test_intervals_widen_and_estimates_stay(people):
     wide = CUDIA(2, method="two_stage", n_draws=60).fit(X, place, s)
     trusting = CUDIA(2, method="two_stage", n_draws=60, place_sd=0.0).fit(X, place, s)
     assert np.array_equal(wide.transform(X, place), trusting.transform(X, place))
-    a, b = (m.estimates("x", X, place, m=60) for m in (wide, trusting))
+    a, b = (m.estimate("x", X, place, n_draws=60) for m in (wide, trusting))
     assert np.array_equal(a["estimate"], b["estimate"])
     assert ((a["conf_high"] - a["conf_low"]) > 1.5 * (b["conf_high"] - b["conf_low"])).all()
     assert a.diagnostics["place_sd"] == pytest.approx(0.45 * np.sqrt(24 / 32))
@@ -151,7 +151,7 @@ def test_intervals_widen_and_estimates_stay(people):
     assert any("far too narrow" in w for w in b.warnings)
     assert any("far too narrow" in w for w in trusting.clusters().warnings)
     assert (wide.clusters()["std_error"] > trusting.clusters()["std_error"]).all()
-    for draw in wide.sample(X, place, m=5):
+    for draw in wide.sample(X, place, n_draws=5):
         assert np.bincount(place, draw[:, 0]) / 60 == pytest.approx(s, abs=1e-10)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import crosslevel as cl
-from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.imputation.evaluation import evaluate
 from crosslevel.reports.pages import imputation
 
@@ -35,7 +35,7 @@ def world():
 @pytest.fixture(scope="module")
 def link(world):
     X, place, means, _ = world
-    return IndividualLink(n_restarts=0).fit(X, place, means)
+    return CrossLevelImputer(n_restarts=0).fit(X, place, means)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def clusters(world):
 @pytest.fixture(scope="module")
 def scores(world):
     X, place, means, ill = world
-    one = IndividualLink(n_restarts=0).fit(X, place, {"place": means["place"], "ill": means["ill"]})
+    one = CrossLevelImputer(n_restarts=0).fit(X, place, {"place": means["place"], "ill": means["ill"]})
     return evaluate(X, place, ill, {"the link": one})
 
 
@@ -58,13 +58,13 @@ def test_the_page_of_a_link(link, scores, page):
     by = {words: value for value, words in section.choices[1].options}
     assert set(by) == {"age", SEX}
     for column in by:
-        found = link.estimates(column, level=0.9).select(feature="smoke")
+        found = link.estimate(column, level=0.9).select(feature="smoke")
         rows = page.rows(section, section.views[0].data["rows"], feature=features["smoke"], by=by[column])
         assert [r["label"] for r in rows] == [str(v) for v in found[column].tolist()]
         for name in ("estimate", "conf_low", "conf_high", "naive", "people"):
             assert [r[name] for r in rows] == pytest.approx(found[name].tolist(), rel=1e-12)
     ends = page.rows(section, section.views[0].data["ends"], feature=features["ill"])
-    naive = np.concatenate([link.estimates(c).select(feature="ill")["naive"] for c in by])
+    naive = np.concatenate([link.estimate(c).select(feature="ill")["naive"] for c in by])
     assert [e["end"] for e in ends] == pytest.approx([naive.min(), naive.max()])
     groups = link.check_totals(0.9)
     table = section.tables["groups"]
@@ -73,7 +73,7 @@ def test_the_page_of_a_link(link, scores, page):
     assert [h == "held" for h in table["held"].to_pylist()] == held.tolist()
     assert f"90 % intervals hold {100 * held.mean():.0f} %" in section.sentences[2]
     assert "says little about persons" in section.sentences[2]
-    np.testing.assert_array_equal(section.tables["slopes"]["kept"].to_numpy(), link.learning(0.9)["kept"])
+    np.testing.assert_array_equal(section.tables["slopes"]["kept"].to_numpy(), link.slopes(0.9)["kept"])
     for view in section.views[:3]:
         assert "90 %" in view.caption
         assert SEX not in json.dumps(view.spec)
@@ -126,7 +126,7 @@ def test_clusters_are_profiles(clusters, world, page):
     X, place, _, _ = world
     both = page.check(imputation.section("Clusters", clusters, X=X, partition=place))
     assert [v.name for v in both.views] == ["means", "profiles", "clusters"]
-    wanted = clusters.estimates("age", X, place, m=100).select(feature="ill")
+    wanted = clusters.estimate("age", X, place, n_draws=100).select(feature="ill")
     rows = page.rows(both, both.views[0].data["rows"])
     assert [r["estimate"] for r in rows] == pytest.approx(wanted["estimate"].tolist())
 
@@ -136,10 +136,10 @@ def test_means_by_place_are_mapped_and_the_truth_is_shown(link, world, page):
 
     X, _, _, ill = world
     shapes = read_points({i: (i, i * i) for i in range(22)})
-    section = page.check(imputation.section("Places", link.estimates("place"), shapes=shapes))
+    section = page.check(imputation.section("Places", link.estimate("place"), shapes=shapes))
     assert [v.name for v in section.views] == ["means", "map"]
     assert "by 0 " not in section.sentences[1]
-    est = link.estimates("age").select(feature="ill")
+    est = link.estimate("age").select(feature="ill")
     truth = [float(ill[np.asarray(X["age"]) == a].mean()) for a in est["age"].tolist()]
     section = page.check(imputation.section("Truth", est.with_columns(truth=truth)))
     missed = np.abs(est["estimate"] - truth).mean()
@@ -152,13 +152,13 @@ def test_what_is_accepted(link, clusters, scores):
         link,
         clusters,
         scores,
-        link.estimates("age"),
-        link.learning(),
+        link.estimate("age"),
+        link.slopes(),
         link.check_totals(),
         clusters.clusters(),
     ):
         assert imputation.accepts(result)
-    assert not imputation.accepts(IndividualLink())
+    assert not imputation.accepts(CrossLevelImputer())
     assert not imputation.accepts(CUDIA())
 
 

@@ -20,18 +20,18 @@ from crosslevel.imputation.cudia.places import place_covariances, place_deviatio
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.setup import Layout
-from crosslevel.imputation.individual_link.answers import FEWEST_GROUPS, cut_by
 from crosslevel.imputation.inputs import Schema
+from crosslevel.imputation.persons.answers import FEWEST_GROUPS, cut_by
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
-    from crosslevel.imputation.estimator import CUDIA
+    from crosslevel.imputation.cudia.estimator import CUDIA
 
 __all__ = [
     "NARROW",
-    "certificate_words",
     "cluster_columns",
+    "describe_convergence",
     "doubts",
     "eta_covariances",
     "few_words",
@@ -49,9 +49,9 @@ NARROW = (
 )
 
 
-def certificate_words(certificate: Mapping[str, Any]) -> str:
+def describe_convergence(convergence: Mapping[str, Any]) -> str:
     """Say in a few words what convergence rests on."""
-    shown = {k: v for k, v in certificate.items() if k in ("gradient", "steps", "drift", "rhat", "modes")}
+    shown = {k: v for k, v in convergence.items() if k in ("gradient", "steps", "drift", "rhat", "modes")}
     return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown.items())
 
 
@@ -63,7 +63,7 @@ def few_words(layout: Layout) -> tuple[str, ...]:
         if groups < FEWEST_GROUPS:
             out.append(
                 f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
-                "than the naive group mean, and group means cannot show which. Compare IndividualLink, and trust the ranking of "
+                "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and trust the ranking of "
                 "people more than the levels."
             )
     return tuple(out)
@@ -80,7 +80,7 @@ def eta_covariances(model: CUDIA) -> tuple[FloatArray, ...]:
     if not model.place_sd:
         return tuple(r.variance for r in model.identifiability_)
     problem, at, shares = model._layout.problem, model.parameters_, model._shares
-    return place_covariances(problem, at, shares, model.law, model.place_sd, model.logit_sd)
+    return place_covariances(problem, at, shares, model.likelihood, model.place_sd, model.logit_sd)
 
 
 def table(
@@ -97,27 +97,27 @@ def table(
     return Estimates.build(
         columns,
         keys=list(keys),
-        method=f"CUDIA, {model.method}, law {model.law}, {model.n_clusters_} clusters",
+        method=f"CUDIA, {model.method}, likelihood {model.likelihood}, {model.n_clusters_} clusters",
         level=level,
         interval=interval,
         provenance=model._provenance(call),
-        diagnostics=model.certificate_ | settings,
+        diagnostics=model.convergence_ | settings,
         warnings=model.warnings_ if model.place_sd else (*model.warnings_, NARROW),
         frame=model._frame,
         draws=draws,
     )
 
 
-def doubts(layout: Layout, fitted: Fitted, law: str, source: str = "these") -> tuple[str, ...]:
+def doubts(layout: Layout, fitted: Fitted, law: str, aggregates_from: str = "sample") -> tuple[str, ...]:
     """Say what the reader of the numbers should know."""
     out = list(few_words(layout))
-    if source == "elsewhere":
+    if aggregates_from == "population":
         for j, name in enumerate(layout.hidden):
             errors = [b.se[:, b.features == j][np.isfinite(b.S[:, b.features == j])] for b in layout.problem.blocks]
             if not np.isfinite(np.concatenate(errors)).all():
                 out.append(
-                    f"the means of {name!r} come from elsewhere without standard errors; they are taken to rest on as many people as are "
-                    "here. Pass aggregate_se."
+                    f"the means of {name!r} come from the population without standard errors; they are taken to rest on as many people as "
+                    "are here. Pass aggregate_se."
                 )
     K = fitted.parameters.n_clusters
     for name, report in zip(layout.hidden, fitted.identifiability, strict=True):
@@ -126,10 +126,10 @@ def doubts(layout: Layout, fitted: Fitted, law: str, source: str = "these") -> t
                 f"{name!r}: {report.n_groups} published means for {K} clusters; about {report.effective_df:.1f} contrasts of clusters "
                 "come from the data and the rest from the prior (see identifiability_)."
             )
-    certificate = fitted.certificate
-    if not certificate["converged"]:
-        out.append(f"the fit did not converge ({certificate_words(certificate)}); do not rely on these numbers.")
-    accepted = certificate.get("accepted")
+    convergence = fitted.convergence
+    if not convergence["converged"]:
+        out.append(f"the fit did not converge ({describe_convergence(convergence)}); do not rely on these numbers.")
+    accepted = convergence.get("accepted")
     if accepted is not None and law == "cudia" and accepted < 0.02:
         out.append(
             f"only {accepted:.1%} of the moves of the mixes were accepted, so the E-step saw hardly anything; pass proposal='counts'."

@@ -66,7 +66,7 @@ class Fitted:
         Expected shares of the clusters in each atom.
     identifiability : tuple of Identifiability
         One per hidden feature.
-    certificate : dict
+    convergence : dict
         ``converged``, and what it rests on.
     draws : Draws or None
         Of the method "gibbs".
@@ -79,7 +79,7 @@ class Fitted:
     mix_prior: MixPrior
     shares: FloatArray
     identifiability: tuple[Identifiability, ...]
-    certificate: dict[str, Any]
+    convergence: dict[str, Any]
     draws: Draws | None = None
     selection: selection.Selection | None = None
     chosen: tuple[int, float, str | float] = field(default=(0, 0.0, "mean"))
@@ -104,9 +104,9 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
     spread = person_variance(problem, mixture.parameters, shares)
     prior = eta_prior(problem, ridge, target, choices.kind, choices.logit_sd, spread)
     start = regress(problem, mixture.parameters, shares, prior, choices.law)
-    certificate = _mixture_certificate(mixture)
+    convergence = _mixture_convergence(mixture)
     at, mix_prior, shares, more, draws = _METHODS[choices.method](problem, start, mixture, shares, prior, choices, rng)
-    certificate |= more
+    convergence |= more
     size = problem.atom_weight @ shares
     order = np.argsort(-size, kind="stable")
     at, shares = at.reordered(order), np.ascontiguousarray(shares[:, order])
@@ -117,7 +117,7 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
             draws.people[:, :, order], draws.accepted,
         )  # fmt: skip
     report = identify(problem, at, shares, prior, choices.law)
-    return Fitted(at, prior, mix_prior, shares, report, certificate, draws, found, (K, ridge, target))
+    return Fitted(at, prior, mix_prior, shares, report, convergence, draws, found, (K, ridge, target))
 
 
 def _select(problem: Problem, choices: Choices, seed: int) -> selection.Selection:
@@ -137,7 +137,7 @@ def _select(problem: Problem, choices: Choices, seed: int) -> selection.Selectio
     )
 
 
-def _mixture_certificate(mixture: Mixture) -> dict[str, Any]:
+def _mixture_convergence(mixture: Mixture) -> dict[str, Any]:
     return {
         "converged": mixture.ascent.converged,
         "gradient": mixture.ascent.gradient,

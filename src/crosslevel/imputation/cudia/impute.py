@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from crosslevel.imputation import calibration
+from crosslevel.imputation import match_means
 from crosslevel.imputation.cudia.families import Family
 from crosslevel.imputation.cudia.hidden import bounds
 from crosslevel.imputation.cudia.kernels import LEAST
@@ -74,8 +74,8 @@ def calibrated(
     """Shift expected values (n, d_u) so that every published mean holds: logits, factors or constants, by family."""
     out = values.copy()
     for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
-        change = {"bernoulli": calibration.shift_logit, "gaussian": calibration.shift_mean}.get(
-            kind, calibration.scale_mean
+        change = {"bernoulli": match_means.shift_logit, "gaussian": match_means.shift_mean}.get(
+            kind, match_means.scale_mean
         )
         out[:, j] = change(values[:, j], group[:, partition], mean, weight)
     return out
@@ -109,16 +109,16 @@ def draw_values(
             group = crowd.group[:, partition]
             if kind == "bernoulli" or z is None:
                 p = expit(logit(r @ at.H[:, j]) + more[:, j])[crowd.pair]
-                out[:, j] = calibration.draw_bernoulli(p, group, mean, rng, crowd.weight)
+                out[:, j] = match_means.draw_bernoulli(p, group, mean, rng, crowd.weight)
                 continue
             centre = np.clip(at.H[z, j] + more[crowd.pair, j], *bounds(kind))
             if kind == "gaussian":
                 raw = centre + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
-                out[:, j] = calibration.shift_mean(raw, group, mean, crowd.weight)
+                out[:, j] = match_means.shift_mean(raw, group, mean, crowd.weight)
             elif kind == "poisson":
                 out[:, j] = _draw_counts(centre, group, mean, crowd.weight, rng)
             else:
-                out[:, j] = calibration.scale_mean(rng.exponential(centre), group, mean, crowd.weight)
+                out[:, j] = match_means.scale_mean(rng.exponential(centre), group, mean, crowd.weight)
         yield out
 
 
@@ -144,4 +144,4 @@ def _draw_counts(
         for p in np.flatnonzero(whole & ~np.isnan(mean) & (n > 0)):
             members = np.flatnonzero(group == p)
             out[members] = rng.multinomial(int(np.rint(total[p])), centre[members] / centre[members].sum())
-    return calibration.scale_mean(out, group, mean, weight)
+    return match_means.scale_mean(out, group, mean, weight)

@@ -1,8 +1,8 @@
 """How far may people and groups differ for reasons that the clusters do not know?
 
 Given the clusters nothing is left to x, and groups differ in their mix alone, so that the posterior is narrow as 1/sqrt(people) and misses
-on real data. Intervals allow for both as those of ``IndividualLink`` do, with its constants and at the clusters' estimates. Slopes in the
-scores z of x are added to the logit, which the published means determine as far as
+on real data. Intervals allow for both as those of ``CrossLevelImputer`` do, with its constants and at the clusters' estimates. Slopes in
+the scores z of x are added to the logit, which the published means determine as far as
 
     Sigma = ( J'AJ + prior )^{-1},   J_p = sum_{i in p} q_i z_i / (N_p m_p (1 - m_p)),   A_p = 1 / (t_b^2 + v_p),   q = p (1 - p)
 
@@ -25,8 +25,8 @@ from crosslevel.imputation.cudia.kernels import responsibilities
 from crosslevel.imputation.cudia.posterior import Parameters, log_density
 from crosslevel.imputation.cudia.problem import Problem, hidden_variance
 from crosslevel.imputation.cudia.stages import design_of, variances
-from crosslevel.imputation.individual_link.design import Design, Feature, learn_design
-from crosslevel.imputation.individual_link.model import INTERCEPT_SD, LATENT_SD, Settings
+from crosslevel.imputation.persons.design import Design, Feature, learn_design
+from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings
 from crosslevel.typing import FloatArray
 
 __all__ = ["Slopes", "learn_slopes", "place_covariances", "place_deviation"]
@@ -78,7 +78,7 @@ class Slopes:
 
 
 def place_deviation(place_sd: float | str, n_groups: int) -> float:
-    """Give t_b, in logits: as given, or t sqrt(P / c) with the constants of ``IndividualLink``."""
+    """Give t_b, in logits: as given, or t sqrt(P / c) with the constants of ``CrossLevelImputer``."""
     fixed = Settings()
     return float(fixed.t * np.sqrt(n_groups / fixed.c)) if isinstance(place_sd, str) else float(place_sd)
 
@@ -103,7 +103,7 @@ def learn_slopes(
         Shares of the clusters in each atom.
     law : str
     place_sd : float or "auto"
-        Deviation t_b of a group's mean for other reasons; "auto" is that of ``IndividualLink``.
+        Deviation t_b of a group's mean for other reasons; "auto" is that of ``CrossLevelImputer``.
     """
     by_row: FloatArray = np.bincount(problem.cell, problem.weight, len(problem.X)).astype(np.float64)
     design = learn_design(problem.X, by_row, columns)

@@ -23,7 +23,7 @@ from crosslevel.results.forms import plain
 from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
-    from crosslevel.imputation.estimator import CUDIA
+    from crosslevel.imputation.cudia.estimator import CUDIA
 
 __all__ = ["from_payload", "to_payload"]
 
@@ -67,7 +67,7 @@ def to_payload(model: CUDIA) -> tuple[dict[str, Any], Arrays]:
         "accepted": None if draws is None else draws.accepted,
         "slopes": open_slopes,
         "chosen": [model.n_clusters_, model.ridge_, model.ridge_target_],
-        "certificate": plain(model.certificate_, "certificate"),
+        "convergence": plain(model.convergence_, "convergence"),
         "selection": None if model.selection_ is None else model.selection_.to_json(),
         "warnings": list(model.warnings_),
         "frame": model._frame,
@@ -122,7 +122,7 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
         for j, r in enumerate(meta["reports"])
     )
     model.n_clusters_, model.ridge_, model.ridge_target_ = meta["chosen"]
-    model.certificate_ = dict(meta["certificate"])
+    model.convergence_ = dict(meta["convergence"])
     model.selection_ = None if meta["selection"] is None else Estimates.from_json(meta["selection"])
     model.hidden_names_, model.warnings_ = hidden, tuple(meta["warnings"])
     model._frame, model._data = meta["frame"], dict(meta["data"])

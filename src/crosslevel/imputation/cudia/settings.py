@@ -14,18 +14,18 @@ from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
-    from crosslevel.imputation.estimator import CUDIA
+    from crosslevel.imputation.cudia.estimator import CUDIA
 
 __all__ = ["read_choices"]
 
 
 _CHOICES = {
     "method": METHODS,
-    "law": ("cudia", "count"),
+    "likelihood": ("cudia", "count"),
     "z": ("sampled", "expected"),
     "proposal": ("counts", "prior"),
     "design": ("counts", "pi"),
-    "source": ("these", "elsewhere"),
+    "aggregates_from": ("sample", "population"),
 }
 DEFAULT_RIDGE = 1.0
 """People by which hidden means of real features are pulled to the target when no ridge is given."""
@@ -38,13 +38,15 @@ def read_choices(
     for name, options in _CHOICES.items():
         if getattr(model, name) not in options:
             raise unknown_name(name, getattr(model, name), list(options), "choice")
-    if model.source == "elsewhere" and model.law == "count":
+    if model.aggregates_from == "population" and model.likelihood == "count":
         raise InputError(
-            "law='count' is the law of means computed on these very people; with source='elsewhere' pass law='cudia'."
+            "likelihood='count' is for means computed on these very people; with aggregates_from='population' pass likelihood='cudia'."
         )
     normal = isinstance(model.alpha, str) and model.alpha == "logistic_normal"
-    if normal and model.method in ("gibbs", "mcem") and model.law == "count":
-        raise InputError("alpha='logistic_normal' cannot be integrated out under law='count'; pass law='cudia'.")
+    if normal and model.method in ("gibbs", "mcem") and model.likelihood == "count":
+        raise InputError(
+            "alpha='logistic_normal' cannot be integrated out under likelihood='count'; pass likelihood='cudia'."
+        )
     checks.check_seed(model.random_state)
     _check_whole("n_restarts", model.n_restarts, 1)
     _check_whole("n_draws", model.n_draws, 4)
@@ -105,7 +107,7 @@ def _filled(
     return Choices(
         n_clusters=K,
         method=model.method,
-        law=model.law,
+        law=model.likelihood,
         ridge=ridge,
         target=target,
         kind=kind,

@@ -93,7 +93,7 @@ def fit_batches(
     shares = fit.people / fit.people.sum(axis=1, keepdims=True)
     order = np.argsort(-fit.people.sum(axis=0), kind="stable")
     at, shares = fit.parameters.reordered(order), np.ascontiguousarray(shares[:, order])
-    certificate = {
+    convergence = {
         "converged": fit.converged,
         "steps": len(fit.path),
         "objective": [float(v) for v in fit.path[-5:]],
@@ -101,7 +101,7 @@ def fit_batches(
     }
     report = identify(problem, at, shares, prior, "count")
     fitted = Fitted(
-        at, prior, MixPrior.dirichlet(np.ones(at.n_clusters)), shares, report, certificate,
+        at, prior, MixPrior.dirichlet(np.ones(at.n_clusters)), shares, report, convergence,
         chosen=(at.n_clusters, float(choices.ridge), choices.target),
     )  # fmt: skip
     return schema, layout, fitted, {"aggregates": given.data["partition"]}, "pyarrow"

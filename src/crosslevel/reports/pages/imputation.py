@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.data.checks import check_level
 from crosslevel.data.frames import to_arrow
-from crosslevel.imputation import CUDIA, IndividualLink
+from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.reports.pages import imputation_charts as charts
 from crosslevel.reports.pages import imputation_tables as lay
 from crosslevel.reports.pages.parts import about, on_map, settled, span
@@ -36,7 +36,7 @@ ASKED = "What was each person's hidden value, when only its mean in groups was p
 
 def accepts(result: Any) -> bool:
     """Tell whether this is a model that imputes, or one of its tables."""
-    if isinstance(result, IndividualLink):
+    if isinstance(result, CrossLevelImputer):
         return hasattr(result, "hidden_")
     if isinstance(result, CUDIA):
         return hasattr(result, "parameters_")
@@ -76,8 +76,8 @@ def section(
     Parameters
     ----------
     heading : str
-    result : IndividualLink, CUDIA or Estimates
-        Estimates of ``estimates()``, ``clusters()``, ``learning()``, ``check_totals()``, `evaluate` or `evaluate_downstream`.
+    result : CrossLevelImputer, CUDIA or Estimates
+        Estimates of ``estimates()``, ``clusters()``, ``slopes()``, ``check_totals()``, `evaluate` or `evaluate_downstream`.
     shapes : optional
         The map; means by a key that names its places are mapped.
     X, partition, sample_weight : optional
@@ -94,7 +94,7 @@ def section(
     ...     {"feature": ["ill", "ill"], "age": [30, 60], "estimate": [0.1, 0.3], "conf_low": [0.05, 0.2],
     ...      "conf_high": [0.2, 0.4], "naive": [0.18, 0.22], "people": [100, 50]},
     ...     keys=["feature", "age"], method="example", level=0.95, interval="posterior",
-    ...     provenance=Provenance.of(call="link.estimates(by='age')"),
+    ...     provenance=Provenance.of(call="link.estimate(by='age')"),
     ... )
     >>> [view.name for view in section("Ill by age", est).views]
     ['means']
@@ -188,24 +188,24 @@ class _Page:
         )
 
 
-def _tables(model: IndividualLink | CUDIA, X: Any, partition: Any, weight: Any, level: float) -> list[Estimates]:
+def _tables(model: CrossLevelImputer | CUDIA, X: Any, partition: Any, weight: Any, level: float) -> list[Estimates]:
     """Ask a model for all it can tell: means by every column of few values, groups foretold, slopes, clusters."""
-    if isinstance(model, IndividualLink):
+    if isinstance(model, CrossLevelImputer):
         values = model._cells.X if X is None else None
         names = _few_valued(model, values, X)
         given: dict[str, Any] = {} if X is None else {"X": X, "partition": partition, "sample_weight": weight}
-        means = [model.estimates([n], level=level, **given) for n in names]
+        means = [model.estimate([n], level=level, **given) for n in names]
         groups = [model.check_totals(level)] if max(len(h.mean) for h in model.hidden_) <= MOST_REFITS else []
-        return [lay.stacked(means, names), *groups, model.learning(level)]
+        return [lay.stacked(means, names), *groups, model.slopes(level)]
     clusters = model.clusters(level)
     if X is None:
         return [clusters]
     names = _few_valued(model, None, X)
-    means = [model.estimates([n], X, partition, weight, level, m=DRAWS) for n in names]
+    means = [model.estimate([n], X, partition, weight, level, n_draws=DRAWS) for n in names]
     return [lay.stacked(means, names), clusters]
 
 
-def _few_valued(model: IndividualLink | CUDIA, values: npt.NDArray[np.float64] | None, X: Any) -> list[str]:
+def _few_valued(model: CrossLevelImputer | CUDIA, values: npt.NDArray[np.float64] | None, X: Any) -> list[str]:
     """Name the columns that have a row for every value; the partition where there is none."""
     columns = model.schema_.columns
     if values is None:

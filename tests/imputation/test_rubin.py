@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.errors import InputError
-from crosslevel.imputation.pooling import pool, pool_statistic, rubin
+from crosslevel.imputation.rubin import pool, pool_statistic, rubin
 
 
 def test_rules_by_hand():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.imputation.columns import Column
-from crosslevel.imputation.individual_link.design import learn_design
+from crosslevel.imputation.persons.design import learn_design
 
 
 def test_scores_have_mean_zero_sd_one_and_are_orthogonal_within_a_column():

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from crosslevel.imputation.individual_link.intervals import _binomial_cdf, mean_interval, share_interval
-from crosslevel.imputation.individual_link.model import LinkFit, probabilities
-from crosslevel.imputation.individual_link.uncertainty import Members, mean_spread
+from crosslevel.imputation.persons.intervals import _binomial_cdf, mean_interval, share_interval
+from crosslevel.imputation.persons.model import LinkFit, probabilities
+from crosslevel.imputation.persons.uncertainty import Members, mean_spread
 
 
 def _setting(seed=0, unknown=()):

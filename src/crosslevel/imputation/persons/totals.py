@@ -9,11 +9,11 @@ import numpy as np
 from scipy import special
 
 from crosslevel.imputation.cells import Cells
-from crosslevel.imputation.individual_link.answers import Hidden
-from crosslevel.imputation.individual_link.design import Design
-from crosslevel.imputation.individual_link.intervals import mean_interval
-from crosslevel.imputation.individual_link.model import Groups, Settings, fit_link
 from crosslevel.imputation.inputs import Schema
+from crosslevel.imputation.persons.answers import Hidden
+from crosslevel.imputation.persons.design import Design
+from crosslevel.imputation.persons.intervals import mean_interval
+from crosslevel.imputation.persons.model import Groups, Settings, fit_link
 
 __all__ = ["totals_columns"]
 

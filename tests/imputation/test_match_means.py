@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from crosslevel.imputation.calibration import (
+from crosslevel.imputation.match_means import (
     draw_bernoulli,
     group_means,
     scale_mean,

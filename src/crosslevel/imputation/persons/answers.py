@@ -11,12 +11,12 @@ import numpy as np
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.columns import Column
-from crosslevel.imputation.individual_link.design import Design
-from crosslevel.imputation.individual_link.intervals import mean_interval, share_interval
-from crosslevel.imputation.individual_link.model import LinkFit, Settings
-from crosslevel.imputation.individual_link.similar import Adjustment, adjust
-from crosslevel.imputation.individual_link.uncertainty import Members, mean_spread
 from crosslevel.imputation.inputs import Partition
+from crosslevel.imputation.persons.design import Design
+from crosslevel.imputation.persons.intervals import mean_interval, share_interval
+from crosslevel.imputation.persons.model import LinkFit, Settings
+from crosslevel.imputation.persons.similar import Adjustment, adjust
+from crosslevel.imputation.persons.uncertainty import Members, mean_spread
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["FEWEST_GROUPS", "Hidden", "cut_by", "few_groups", "learning_columns", "mean_columns"]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from crosslevel.imputation.individual_link.model import LinkFit
+from crosslevel.imputation.persons.model import LinkFit
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Members", "Spread", "mean_spread"]

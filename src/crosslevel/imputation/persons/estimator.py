@@ -1,4 +1,4 @@
-"""``IndividualLink``: each person's hidden value from group means, by one model of persons."""
+"""``CrossLevelImputer``: each person's hidden value from group means, by one model of persons."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.imputation.cells import Cells, gather, sums
-from crosslevel.imputation.individual_link import saved
-from crosslevel.imputation.individual_link.answers import (
+from crosslevel.imputation.inputs import People, read_fit, read_people
+from crosslevel.imputation.persons import saved
+from crosslevel.imputation.persons.answers import (
     Hidden,
     cut_by,
     few_groups,
     learning_columns,
     mean_columns,
 )
-from crosslevel.imputation.individual_link.design import learn_design
-from crosslevel.imputation.individual_link.fitting import draw, finest, fit_hidden, members_of, person_values, scale_of
-from crosslevel.imputation.individual_link.learning import Learnt, learn_from
-from crosslevel.imputation.individual_link.model import Settings
-from crosslevel.imputation.individual_link.totals import totals_columns
-from crosslevel.imputation.inputs import People, read_fit, read_people
+from crosslevel.imputation.persons.design import learn_design
+from crosslevel.imputation.persons.fitting import draw, finest, fit_hidden, members_of, person_values, scale_of
+from crosslevel.imputation.persons.learning import Learnt, learn_from
+from crosslevel.imputation.persons.model import Settings
+from crosslevel.imputation.persons.totals import totals_columns
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
-__all__ = ["IndividualLink"]
+__all__ = ["CrossLevelImputer"]
 
 
 FAMILIES = ("bernoulli", "gaussian")
@@ -41,7 +41,7 @@ AGREE = 1e-5
 """Distance of slopes, in prior sds, up to which restarts found the same optimum."""
 
 
-class IndividualLink(TransformerMixin, BaseEstimator):
+class CrossLevelImputer(TransformerMixin, BaseEstimator):
     """Person-level estimates of features that were published as group means only; the recommended default.
 
     Persons have a logistic model of what is known of them. It is fitted to the group means alone, held by a ridge that grows with
@@ -50,11 +50,11 @@ class IndividualLink(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    t : float, default 0.45
+    slope_sd : float, default 0.45
         Prior sd of a slope, in logits per sd of a column. It sets the width of intervals and hardly moves the estimates.
-    c : float, default 32
-        How much is learnt: for one column alone the slope keeps sd_b² / (sd_b² + 1/c) of its ecological value, sd_b being the
-        between-group sd of the column in sds of persons. 16 is cautious.
+    shrinkage_groups : float, default 32
+        How much is learnt: for one column alone the slope keeps sd_b² / (sd_b² + 1/shrinkage_groups) of its ecological value, sd_b being
+        the between-group sd of the column in sds of persons. 16 is cautious.
     curvature : float, default 0.3
         Prior sd of what bends in an ordered column, relative to a slope; 0 leaves it out.
     family : {"bernoulli", "gaussian"} or mapping of hidden feature to either, default "bernoulli"
@@ -82,8 +82,8 @@ class IndividualLink(TransformerMixin, BaseEstimator):
     design_ : Design
         Scores of the columns.
     warnings_ : tuple of str
-    learnt_ : Learnt or None
-        What :meth:`calibrate` found.
+    learned_ : Learnt or None
+        What :meth:`learn_from_similar` found.
     n_features_in_, feature_names_in_
 
     Notes
@@ -104,7 +104,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
     >>> age = rng.binomial(4, 0.3 + 0.4 * (state / 30))
     >>> ill = rng.random(6000) < 1 / (1 + np.exp(3 - 0.8 * age))
     >>> means = np.bincount(state, ill) / 200
-    >>> link = IndividualLink().fit({"age": age}, state, means)
+    >>> link = CrossLevelImputer().fit({"age": age}, state, means)
     >>> p = link.transform({"age": age}, state)[:, 0]
     >>> bool(np.abs(np.bincount(state, p) / 200 - means).max() < 1e-10), bool(p[age == 4].mean() > 2 * p[age == 0].mean())
     (True, True)
@@ -112,8 +112,8 @@ class IndividualLink(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        t: float = 0.45,
-        c: float = 32.0,
+        slope_sd: float = 0.45,
+        shrinkage_groups: float = 32.0,
         *,
         curvature: float = 0.3,
         family: str | Mapping[str, str] = "bernoulli",
@@ -123,8 +123,8 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         n_restarts: int = 3,
         random_state: int = 0,
     ) -> None:
-        self.t = t
-        self.c = c
+        self.slope_sd = slope_sd
+        self.shrinkage_groups = shrinkage_groups
         self.curvature = curvature
         self.family = family
         self.scale = scale
@@ -184,13 +184,15 @@ class IndividualLink(TransformerMixin, BaseEstimator):
             for p in finest(given.published)
         )
         self.hidden_names_ = tuple(h.name for h in self.hidden_)
-        self.learnt_: Learnt | None = None
+        self.learned_: Learnt | None = None
         self.warnings_ = (*given.notes, *(w for h in self.hidden_ for w in self._doubts(h)))
         for words in self.warnings_:
             warnings.warn(words, CrosslevelWarning, stacklevel=2)
         return self
 
-    def transform(self, X: Any, partition: Any = None, calibrate: bool = True, sample_weight: Any = None) -> FloatArray:
+    def transform(
+        self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
+    ) -> FloatArray:
         """Give the expected hidden values of people, (n, d_u): probabilities, or expected numbers.
 
         Parameters
@@ -198,7 +200,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         X : dataframe or array of shape (n, d)
         partition : array, str or dataframe
             Groups must be those of the fit.
-        calibrate : bool, default True
+        match_means : bool, default True
             Make the mean of *these* people equal the published one of their group, to the last digits. Without it, people get
             the constant their group got in the fit: right for few or new people of a group.
         sample_weight : array of shape (n,), optional
@@ -206,7 +208,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "hidden_")
         cells = self._gather(self._read(X, partition, sample_weight))
-        return np.column_stack([person_values(h, self.design_, cells, calibrate=calibrate) for h in self.hidden_])
+        return np.column_stack([person_values(h, self.design_, cells, calibrate=match_means) for h in self.hidden_])
 
     def fit_transform(
         self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
@@ -219,7 +221,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         self,
         X: Any,
         partition: Any = None,
-        m: int = 20,
+        n_draws: int = 20,
         sample_weight: Any = None,
         values: bool = True,
         random_state: int | None = None,
@@ -230,7 +232,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         ----------
         X, partition, sample_weight
             As in :meth:`transform`.
-        m : int
+        n_draws : int
             Number of draws.
         values : bool, default True
             False draws the probabilities (expected numbers) and not the values.
@@ -239,24 +241,24 @@ class IndividualLink(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        (m, n, d_u)
+        (n_draws, n, d_u)
             Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
             were computed on these people; otherwise, and with weights, they come within one person.
         """
         check_is_fitted(self, "hidden_")
-        if isinstance(m, bool) or not isinstance(m, Integral) or m < 1:
-            raise InputError(f"m={m!r} is not a number of draws; pass a whole number of at least 1.")
+        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
         seed = self.random_state if random_state is None else checks.check_seed(random_state)
         people = self._read(X, partition, sample_weight)
         cells = self._gather(people)
         rng = np.random.default_rng(seed)
         out = [
-            draw(h, self.design_, cells, people.group[:, h.partition], people.weight, int(m), rng, values=values)
+            draw(h, self.design_, cells, people.group[:, h.partition], people.weight, int(n_draws), rng, values=values)
             for h in self.hidden_
         ]
         return np.stack(out, axis=-1)
 
-    def estimates(
+    def estimate(
         self,
         by: str | Sequence[str],
         X: Any = None,
@@ -295,10 +297,10 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         ]
         columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
         what = "share of these persons" if sampling else "probability"
-        said = f"estimates(by={by!r})"
+        said = f"estimate(by={by!r})"
         return self._table(columns, ["feature", *keys], level, f"posterior of the {what}", said)
 
-    def learning(self, level: float = 0.95) -> Estimates:
+    def slopes(self, level: float = 0.95) -> Estimates:
         """Say what the group means taught about persons: every slope with its interval, and how much of it was kept.
 
         ``between_sd`` is how much groups differ in the score, in sds of persons; ``kept`` the share of an ecological slope that
@@ -313,7 +315,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
             scores = W @ self.design_.matrix(cells.X)
             parts.append(learning_columns(h, self.design_, scores, self._settings(), level))
         columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
-        return self._table(columns, ["feature", "column", "term"], level, "posterior, normal", "learning()")
+        return self._table(columns, ["feature", "column", "term"], level, "posterior, normal", "slopes()")
 
     def check_totals(self, level: float = 0.95) -> Estimates:
         """Predict every group's mean from the other groups: a check of totals, and of nothing else.
@@ -327,7 +329,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
         return self._table(columns, ["feature", "group"], level, "posterior, normal", "check_totals()")
 
-    def calibrate(self, columns: Any, borrow: bool = False) -> Self:
+    def learn_from_similar(self, columns: Any, borrow: bool = False) -> Self:
         """Learn from columns that are known for every person of the fit and resemble the hidden feature.
 
         Each is hidden in turn and compared with the truth. Learnt are how far intervals must be stretched (kappa) and, from 25
@@ -344,23 +346,23 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         Returns
         -------
         self
-            ``learnt_`` has the factors, kappa, and for every column its lift and coverage when all was learnt from the others.
+            ``learned_`` has the factors, kappa, and for every column its lift and coverage when all was learnt from the others.
         """
         check_is_fitted(self, "hidden_")
         cells = self._cells
         if len(cells.pair) == 0:
             raise InputError(
-                "a loaded model does not keep every person, which calibrate needs; calibrate before saving."
+                "a loaded model does not keep every person, which learn_from_similar needs; call it before saving."
             )
-        self.learnt_ = learn_from(
+        self.learned_ = learn_from(
             columns, cells, self._weight, self.design_, self._settings(), self.hidden_, borrow=borrow
         )
         self.hidden_ = tuple(
-            replace(h, adjustment=self.learnt_.adjustments[h.partition]) if h.binary else h for h in self.hidden_
+            replace(h, adjustment=self.learned_.adjustments[h.partition]) if h.binary else h for h in self.hidden_
         )
-        for words in self.learnt_.warnings:
+        for words in self.learned_.warnings:
             warnings.warn(words, CrosslevelWarning, stacklevel=2)
-        self.warnings_ = (*self.warnings_, *self.learnt_.warnings)
+        self.warnings_ = (*self.warnings_, *self.learned_.warnings)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
@@ -389,7 +391,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         if hidden.fit.apart > AGREE:
             out.append(
                 f"{hidden.name!r}: fits from other starts ended {hidden.fit.apart:.2g} prior sds away, so there is more than one "
-                "optimum; the best was taken. A smaller c holds the slopes more strongly."
+                "optimum; the best was taken. A smaller shrinkage_groups holds the slopes more strongly."
             )
         if not hidden.binary and np.isnan(hidden.unit):
             out.append(
@@ -410,12 +412,10 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         return family
 
     def _settings(self) -> Settings:
-        for name in ("t", "c"):
+        for name, default in (("slope_sd", 0.45), ("shrinkage_groups", 32)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
-                raise InputError(
-                    f"{name}={value!r} is not a positive number; the default is {0.45 if name == 't' else 32}."
-                )
+                raise InputError(f"{name}={value!r} is not a positive number; the default is {default}.")
         if (
             isinstance(self.curvature, bool)
             or not isinstance(self.curvature, int | float)
@@ -427,7 +427,9 @@ class IndividualLink(TransformerMixin, BaseEstimator):
         if isinstance(self.n_restarts, bool) or not isinstance(self.n_restarts, Integral) or self.n_restarts < 0:
             raise InputError(f"n_restarts={self.n_restarts!r} is not a whole number of at least 0.")
         seed = checks.check_seed(self.random_state)
-        return Settings(float(self.t), float(self.c), int(self.n_restarts), 0 if seed is None else seed)
+        return Settings(
+            float(self.slope_sd), float(self.shrinkage_groups), int(self.n_restarts), 0 if seed is None else seed
+        )
 
     def _table(self, columns: dict[str, Any], keys: list[str], level: float, interval: str, call: str) -> Estimates:
         said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
@@ -439,7 +441,7 @@ class IndividualLink(TransformerMixin, BaseEstimator):
             level=level if sure else None,
             interval=interval if sure else "none",
             provenance=Provenance.of(
-                call=f"IndividualLink({said}).fit(...).{call}", seed=self.random_state, data=self._data
+                call=f"CrossLevelImputer({said}).fit(...).{call}", seed=self.random_state, data=self._data
             ),
             diagnostics=self._diagnostics(),
             warnings=self.warnings_,
@@ -454,5 +456,5 @@ class IndividualLink(TransformerMixin, BaseEstimator):
             "restarts_apart": {h.name: h.fit.apart for h in self.hidden_},
             "steps": {h.name: h.fit.steps for h in self.hidden_},
             "kappa": {h.name: h.kappa for h in self.hidden_},
-            "learnt_from": 0 if self.learnt_ is None else len(self.learnt_.names),
+            "learned_from": 0 if self.learned_ is None else len(self.learned_.names),
         }

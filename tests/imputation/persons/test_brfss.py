@@ -12,9 +12,9 @@ import pytest
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.imputation.baselines import logistic
 from crosslevel.imputation.evaluation import evaluate
-from crosslevel.imputation.individual_link.estimator import IndividualLink
-from crosslevel.imputation.individual_link.fitting import members_of
-from crosslevel.imputation.individual_link.similar import mean_log_likelihood
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
+from crosslevel.imputation.persons.fitting import members_of
+from crosslevel.imputation.persons.similar import mean_log_likelihood
 
 pytestmark = pytest.mark.data
 
@@ -34,7 +34,7 @@ def _fit(table, outcome, level, **options):
     means = whole.group_by(level).aggregate([(outcome, "mean")]).rename_columns([level, outcome])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # nine divisions are few, as it says
-        return IndividualLink(**options).fit(X, partition, means), X, partition, y
+        return CrossLevelImputer(**options).fit(X, partition, means), X, partition, y
 
 
 def _lift(model, y):
@@ -48,7 +48,7 @@ def _lift(model, y):
 
 
 def _covered(model, X, y):
-    found = model.estimates(by=COLUMNS)
+    found = model.estimate(by=COLUMNS)
     cell = np.unique(np.column_stack([X[c].to_numpy() for c in COLUMNS]), axis=0, return_inverse=True)[1].reshape(-1)
     n = np.bincount(cell)
     truth = np.bincount(cell, y) / n
@@ -85,8 +85,8 @@ def test_restarts_agree_and_more_people_teach_nothing(brfss):
     model, X, partition, y = _fit(brfss, "diabetes", "state", n_restarts=20)
     assert 0 < model.hidden_[0].fit.apart < 1e-5
     assert model.hidden_[0].fit.gradient < 1e-8
-    many = IndividualLink().fit(X, partition, _means(model), sample_weight=None, aggregate_se=_errors(model, y, 0.1))
-    once = IndividualLink().fit(X, partition, _means(model), aggregate_se=_errors(model, y, 1.0))
+    many = CrossLevelImputer().fit(X, partition, _means(model), sample_weight=None, aggregate_se=_errors(model, y, 0.1))
+    once = CrossLevelImputer().fit(X, partition, _means(model), aggregate_se=_errors(model, y, 1.0))
     sd = [np.sqrt(np.diag(m.hidden_[0].fit.Sigma))[1:] for m in (once, many)]
     assert (sd[1] / sd[0] > 0.98).all()
     p = model.transform(X, partition)[:, 0]
@@ -114,10 +114,10 @@ def test_half_of_what_similar_columns_teach(brfss):
     whole = brfss.select(["state", *COLUMNS, *OUTCOMES]).drop_null()
     model, X, partition, y = _fit(whole, "diabetes", "state")
     before = evaluate(X, partition, y, {"link": model}).select(method="link")["lift"][0]
-    model.calibrate(whole.select(OUTCOMES[1:]))
+    model.learn_from_similar(whole.select(OUTCOMES[1:]))
     after = evaluate(X, partition, y, {"link": model}).select(method="link")["lift"][0]
     assert after > before + 0.07
     assert 0.55 < model.hidden_[0].kappa < 0.8
-    left = dict(zip(model.learnt_.names, model.learnt_.left[0], strict=True))
+    left = dict(zip(model.learned_.names, model.learned_.left[0], strict=True))
     assert left["smoker"].lift < left["smoker"].plain
     assert np.mean([one.lift for one in left.values()]) > 0.75

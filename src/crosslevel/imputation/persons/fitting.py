@@ -10,11 +10,12 @@ from scipy import special
 
 from crosslevel.errors import InputError
 from crosslevel.imputation.baselines import newton
-from crosslevel.imputation.calibration import draw_bernoulli, shift_mean
 from crosslevel.imputation.cells import Cells, sums
-from crosslevel.imputation.individual_link.answers import Hidden
-from crosslevel.imputation.individual_link.design import Design
-from crosslevel.imputation.individual_link.model import (
+from crosslevel.imputation.inputs import Partition, Published, check_range
+from crosslevel.imputation.match_means import draw_bernoulli, shift_mean
+from crosslevel.imputation.persons.answers import Hidden
+from crosslevel.imputation.persons.design import Design
+from crosslevel.imputation.persons.model import (
     LATENT_SD,
     Groups,
     Settings,
@@ -22,9 +23,8 @@ from crosslevel.imputation.individual_link.model import (
     probabilities,
     sampling_variance,
 )
-from crosslevel.imputation.individual_link.similar import Case, mean_log_likelihood
-from crosslevel.imputation.individual_link.uncertainty import Members
-from crosslevel.imputation.inputs import Partition, Published, check_range
+from crosslevel.imputation.persons.similar import Case, mean_log_likelihood
+from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["case_of", "draw", "finest", "fit_hidden", "members_of", "person_values"]

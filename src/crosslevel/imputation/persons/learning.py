@@ -11,11 +11,11 @@ import numpy as np
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
 from crosslevel.imputation.cells import Cells
-from crosslevel.imputation.individual_link.answers import Hidden
-from crosslevel.imputation.individual_link.design import Design
-from crosslevel.imputation.individual_link.fitting import case_of
-from crosslevel.imputation.individual_link.model import Settings
-from crosslevel.imputation.individual_link.similar import FEWEST_PEOPLE, Adjustment, Left, learn, leave_one_out
+from crosslevel.imputation.persons.answers import Hidden
+from crosslevel.imputation.persons.design import Design
+from crosslevel.imputation.persons.fitting import case_of
+from crosslevel.imputation.persons.model import Settings
+from crosslevel.imputation.persons.similar import FEWEST_PEOPLE, Adjustment, Left, learn, leave_one_out
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["FEWEST_LABELS", "GROUPS_FOR_SLOPES", "Learnt", "learn_from"]

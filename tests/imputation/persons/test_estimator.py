@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.imputation.individual_link.estimator import IndividualLink
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 from crosslevel.results import Estimates
 
 
@@ -28,22 +28,22 @@ def _small(P=6, size=40, **options):
     group, x = np.repeat(np.arange(P), size), rng.integers(0, 3, P * size)
     means = np.clip(0.3 + 0.05 * rng.normal(size=P), 0.05, 0.9)
     with pytest.warns(CrosslevelWarning, match="known for"):
-        return IndividualLink(**options).fit({"x": x}, group, means), {"x": x}, group, means
+        return CrossLevelImputer(**options).fit({"x": x}, group, means), {"x": x}, group, means
 
 
 @pytest.fixture(scope="module")
 def fitted(world):
-    return IndividualLink().fit(world.X, world.place, world.frame)
+    return CrossLevelImputer().fit(world.X, world.place, world.frame)
 
 
 def test_means_are_met_exactly_by_values_and_by_every_draw(world, fitted):
     p = fitted.transform(world.X, world.place)
     assert p.shape == (len(world.y), 1)
     np.testing.assert_allclose(_mean(p[:, 0], world.group), world.means, atol=1e-10)
-    draws = fitted.sample(world.X, world.place, m=5)
+    draws = fitted.sample(world.X, world.place, n_draws=5)
     assert draws.shape == (5, len(world.y), 1)
     assert set(np.unique(draws)) == {0.0, 1.0}
-    chances = fitted.sample(world.X, world.place, m=3, values=False)
+    chances = fitted.sample(world.X, world.place, n_draws=3, values=False)
     for d in (*draws, *chances):
         np.testing.assert_allclose(_mean(d[:, 0], world.group), world.means, atol=1e-10)
     assert ((chances > 0) & (chances < 1)).all()
@@ -57,7 +57,7 @@ def test_it_tells_persons_apart_far_better_than_the_group_mean(world, fitted):
 
 
 def test_intervals_cover_cells_and_have_the_naive_answer_beside(world, fitted):
-    est = fitted.estimates(by=["age", "school"])
+    est = fitted.estimate(by=["age", "school"])
     assert est.keys == ("feature", "age", "school")
     keys = pa.table({"age": world.X["age"], "school": world.X["school"], "truth": world.y})
     truth = keys.group_by(["age", "school"]).aggregate([("truth", "mean")]).rename_columns(["age", "school", "truth"])
@@ -71,20 +71,20 @@ def test_intervals_cover_cells_and_have_the_naive_answer_beside(world, fitted):
 
 
 def test_whole_groups_are_known(world, fitted):
-    est = fitted.estimates(by="place")
+    est = fitted.estimate(by="place")
     np.testing.assert_allclose(est["estimate"], world.means, atol=1e-10)
     np.testing.assert_allclose(est["conf_high"] - est["conf_low"], 0, atol=1e-6)
 
 
 def test_probabilities_are_surer_than_shares(fitted):
-    shares, chances = (fitted.estimates(by=["place", "age"], sampling=s) for s in (True, False))
+    shares, chances = (fitted.estimate(by=["place", "age"], sampling=s) for s in (True, False))
     assert np.median(chances["std_error"] / shares["std_error"]) < 0.95
     assert "probability" in chances.interval
 
 
 def test_draws_scatter_as_the_intervals_say(world, fitted):
-    est = fitted.estimates(by="age")
-    draws = fitted.sample(world.X, world.place, m=300, random_state=3)[:, :, 0]
+    est = fitted.estimate(by="age")
+    draws = fitted.sample(world.X, world.place, n_draws=300, random_state=3)[:, :, 0]
     age = np.asarray(world.X["age"])
     means = np.array([_mean(d, age) for d in draws])
     np.testing.assert_allclose(means.std(axis=0), est["std_error"], rtol=0.2)
@@ -97,22 +97,22 @@ def test_the_kind_of_frame_and_the_order_of_people_do_not_matter(world, fitted, 
     order = rng.permutation(len(world.y))
     X = make({"age": np.asarray(world.X["age"])[order], "school": np.asarray(world.X["school"])[order]})
     place = make({"place": np.array(world.place["place"].to_pylist())[order]})
-    other = IndividualLink().fit(X, place, make({n: world.frame[n].to_pylist() for n in ("place", "ill")}))
+    other = CrossLevelImputer().fit(X, place, make({n: world.frame[n].to_pylist() for n in ("place", "ill")}))
     np.testing.assert_allclose(other.transform(X, place), fitted.transform(world.X, world.place)[order], atol=1e-9)
-    assert type(other.estimates(by="age").to_frame()).__module__.split(".")[0] == make.__module__.split(".")[0]
+    assert type(other.estimate(by="age").to_frame()).__module__.split(".")[0] == make.__module__.split(".")[0]
 
 
 def test_weights_of_two_are_two_people(world):
     w = np.random.default_rng(0).integers(1, 4, len(world.y))
     twice = np.repeat(np.arange(len(w)), w)
     means = _mean(world.y, world.group, w)
-    a = IndividualLink().fit(world.X, world.group, means, sample_weight=w)
-    b = IndividualLink().fit(world.X.take(twice), world.group[twice], means)
+    a = CrossLevelImputer().fit(world.X, world.group, means, sample_weight=w)
+    b = CrossLevelImputer().fit(world.X.take(twice), world.group[twice], means)
     # effective people differ, and they hardly matter
     np.testing.assert_allclose(a.hidden_[0].beta, b.hidden_[0].beta, atol=0.02)
     p = a.transform(world.X, world.group, sample_weight=w)[:, 0]
     np.testing.assert_allclose(_mean(p, world.group, w), means, atol=1e-10)
-    draws = a.sample(world.X, world.group, m=2, sample_weight=w)[:, :, 0]
+    draws = a.sample(world.X, world.group, n_draws=2, sample_weight=w)[:, :, 0]
     for d in draws:
         assert np.abs(_mean(d, world.group, w) - means).max() <= 3 / np.bincount(world.group, w).min()
 
@@ -121,12 +121,12 @@ def test_published_errors_make_a_mean_count_less(world):
     odd = world.means.copy()
     odd[0] = 0.95
     se = np.full(len(odd), 1e-4)
-    plain = IndividualLink().fit(world.X, world.group, odd)
+    plain = CrossLevelImputer().fit(world.X, world.group, odd)
     se[0] = 10.0
-    unsure = IndividualLink().fit(world.X, world.group, odd, aggregate_se={"partition": np.arange(30), "hidden": se})
+    unsure = CrossLevelImputer().fit(world.X, world.group, odd, aggregate_se={"partition": np.arange(30), "hidden": se})
     without = odd.copy()
     without[0] = np.nan
-    none = IndividualLink().fit(world.X, world.group, without)
+    none = CrossLevelImputer().fit(world.X, world.group, without)
     gap = [np.abs(m.hidden_[0].beta - none.hidden_[0].beta).max() for m in (plain, unsure)]
     assert gap[1] < 0.2 * gap[0]
 
@@ -134,19 +134,19 @@ def test_published_errors_make_a_mean_count_less(world):
 def test_a_missing_mean_leaves_a_group_with_the_model_alone(world):
     means = world.means.copy()
     means[3] = np.nan
-    model = IndividualLink().fit(world.X, world.group, means)
+    model = CrossLevelImputer().fit(world.X, world.group, means)
     p = model.transform(world.X, world.group)[:, 0]
     assert abs(p[world.group == 3].mean() - world.means[3]) < 0.08
-    est = model.estimates(by="partition")
+    est = model.estimate(by="partition")
     assert np.argmax(est["std_error"]) == 3
     assert est["std_error"][3] > 0.02
     assert np.isnan(est["naive"][3])
 
 
 def test_new_people_get_the_constant_of_their_group(world, fitted):
-    all_ = fitted.transform(world.X, world.place, calibrate=False)
+    all_ = fitted.transform(world.X, world.place, match_means=False)
     np.testing.assert_allclose(all_, fitted.transform(world.X, world.place), atol=1e-9)
-    few = fitted.transform(world.X.slice(0, 3), world.place.slice(0, 3), calibrate=False)
+    few = fitted.transform(world.X.slice(0, 3), world.place.slice(0, 3), match_means=False)
     np.testing.assert_allclose(few, all_[:3], atol=1e-12)
     assert np.isclose(fitted.transform(world.X.slice(0, 3), world.place.slice(0, 3)).mean(), world.means[0])
 
@@ -156,24 +156,24 @@ def test_groups_of_none_and_all():
     means = np.array([0.0, 1.0, 0.3, 0.4, 0.2, 0.25])
     with pytest.warns(CrosslevelWarning):
         model.fit(X, group, means)
-    for calibrate in (True, False):
-        p = model.transform(X, group, calibrate=calibrate)[:, 0]
+    for match in (True, False):
+        p = model.transform(X, group, match_means=match)[:, 0]
         assert p[group == 0].max() < 1e-10
         assert p[group == 1].min() > 1 - 1e-10
-    assert (model.sample(X, group, m=1)[0, group == 1, 0] == 1).all()
+    assert (model.sample(X, group, n_draws=1)[0, group == 1, 0] == 1).all()
 
 
 def test_several_hidden_features_are_those_fitted_alone(world):
     two = np.column_stack([world.means, 1 - world.means])
-    both = IndividualLink().fit(world.X, world.group, two)
+    both = CrossLevelImputer().fit(world.X, world.group, two)
     assert both.hidden_names_ == ("hidden0", "hidden1")
     p = both.transform(world.X, world.group)
-    alone = IndividualLink().fit(world.X, world.group, world.means).transform(world.X, world.group)[:, 0]
+    alone = CrossLevelImputer().fit(world.X, world.group, world.means).transform(world.X, world.group)[:, 0]
     np.testing.assert_allclose(p[:, 0], alone, atol=1e-12)
     # no is as well told as yes
     np.testing.assert_allclose(p[:, 0] + p[:, 1], 1, atol=1e-8)
     assert both.get_feature_names_out().tolist() == ["hidden0", "hidden1"]
-    assert both.sample(world.X, world.group, m=2).shape == (2, len(world.y), 2)
+    assert both.sample(world.X, world.group, n_draws=2).shape == (2, len(world.y), 2)
 
 
 def test_a_partition_per_feature_and_the_finest_of_two(world):
@@ -184,7 +184,7 @@ def test_a_partition_per_feature_and_the_finest_of_two(world):
         "region": {"region": [0, 1, 2], "hidden": _mean(world.y, coarse), "old": [0.2, 0.3, 0.4]},
     }
     with pytest.warns(CrosslevelWarning, match="'old' is known for 3 groups"):
-        model = IndividualLink().fit(world.X, labels, means)
+        model = CrossLevelImputer().fit(world.X, labels, means)
     p = model.transform(world.X, labels)
     np.testing.assert_allclose(_mean(p[:, 0], world.group), world.means, atol=1e-10)
     np.testing.assert_allclose(_mean(p[:, 1], coarse), [0.2, 0.3, 0.4], atol=1e-10)
@@ -197,11 +197,11 @@ def test_factors_and_continuous_columns():
     size = rng.normal(group / 20, 1.0)
     p = 1 / (1 + np.exp(1.5 - 0.8 * size + 1.0 * (kind == "red")))
     y = (rng.random(4000) < p).astype(float)
-    model = IndividualLink().fit({"kind": kind, "size": size}, group, _mean(y, group))
+    model = CrossLevelImputer().fit({"kind": kind, "size": size}, group, _mean(y, group))
     found = model.transform({"kind": kind, "size": size}, group)[:, 0]
     naive = _log_likelihood(_mean(y, group)[group], y)
     assert (_log_likelihood(found, y) - naive) / (_log_likelihood(p, y) - naive) > 0.5
-    terms = model.learning()
+    terms = model.slopes()
     assert set(terms["term"]) == {"blue", "green", "red", "linear"}
 
 
@@ -212,20 +212,20 @@ def test_numbers_with_and_without_their_scale():
     u = 50 + 4 * x + rng.normal(0, 5, 4000)
     means = _mean(u, group)
     with pytest.warns(CrosslevelWarning, match="standard deviation among persons is not known"):
-        plain = IndividualLink(family="gaussian").fit({"x": x}, group, means)
-    sized = IndividualLink(family="gaussian", scale=u.std()).fit({"x": x}, group, means)
+        plain = CrossLevelImputer(family="gaussian").fit({"x": x}, group, means)
+    sized = CrossLevelImputer(family="gaussian", scale=u.std()).fit({"x": x}, group, means)
     np.testing.assert_allclose(sized.hidden_[0].beta, plain.hidden_[0].beta, rtol=0.02)
     found = sized.transform({"x": x}, group)[:, 0]
     np.testing.assert_allclose(_mean(found, group), means, atol=1e-10)
     assert np.mean((u - found) ** 2) < 0.8 * np.mean((u - means[group]) ** 2)
-    draws = sized.sample({"x": x}, group, m=4)[:, :, 0]
+    draws = sized.sample({"x": x}, group, n_draws=4)[:, :, 0]
     for d in draws:
         np.testing.assert_allclose(_mean(d, group), means, atol=1e-10)
     assert draws.std() == pytest.approx(u.std(), rel=0.1)
-    assert plain.estimates(by="partition").level is None
+    assert plain.estimate(by="partition").level is None
     with pytest.raises(InputError, match="draws of 'hidden' need its standard deviation"):
-        plain.sample({"x": x}, group, m=1)
-    errors = IndividualLink(family="gaussian").fit(
+        plain.sample({"x": x}, group, n_draws=1)
+    errors = CrossLevelImputer(family="gaussian").fit(
         {"x": x},
         group,
         {"partition": np.arange(40), "u": means},
@@ -235,7 +235,7 @@ def test_numbers_with_and_without_their_scale():
 
 
 def test_learning_says_how_little_is_known(fitted, world):
-    est = fitted.learning()
+    est = fitted.slopes()
     first = est.select(term="linear")
     Z = fitted.design_.matrix(np.column_stack([world.X["age"], world.X["school"]]).astype(float))
     between = np.array([_mean(Z[:, j], world.group).std() for j in fitted.design_.first])
@@ -258,16 +258,16 @@ def test_missing_values_are_average_when_asked(world):
     age[::50] = np.nan
     X = {"age": age, "school": world.X["school"]}
     with pytest.raises(InputError, match="missing value"):
-        IndividualLink().fit(X, world.group, world.means)
-    model = IndividualLink(missing="mean").fit(X, world.group, world.means)
+        CrossLevelImputer().fit(X, world.group, world.means)
+    model = CrossLevelImputer(missing="mean").fit(X, world.group, world.means)
     np.testing.assert_allclose(_mean(model.transform(X, world.group)[:, 0], world.group), world.means, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"t": 0}, "t=0 is not a positive number"),
-        ({"c": "32"}, "c='32' is not a positive number"),
+        ({"slope_sd": 0}, "slope_sd=0"),
+        ({"shrinkage_groups": "32"}, "shrinkage_groups='32'"),
         ({"curvature": -1}, "curvature=-1"),
         ({"missing": "drop"}, "missing='drop' is not a choice"),
         ({"n_restarts": 1.5}, "n_restarts=1.5"),
@@ -278,44 +278,46 @@ def test_missing_values_are_average_when_asked(world):
 )
 def test_bad_parameters(world, options, words):
     with pytest.raises(InputError, match=words):
-        IndividualLink(**options).fit(world.X, world.group, world.means)
+        CrossLevelImputer(**options).fit(world.X, world.group, world.means)
 
 
 def test_bad_means_people_and_draws(world, fitted):
     with pytest.raises(InputError, match="look like per cent"):
-        IndividualLink().fit(world.X, world.group, 100 * world.means)
+        CrossLevelImputer().fit(world.X, world.group, 100 * world.means)
     with pytest.raises(InputError, match="is the same in every group"):
-        IndividualLink(family="gaussian").fit(world.X, world.group, np.full(30, 5.0))
-    with pytest.raises(InputError, match="m=0"):
-        fitted.sample(world.X, world.place, m=0)
+        CrossLevelImputer(family="gaussian").fit(world.X, world.group, np.full(30, 5.0))
+    with pytest.raises(InputError, match="n_draws=0"):
+        fitted.sample(world.X, world.place, n_draws=0)
     with pytest.raises(InputError, match="by='aeg' is not a column"):
-        fitted.estimates(by="aeg")
+        fitted.estimate(by="aeg")
     with pytest.raises(InputError, match="without a published mean"):
         fitted.transform(world.X.slice(0, 1), ["elsewhere"])
     with pytest.raises(NotFittedError):
-        IndividualLink().transform(world.X, world.place)
+        CrossLevelImputer().transform(world.X, world.place)
     with pytest.warns(CrosslevelWarning, match="1 group\\(s\\) without people, 99"):
-        IndividualLink().fit(world.X, world.group, {"partition": [*range(30), 99], "ill": [*world.means, 0.5]})
+        CrossLevelImputer().fit(world.X, world.group, {"partition": [*range(30), 99], "ill": [*world.means, 0.5]})
 
 
 def test_parameters_are_kept_and_cloned():
-    model = IndividualLink(c=16.0, family={"a": "gaussian"})
+    model = CrossLevelImputer(shrinkage_groups=16.0, family={"a": "gaussian"})
     assert clone(model).get_params() == model.get_params()
 
 
 def test_a_saved_model_gives_the_same_numbers(world, fitted):
-    other = IndividualLink.from_payload(*fitted.to_payload())
+    other = CrossLevelImputer.from_payload(*fitted.to_payload())
     np.testing.assert_array_equal(other.transform(world.X, world.place), fitted.transform(world.X, world.place))
-    np.testing.assert_array_equal(other.sample(world.X, world.place, m=2), fitted.sample(world.X, world.place, m=2))
-    a, b = (m.estimates(by=["age", "place"]) for m in (other, fitted))
+    np.testing.assert_array_equal(
+        other.sample(world.X, world.place, n_draws=2), fitted.sample(world.X, world.place, n_draws=2)
+    )
+    a, b = (m.estimate(by=["age", "place"]) for m in (other, fitted))
     assert isinstance(a, Estimates)
     assert a.equals(b)
     with pytest.raises(InputError, match="does not keep every person"):
-        other.calibrate(np.zeros((1, 5)))
+        other.learn_from_similar(np.zeros((1, 5)))
 
 
 def test_seeds(world, fitted):
-    a, b, c = (fitted.sample(world.X, world.place, m=1, random_state=s) for s in (1, 1, 2))
+    a, b, c = (fitted.sample(world.X, world.place, n_draws=1, random_state=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(a, b)
     assert (a != c).any()
 
@@ -335,30 +337,30 @@ def _labels(world, seed=0, odd=False):
 
 
 def test_similar_columns_teach(world):
-    model = IndividualLink(c=4.0).fit(world.X, world.group, world.means)
+    model = CrossLevelImputer(shrinkage_groups=4.0).fit(world.X, world.group, world.means)
     before = _log_likelihood(model.transform(world.X, world.group)[:, 0], world.y)
-    model.calibrate(_labels(world))
+    model.learn_from_similar(_labels(world))
     after = _log_likelihood(model.transform(world.X, world.group)[:, 0], world.y)
     # a ridge that is far too strong here is undone half-way
     assert after > before + 0.002
-    learnt = model.learnt_
+    learnt = model.learned_
     assert len(learnt.left[0]) == 6
     assert all(one.lift > one.plain for one in learnt.left[0])
     assert (learnt.adjustments[0].shrink[model.design_.first] < 0).all()
     assert learnt.adjustments[0].df == 7
     p = model.transform(world.X, world.group)[:, 0]
     np.testing.assert_allclose(_mean(p, world.group), world.means, atol=1e-10)
-    other = IndividualLink.from_payload(*model.to_payload())
+    other = CrossLevelImputer.from_payload(*model.to_payload())
     np.testing.assert_array_equal(other.transform(world.X, world.group)[:, 0], p)
-    assert other.learnt_.left == learnt.left
+    assert other.learned_.left == learnt.left
 
 
 def test_an_odd_column_is_warned_of_when_levels_are_borrowed(world):
-    model = IndividualLink(c=0.2).fit(world.X, world.group, world.means)
+    model = CrossLevelImputer(shrinkage_groups=0.2).fit(world.X, world.group, world.means)
     with pytest.warns(CrosslevelWarning, match="1 of 6 columns, 'label 5', lost to their group means"):
-        model.calibrate(_labels(world, odd=True), borrow=True)
-    assert model.learnt_.left[0][5].lift < 0
-    assert np.abs(model.learnt_.adjustments[0].add).max() > 0
+        model.learn_from_similar(_labels(world, odd=True), borrow=True)
+    assert model.learned_.left[0][5].lift < 0
+    assert np.abs(model.learned_.adjustments[0].add).max() > 0
 
 
 def test_few_groups_learn_kappa_and_no_factors():
@@ -366,12 +368,12 @@ def test_few_groups_learn_kappa_and_no_factors():
     group, x = np.repeat(np.arange(10), 400), rng.integers(0, 5, 4000)
     y = (rng.random(4000) < 0.1 + 0.1 * x).astype(float)
     with pytest.warns(CrosslevelWarning, match="10 groups only"):
-        model = IndividualLink().fit({"x": x}, group, _mean(y, group))
+        model = CrossLevelImputer().fit({"x": x}, group, _mean(y, group))
     before = model.transform({"x": x}, group)
     labels = {f"l{j}": (rng.random(4000) < 0.1 + 0.05 * x).astype(int) for j in range(5)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.calibrate(labels)
+        model.learn_from_similar(labels)
     np.testing.assert_array_equal(model.transform({"x": x}, group), before)
     assert model.hidden_[0].kappa != 1.0
 
@@ -387,7 +389,7 @@ def test_few_groups_learn_kappa_and_no_factors():
 )
 def test_bad_similar_columns(world, fitted, columns, words):
     with pytest.raises(InputError, match=words):
-        fitted.calibrate(columns(len(world.y)))
+        fitted.learn_from_similar(columns(len(world.y)))
 
 
 def test_intervals_cover_where_groups_differ_for_other_reasons():
@@ -402,7 +404,7 @@ def test_intervals_cover_where_groups_differ_for_other_reasons():
         slopes = 0.45 * rng.normal(size=2)
         f = -1.2 + slopes[0] * (a - 2) + slopes[1] * (b - 2) + effect[group]
         y = (rng.random(len(f)) < 1 / (1 + np.exp(-f))).astype(float)
-        est = IndividualLink(n_restarts=0).fit({"a": a, "b": b}, group, _mean(y, group)).estimates(by=["a", "b"])
+        est = CrossLevelImputer(n_restarts=0).fit({"a": a, "b": b}, group, _mean(y, group)).estimate(by=["a", "b"])
         truth = _mean(y, np.unique(np.column_stack([a, b]), axis=0, return_inverse=True)[1].reshape(-1))
         inside.append(np.mean((est["conf_low"] <= truth) & (truth <= est["conf_high"])))
     assert np.mean(inside) >= 0.9

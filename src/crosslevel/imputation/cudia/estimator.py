@@ -43,7 +43,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
 
     People fall into clusters. What is known of a person (x) and what is hidden (u) are independent given the cluster, and groups
     differ in their mix of clusters. The published means then tell the clusters' hidden means, and a person's x tells the cluster.
-    :class:`~crosslevel.imputation.IndividualLink` is the recommended default; on the survey it was compared on it is clearly
+    :class:`~crosslevel.imputation.CrossLevelImputer` is the recommended default; on the survey it was compared on it is clearly
     better for people, and its intervals cover.
 
     Parameters
@@ -54,7 +54,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
     method : {"mcem", "map", "gibbs", "hard", "two_stage"}, default "mcem"
         Monte Carlo EM (the paper's, corrected); the most probable parameters, with every cluster summed out; draws from the whole
         posterior; the deterministic algorithm; or clusters from x alone and a ridge regression on their shares.
-    law : {"cudia", "count"}, default "cudia"
+    likelihood : {"cudia", "count"}, default "cudia"
         How published means vary: as samples from the group's mix (the paper's), or as means of these very people, whose clusters
         are partly known. The second fits only means computed on these people.
     families : "auto", str or mapping of column to str, default "auto"
@@ -81,14 +81,14 @@ class CUDIA(TransformerMixin, BaseEstimator):
     beta : float, default 1.0
         For "hard": weight of the published means.
     logit_sd : float, default 1.25
-    source : {"these", "elsewhere"}, default "these"
-        Whether the means were computed on these people, or on another sample or the population. The second needs law "cudia", and
+    aggregates_from : {"sample", "population"}, default "sample"
+        Whether the means were computed on these people, or on another sample or the population. The second needs likelihood "cudia", and
         should come with ``aggregate_se``.
     n_draws : int, default 200
-        Draws of the parameters that "gibbs" and :meth:`sample` make. Under law "count" "gibbs" may need a thousand.
+        Draws of the parameters that "gibbs" and :meth:`sample` make. Under likelihood "count" "gibbs" may need a thousand.
     place_sd : float or "auto", default "auto"
         Deviation, in logits, by which groups differ for reasons that are not in their mix of clusters. Intervals and draws then allow
-        for it, and for what x says beyond the clusters, as those of ``IndividualLink`` do; no estimate moves. "auto" is its
+        for it, and for what x says beyond the clusters, as those of ``CrossLevelImputer`` do; no estimate moves. "auto" is its
         deviation, which grows with the number of groups; 0 trusts the clusters.
     allow_unconverged : bool, default False
         Return numbers from a fit that did not converge, with a warning.
@@ -99,7 +99,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         theta, pi, H (eta), tau2; clusters in order of size.
     n_clusters_, ridge_, ridge_target_
         As given or chosen.
-    certificate_ : dict
+    convergence_ : dict
         ``converged`` and what it rests on: gradient, steps, modes over restarts, drift, acceptance, r-hat.
     identifiability_ : tuple of Identifiability
         For each hidden feature: singular values, effective degrees of freedom, which contrasts of clusters the means determine.
@@ -136,7 +136,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         self,
         n_clusters: int | str = 5,
         method: str = "mcem",
-        law: str = "cudia",
+        likelihood: str = "cudia",
         families: Any = "auto",
         ridge: float | str | None = None,
         ridge_target: str | float | None = None,
@@ -149,14 +149,14 @@ class CUDIA(TransformerMixin, BaseEstimator):
         design: str = "counts",
         beta: float = 1.0,
         logit_sd: float = 1.25,
-        source: str = "these",
+        aggregates_from: str = "sample",
         n_draws: int = 200,
         place_sd: float | str = "auto",
         allow_unconverged: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.method = method
-        self.law = law
+        self.likelihood = likelihood
         self.families = families
         self.ridge = ridge
         self.ridge_target = ridge_target
@@ -168,7 +168,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         self.design = design
         self.beta = beta
         self.logit_sd = logit_sd
-        self.source = source
+        self.aggregates_from = aggregates_from
         self.n_draws = n_draws
         self.place_sd = place_sd
         self.allow_unconverged = allow_unconverged
@@ -201,7 +201,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
             fitted = fit_problem(layout.problem, choices, np.random.default_rng(self.random_state))
         self.schema_, self._layout, self._data, self._frame = given.schema, layout, given.data, given.people.frame
         self._keep(fitted, layout)
-        self._say((*given.notes, *answers.doubts(layout, fitted, self.law, self.source)))
+        self._say((*given.notes, *answers.doubts(layout, fitted, self.likelihood, self.aggregates_from)))
         return self
 
     def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
@@ -228,10 +228,12 @@ class CUDIA(TransformerMixin, BaseEstimator):
         )
         self._layout = layout
         self._keep(fitted, layout)
-        self._say(answers.doubts(layout, fitted, self.law, self.source))
+        self._say(answers.doubts(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
-    def transform(self, X: Any, partition: Any = None, calibrate: bool = True, sample_weight: Any = None) -> FloatArray:
+    def transform(
+        self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
+    ) -> FloatArray:
         """Give the expected hidden values of people, (n, d_u).
 
         Parameters
@@ -239,7 +241,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         X : dataframe or array of shape (n, d)
         partition : array, str or dataframe
             Groups must be those of the fit.
-        calibrate : bool, default True
+        match_means : bool, default True
             Make the mean of these people equal the published one of their group, exactly: by a shift of logits (binary), a constant
             (real) or a factor (counts, waiting times).
         sample_weight : array of shape (n,), optional
@@ -248,7 +250,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         crowd = self._crowd(X, partition, sample_weight)
         problem = self._layout.problem
         values = expected_values(problem.families, self._averaged(), crowd)[crowd.pair]
-        if not calibrate:
+        if not match_means:
             return values
         return calibrated(values, problem.hidden, self._layout.targets, crowd.group, crowd.weight)
 
@@ -265,7 +267,12 @@ class CUDIA(TransformerMixin, BaseEstimator):
         return probabilities(self._layout.problem.families, self.parameters_, crowd)[crowd.pair]
 
     def sample(
-        self, X: Any, partition: Any = None, m: int = 20, sample_weight: Any = None, random_state: int | None = None
+        self,
+        X: Any,
+        partition: Any = None,
+        n_draws: int = 20,
+        sample_weight: Any = None,
+        random_state: int | None = None,
     ) -> FloatArray:
         """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
 
@@ -273,27 +280,27 @@ class CUDIA(TransformerMixin, BaseEstimator):
         ----------
         X, partition, sample_weight
             As in :meth:`transform`.
-        m : int
-            Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when m is larger.
+        n_draws : int
+            Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when n_draws is larger.
         random_state : int, optional
             Seed of clusters and values; the estimator's when not given.
 
         Returns
         -------
-        (m, n, d_u)
+        (n_draws, n, d_u)
             Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
             were computed on these people; otherwise, and with weights, they come within one person.
         """
-        return np.stack(list(self._values(X, partition, m, sample_weight, random_state)))
+        return np.stack(list(self._values(X, partition, n_draws, sample_weight, random_state)))
 
-    def estimates(
+    def estimate(
         self,
         by: str | Sequence[str],
         X: Any,
         partition: Any = None,
         sample_weight: Any = None,
         level: float = 0.95,
-        m: int = 200,
+        n_draws: int = 200,
         random_state: int | None = None,
     ) -> Estimates:
         """Give means of the hidden features in subgroups of people, with intervals from draws.
@@ -305,7 +312,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         X, partition, sample_weight
             The people, as in :meth:`transform`.
         level : float
-        m : int
+        n_draws : int
             Draws behind an interval.
 
         Returns
@@ -316,7 +323,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         level = checks.check_level(level)
         people = read_people(X, partition, self.schema_, sample_weight, allow_missing=True)
         cells = gather(people.X, people.group, people.weight)
-        draws = self._values(X, partition, m, sample_weight, random_state)
+        draws = self._values(X, partition, n_draws, sample_weight, random_state)
         point = self.transform(X, partition, sample_weight=sample_weight)
         columns, keys, kept = answers.subgroup_columns(
             by,
@@ -330,7 +337,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
             self._layout.targets,
             level,
         )
-        said = f"estimates(by={by!r}, m={m})"
+        said = f"estimate(by={by!r}, n_draws={n_draws})"
         return answers.table(self, columns, ["feature", *keys], level, "posterior quantile", said, draws=kept)
 
     def clusters(self, level: float = 0.95) -> Estimates:
@@ -391,16 +398,16 @@ class CUDIA(TransformerMixin, BaseEstimator):
         return saved.from_payload(cls, meta, arrays)
 
     def _keep(self, fitted: Any, layout: Layout) -> None:
-        if not fitted.certificate["converged"] and not self.allow_unconverged:
+        if not fitted.convergence["converged"] and not self.allow_unconverged:
             raise ConvergenceError(
-                f"CUDIA by {self.method!r} did not converge ({answers.certificate_words(fitted.certificate)}); try fewer clusters, "
+                f"CUDIA by {self.method!r} did not converge ({answers.describe_convergence(fitted.convergence)}); try fewer clusters, "
                 "a larger ridge, or pass allow_unconverged=True to see the numbers anyway."
             )
         self.parameters_, self._prior, self._mix_prior = fitted.parameters, fitted.prior, fitted.mix_prior
         self._shares, self._draws = fitted.shares, fitted.draws
         self._slopes: Slopes | None = None
         self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
-        self.certificate_, self.identifiability_ = fitted.certificate, fitted.identifiability
+        self.convergence_, self.identifiability_ = fitted.convergence, fitted.identifiability
         self.hidden_names_ = layout.hidden
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_.columns)
@@ -424,15 +431,15 @@ class CUDIA(TransformerMixin, BaseEstimator):
         atom = atoms_of(cells.pair_group, self._layout.atoms)
         return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
 
-    def _values(self, X: Any, partition: Any, m: int, sample_weight: Any, random_state: int | None) -> Any:
-        if isinstance(m, bool) or not isinstance(m, Integral) or m < 1:
-            raise InputError(f"m={m!r} is not a number of draws; pass a whole number of at least 1.")
+    def _values(self, X: Any, partition: Any, n_draws: int, sample_weight: Any, random_state: int | None) -> Any:
+        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
         seed = self.random_state if random_state is None else checks.check_seed(random_state)
         crowd = self._crowd(X, partition, sample_weight)
         draws = self._posterior()
-        chosen = np.linspace(0, len(draws) - 1, min(int(m), len(draws))).round().astype(int)
+        chosen = np.linspace(0, len(draws) - 1, min(int(n_draws), len(draws))).round().astype(int)
         problem, rng = self._layout.problem, np.random.default_rng(seed)
-        used = [draws.at(int(i)) for i in np.resize(chosen, int(m))]
+        used = [draws.at(int(i)) for i in np.resize(chosen, int(n_draws))]
         return draw_values(
             problem.families, problem.hidden, self._layout.targets, used, crowd, rng, self._open_slopes()
         )
@@ -444,7 +451,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         if self._slopes is None or self._slopes.place_sd != self.place_sd:
             layout = self._layout
             self._slopes = learn_slopes(
-                layout.problem, self.schema_.columns, self.parameters_, self._shares, self.law, self.place_sd
+                layout.problem, self.schema_.columns, self.parameters_, self._shares, self.likelihood, self.place_sd
             )
         return self._slopes
 
@@ -461,7 +468,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
                     self.parameters_,
                     self._mix_prior,
                     self._prior,
-                    self.law,
+                    self.likelihood,
                     np.random.default_rng(self.random_state),
                     n_draws=int(self.n_draws),
                 )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, special
 
-from crosslevel.imputation.individual_link.model import (
+from crosslevel.imputation.persons.model import (
     INTERCEPT_SD,
     Groups,
     Settings,

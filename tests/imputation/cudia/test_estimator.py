@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
-from crosslevel.imputation.estimator import CUDIA
+from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.results import load, save
 
 METHODS = ("two_stage", "map", "mcem", "gibbs", "hard")
@@ -30,10 +30,10 @@ def binary_world(seed=0, groups=24, size=60, K=3):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("law", ["cudia", "count"])
-def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, law):
+@pytest.mark.parametrize("likelihood", ["cudia", "count"])
+def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, likelihood):
     X, places, means, ill, income = binary_world()
-    model = CUDIA(3, method=method, law=law, n_restarts=3, n_draws=100 if method == "gibbs" else 10)
+    model = CUDIA(3, method=method, likelihood=likelihood, n_restarts=3, n_draws=100 if method == "gibbs" else 10)
     with warnings.catch_warnings():
         if method == "gibbs":  # a hundred draws need not have settled: the third cluster is weakly determined
             warnings.simplefilter("ignore", CrosslevelWarning)
@@ -50,7 +50,7 @@ def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, 
     assert np.abs(own.to_numpy() - means[["ill", "income"]].to_numpy()).max() < 1e-10
     eta = model.parameters_.H[:, 0]
     assert ((eta >= 0) & (eta <= 1)).all()
-    draws = model.sample(X, places, m=3)
+    draws = model.sample(X, places, n_draws=3)
     assert draws.shape == (3, len(X), 2)
     assert set(np.unique(draws[:, :, 0])) == {0.0, 1.0}
     for draw in draws:
@@ -64,9 +64,9 @@ def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, 
     [
         ("two_stage", {}),
         ("map", {}),
-        ("map", {"law": "count"}),
+        ("map", {"likelihood": "count"}),
         ("mcem", {}),
-        ("mcem", {"law": "count"}),
+        ("mcem", {"likelihood": "count"}),
         ("mcem", {"proposal": "prior", "design": "pi", "z": "expected"}),
     ],
 )
@@ -75,7 +75,7 @@ def test_soft_methods_reach_the_known_error_of_the_papers_simulation(two_gaussia
     for seed in range(8):
         x, u, group, s, pi = two_gaussians_world(seed)
         model = CUDIA(2, method=method, n_restarts=2, **options).fit({"x": x}, group, s)
-        errors.append(np.mean((u - model.transform({"x": x}, group, calibrate=False)[:, 0]) ** 2))
+        errors.append(np.mean((u - model.transform({"x": x}, group, match_means=False)[:, 0]) ** 2))
         odds = pi[group, 1] / pi[group, 0] * np.exp(x / 0.07)
         oracle.append(np.mean((u - (odds / (1 + odds) - 0.5)) ** 2))
     assert np.mean(errors) - np.mean(oracle) < 0.002
@@ -89,7 +89,7 @@ def test_fifty_seeds_of_the_papers_simulation(two_gaussians_world, method):
     for seed in range(50):
         x, u, group, s, _ = two_gaussians_world(seed)
         model = CUDIA(2, method=method, n_restarts=2).fit({"x": x}, group, s)
-        errors.append(np.mean((u - model.transform({"x": x}, group, calibrate=False)[:, 0]) ** 2))
+        errors.append(np.mean((u - model.transform({"x": x}, group, match_means=False)[:, 0]) ** 2))
     assert np.mean(errors) == pytest.approx(0.0866, abs=0.002)
 
 
@@ -191,8 +191,8 @@ def test_clusters_are_a_table_with_theta_and_shares():
 
 def test_subgroup_intervals_hold_the_truth():
     X, places, means, ill, _ = binary_world(3)
-    model = CUDIA(3, method="map", law="count", n_draws=60).fit(X, places, means)
-    table = model.estimates("kind", X, places, m=60).select(feature="ill")
+    model = CUDIA(3, method="map", likelihood="count", n_draws=60).fit(X, places, means)
+    table = model.estimate("kind", X, places, n_draws=60).select(feature="ill")
     truth = pd.Series(ill).groupby(X["kind"].to_numpy()).mean().loc[table["kind"]].to_numpy()
     assert ((table["conf_low"] - 0.03 <= truth) & (truth <= table["conf_high"] + 0.03)).all()
 
@@ -240,13 +240,13 @@ def test_priors_of_the_mixes(two_gaussians_world, alpha):
         ({"n_clusters": 2.5}, "n_clusters=2.5 is not a whole number"),
         ({"n_clusters": "many"}, "n_clusters='many' is not a choice"),
         ({"method": "mcm"}, "Did you mean 'mcem'"),
-        ({"law": "counts"}, "Did you mean 'count'"),
+        ({"likelihood": "counts"}, "Did you mean 'count'"),
         ({"ridge": -1.0}, "ridge=-1.0 is not a positive number"),
         ({"ridge_target": "centre"}, "ridge_target='centre' is not a choice"),
         ({"alpha": 0.0}, "alpha=0.0 is not positive"),
         ({"alpha": "dirichlet"}, "alpha='dirichlet' is not a choice"),
-        ({"law": "count", "alpha": "logistic_normal"}, "cannot be integrated out under law='count'"),
-        ({"law": "count", "source": "elsewhere"}, "with source='elsewhere' pass law='cudia'"),
+        ({"likelihood": "count", "alpha": "logistic_normal"}, "alpha='logistic_normal'"),
+        ({"likelihood": "count", "aggregates_from": "population"}, "aggregates_from='population'"),
         ({"families": {"kind": "gaussian"}}, "'kind' holds text, which cannot be gaussian"),
         ({"families": {"knid": "ordinal"}}, "Did you mean 'kind'"),
         ({"families": {"kind": "ordnal"}}, "Did you mean 'ordinal'"),
@@ -270,7 +270,7 @@ def test_bad_people_get_a_sentence():
         CUDIA(2).fit(X.assign(number=1), places, means)
     with pytest.raises(InputError, match="no row for 1 group"):
         CUDIA(2).fit(X, places, means.iloc[1:])
-    with pytest.raises(InputError, match="m=0 is not a number of draws"):
+    with pytest.raises(InputError, match="n_draws=0"):
         CUDIA(2, method="two_stage").fit(X, places, means).sample(X, places, 0)
     model = CUDIA(2, method="two_stage").fit(X, places, means)
     with pytest.raises(InputError, match="'number' is 9 for somebody"):

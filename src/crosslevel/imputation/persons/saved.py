@@ -10,27 +10,27 @@ import numpy.typing as npt
 
 from crosslevel.imputation.cells import Cells
 from crosslevel.imputation.columns import Column
-from crosslevel.imputation.individual_link.answers import Hidden
-from crosslevel.imputation.individual_link.design import Design, Feature
-from crosslevel.imputation.individual_link.learning import Learnt
-from crosslevel.imputation.individual_link.model import LinkFit
-from crosslevel.imputation.individual_link.similar import Adjustment, Left
 from crosslevel.imputation.inputs import Partition, Schema
+from crosslevel.imputation.persons.answers import Hidden
+from crosslevel.imputation.persons.design import Design, Feature
+from crosslevel.imputation.persons.learning import Learnt
+from crosslevel.imputation.persons.model import LinkFit
+from crosslevel.imputation.persons.similar import Adjustment, Left
 from crosslevel.results.forms import plain
 from crosslevel.typing import Arrays
 
 if TYPE_CHECKING:
-    from crosslevel.imputation.individual_link.estimator import IndividualLink
+    from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 __all__ = ["from_payload", "to_payload"]
 
-Model = TypeVar("Model", bound="IndividualLink")
+Model = TypeVar("Model", bound="CrossLevelImputer")
 
 _CELLS = ("X", "pair_cell", "pair_group", "count", "weight", "weight_squared")
 _NUMBERS = ("intercept", "t_b", "objective", "gradient", "steps", "apart")
 
 
-def to_payload(model: IndividualLink) -> tuple[dict[str, Any], Arrays]:
+def to_payload(model: CrossLevelImputer) -> tuple[dict[str, Any], Arrays]:
     """Give plain values and named arrays."""
     arrays: Arrays = {f"cells_{n}": getattr(model._cells, n) for n in _CELLS}
     for j, f in enumerate(model.design_.features):
@@ -39,7 +39,7 @@ def to_payload(model: IndividualLink) -> tuple[dict[str, Any], Arrays]:
         own = {"mean": h.mean, "variance": h.variance, "shift": h.shift, "beta": h.fit.beta, "Sigma": h.fit.Sigma}
         arrays |= {f"hidden{j}_{n}": v for n, v in own.items()}
         arrays[f"hidden{j}_numbers"] = np.array([h.unit, h.noise, *(float(getattr(h.fit, n)) for n in _NUMBERS)])
-    learnt = model.learnt_
+    learnt = model.learned_
     for p, a in ({} if learnt is None else learnt.adjustments).items():
         arrays |= {f"adjustment{p}_shrink": a.shrink, f"adjustment{p}_add": a.add}
     meta = {
@@ -83,8 +83,8 @@ def from_payload(cls: type[Model], meta: Mapping[str, Any], arrays: Mapping[str,
             for j, f in enumerate(meta["features"])
         )
     )
-    model.learnt_ = None if meta["learnt"] is None else _learnt_of(meta["learnt"], arrays)
-    model.hidden_ = tuple(_hidden_of(j, h, arrays, model.learnt_) for j, h in enumerate(meta["hidden"]))
+    model.learned_ = None if meta["learnt"] is None else _learnt_of(meta["learnt"], arrays)
+    model.hidden_ = tuple(_hidden_of(j, h, arrays, model.learned_) for j, h in enumerate(meta["hidden"]))
     model.hidden_names_ = tuple(h.name for h in model.hidden_)
     model.warnings_ = tuple(meta["warnings"])
     return model

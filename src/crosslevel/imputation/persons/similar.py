@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize, special
 
-from crosslevel.imputation.individual_link.intervals import share_interval
-from crosslevel.imputation.individual_link.model import LinkFit, probabilities
-from crosslevel.imputation.individual_link.uncertainty import Members, mean_spread
+from crosslevel.imputation.persons.intervals import share_interval
+from crosslevel.imputation.persons.model import LinkFit, probabilities
+from crosslevel.imputation.persons.uncertainty import Members, mean_spread
 from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.typing import FloatArray, IntArray
 
