@@ -26,8 +26,8 @@ from crosslevel.data.batches.delimited import (
     header,
     open_file,
 )
-from crosslevel.data.batches.locate import find_files
-from crosslevel.data.batches.source import Part, Request, Source, damaged
+from crosslevel.data.batches.formats import find_files
+from crosslevel.data.batches.sources import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
 from crosslevel.data.queries import Query, parse
 from crosslevel.data.readers.states import state_codes

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.batches.locate import find_files
-from crosslevel.data.batches.source import damaged
+from crosslevel.data.batches.formats import find_files
+from crosslevel.data.batches.sources import damaged
 from crosslevel.data.batches.stream import checked_columns
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_name

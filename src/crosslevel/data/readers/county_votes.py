@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, check_alike, header, open_file
-from crosslevel.data.batches.locate import find_files
+from crosslevel.data.batches.formats import find_files
 from crosslevel.data.batches.stream import Batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 

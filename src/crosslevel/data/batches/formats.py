@@ -1,4 +1,10 @@
-"""From what the caller named to the sources it stands for."""
+"""From what the caller named to the sources it stands for: paths, folders, globs and lists; parquet and Arrow files.
+
+Row groups of parquet files are read one after another with ``ParquetFile.iter_batches`` rather than through a dataset scanner: a
+scanner reads ahead over row groups and files, so that its memory grows with the speed of the disk, while one row group at a time is
+flat and always cuts at the same rows. The dataset module is used for what it does best: the statistics in the footer tell which row
+groups a filter can skip.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +14,113 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
-from crosslevel.data.batches.arrow_files import ArrowFileSource
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, open_file
-from crosslevel.data.batches.memory import FactorySource, FrameSource, ReaderSource
-from crosslevel.data.batches.parquet import ParquetSource
-from crosslevel.data.batches.source import Source
+from crosslevel.data.batches.sources import (
+    FactorySource,
+    FrameSource,
+    Part,
+    ReaderSource,
+    Request,
+    Source,
+    check_unique,
+    damaged,
+)
 from crosslevel.data.frames import is_frame
+from crosslevel.data.queries import Query
 from crosslevel.errors import FileError, InputError, listed, nearest
 
-__all__ = ["find_files", "locate"]
+__all__ = ["ArrowFileSource", "ParquetSource", "find_files", "locate"]
 
 Reader: TypeAlias = Callable[[str, CsvOptions, str | None], Source]
 
+READ_BUFFER = 1 << 20  # bytes per column read at a time, so that huge row groups are not fetched whole
 WILDCARDS = "*?["
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+
+
+class ParquetSource(Source):
+    """A parquet file."""
+
+    unit = "row group"
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        try:
+            with pq.ParquetFile(path) as file:
+                self.schema = file.schema_arrow
+                self._footer = file.metadata  # kept: parsing it anew for each row group costs as much as a small one
+                self._rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(path, "parquet", error) from error
+        self.n_parts = len(self._rows)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, from the footer."""
+        return sum(self._rows)
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the row groups; those the filter cannot match come without batches."""
+        kept = self._kept(request.where)
+        for index in range(start, len(self._rows)):
+            batches = self._read(index, request) if index in kept else iter(())
+            yield Part(index, self._rows[index], batches)
+
+    def _read(self, row_group: int, request: Request) -> Iterator[pa.RecordBatch]:
+        try:
+            with pq.ParquetFile(self.name, metadata=self._footer, buffer_size=READ_BUFFER) as file:
+                yield from file.iter_batches(
+                    batch_size=request.batch_size, row_groups=[row_group], columns=request.schema.names
+                )
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(f"row group {row_group} of {self.name}", "parquet", error) from error
+
+    def _kept(self, where: Query | None) -> set[int]:
+        if where is None or not self._rows:
+            return set(range(len(self._rows)))
+        fragment = ds.ParquetFileFormat().make_fragment(self.name, pafs.LocalFileSystem())
+        kept = fragment.subset(where.expression(self.schema), schema=self.schema)
+        return {group.id for group in kept.row_groups}
+
+
+class ArrowFileSource(Source):
+    """An Arrow IPC file, which is also what feather is since version 2."""
+
+    unit = "record batch"
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        try:
+            with pa.OSFile(path) as handle, pa.ipc.open_file(handle) as file:
+                self.schema = file.schema
+                self.n_parts: int = file.num_record_batches
+            check_unique(path, self.schema.names)
+            self._num_rows: int = ds.dataset(path, format="ipc").count_rows()
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(path, "Arrow IPC (feather)", error) from error
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, from the batch headers."""
+        return self._num_rows
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the record batches of the file."""
+        for index in range(start, self.n_parts):
+            yield Part(index, None, self._read(index, request))
+
+    def _read(self, index: int, request: Request) -> Iterator[pa.RecordBatch]:
+        fields = [self.schema.get_field_index(name) for name in request.schema.names]
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        try:
+            with pa.OSFile(self.name) as handle, pa.ipc.open_file(handle, options=options) as file:
+                yield file.get_batch(index)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(f"record batch {index} of {self.name}", "Arrow IPC (feather)", error) from error
 
 
 def _delimited(path: str, options: CsvOptions, delimiter: str | None) -> Source:
