@@ -20,9 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from crosslevel.krls.effects import Effect, Switch, pointwise_effects
+from crosslevel.krls.effects import Effect, Switch, pointwise_effects, scales
+from crosslevel.krls.inference import Inference, infer
 from crosslevel.krls.model import Fit, fit
-from crosslevel.krls.variants import Inference, infer, scales
 
 
 def make_world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -33,13 +33,12 @@ from threadpoolctl import threadpool_limits
 from crosslevel import KRLS
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.krls.collapse import collapse
-from crosslevel.krls.columns import build_effects, learn_encoding
-from crosslevel.krls.effects import Effect
-from crosslevel.krls.model import Fit, fit, solution_at
+from crosslevel.krls.effects import Effect, build_effects, scales
+from crosslevel.krls.inference import Inference, infer, spectrum_of
+from crosslevel.krls.model import Fit, collapse, fit, solution_at
 from crosslevel.krls.penalty import choose_penalty
 from crosslevel.krls.prediction import bias_allowance, effect_band
-from crosslevel.krls.variants import Inference, infer, scales, spectrum_of
+from crosslevel.krls.reading import learn_encoding
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

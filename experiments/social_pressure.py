@@ -33,8 +33,7 @@ import pyarrow.csv
 from crosslevel import KRLS
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
-from crosslevel.krls.columns import build_effects
-from crosslevel.krls.effects import pointwise_effects
+from crosslevel.krls.effects import build_effects, pointwise_effects
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]

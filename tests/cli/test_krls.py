@@ -111,7 +111,7 @@ def test_subgroups(crosslevel, people, folder):
         (("--x", "aeg"), "--x='aeg' is not a column"),
         (("--where", "age > 900"), "data.csv has no rows where age > 900"),
         (("--rule", "lo"), "rule='lo' is not a choice"),
-        (("--bandwidth", "wide"), "neither 'P' nor 'maxvar' nor a number"),
+        (("--bandwidth", "wide"), "'wide'"),
         (("--by", "sex", "--subgroup", "a=age > 1"), "--by and --subgroup both name groups"),
         (("--reference", "treatment"), "is not column=level"),
         (("--reference", "treatment=contrl"), "Did you mean 'control'"),

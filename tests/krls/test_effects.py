@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from crosslevel.krls.columns import Column, Encoding, build_effects
-from crosslevel.krls.effects import Effect, Switch, average_functionals, pointwise_effects
-from crosslevel.krls.kernel import GaussianKernel, standardise
+from crosslevel.data.columns import Category, Number
+from crosslevel.krls.effects import Effect, Switch, average_functionals, build_effects, pointwise_effects
+from crosslevel.krls.reading import Encoding
+from crosslevel.krls.spectrum import GaussianKernel, standardise
 
 STEP = 1e-5
 
@@ -17,7 +19,7 @@ def three_levels(rng, n=25, rare=None):
     level = rng.integers(0, 3, n)
     binary = rng.integers(0, 2, n) if rare is None else (np.arange(n) < rare).astype(int)
     X = np.column_stack([rng.normal(size=(n, 2)), binary, level == 1, level == 2]).astype(float)
-    encoding = Encoding((Column("a"), Column("b"), Column("t"), Column("f", ("x", "y", "z"))))
+    encoding = Encoding((*map(Number, "abt"), Category("f", pa.array(["x", "y", "z"]), has_null=False)))
     m = rng.integers(1, 5, n) * 1.0
     scaling = standardise(X, m)
     return X, m, scaling, encoding

@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crosslevel.data.columns import Number
 from crosslevel.errors import InputError
-from crosslevel.krls.clusters import cluster_scores, cr3
-from crosslevel.krls.collapse import collapse
-from crosslevel.krls.columns import Column, Encoding, build_effects
-from crosslevel.krls.effects import average_functionals, pointwise_effects
-from crosslevel.krls.inference import debiased_weights, hc3, homoskedastic, plug_in_weights, residuals
-from crosslevel.krls.kernel import GaussianKernel, standardise
-from crosslevel.krls.model import fit
-from crosslevel.krls.spectrum import Spectrum, decompose
-from crosslevel.krls.variants import infer, spread_of_effects
+from crosslevel.krls.covariance import (
+    cluster_scores,
+    cr3,
+    debiased_weights,
+    hc3,
+    homoskedastic,
+    plug_in_weights,
+    residuals,
+)
+from crosslevel.krls.effects import average_functionals, build_effects, pointwise_effects
+from crosslevel.krls.inference import infer, spread_of_effects
+from crosslevel.krls.model import collapse, fit
+from crosslevel.krls.reading import Encoding
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose, standardise
 
 PENALTY, MU, S = 0.4, 0.04, 3.0
 
@@ -50,7 +56,7 @@ class Dense:
 def prepare(X, y, weights=None, cluster=None, **options):
     cells = collapse(X, y, weights, cluster, **options)
     scaling = standardise(cells.X, cells.m)
-    encoding = Encoding(tuple(Column(f"x{j}") for j in range(X.shape[1])))
+    encoding = Encoding(tuple(Number(f"x{j}") for j in range(X.shape[1])))
     effects = build_effects(encoding, cells.X, scaling)
     kernel = GaussianKernel(scaling.apply(cells.X), S)
     functionals = average_functionals(kernel, effects, cells.m / cells.N)
@@ -147,14 +153,14 @@ def test_the_whole_inverse_and_its_blocks_give_the_same(mixed, rng, monkeypatch,
     weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
     found = residuals(spectrum, cells, PENALTY, kernel.Z)
     whole = cluster_scores(spectrum, cells, found, weights)[0]
-    monkeypatch.setattr("crosslevel.krls.clusters.GATHER", -1e9)
+    monkeypatch.setattr("crosslevel.krls.covariance.GATHER", -1e9)
     np.testing.assert_allclose(cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
 
 
 def test_the_kernel_of_the_debiased_weights_has_a_tenth_of_the_penalty(smooth):
     X, y = smooth(40)
     model = fit(X, y, penalty=PENALTY, bandwidth=S)
-    effects = build_effects(Encoding((Column("a"), Column("b"), Column("c"))), model.cells.X, model.scaling)
+    effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
     found = infer(model, effects, "debiased", np.zeros((40, 3)))
     dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
     scale = y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
@@ -179,7 +185,7 @@ def test_collapsed_equals_row_by_row(mixed, rng, inference):
     answers = []
     for method in ("collapse", "exact"):
         model = fit(X, y, None, cluster, penalty=PENALTY, method=method)
-        encoding = Encoding(tuple(Column(f"x{j}") for j in range(3)))
+        encoding = Encoding(tuple(Number(f"x{j}") for j in range(3)))
         effects = build_effects(encoding, model.cells.X, model.scaling)
         answers.append(infer(model, effects, inference, pointwise_effects(model.kernel, effects, model.solution.coef)))
     one, two = answers

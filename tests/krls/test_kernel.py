@@ -7,10 +7,9 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from crosslevel.errors import InputError
-from crosslevel.krls import kernel as kernels
+from crosslevel.krls import spectrum as kernels
 from crosslevel.krls import spectrum as spectra
-from crosslevel.krls.kernel import GaussianKernel, max_variance_bandwidth, standardise
-from crosslevel.krls.spectrum import decompose
+from crosslevel.krls.spectrum import GaussianKernel, decompose, max_variance_bandwidth, standardise
 
 
 @pytest.mark.parametrize("block", [1, 40, 2**21])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,13 +12,15 @@ from scipy.special import expit
 
 import crosslevel as cl
 from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.krls import KRLS, logistic
-from crosslevel.krls.logistic import alo_loss, fit_logistic, newton
+from crosslevel.krls import KernelLogistic
+from crosslevel.krls.logistic import model as logistic
+from crosslevel.krls.logistic.model import alo_loss, find_mode, fit_logistic
+from crosslevel.krls.model import collapse
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 
 
-def lean(X):
+def log_odds(X):
     return 1.2 * np.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.5 * X[:, 2] - 0.3
 
 
@@ -25,7 +29,7 @@ def voters(rng):
     def make(n=60, rng=rng, rounded=False):
         X = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 2, n)])
         X = np.round(X) if rounded else X
-        return X, (rng.random(n) < expit(lean(X))).astype(float)
+        return X, (rng.random(n) < expit(log_odds(X))).astype(float)
 
     return make
 
@@ -46,7 +50,7 @@ def test_newton_finds_the_minimum(voters):
         return value, np.r_[gap.sum(), K @ (gap + 0.4 * theta[1:])]
 
     best = minimize(loss, np.zeros(31), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000})
-    found = newton(K, np.ones(30), y, 0.4)
+    found = find_mode(K, np.ones(30), y, 0.4)
     np.testing.assert_allclose(found.f, best.x[0] + K @ best.x[1:], atol=1e-5)
     np.testing.assert_allclose(0.4 * found.coef, y - expit(found.f), atol=1e-8)
     assert abs(found.coef.sum()) < 1e-6
@@ -58,24 +62,31 @@ def test_approximate_leave_one_out_is_near_the_exact_one(voters):
     exact = 0.0
     for i in range(50):
         rest = np.arange(50) != i
-        without = newton(K[np.ix_(rest, rest)], np.ones(49), y[rest], 1.0)
+        without = find_mode(K[np.ix_(rest, rest)], np.ones(49), y[rest], 1.0)
         f = without.offset + K[i, rest] @ without.coef
         exact += np.logaddexp(0, -f if y[i] else f)
-    found = newton(K, np.ones(50), y, 1.0)
+    found = find_mode(K, np.ones(50), y, 1.0)
     assert alo_loss(found, np.ones(50), y) == pytest.approx(exact, rel=2e-3)
     plain = np.logaddexp(0, np.where(y == 1, -found.f, found.f)).sum()
     assert plain < 0.98 * exact  # the loss of the fit itself is no stand-in
 
 
-def test_equal_rows_are_gathered_exactly(voters, rng):
+def test_equal_rows_are_gathered_exactly(voters, rng, monkeypatch):
     X, y = voters(80, rounded=True)
     cluster = rng.integers(0, 20, 80)
-    one, two = (KRLS(loss="logistic", method=m).fit(X, y, cluster=cluster) for m in ("collapse", "exact"))
+
+    def both(penalty=None, cluster=None):
+        gathered = KernelLogistic(penalty).fit(X, y, cluster=cluster)
+        with monkeypatch.context() as patch:
+            patch.setattr(logistic, "collapse", functools.partial(collapse, merge=False))
+            return gathered, KernelLogistic(penalty).fit(X, y, cluster=cluster)
+
+    one, two = both(None, cluster)
     assert len(one._model.cells.m) < 60
     assert one.penalty_ == pytest.approx(two.penalty_, rel=1e-3)
     assert one.loo_ == pytest.approx(two.loo_, rel=1e-6)
     for clustered in (None, cluster):
-        one, two = (KRLS(1.0, loss="logistic", method=m).fit(X, y, cluster=clustered) for m in ("collapse", "exact"))
+        one, two = both(1.0, clustered)
         np.testing.assert_allclose(one.fitted_, two.fitted_, rtol=1e-7)
         np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-5, atol=1e-7)
         for name in ("estimate", "std_error", "plug_in"):
@@ -85,20 +96,21 @@ def test_equal_rows_are_gathered_exactly(voters, rng):
 def test_counts_are_rows(voters, rng):
     X, y = voters(50)
     counts = rng.integers(1, 3, 50)
-    one = KRLS(1.0, loss="logistic").fit(X, y, sample_weight=counts)
-    two = KRLS(1.0, loss="logistic").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    one = KernelLogistic(1.0).fit(X, y, sample_weight=counts)
+    two = KernelLogistic(1.0).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     np.testing.assert_allclose(one.effects()["std_error"], two.effects()["std_error"], rtol=1e-7)
 
 
 def test_effects_are_those_of_the_predicted_probability(voters):
     X, y = voters()
-    model = KRLS(0.5, loss="logistic").fit(X, y)
+    model = KernelLogistic(0.5).fit(X, y)
     step = np.array([1e-5, 0, 0])
-    slope = (model.predict(X + step) - model.predict(X - step)) / 2e-5
+    slope = (model.predict_proba(X + step) - model.predict_proba(X - step))[:, 1] / 2e-5
     np.testing.assert_allclose(model.pointwise_effects_[:, 0], slope, atol=1e-8)
     one, zero = X.copy(), X.copy()
     one[:, 2], zero[:, 2] = 1, 0
-    np.testing.assert_allclose(model.pointwise_effects_[:, 2], model.predict(one) - model.predict(zero), atol=1e-12)
+    jump = (model.predict_proba(one) - model.predict_proba(zero))[:, 1]
+    np.testing.assert_allclose(model.pointwise_effects_[:, 2], jump, atol=1e-12)
     np.testing.assert_allclose(model.effects_at(X), model.pointwise_effects_, rtol=1e-9)
     np.testing.assert_allclose(model.effects()["plug_in"], model.pointwise_effects_.mean(0), rtol=1e-9)
     assert ((model.fitted_ > 0) & (model.fitted_ < 1)).all()
@@ -107,7 +119,7 @@ def test_effects_are_those_of_the_predicted_probability(voters):
 def test_functionals_are_derivatives_by_the_function(voters, rng):
     X, y = voters(40)
     fit = fit_logistic(X, y, penalty=0.5)
-    effects = KRLS(0.5, loss="logistic").fit(X, y)._effects
+    effects = KernelLogistic(0.5).fit(X, y)._effects
     rho = rng.random(40)
     found = logistic._functionals(fit, effects, rho)
     direction, t = rng.normal(size=40), 1e-6
@@ -115,7 +127,7 @@ def test_functionals_are_derivatives_by_the_function(voters, rng):
     def average(shift):
         solution = logistic.replace(fit.solution, coef=fit.solution.coef + shift * direction)
         moved = logistic.replace(fit, solution=solution)
-        return rho @ (logistic.probability_effects(moved, effects) * logistic._units(fit, effects))
+        return rho @ (moved.effects(effects) * logistic._units(fit, effects))
 
     np.testing.assert_allclose(found.V.T @ direction, (average(t) - average(-t)) / (2 * t), rtol=1e-6, atol=1e-8)
 
@@ -132,7 +144,7 @@ def smooth_weighted(K, H, z, q, penalty):
 def test_estimate_and_error_equal_refits_without_each_row_or_cluster(voters, rng, clustered):
     X, y = voters(40)
     group = rng.integers(0, 12, 40) if clustered else np.arange(40)
-    model = KRLS(0.7, loss="logistic").fit(X, y, cluster=group if clustered else None)
+    model = KernelLogistic(0.7).fit(X, y, cluster=group if clustered else None)
     fit, effects = model._model, model._effects
     K, Z = kernel_of(X), fit.kernel.Z
     H = np.column_stack([np.ones(40), Z])
@@ -160,7 +172,7 @@ def test_estimate_and_error_equal_refits_without_each_row_or_cluster(voters, rng
 
 def test_groups_slopes_and_the_whole(voters, rng):
     X, y = voters()
-    model = KRLS(loss="logistic").fit(X, y)
+    model = KernelLogistic().fit(X, y)
     whole, one = model.effects(), model.effects(by=np.zeros(60))
     np.testing.assert_allclose(one["std_error"], whole["std_error"], rtol=1e-9)
     gap, slope = model.effects(by="x2", differences=True), model.interactions(along="x2")
@@ -174,11 +186,11 @@ def test_groups_slopes_and_the_whole(voters, rng):
 
 def test_saved_and_loaded(voters, tmp_path):
     X, y = voters()
-    model = KRLS(loss="logistic").fit(pd.DataFrame(X, columns=list("abc")), y)
+    model = KernelLogistic().fit(pd.DataFrame(X, columns=list("abc")), y)
     cl.save(model, tmp_path / "m.crosslevel")
     again = cl.load(tmp_path / "m.crosslevel")
     new = pd.DataFrame(X + 0.1, columns=list("abc"))
-    np.testing.assert_allclose(again.predict(new), model.predict(new), rtol=1e-12)
+    np.testing.assert_allclose(again.predict_proba(new), model.predict_proba(new), rtol=1e-12)
     np.testing.assert_allclose(again.effects(by="c")["std_error"], model.effects(by="c")["std_error"], rtol=1e-4)
 
 
@@ -186,31 +198,35 @@ def test_no_convergence_no_numbers(voters, monkeypatch):
     X, y = voters()
     monkeypatch.setattr(logistic, "MOST_STEPS", 1)
     with pytest.raises(ConvergenceError, match="did not converge in 1 Newton steps"):
-        KRLS(0.1, loss="logistic").fit(X, y)
+        KernelLogistic(0.1).fit(X, y)
 
 
 def test_a_row_that_alone_determines_a_coefficient_is_told(voters):
     X, y = voters()
     X[:, 1] = np.arange(60) == 7
     for cluster, what in ((None, "1 row(s) alone"), (np.arange(60) // 3, "1 cluster(s) alone")):
-        found = KRLS(1.0, loss="logistic").fit(X, y, cluster=cluster).effects()
+        found = KernelLogistic(1.0).fit(X, y, cluster=cluster).effects()
         assert np.isfinite(found["std_error"]).all()
         assert any(what in note for note in found.warnings)
 
 
+def test_any_two_classes_serve(voters):
+    X, y = voters()
+    one, two = KernelLogistic(1.0).fit(X, y), KernelLogistic(1.0).fit(X, np.where(y == 1, "yes", "no"))
+    assert two.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    np.testing.assert_array_equal(two.predict(X) == "yes", one.predict_proba(X)[:, 1] > 0.5)
+    assert one.convergence_["converged"]
+
+
 def test_bad_input(voters):
     X, y = voters()
-    with pytest.raises(InputError, match="y is 2 in row 0 of those used; loss='logistic' takes outcomes of 0 and 1"):
-        KRLS(loss="logistic").fit(X, y + 2 - y[0])
-    with pytest.raises(InputError, match="loss='logit' is not a choice.*Did you mean 'logistic'"):
-        KRLS(loss="logit").fit(X, y)
-    for option in ({"rule": "gcv"}, {"inference": "krls"}, {"weights": "survey"}):
-        with pytest.raises(InputError, match=f"{next(iter(option))}=.*is not there for loss='logistic'"):
-            KRLS(loss="logistic", **option).fit(X, y)
-    model = KRLS(1.0, loss="logistic").fit(X, y)
-    for ask in (lambda: model.predict(X, return_std=True), model.pointwise_bands, lambda: model.plot_effect("x0")):
-        with pytest.raises(InputError, match="is not there for loss='logistic'"):
-            ask()
+    with pytest.raises(InputError, match="3 class"):
+        KernelLogistic().fit(X, np.arange(60) % 3)
+    with pytest.raises(InputError, match="1 class"):
+        KernelLogistic().fit(X, np.ones(60))
+    with pytest.raises(InputError, match="contrast='dumb'"):
+        KernelLogistic(contrast="dumb").fit(X, y)
 
 
 @pytest.mark.slow
@@ -220,13 +236,13 @@ def test_intervals_cover():
     for seed in range(150):
         rng = np.random.default_rng(seed)
         X = np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, 2, 300)])
-        p = expit(lean(X))
+        p = expit(log_odds(X))
         one, zero = X.copy(), X.copy()
         one[:, 2], zero[:, 2] = 1, 0
         q = p * (1 - p)
-        jump = (expit(lean(one)) - expit(lean(zero))).mean()
+        jump = (expit(log_odds(one)) - expit(log_odds(zero))).mean()
         truth = np.array([(q * 1.2 * np.cos(X[:, 0])).mean(), (q * 0.5 * X[:, 2]).mean(), jump])
-        found = KRLS(loss="logistic").fit(X, (rng.random(300) < p).astype(float)).effects()
+        found = KernelLogistic().fit(X, (rng.random(300) < p).astype(float)).effects()
         hits.append((found["conf_low"] < truth) & (truth < found["conf_high"]))
     assert 0.90 < np.mean(hits) < 0.985
     assert np.mean(hits, axis=0).min() > 0.87

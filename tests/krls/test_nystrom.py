@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import crosslevel.krls.clusters as clusters
+import crosslevel.krls.covariance as clusters
 import crosslevel.krls.nystrom as ny
 from crosslevel import load, save
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.krls import KRLS
-from crosslevel.krls.collapse import collapse
-from crosslevel.krls.kernel import GaussianKernel, standardise
+from crosslevel.krls.model import collapse
 from crosslevel.krls.penalty import choose_penalty, losses
+from crosslevel.krls.spectrum import GaussianKernel, standardise
 
 quiet = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 

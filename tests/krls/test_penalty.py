@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.krls.collapse import collapse
-from crosslevel.krls.kernel import GaussianKernel
-from crosslevel.krls.model import solution_at
+from crosslevel.krls.model import collapse, solution_at
 from crosslevel.krls.penalty import _krls_limits, choose_penalty, losses
-from crosslevel.krls.spectrum import Spectrum, decompose
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose
 
 S = 2.0
 PENALTIES = np.array([0.01, 0.3, 5.0])

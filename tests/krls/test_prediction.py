@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from crosslevel.krls import KRLS
-from crosslevel.krls.kernel import GaussianKernel
 from crosslevel.krls.prediction import bias_allowance, effect_band
+from crosslevel.krls.spectrum import GaussianKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from crosslevel.errors import InputError
-from crosslevel.krls import KRLS, saved
+from crosslevel.krls import KRLS
+from crosslevel.krls import model as models
 from crosslevel.results import load, save
 
 pytestmark = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
@@ -49,7 +50,7 @@ def test_round_trip(tmp_path, data, rng, params, clustered):
 def test_a_model_too_large_for_its_eigenvectors_still_predicts(tmp_path, data, monkeypatch):
     X, y = data
     model = KRLS().fit(X, y)
-    monkeypatch.setattr(saved, "LARGEST", 1000)
+    monkeypatch.setattr(models, "LARGEST", 1000)
     save(model, tmp_path / "model.crosslevel")
     again = load(tmp_path / "model.crosslevel")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))

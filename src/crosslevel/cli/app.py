@@ -349,7 +349,7 @@ def krls(
     ] = "debiased",
     method: Annotated[str, typer.Option(help="The way to the numbers; 'auto' chooses and says.")] = "auto",
     penalty: Annotated[float | None, typer.Option(help="A penalty instead of a rule.")] = None,
-    bandwidth: Annotated[str, typer.Option(help="'P', 'maxvar' or a number.")] = "P",
+    bandwidth: Annotated[str, typer.Option(help="'n_columns', 'maxvar' or a number.")] = "n_columns",
     contrast: Annotated[str, typer.Option(help="'factor' or 'dummy': what the effect of a level sets.")] = "factor",
     missing: Annotated[str, typer.Option(help="'error' or 'drop': rows with missing values.")] = "error",
     loss: Annotated[str, typer.Option(help="'squared', or 'logistic' for outcomes of 0 and 1.")] = "squared",

@@ -16,8 +16,8 @@ from crosslevel.cli.embed import parse_subgroups
 from crosslevel.data import frames
 from crosslevel.data.batches import open_batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
-from crosslevel.krls import KRLS
-from crosslevel.krls.summary import effects_summary
+from crosslevel.krls import KRLS, KernelLogistic
+from crosslevel.krls.table import effects_summary
 from crosslevel.reports import bundle, report
 from crosslevel.reports.pages.krls import section
 from crosslevel.reports.pictures import pictures
@@ -26,6 +26,7 @@ from crosslevel.results import Estimates, save
 __all__ = ["Settings", "parse_references", "run"]
 
 EFFECTS, MODEL, REPORT = "effects.crosslevel", "model.crosslevel", "report.html"
+LOSSES = ("squared", "logistic")
 
 
 @dataclass(frozen=True)
@@ -132,20 +133,26 @@ def _check_columns(settings: Settings, known: list[str]) -> None:
             raise unknown_name(option, name, known)
 
 
-def _fitted(settings: Settings, table: pa.Table) -> KRLS:
-    model = KRLS(
-        settings.penalty,
-        settings.bandwidth if settings.bandwidth in ("P", "maxvar") else _number(settings.bandwidth),
-        settings.rule,
-        settings.inference,
-        settings.method,
-        weights=settings.weights,
-        contrast=settings.contrast,
-        categorical=settings.categorical or None,
-        reference=_typed(parse_references(settings.references), table) or None,
-        missing=settings.missing,
-        loss=settings.loss,
-    )
+def _fitted(settings: Settings, table: pa.Table) -> KRLS | KernelLogistic:
+    shared: dict[str, Any] = {
+        "penalty": settings.penalty,
+        "bandwidth": settings.bandwidth
+        if settings.bandwidth in ("n_columns", "maxvar")
+        else _number(settings.bandwidth),
+        "contrast": settings.contrast,
+        "categorical": settings.categorical or None,
+        "reference": _typed(parse_references(settings.references), table) or None,
+        "missing": settings.missing,
+    }
+    other = {n: getattr(settings, n) for n in ("rule", "inference", "method", "weights")}
+    if settings.loss not in LOSSES:
+        raise unknown_name("--loss", settings.loss, LOSSES, "choice")
+    if settings.loss == "logistic":
+        usual = KRLS().get_params()
+        for name, value in other.items():
+            if value != usual[name]:
+                raise InputError(f"--{name} {value} has no effect with --loss logistic; leave it out.")
+    model: KRLS | KernelLogistic = KernelLogistic(**shared) if settings.loss == "logistic" else KRLS(**shared, **other)
     y = frames.column(table, settings.y, "--y")
     weight = None if settings.weight is None else frames.column(table, settings.weight, "--weight")
     cluster = None if settings.cluster is None else table[settings.cluster]
@@ -175,10 +182,10 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--bandwidth {text!r} is neither 'P' nor 'maxvar' nor a number.") from None
+        raise InputError(f"--bandwidth {text!r} is neither 'n_columns' nor 'maxvar' nor a number.") from None
 
 
-def _write(s: Settings, model: KRLS, found: Estimates, groups: pa.Table | None) -> dict[str, str]:
+def _write(s: Settings, model: KRLS | KernelLogistic, found: Estimates, groups: pa.Table | None) -> dict[str, str]:
     out = s.out
     if out is None:
         return {}

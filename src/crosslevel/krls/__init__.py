@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "KRLS": "crosslevel.krls.estimator",
+    "KernelLogistic": "crosslevel.krls.logistic.estimator",
     "Cost": "crosslevel.krls.costs",
     "cost": "crosslevel.krls.costs",
 }
 
-__all__ = ["KRLS", "Cost", "cost"]
+__all__ = ["KRLS", "Cost", "KernelLogistic", "cost"]
 
 if TYPE_CHECKING:
     from crosslevel.krls.costs import Cost, cost
     from crosslevel.krls.estimator import KRLS
+    from crosslevel.krls.logistic.estimator import KernelLogistic
 
 
 def __getattr__(name: str) -> Any:

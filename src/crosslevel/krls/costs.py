@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crosslevel.errors import InputError, unknown_name
-from crosslevel.krls.paths import EXACT_ROWS, METHODS, MOST_EXACT, RANK
-from crosslevel.krls.spectrum import available_memory, memory_needed
+import numpy as np
 
-__all__ = ["Cost", "cost"]
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.krls.paths import EXACT_ROWS, METHODS, MOST_EXACT, RANK, partial_rank
+from crosslevel.krls.spectrum import GaussianKernel, available_memory, memory_needed, standardise
+from crosslevel.typing import FloatArray
+
+__all__ = ["Cost", "cost", "cost_of_rows"]
 
 CUBED = 9e-11
 """Seconds per cubed row of an eigendecomposition with vectors, two cores of a server of 2023."""
@@ -116,6 +119,27 @@ def cost(
         size = 8.0 * (6 * r * r + 20_000 * r) + rows
         seconds = U * (STREAM_PASSES * EXPONENTIAL * r + SQUARE_PASSES * 2 * PRODUCT * r * r / 2) + CUBED * r**3
     return Cost(way, n, U, p, r, int(size + BASE), float(seconds + 0.5), free)
+
+
+def cost_of_rows(rows: FloatArray, method: str, rank: int | None, bandwidth: str | float, seed: int) -> Cost:
+    """Estimate the cost of a fit from its matrix: equal rows are counted, and the rank of their kernel is probed.
+
+    Parameters
+    ----------
+    rows : (n, P)
+    method, rank, bandwidth, seed
+        See `KRLS`.
+    """
+    n, p = rows.shape
+    if method == "exact":
+        return cost(n, p, method)
+    distinct = np.unique(rows + 0.0, axis=0)
+    low = None
+    if method in ("auto", "partial") and len(distinct) > EXACT_ROWS:
+        Z = standardise(distinct, np.ones(len(distinct))).apply(distinct)
+        s = float(p) if isinstance(bandwidth, str) else float(bandwidth)  # near enough for "maxvar"
+        low = partial_rank(GaussianKernel(Z, s), seed)
+    return cost(n, p, method, distinct=len(distinct), rank=rank, low_rank=low)
 
 
 def _gib(size: float) -> str:

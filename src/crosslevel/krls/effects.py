@@ -15,13 +15,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.data.columns import Number
+from crosslevel.krls.reading import Encoding, label
+from crosslevel.krls.spectrum import GaussianKernel, Scaling
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Effect", "Functionals", "Switch", "average_functionals", "linear_parts", "pointwise_effects"]
+if TYPE_CHECKING:
+    from crosslevel.krls.model import Fit
+
+__all__ = [
+    "CONTRASTS",
+    "Effect",
+    "Functionals",
+    "Switch",
+    "average_functionals",
+    "build_effects",
+    "linear_parts",
+    "pointwise_effects",
+    "scales",
+]
+
+
+CONTRASTS = ("factor", "dummy")
 
 
 SMALLEST_RATIO = 1e-100
@@ -80,6 +99,63 @@ class Effect:
     high: int = 1
     low: int = 0
     unit: float = 1.0
+
+
+def build_effects(
+    encoding: Encoding,
+    X: FloatArray,
+    scaling: Scaling,
+    *,
+    contrast: str = "factor",
+    first_differences: bool = True,
+    per_unit: bool = False,
+) -> tuple[Effect, ...]:
+    """List the effects of the columns.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    X : (U, P)
+        Distinct rows of the matrix.
+    scaling : Scaling
+    contrast : {"factor", "dummy"}
+        Whether the effect of a level sets the whole factor or its dummy alone.
+    first_differences : bool
+        False gives binary columns a derivative, as R's ``binary=FALSE``.
+    per_unit : bool
+        Whether first differences are divided by the distance of the two values, as bigKRLS does.
+    """
+    names, out = encoding.names, []
+    for column, own in encoding.places():
+        if isinstance(column, Number) or contrast == "dummy":
+            out += [_one_column(names[p], int(p), X[:, p], scaling, first_differences, per_unit) for p in own]
+            continue
+        corners = np.concatenate([np.zeros((1, len(own))), np.eye(len(own))])
+        switch = Switch(own, (corners - scaling.mean[own]) / scaling.sd[own])
+        reference, *others = map(label, column.labels)
+        out += [
+            Effect(names[p], "contrast", f"{level} - {reference}", int(p), switch, high=k + 1)
+            for k, (p, level) in enumerate(zip(own, others, strict=True))
+        ]
+    return tuple(out)
+
+
+def _one_column(
+    name: str, p: int, values: FloatArray, scaling: Scaling, first_differences: bool, per_unit: bool
+) -> Effect:
+    low, high = float(values.min()), float(values.max())
+    if not first_differences or not ((values == low) | (values == high)).all():
+        return Effect(name, "derivative", "dy/dx", p)
+    points = ((np.array([low, high]) - scaling.mean[p]) / scaling.sd[p])[:, None]
+    unit = high - low if per_unit else 1.0
+    return Effect(name, "first difference", f"{high:g} - {low:g}", p, Switch(np.array([p]), points), unit=unit)
+
+
+def scales(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
+    """Give the factors from the standardised scale to the units of the data, (E,)."""
+    return np.array(
+        [fit.y_sd / (fit.scaling.sd[e.column] if e.switch is None else e.unit) for e in effects], dtype=np.float64
+    )
 
 
 @dataclass(frozen=True)

@@ -2,50 +2,154 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
-from crosslevel.krls import saved
-from crosslevel.krls.answers import EffectAnswers
-from crosslevel.krls.columns import CONTRASTS, build_effects
-from crosslevel.krls.costs import Cost
-from crosslevel.krls.foretell import cost_of_rows
-from crosslevel.krls.inputs import Inputs, Options, read_fit, read_predict
-from crosslevel.krls.logistic import check_options, effects_of, fit_logistic, refuse
-from crosslevel.krls.measures import average, fit_measures, spread_rows
-from crosslevel.krls.model import Fit, fit
+from crosslevel.data import checks, frames
+from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
+from crosslevel.krls.bands import BandReports
+from crosslevel.krls.costs import Cost, cost_of_rows
+from crosslevel.krls.effects import CONTRASTS, Effect, build_effects
+from crosslevel.krls.inference import INFERENCE, Inference, infer
+from crosslevel.krls.model import Fit, fit, fit_measures
 from crosslevel.krls.paths import BACKENDS, METHODS
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
+from crosslevel.krls.reading import Inputs, Options, read_fit, read_predict, spread_rows
+from crosslevel.krls.reporting import EffectReports
 from crosslevel.krls.subgroups import RowFacts
-from crosslevel.krls.variants import INFERENCE, Inference
+from crosslevel.krls.table import describe_covariates
 from crosslevel.results import Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["KRLS"]
-
-
-_CHOICES = {
-    "rule": RULES,
-    "inference": INFERENCE,
-    "method": METHODS,
-    "weights": ("counts", "survey"),
-    "contrast": CONTRASTS,
-    "missing": ("error", "drop"),
-    "backend": BACKENDS,
-    "loss": ("squared", "logistic"),
-}
+__all__ = ["KRLS", "KernelEstimator"]
 
 
-class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
+class KernelEstimator(EffectReports, BaseEstimator):
+    """What the estimators of this room share: reading the data, keeping the fit, its effects and its warnings."""
+
+    penalty: float | None
+    bandwidth: str | float
+    contrast: str
+    categorical: Sequence[str] | None
+    reference: Mapping[str, Any] | None
+    first_differences: bool
+    _unsaved = ("_effects", "pointwise_effects_", "fitted_")
+    _choices: Mapping[str, Sequence[str]]
+    """Parameters that take one of some names."""
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, cluster: Any, *, survey: bool = False) -> Inputs:
+        options = Options(survey, self.categorical, self.reference, self.missing)
+        return read_fit(self, X, y, sample_weight, cluster, options)
+
+    def _keep(self, model: Fit, given: Inputs, *, survey: bool = False, as_r: bool = False) -> Self:
+        """Set the fitted attributes, and warn of what the reader should know."""
+        self._model, self._frame, self._data = model, given.frame, given.data
+        self._inferred: Inference | None = None
+        self._rows = RowFacts(given.weights, given.cluster, survey)
+        self._used = given.used
+        self.encoding_ = given.encoding
+        self._effects = self._build_effects()
+        self._pointwise = model.effects(self._effects)
+        cells, solution, found = model.cells, model.solution, model.choice
+        self.penalty_, self.bandwidth_, self.path_ = model.penalty, model.kernel.s, model.path
+        self.edf_, self.effective_n_ = solution.edf, cells.N - solution.edf
+        self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
+        self.effect_names_ = tuple(e.term for e in self._effects)
+        self.average_effects_ = cells.m @ self._pointwise / cells.N
+        measures = fit_measures(model, self._effects, self.average_effects_, as_r=as_r)
+        self.loo_, self.loo_curve_ = measures.loo, measures.curve
+        self.r2_, self.r2_ame_ = measures.r2, measures.r2_ame
+        self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
+        urgent = model.describe()
+        for sentence in urgent:
+            warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
+        self.warnings_ = (*urgent, *describe_covariates(model, self._effects, given.encoding.names))
+        self._spread()
+        return self
+
+    def _build_effects(self) -> tuple[Effect, ...]:
+        return build_effects(
+            self.encoding_,
+            self._model.cells.X,
+            self._model.scaling,
+            contrast=self.contrast,
+            first_differences=self.first_differences,
+            per_unit=self._per_unit,
+        )
+
+    def _spread(self) -> None:
+        """Give every row the values of its distinct row."""
+        model, cells = self._model, self._model.cells
+        self.pointwise_effects_ = spread_rows(self._pointwise[cells.row], self._used)
+        fitted = model.solution.fitted * model.y_sd + model.y_mean
+        self.fitted_ = spread_rows(fitted[cells.row], self._used)
+
+    def _as_saved(self) -> Self:
+        """Give the estimator with intervals, and without what is large and can be made again."""
+        with contextlib.suppress(
+            CrosslevelError
+        ):  # intervals that cannot be made are refused again when they are asked for
+            self._inference()
+        small = copy.copy(self)
+        small._model = self._model.compact()
+        return small
+
+    def _restored(self) -> None:
+        self._model = self._model.restored()
+        self._effects = self._build_effects()
+        self._spread()
+
+    def _diagnostics(self) -> dict[str, Any]:
+        return {
+            "path": self.path_,
+            "approximate": self._model.approximate,
+            "lost_trace": self._model.lost,
+            "rows": self._model.cells.N,
+            "penalty": self.penalty_,
+            "rule": "given" if self.penalty is not None else self._rule,
+            "bandwidth": self.bandwidth_,
+            "edf": self.edf_,
+            "r2": self.r2_,
+            "r2_ame": self.r2_ame_,
+        }
+
+    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
+        return Provenance.of(call=f"{type(self).__name__}({given}).fit(X, y).{call}", seed=seed, data=self._data)
+
+    @property
+    def _rule(self) -> str:
+        """The rule by which the penalty was chosen."""
+        raise NotImplementedError
+
+    @property
+    def _per_unit(self) -> bool:
+        """Whether first differences are divided by the distance of the two values."""
+        return False
+
+    def _check_parameters(self) -> None:
+        for name, choices in self._choices.items():
+            _check_choice(name, getattr(self, name), choices)
+        if isinstance(self.bandwidth, str):
+            _check_choice("bandwidth", self.bandwidth, ("n_columns", "maxvar"))
+        elif not _is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
+            raise InputError(
+                f"bandwidth={self.bandwidth!r} is not a positive number; pass 'n_columns', 'maxvar' or a number."
+            )
+        if self.penalty is not None and (not _is_number(self.penalty) or not 0 < self.penalty < np.inf):
+            raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
+
+
+class KRLS(RegressorMixin, BandReports, KernelEstimator):
     """Kernel regularised least squares with average effects and intervals that cover.
 
     The outcome is a smooth function of the covariates, ``f(x) = sum_i c_i exp(-|z - z_i|^2 / s)``, fitted by least squares with
@@ -56,7 +160,7 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
     ----------
     penalty : float, optional
         The penalty; chosen by ``rule`` when not given.
-    bandwidth : {"P", "maxvar"} or float, default "P"
+    bandwidth : {"n_columns", "maxvar"} or float, default "n_columns"
         s of the kernel: the number of columns, the value at which the kernel varies most, or a number.
     rule : {"loo", "gcv", "krls"}, default "loo"
         How the penalty is chosen: exact leave-one-out or generalised cross-validation, each to convergence on the log
@@ -82,23 +186,19 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         False gives columns with two values a derivative.
     rank : int, optional
         Landmarks of "nystrom" (600 when not given); for "partial", eigenvectors after which the rest is left out, whatever it
-        holds.
+        holds. The other methods refuse it.
     backend : {"numpy", "jax"}, default "numpy"
         Where the dense algebra of the exact way is done: "jax" is a GPU, where there is one, in double precision.
-    random_state : int, default 0
-        Seed of the choice of landmarks.
+    random_state : int, None, Generator or RandomState, default 0
+        Seed of the choice of landmarks; the exact ways draw nothing.
     missing : {"error", "drop"}, default "error"
         "drop" leaves rows with missing values out and keeps their place, as NaN, in fitted values and predictions.
-    loss : {"squared", "logistic"}, default "squared"
-        "logistic" fits a binary outcome on the scale of log odds; predictions and effects are of the probability, the penalty
-        comes from approximate leave-one-out (ALO) log loss, and errors from the delta method. It is exact and debiased only.
 
     Attributes
     ----------
     penalty_, bandwidth_ : float
     loo_ : float
-        Leave-one-out mean squared error in squared units of y. With inference "krls" or "bigkrls" it is R's ``Looe``; with
-        logistic loss the approximate leave-one-out mean log loss.
+        Leave-one-out mean squared error in squared units of y. With inference "krls" or "bigkrls" it is R's ``Looe``.
     loo_curve_ : (n_tried, 2)
         Penalties tried, and the loss of the rule at each in the units of ``loo_``.
     r2_, r2_ame_ : float
@@ -115,10 +215,15 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         Their averages: the plug-in effects.
     path_ : str
         The way the numbers were made, in words.
+    convergence_ : dict
+        Whether the search for the penalty converged, and whether it ended at a limit.
+    warnings_ : tuple of str
+        What the reader of the numbers should know.
 
     See Also
     --------
     KRLS.effects : the table of average effects.
+    KernelLogistic : the same for a binary outcome, on the scale of log odds.
 
     Notes
     -----
@@ -144,10 +249,21 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
     True
     """
 
+    _method = "kernel regularized least squares"
+    _choices: Mapping[str, Sequence[str]] = {
+        "rule": RULES,
+        "inference": INFERENCE,
+        "method": METHODS,
+        "weights": ("counts", "survey"),
+        "contrast": CONTRASTS,
+        "missing": ("error", "drop"),
+        "backend": BACKENDS,
+    }
+
     def __init__(
         self,
         penalty: float | None = None,
-        bandwidth: str | float = "P",
+        bandwidth: str | float = "n_columns",
         rule: str = "loo",
         inference: str = "debiased",
         method: str = "auto",
@@ -160,8 +276,7 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         missing: str = "error",
         rank: int | None = None,
         backend: str = "numpy",
-        random_state: int = 0,
-        loss: str = "squared",
+        random_state: RandomState = 0,
     ) -> None:
         self.penalty = penalty
         self.bandwidth = bandwidth
@@ -177,7 +292,6 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         self.rank = rank
         self.backend = backend
         self.random_state = random_state
-        self.loss = loss
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None) -> Self:
         """Fit the function and find its effects.
@@ -189,17 +303,28 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             See ``weights``. Rows of weight zero are left out.
         cluster : array of shape (n,), optional
-            The group whose members' errors go together; makes errors CR3 with Student's t.
+            The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
         """
         self._check_parameters()
-        given = read_fit(self, X, y, sample_weight, cluster, self._options())
-        model = self._fit_logistic(given) if self.loss == "logistic" else self._fit_squared(given)
-        self._keep(model, given)
-        if model.choice.bound is not None:
-            warnings.warn(self._bound_words(), CrosslevelWarning, stacklevel=2)
-        if model.approximate:
-            warnings.warn(self._approximation_words(), CrosslevelWarning, stacklevel=2)
-        return self
+        if sample_weight is None:
+            checks.refuse_idle(self, ["weights"], "without sample_weight; pass it to fit")
+        survey = self.weights == "survey"
+        given = self._read(X, y, sample_weight, cluster, survey=survey)
+        model = fit(
+            given.X,
+            given.y,
+            given.weights,
+            given.cluster,
+            penalty=self.penalty,
+            bandwidth=self.bandwidth,
+            rule=self.rule,
+            method=self.method,
+            survey=survey,
+            rank=None if self.rank is None else int(self.rank),
+            backend=self.backend,
+            seed=checks.read_seed(self.random_state),
+        )
+        return self._keep(model, given, survey=survey, as_r=self.inference in ("krls", "bigkrls"))
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict y, with the standard error of the predicted mean if asked.
@@ -223,7 +348,6 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         mean = spread_rows(self._model.predict(rows), whole)
         if not return_std:
             return mean
-        refuse(self._model, "return_std")
         return mean, spread_rows(predict_std(self._model, rows, self.inference), whole)
 
     def cost(self, X: Any) -> Cost:
@@ -239,128 +363,32 @@ class KRLS(EffectAnswers, RegressorMixin, BaseEstimator):
         500 rows, 3 columns: exact, about 0.3 GiB and ... s; ... GiB are free
         """
         self._check_parameters()
-        return cost_of_rows(clone(self), X, self._options(), self.method, self.rank, self.bandwidth, self.random_state)
+        given = frames.to_arrow(X, "X") if frames.is_frame(X) else X
+        rows = clone(self)._read(given, np.arange(len(given)), None, None).X
+        return cost_of_rows(rows, self.method, self.rank, self.bandwidth, checks.read_seed(self.random_state))
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give the saved form; see `crosslevel.save`."""
-        check_is_fitted(self, "penalty_")
-        return saved.to_payload(self)
+    def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
+        effects, pointwise = [self._effects[i] for i in places], self._pointwise[:, list(places)]
+        return infer(self._model, effects, self.inference, pointwise if rho is None else None, rho)
 
-    @classmethod
-    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the model from its saved form."""
-        return saved.from_payload(cls, meta, arrays)
+    @property
+    def _rule(self) -> str:
+        return self.rule
 
-    def _keep(self, model: Fit, given: Inputs) -> None:
-        """Set the fitted attributes."""
-        self._model, self._frame, self._data = model, given.frame, given.data
-        self._inferred: Inference | None = None
-        self._rows = RowFacts(given.weights, given.cluster, self.weights == "survey")
-        self.encoding_ = given.encoding
-        self._effects = build_effects(
-            given.encoding,
-            model.cells.X,
-            model.scaling,
-            contrast=self.contrast,
-            first_differences=self.first_differences,
-            per_unit=self.inference == "bigkrls",
-        )
-        self._pointwise = effects_of(model, self._effects)
-        self._used = given.used
-        self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
-        self._set_attributes()
-
-    def _set_attributes(self) -> None:
-        """Set what follows from the model alone; also after loading."""
-        model = self._model
-        cells, solution = model.cells, model.solution
-        self.penalty_, self.bandwidth_, self.path_ = model.penalty, model.kernel.s, model.path
-        self.edf_, self.effective_n_ = solution.edf, cells.N - solution.edf
-        self.effect_names_ = tuple(e.term for e in self._effects)
-        self.average_effects_ = average(cells, self._pointwise)
-        self.pointwise_effects_ = spread_rows(self._pointwise[cells.row], self._used)
-        self.fitted_ = spread_rows((solution.fitted * model.y_sd + model.y_mean)[cells.row], self._used)
-        measures = fit_measures(model, self._effects, self.average_effects_, as_r=self.inference in ("krls", "bigkrls"))
-        self.loo_, self.loo_curve_ = measures.loo, measures.curve
-        self.r2_, self.r2_ame_ = measures.r2, measures.r2_ame
-
-    def _fit_squared(self, given: Inputs) -> Fit:
-        return fit(
-            given.X,
-            given.y,
-            given.weights,
-            given.cluster,
-            penalty=self.penalty,
-            bandwidth=self.bandwidth,
-            rule=self.rule,
-            method=self.method,
-            survey=self.weights == "survey",
-            rank=None if self.rank is None else int(self.rank),
-            backend=self.backend,
-            seed=int(self.random_state),
-        )
-
-    def _fit_logistic(self, given: Inputs) -> Fit:
-        check_options(self)
-        return fit_logistic(
-            given.X,
-            given.y,
-            given.weights,
-            given.cluster,
-            penalty=self.penalty,
-            bandwidth=self.bandwidth,
-            merge=self.method != "exact",
-        )
-
-    def _options(self) -> Options:
-        return Options(self.weights, self.categorical, self.reference, self.missing)
-
-    def _bound_words(self) -> str:
-        bound, penalty = self._model.choice.bound, self._model.penalty
-        what = (
-            "the data show no pattern that could be predicted, and the fit is nearly constant"
-            if bound == "upper"
-            else "the data ask for as little smoothing as can be computed, and the fit comes as close to the data as this kernel can"
-        )
-        return f"the penalty lies at the {bound} limit of the search ({penalty:.3g}): {what}."
-
-    def _approximation_words(self) -> str:
-        return (
-            f"the numbers are those of an approximate model: {self.path_}. Leave-one-out, effects and intervals are exact for "
-            "that model; a larger rank brings it nearer to the exact one."
-        )
-
-    def _diagnostics(self) -> dict[str, Any]:
-        return {
-            "path": self.path_,
-            "approximate": self._model.approximate,
-            "lost_trace": self._model.lost,
-            "rows": self._model.cells.N,
-            "penalty": self.penalty_,
-            "rule": "given" if self.penalty is not None else "alo" if self.loss == "logistic" else self.rule,
-            "bandwidth": self.bandwidth_,
-            "edf": self.edf_,
-            "r2": self.r2_,
-            "r2_ame": self.r2_ame_,
-        }
-
-    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
-        said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
-        return Provenance.of(call=f"KRLS({said}).fit(X, y).{call}", seed=seed, data=self._data)
+    @property
+    def _per_unit(self) -> bool:
+        return self.inference == "bigkrls"
 
     def _check_parameters(self) -> None:
-        for name, choices in _CHOICES.items():
-            _check_choice(name, getattr(self, name), choices)
-        if isinstance(self.bandwidth, str):
-            _check_choice("bandwidth", self.bandwidth, ("P", "maxvar"))
-        elif not _is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
-            raise InputError(f"bandwidth={self.bandwidth!r} is not a positive number; pass 'P', 'maxvar' or a number.")
-        if self.penalty is not None and (not _is_number(self.penalty) or not 0 < self.penalty < np.inf):
-            raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
+        super()._check_parameters()
         if self.rank is not None and not _is_whole(self.rank, 2):
             raise InputError(f"rank={self.rank!r} is not a whole number of at least 2; pass None for the default.")
-        if not _is_whole(self.random_state, 0):
-            raise InputError(f"random_state={self.random_state!r} is not a seed; pass a whole number, 0 or more.")
+        if self.penalty is not None:
+            checks.refuse_idle(self, ["rule"], f"with penalty={self.penalty!r}; pass penalty=None to have it chosen")
+        if self.method in ("nystrom", "partial"):
+            checks.refuse_idle(self, ["backend"], f"with method={self.method!r}; use 'auto', 'collapse' or 'exact'")
+        else:
+            checks.refuse_idle(self, ["rank"], f"with method={self.method!r}; use 'nystrom' or 'partial'")
 
 
 def _is_number(value: object) -> bool:

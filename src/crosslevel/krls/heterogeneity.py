@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from crosslevel.data.frames import FrameKind
-from crosslevel.krls.collapse import Cells
 from crosslevel.krls.effects import Effect
-from crosslevel.results import Estimates, Provenance
+from crosslevel.krls.model import Cells
 from crosslevel.typing import FloatArray
 
 __all__ = [
@@ -25,7 +22,6 @@ __all__ = [
     "Heterogeneity",
     "correlations",
     "describe",
-    "heterogeneity_table",
     "slope_weights",
     "weighted_quantiles",
 ]
@@ -122,7 +118,7 @@ def slope_weights(cells: Cells, columns: Sequence[int], *, adjust: bool = False)
 
     Examples
     --------
-    >>> from crosslevel.krls.collapse import collapse
+    >>> from crosslevel.krls.model import collapse
     >>> cells = collapse(np.array([[0.0], [1.0], [3.0]]), np.zeros(3))
     >>> float((slope_weights(cells, [0]).T @ (5 + 2 * cells.X))[0, 0].round(12))
     2.0
@@ -135,40 +131,6 @@ def slope_weights(cells: Cells, columns: Sequence[int], *, adjust: bool = False)
     scale = np.sqrt(share @ np.square(X))
     inner = np.linalg.pinv((weighted.T @ X) / np.outer(scale, scale), rcond=1e-10, hermitian=True)
     return (weighted @ (inner / np.outer(scale, scale)))[:, columns]
-
-
-def heterogeneity_table(
-    said: Heterogeneity,
-    terms: Sequence[str],
-    names: Sequence[str],
-    *,
-    provenance: Provenance,
-    diagnostics: dict[str, Any],
-    frame: FrameKind,
-) -> Estimates:
-    """Lay the description out as a table: a row per term, without intervals."""
-    known = [not bool(np.isnan(row).all()) for row in said.correlation]
-    best = np.argmax(np.nan_to_num(np.abs(said.correlation)), axis=1)
-    columns: dict[str, Any] = {"term": list(terms), "estimate": said.sd, "average": said.average}
-    columns |= {f"q{round(100 * q):02d}": v for q, v in zip(QUANTILES, said.quantiles, strict=True)}
-    columns |= {
-        "share_positive": said.share_positive,
-        "response": said.response,
-        "strongest": [str(names[b]) if k else None for b, k in zip(best, known, strict=True)],
-        "correlation": said.correlation[np.arange(len(best)), best],
-    }
-    return Estimates.build(
-        {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
-        keys=("term",),
-        method="kernel regularised least squares",
-        level=None,
-        interval="none",
-        provenance=provenance,
-        diagnostics=diagnostics,
-        warnings=["these numbers describe the fitted effects, which are shrunken; their spread has no interval."],
-        frame=frame,
-        title="Standard deviation of effects between rows",
-    )
 
 
 def _direction(d: FloatArray) -> str:

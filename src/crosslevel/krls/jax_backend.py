@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.errors import InputError, MissingExtraError
-from crosslevel.krls.kernel import GaussianKernel
-from crosslevel.krls.spectrum import Spectrum
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum
 from crosslevel.numerics.double import double_precision
 from crosslevel.typing import FloatArray, IntArray
 

@@ -17,15 +17,15 @@ import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.errors import InputError, MissingExtraError
-from crosslevel.krls.columns import Encoding
-from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, homoskedastic, residuals
+from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, Weights, homoskedastic, residuals
+from crosslevel.krls.inference import robust, sigma_squared, spectrum_of
 from crosslevel.krls.model import Fit
+from crosslevel.krls.reading import Encoding
 from crosslevel.krls.subgroups import covariate_table
-from crosslevel.krls.variants import robust, sigma_squared, spectrum_of
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
-    from crosslevel.krls.answers import EffectAnswers
+    from crosslevel.krls.bands import BandReports
 
 __all__ = ["LinearForm", "linear_form", "to_marginaleffects"]
 
@@ -102,7 +102,7 @@ def linear_form(fit: Fit, inference: str) -> LinearForm:
     return LinearForm(fit, debiased, weights.estimate, covariance, dof)
 
 
-def to_marginaleffects(model: EffectAnswers, data: Any, y: str) -> Any:
+def to_marginaleffects(model: BandReports, data: Any, y: str) -> Any:
     """Wrap a fitted model for marginaleffects; see `KRLS.to_marginaleffects`."""
     try:
         import polars as pl
@@ -116,7 +116,7 @@ def to_marginaleffects(model: EffectAnswers, data: Any, y: str) -> Any:
     form = linear_form(model._model, model.inference)
     encoding = model.encoding_
     # marginaleffects is written for polars, and takes the order of levels from its Enum alone
-    enums = {c.name: pl.Enum([str(v) for v in c.levels]) for c in encoding.columns if c.levels is not None}
+    enums = {name: pl.Enum([str(v) for v in levels]) for name, levels in encoding.factors.items()}
     cells = form.fit.cells
     table = (
         covariate_table(encoding, cells.X).take(pa.array(cells.row)) if data is None else frames.to_arrow(data, "data")
@@ -159,8 +159,7 @@ def to_marginaleffects(model: EffectAnswers, data: Any, y: str) -> Any:
 
 def _kinds(data: Any, encoding: Encoding) -> dict[str, str]:
     """Name the kind of every column in the words of marginaleffects."""
-    factors = {c.name for c in encoding.columns if c.levels is not None}
-    found = {}
+    factors, found = encoding.factors, {}
     for name in data.columns:
         values = data[name]
         if name in factors or not (values.dtype.is_numeric() or str(values.dtype) == "Boolean"):
@@ -184,11 +183,9 @@ def _as_polars(table: pa.Table, enums: dict[str, Any]) -> Any:
 def _as_text(newdata: Any, encoding: Encoding) -> pa.Table:
     """Read a frame of marginaleffects, with the levels of factors as fit knew them."""
     table = frames.to_arrow(newdata, "newdata")
-    for column in encoding.columns:
-        if column.levels is None or column.name not in table.column_names:
-            continue
-        place = table.column_names.index(column.name)
-        known = {str(v): v for v in column.levels}
-        values = [known.get(str(v), v) for v in table[column.name].to_pylist()]
-        table = table.set_column(place, column.name, pa.array(values))
+    for name, levels in encoding.factors.items():
+        if name in table.column_names:
+            known = {str(v): v for v in levels}
+            values = [known.get(str(v), v) for v in table[name].to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, pa.array(values))
     return table

@@ -1,20 +1,195 @@
-"""The fit on arrays: standardise, decompose, choose the penalty, solve."""
+"""The fit on arrays: gather equal rows, standardize, decompose, choose the penalty, solve.
+
+Rows with the same covariates share a fitted value, so the algebra needs each only once. With U distinct rows standing for N rows,
+the N - U other eigenvalues of the kernel are exactly zero, and least squares needs of y only the mean and the spread within each
+distinct row. Data without duplicates are the case U = N, m = 1.
+
+Weights. A *count* says that a row stands for that many rows: deleting one observation takes one away. A *survey* weight
+says how much a row counts: deleting the observation takes all its weight away. Both enter the fit as m; they differ in
+what is deleted (``step``), hence in the leave-one-out loss and in robust errors.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from crosslevel.krls.collapse import Cells, collapse
-from crosslevel.krls.kernel import GaussianKernel, Scaling, max_variance_bandwidth, standardise
+from crosslevel.data.cells import equal_rows
+from crosslevel.krls.effects import Effect, pointwise_effects, scales
+from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
 from crosslevel.krls.paths import METHODS, find_path
 from crosslevel.krls.penalty import Choice, choose_penalty
-from crosslevel.krls.spectrum import Spectrum
-from crosslevel.typing import FloatArray
+from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardise
+from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["METHODS", "Fit", "Solution", "bandwidth_of", "fit", "solution_at"]
+__all__ = [
+    "METHODS",
+    "Cells",
+    "Clusters",
+    "Fit",
+    "Measures",
+    "Solution",
+    "bandwidth_of",
+    "collapse",
+    "fit",
+    "fit_measures",
+    "solution_at",
+]
+
+
+KEPT = 1e-8
+"""Eigenvalues below this share of the penalty are left out of a saved model: they move a prior variance of 1 by less than that."""
+LARGEST = 64 * 2**20
+"""Bytes of eigenvectors beyond which none are saved; such a model predicts and has its table, but no new standard errors."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The pairs of distinct row and cluster that occur, sorted by cluster.
+
+    Attributes
+    ----------
+    start : (G + 1,)
+        Cluster g has the pairs ``start[g]:start[g + 1]``.
+    cell : (C,)
+        Distinct row of each pair.
+    n : (C,)
+        Weight of each pair.
+    mean : (C,)
+        Mean outcome of each pair.
+    """
+
+    start: IntArray
+    cell: IntArray
+    n: FloatArray
+    mean: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Distinct rows and what least squares needs to know of the outcomes there.
+
+    Attributes
+    ----------
+    X : (U, P)
+        Distinct rows, in the units of the data.
+    m : (U,)
+        Weight of each (the number of rows, without weights).
+    mean : (U,)
+        Mean outcome.
+    row : (n,)
+        Distinct row of each row.
+    stratum : (T,)
+        Distinct row of each stratum; a stratum holds the rows of one distinct row with one ``step``.
+    step : (T,)
+        The weight that goes when one observation is deleted.
+    weight, stratum_mean, ss : (T,)
+        Weight, mean outcome, and weighted sum of squares about that mean.
+    clusters : Clusters or None
+    """
+
+    X: FloatArray
+    m: FloatArray
+    mean: FloatArray
+    row: IntArray
+    stratum: IntArray
+    step: FloatArray
+    weight: FloatArray
+    stratum_mean: FloatArray
+    ss: FloatArray
+    clusters: Clusters | None
+
+    @property
+    def N(self) -> float:
+        """Total weight: the number of rows that are stood for."""
+        return float(self.m.sum())
+
+    def rescaled(self, centre: float, scale: float) -> Cells:
+        """Give the same cells for the outcome (y - centre) / scale."""
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = replace(clusters, mean=(clusters.mean - centre) / scale)
+        return replace(
+            self,
+            mean=(self.mean - centre) / scale,
+            stratum_mean=(self.stratum_mean - centre) / scale,
+            ss=self.ss / scale**2,
+            clusters=clusters,
+        )
+
+
+def collapse(
+    X: FloatArray,
+    y: FloatArray,
+    weights: FloatArray | None = None,
+    cluster: IntArray | None = None,
+    *,
+    survey: bool = False,
+    merge: bool = True,
+) -> Cells:
+    """Gather the rows with equal covariates.
+
+    Parameters
+    ----------
+    X : (n, P)
+    y : (n,)
+    weights : (n,), optional
+        Positive; ones when not given.
+    cluster : (n,), optional
+        Cluster of each row, numbered from zero.
+    survey : bool
+        Whether a weight belongs to one observation, rather than being a number of observations.
+    merge : bool
+        False leaves every row a cell of its own.
+
+    Examples
+    --------
+    >>> cells = collapse(np.array([[1.0], [2.0], [1.0]]), np.array([0.0, 5.0, 4.0]))
+    >>> cells.X.ravel().tolist(), cells.m.tolist(), cells.mean.tolist(), cells.ss.tolist()
+    ([1.0, 2.0], [2.0, 1.0], [2.0, 5.0], [8.0, 0.0])
+    """
+    w = np.ones(len(y)) if weights is None else weights
+    distinct, row = X, np.arange(len(X))
+    if merge:
+        number, first = equal_rows(X + 0.0)  # -0.0 is 0.0
+        if len(first) < len(X):  # otherwise the order of the data is easier to follow than the sorted one
+            distinct, row = X[first] + 0.0, number
+    steps, kind = np.unique(w, return_inverse=True) if survey else (np.ones(1), np.zeros(len(y), dtype=np.intp))
+    pairs, stratum_of_row = np.unique(row * len(steps) + kind.reshape(-1), return_inverse=True)
+    stratum_of_row = stratum_of_row.reshape(-1)
+    weight, mean = _means(stratum_of_row, len(pairs), w, y)
+    ss: FloatArray = np.bincount(stratum_of_row, w * np.square(y - mean[stratum_of_row]), len(pairs)).astype(np.float64)
+    m, cell_mean = _means(row, len(distinct), w, y)
+    return Cells(
+        X=distinct,
+        m=m,
+        mean=cell_mean,
+        row=row,
+        stratum=pairs // len(steps),
+        step=steps[pairs % len(steps)],
+        weight=weight,
+        stratum_mean=mean,
+        ss=ss,
+        clusters=None if cluster is None else _cluster_pairs(row, len(distinct), cluster, w, y),
+    )
+
+
+def _means(code: IntArray, size: int, w: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    weight: FloatArray = np.bincount(code, w, size).astype(np.float64)
+    return weight, np.bincount(code, w * y, size) / weight
+
+
+def _cluster_pairs(row: IntArray, U: int, cluster: IntArray, w: FloatArray, y: FloatArray) -> Clusters:
+    pairs, code = np.unique(cluster * U + row, return_inverse=True)
+    n, mean = _means(code.reshape(-1), len(pairs), w, y)
+    start = np.searchsorted(pairs // U, np.arange(int(cluster.max()) + 2))
+    return Clusters(start=start.astype(np.intp), cell=pairs % U, n=n, mean=mean)
 
 
 @dataclass(frozen=True)
@@ -88,6 +263,54 @@ class Fit:
         f = self.kernel.centres.apply(coef, self.scaling.apply(X))[:, 0]
         return f * self.y_sd + self.y_mean
 
+    def effects(self, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
+        """Evaluate effects at the distinct rows, or at standardized rows, in the units of the data: (n, E)."""
+        return pointwise_effects(self.kernel, effects, self.solution.coef, Z) * scales(self, effects)
+
+    def describe(self) -> tuple[str, ...]:
+        """Say what should be known of the fit before its numbers are used."""
+        said = []
+        if self.choice.bound is not None:
+            what = (
+                "the data show no pattern that could be predicted, and the fit is nearly constant"
+                if self.choice.bound == "upper"
+                else "the data ask for as little smoothing as can be computed, and the fit comes as close to the data as this "
+                "kernel can"
+            )
+            said.append(
+                f"the penalty lies at the {self.choice.bound} limit of the search ({self.penalty:.3g}): {what}."
+            )
+        if self.approximate:
+            said.append(
+                f"the numbers are those of an approximate model: {self.path}. Leave-one-out, effects and intervals are exact for "
+                "that model; a larger rank brings it nearer to the exact one."
+            )
+        return tuple(said)
+
+    def compact(self) -> Self:
+        """Leave out what `restored` can make again, and the eigenvectors that no standard error needs."""
+        kernel, spectrum, nothing = self.kernel, None, self.kernel.Z[:0]
+        if isinstance(kernel, LandmarkKernel):  # the eigenvectors can be made of T
+            w = kernel.spectrum.w
+            small: GaussianKernel = replace(
+                kernel, Z=nothing, root=w[:0], spectrum=Spectrum(np.empty((0, len(w))), w, False)
+            )
+            return replace(self, kernel=small, spectrum=None)
+        if self.spectrum is not None:
+            keep = self.spectrum.w > KEPT * self.penalty
+            if 8 * len(self.spectrum) * int(keep.sum()) <= LARGEST:
+                Q = np.ascontiguousarray(np.asarray(self.spectrum.Q)[:, keep])
+                spectrum = Spectrum(Q, self.spectrum.w[keep], self.spectrum.complete and bool(keep.all()))
+        return replace(self, kernel=GaussianKernel(nothing, kernel.s), spectrum=spectrum)
+
+    def restored(self) -> Self:
+        """Make the kernel again that `compact` left out, and the eigenvectors of landmarks."""
+        kernel = GaussianKernel(self.scaling.apply(self.cells.X), self.kernel.s)
+        if not isinstance(self.kernel, LandmarkKernel):
+            return replace(self, kernel=kernel)
+        found = from_landmarks(kernel, self.cells.m, self.kernel.landmarks, self.kernel.T, self.kernel.spectrum.w)
+        return replace(self, kernel=found.kernel, spectrum=found.spectrum)
+
     def row_coefficients(self, y: FloatArray) -> FloatArray:
         """Give the coefficient c of each row of the data, (n,): those of R."""
         u, cells = self.cells.row, self.cells
@@ -99,10 +322,10 @@ def fit(
     X: FloatArray,
     y: FloatArray,
     weights: FloatArray | None = None,
-    cluster: npt.NDArray[np.intp] | None = None,
+    cluster: IntArray | None = None,
     *,
     penalty: float | None = None,
-    bandwidth: str | float = "P",
+    bandwidth: str | float = "n_columns",
     rule: str = "loo",
     method: str = "auto",
     survey: bool = False,
@@ -121,7 +344,7 @@ def fit(
     weights, cluster : (n,), optional
     penalty : float, optional
         Chosen by ``rule`` when not given.
-    bandwidth : "P", "maxvar" or float
+    bandwidth : "n_columns", "maxvar" or float
     rule, method, survey, rank, backend, seed
         See `KRLS`.
 
@@ -155,7 +378,7 @@ def fit(
         spectrum=spectrum,
         choice=choice,
         solution=solution,
-        path=path.words,
+        path=path.description,
         lost=path.lost,
         approximate=path.approximate,
     )
@@ -164,7 +387,7 @@ def fit(
 def bandwidth_of(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
     """Give the bandwidth as a number, for standardised distinct rows that stand for m rows each."""
     if isinstance(bandwidth, str):
-        return float(Z.shape[1]) if bandwidth == "P" else max_variance_bandwidth(Z, m)
+        return float(Z.shape[1]) if bandwidth == "n_columns" else max_variance_bandwidth(Z, m)
     return float(bandwidth)
 
 
@@ -188,3 +411,66 @@ def solution_at(spectrum: Spectrum, cells: Cells, penalty: float) -> Solution:
         edf=spectrum.edf(penalty),
         loo=_loo(cells, e_stratum, penalty * spectrum.inverse_diagonal(np.array([penalty]))[:, 0]),
     )
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Numbers that describe the fit.
+
+    Attributes
+    ----------
+    loo : float
+    curve : (n_tried, 2)
+        Penalties and losses, in the units of ``loo``.
+    r2 : float
+        1 - var(residuals) / var(y).
+    r2_ame : float
+        Squared correlation of y with the covariates times their average effects.
+    """
+
+    loo: float
+    curve: FloatArray
+    r2: float
+    r2_ame: float
+
+
+def fit_measures(fit: Fit, effects: Sequence[Effect], averages: FloatArray, *, as_r: bool) -> Measures:
+    """Describe a fit.
+
+    Parameters
+    ----------
+    fit : Fit
+    effects : sequence of Effect
+    averages : (E,)
+        Plug-in average effects, in the units of the data.
+    as_r : bool
+        Whether the loss is R's ``Looe``, a sum of squares of the standardised outcome times one standard deviation of y,
+        rather than a mean squared error.
+    """
+    cells, solution = fit.cells, fit.solution
+    unit = fit.y_sd if as_r else fit.y_sd**2 / cells.N
+    mean_residual = float(cells.m @ (cells.mean - solution.fitted)) / cells.N
+    r2 = 1.0 - (solution.rss - cells.N * mean_residual**2) / (cells.N - 1.0)
+    return Measures(
+        loo=solution.loo * unit,
+        curve=fit.choice.curve * [1.0, unit],
+        r2=float(r2),
+        r2_ame=_r2_of_averages(fit, effects, averages),
+    )
+
+
+def _r2_of_averages(fit: Fit, effects: Sequence[Effect], averages: FloatArray) -> float:
+    """Correlate y with the index that the average effects make (bigKRLS's R2AME)."""
+    cells, Z = fit.cells, fit.kernel.Z
+    slope = np.zeros(Z.shape[1])
+    for effect, value in zip(effects, averages / scales(fit, effects), strict=True):
+        width = 1.0
+        if effect.switch is not None:
+            points = effect.switch.points[:, int(np.argmax(effect.switch.columns == effect.column))]
+            width = points[effect.high] - points[effect.low]
+        slope[effect.column] = value / width
+    index = Z @ slope  # centred, as Z is
+    variance = cells.m @ index**2
+    if not variance > 0:
+        return 0.0
+    return float((cells.m @ (index * cells.mean)) ** 2 / variance / (cells.N - 1.0))

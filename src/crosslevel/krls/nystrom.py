@@ -7,6 +7,10 @@ k~(x, x') = phi(x)'phi(x') are the kernel of the approximate model (Nystrom). Ph
 
 so penalty, effects and intervals are exact for the approximate model, and one number, the trace of K that is lost,
 says how near it is to the exact one. When Q is too large to hold, it is made anew, block by block, in every pass.
+
+Landmarks come from randomly pivoted Cholesky, in blocks: one is drawn with probability proportional to what those before it
+leave unexplained of each row, d_i = k(x_i, x_i) - phi_i' phi_i. Blocks of candidates are drawn together and those that the others
+of their block already explain are dropped, so that the work is products of matrices (Chen, Epperly, Tropp and Webber 2023).
 """
 
 from __future__ import annotations
@@ -17,14 +21,25 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.linalg
 
-from crosslevel.krls.kernel import GaussianKernel
-from crosslevel.krls.landmarks import choose_landmarks
-from crosslevel.krls.spectrum import Spectrum
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["LandmarkKernel", "LowRank", "StreamedSpectrum", "from_landmarks", "nystrom", "partial"]
+__all__ = [
+    "LandmarkKernel",
+    "Landmarks",
+    "LowRank",
+    "StreamedSpectrum",
+    "choose_landmarks",
+    "from_landmarks",
+    "nystrom",
+    "partial",
+]
 
 
+CANDIDATES = 96
+"""Candidates drawn together."""
+NEW = 0.1
+"""Share of the largest unexplained variance of its block below which a candidate waits for another draw."""
 BLOCK = 2**17
 """Entries of the features made at once (1 MiB): they stay in the cache of a core between the steps that make them."""
 HELD = 2**30
@@ -36,6 +51,91 @@ NOISE = 1e-14
 """Eigenvalues below this share of the largest are rounding."""
 SMALLEST_PIVOT = 1e-12
 """Unexplained variance below which a row is no landmark: its functions differ from those chosen by rounding only."""
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Rows whose kernel functions stand for those of all rows.
+
+    Attributes
+    ----------
+    index : (r,)
+        The rows.
+    L : (U, r)
+        K is about L L'; the landmarks' own rows are lower triangular.
+    left : (U,)
+        Unexplained variance of each row.
+    """
+
+    index: IntArray
+    L: FloatArray
+    left: FloatArray
+
+
+def choose_landmarks(
+    kernel: GaussianKernel, most: int, tolerance: float, seed: int = 0, m: FloatArray | None = None
+) -> Landmarks:
+    """Choose landmarks until no row has more unexplained variance than the tolerance, or there are ``most``.
+
+    Parameters
+    ----------
+    kernel : GaussianKernel
+        Of U distinct rows.
+    most : int
+    tolerance : float
+    seed : int
+    m : (U,), optional
+        Rows that each distinct row stands for; they are drawn more often the more they stand for.
+
+    Examples
+    --------
+    >>> x = np.linspace(-2, 2, 300)[:, None]
+    >>> kernel = GaussianKernel(x, s=1.0)
+    >>> found = choose_landmarks(kernel, 100, 1e-10)
+    >>> len(found.index) < 40, bool(np.abs(found.L @ found.L.T - kernel.matrix()).max() < 1e-9)
+    (True, True)
+    """
+    U = len(kernel.Z)
+    most = min(most, U)
+    rng = np.random.default_rng(seed)
+    L = np.empty((U, most), order="F")
+    left = np.ones(U)
+    index: list[int] = []
+    while len(index) < most:
+        chances = np.where(left > tolerance, left if m is None else left * m, 0.0)
+        able = int(np.count_nonzero(chances))
+        if able == 0:
+            break
+        drawn = _draw(rng, chances, min(CANDIDATES, able))
+        r = len(index)
+        block = GaussianKernel(kernel.Z[drawn], kernel.s).matrix() - L[drawn, :r] @ L[drawn, :r].T
+        order, root = _pivots(block, most - r)
+        new = drawn[order]
+        columns = kernel.columns(new)
+        columns -= L[:, :r] @ L[new, :r].T
+        made = columns @ np.linalg.inv(root).T  # small and well conditioned: candidates that repeat others were dropped
+        made[new] = root  # exactly triangular, where the difference of nearly equal numbers would not be
+        made[index] = 0.0
+        L[:, r : r + len(new)] = made
+        left = np.maximum(left - np.einsum("ij,ij->i", made, made), 0.0)
+        left[new] = 0.0
+        index += new.tolist()
+    return Landmarks(np.array(index, dtype=np.intp), L[:, : len(index)], left)
+
+
+def _draw(rng: np.random.Generator, chances: FloatArray, count: int) -> IntArray:
+    """Draw different rows with these chances (the largest of independent exponential clocks)."""
+    with np.errstate(divide="ignore"):
+        clock = rng.standard_exponential(len(chances)) / chances
+    return np.argpartition(clock, count - 1)[:count].astype(np.intp)
+
+
+def _pivots(block: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
+    """Order candidates by pivoted Cholesky, keep those that are new, and give their factor, (b, b)."""
+    limit = NEW * float(np.diag(block).max())
+    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(block, tol=limit, lower=1)
+    keep = max(1, min(int(rank), most))
+    return pivots[:keep].astype(np.intp) - 1, np.tril(factor[:keep, :keep])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslevel.errors import InputError
-from crosslevel.krls.kernel import GaussianKernel
-from crosslevel.krls.landmarks import choose_landmarks
-from crosslevel.krls.nystrom import LowRank, nystrom, partial
-from crosslevel.krls.spectrum import Spectrum, available_memory, check_memory, decompose, memory_needed
+from crosslevel.krls.nystrom import LowRank, choose_landmarks, nystrom, partial
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum, available_memory, check_memory, decompose, memory_needed
 from crosslevel.typing import FloatArray
 
 __all__ = ["BACKENDS", "METHODS", "Path", "find_path", "partial_rank"]
@@ -53,7 +51,7 @@ class Path:
     kernel : GaussianKernel
     lost : float
         Share of the trace of the kernel that is lost.
-    words : str
+    description : str
         The way, in words.
     """
 
@@ -61,7 +59,7 @@ class Path:
     spectrum: Spectrum
     kernel: GaussianKernel
     lost: float
-    words: str
+    description: str
 
     @property
     def approximate(self) -> bool:
@@ -87,14 +85,14 @@ def find_path(
         Of U distinct rows.
     m : (U,)
     n : int
-        Rows, for the words.
+        Rows, for the description.
     method, rank, backend, seed
         See `KRLS`.
 
     Examples
     --------
     >>> x = np.linspace(-2, 2, 300)[:, None]
-    >>> find_path(GaussianKernel(x, 1.0), np.ones(300), 300, "partial").words
+    >>> find_path(GaussianKernel(x, 1.0), np.ones(300), 300, "partial").description
     'partial eigendecomposition, ... of 300 eigenvectors, exact to rounding (... of the trace lost)'
     """
     U = len(m)
@@ -119,7 +117,7 @@ def find_path(
 
 
 def partial_rank(kernel: GaussianKernel, seed: int = 0) -> int | None:
-    """Foretell from some rows how many eigenvectors differ from zero; None when too many for the partial way to pay."""
+    """Predict from some rows how many eigenvectors differ from zero; None when too many for the partial way to pay."""
     U = len(kernel.Z)
     size = min(SAMPLE, U)
     pick = np.random.default_rng(seed).choice(U, size, replace=False)
@@ -162,12 +160,12 @@ def _exact(kernel: GaussianKernel, m: FloatArray, n: int, method: str, backend: 
     else:
         check_memory(U, n)
         spectrum = decompose(kernel, m)
-    words = f"exact, {n:,} rows"
+    description = f"exact, {n:,} rows"
     if n > U:
-        words += f" collapsed to {U:,} distinct ones"
+        description += f" collapsed to {U:,} distinct ones"
     elif method == "collapse":
-        words += ", none of them equal"
-    return Path("exact", spectrum, kernel, 0.0, words + where)
+        description += ", none of them equal"
+    return Path("exact", spectrum, kernel, 0.0, description + where)
 
 
 def _partial(kernel: GaussianKernel, found: LowRank, m: FloatArray, n: int) -> Path:
@@ -176,8 +174,10 @@ def _partial(kernel: GaussianKernel, found: LowRank, m: FloatArray, n: int) -> P
     how = "exact to rounding" if exact else "truncated"
     # derivatives of what is lost are larger than it: functions around all rows keep them right to 1e-10, others to 1e-6
     kernel = kernel if exact and U <= MOST_CENTRES else found.kernel
-    words = f"partial eigendecomposition, {found.rank:,} of {U:,} eigenvectors, {how} ({lost:.1g} of the trace lost)"
-    return Path("partial", found.spectrum, kernel, lost, words + _collapsed(n, U))
+    description = (
+        f"partial eigendecomposition, {found.rank:,} of {U:,} eigenvectors, {how} ({lost:.1g} of the trace lost)"
+    )
+    return Path("partial", found.spectrum, kernel, lost, description + _collapsed(n, U))
 
 
 def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, seed: int) -> Path:
@@ -185,8 +185,8 @@ def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, se
     found = nystrom(kernel, m, min(rank or RANK, U), seed)
     lost = found.lost / float(m.sum())
     r = len(found.kernel.centres.Z)
-    words = f"Nystrom approximation, {r:,} landmarks (seed {seed}) for {U:,} rows, {lost:.2g} of the trace lost"
-    return Path("nystrom", found.spectrum, found.kernel, lost, words + _collapsed(n, U))
+    description = f"Nystrom approximation, {r:,} landmarks (seed {seed}) for {U:,} rows, {lost:.2g} of the trace lost"
+    return Path("nystrom", found.spectrum, found.kernel, lost, description + _collapsed(n, U))
 
 
 def _collapsed(n: int, U: int) -> str:

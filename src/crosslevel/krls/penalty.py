@@ -17,13 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
 
-from crosslevel.krls.collapse import Cells
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import FloatArray
+
+if TYPE_CHECKING:
+    from crosslevel.krls.model import Cells
 
 __all__ = ["RULES", "Choice", "Losses", "choose_penalty", "losses"]
 
@@ -156,8 +159,8 @@ def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
 
     Examples
     --------
-    >>> from crosslevel.krls.collapse import collapse
-    >>> from crosslevel.krls.kernel import GaussianKernel
+    >>> from crosslevel.krls.model import collapse
+    >>> from crosslevel.krls.spectrum import GaussianKernel
     >>> from crosslevel.krls.spectrum import decompose
     >>> x = np.linspace(-1, 1, 40)[:, None]
     >>> cells = collapse(x, np.sin(3 * x[:, 0]) + 0.3 * np.cos(40 * x[:, 0]))

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from crosslevel.krls.clusters import cluster_scores
+from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, Weights, cluster_scores, hc3, residuals
 from crosslevel.krls.effects import Effect, linear_parts, pointwise_effects
-from crosslevel.krls.inference import SHARE_OF_PENALTY, Linear, Weights, hc3, residuals
-from crosslevel.krls.kernel import GaussianKernel
+from crosslevel.krls.inference import sigma_squared, spectrum_of
 from crosslevel.krls.model import Fit
-from crosslevel.krls.variants import sigma_squared, spectrum_of
+from crosslevel.krls.spectrum import GaussianKernel
 from crosslevel.typing import FloatArray
 
 __all__ = ["Band", "bias_allowance", "effect_band", "predict_std"]

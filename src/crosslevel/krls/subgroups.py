@@ -16,10 +16,11 @@ import pyarrow as pa
 from scipy import stats
 
 from crosslevel.data import frames, queries
+from crosslevel.data.columns import Category
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.krls.collapse import Cells
-from crosslevel.krls.columns import Encoding
-from crosslevel.krls.variants import Inference
+from crosslevel.krls.inference import Inference
+from crosslevel.krls.model import Cells
+from crosslevel.krls.reading import Encoding
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -89,13 +90,11 @@ class Subgroups:
 def covariate_table(encoding: Encoding, X: FloatArray) -> pa.Table:
     """Turn rows of the matrix back into the columns of the caller's table; whole numbers become integers."""
     made: dict[str, pa.Array] = {}
-    start = 0
-    for column in encoding.columns:
-        own = X[:, start : start + column.width]
-        start += column.width
-        if column.levels is not None:
+    for column, places in encoding.places():
+        own = X[:, places]
+        if isinstance(column, Category):
             place = np.where(own.any(axis=1), own.argmax(axis=1) + 1, 0)
-            made[column.name] = pa.array(list(column.levels)).take(pa.array(place))
+            made[column.name] = pa.array(list(column.labels)).take(pa.array(place))
         else:
             values = own[:, 0]
             whole = bool((values == np.round(values)).all() and np.abs(values).max(initial=0.0) < 2**53)

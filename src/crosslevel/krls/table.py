@@ -1,7 +1,8 @@
-"""Lay effects out as the one table of crosslevel."""
+"""Lay effects out as the one table of crosslevel, and as text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +11,24 @@ from scipy import stats
 
 from crosslevel.data.frames import FrameKind
 from crosslevel.errors import InputError, listed
-from crosslevel.krls.effects import Effect
+from crosslevel.krls.effects import Effect, scales
+from crosslevel.krls.heterogeneity import QUANTILES, Heterogeneity
+from crosslevel.krls.inference import Inference
 from crosslevel.krls.model import Fit
 from crosslevel.krls.prediction import bias_allowance, effect_band
-from crosslevel.krls.variants import Inference, scales
 from crosslevel.results import Estimates, Provenance
+from crosslevel.results.display import level_words
 from crosslevel.typing import FloatArray
 
-__all__ = ["RESERVED", "SKEWED", "band_table", "effects_table", "reader_notes"]
+__all__ = [
+    "RESERVED",
+    "SKEWED",
+    "band_table",
+    "describe_covariates",
+    "effects_summary",
+    "effects_table",
+    "heterogeneity_table",
+]
 
 
 SKEWED = 1.5
@@ -30,6 +41,7 @@ RESERVED = (
 """Columns of the table of effects, which no subgroup may be called."""
 MOST_JOINT = 4000
 """Rows of a simultaneous band: its memory and time are those of a second fit of that size."""
+MOST_DECIMALS = 10
 
 
 def effects_table(
@@ -38,16 +50,16 @@ def effects_table(
     *,
     level: float,
     target: str,
-    frame: FrameKind,
-    provenance: Provenance,
+    warnings: Sequence[str],
     diagnostics: dict[str, Any],
-    notes: Sequence[str],
-    method: str = "kernel regularised least squares",
-    keys: Mapping[str, Any] | None = None,
-    extra: Mapping[str, Any] | None = None,
-    title: str = "Average marginal effects",
+    keys: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    **heading: Any,
 ) -> Estimates:
-    """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat)."""
+    """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat).
+
+    ``heading`` (method, title, provenance, frame) is passed on to `Estimates.build`.
+    """
     variance = np.diag(found.covariance) + (np.diag(found.spread) if target == "population" else 0.0)
     error = np.sqrt(variance)
     half = float(stats.t.ppf((1 + level) / 2, found.dof)) * error
@@ -55,14 +67,14 @@ def effects_table(
         statistic = np.where(error > 0, found.estimate / error, np.nan)
         correction = np.where(error > 0, (found.estimate - found.plug_in) / error, np.nan)
     moved = np.nan_to_num(np.abs(correction)) > 1.0
-    said = [*notes, *found.notes]
+    said = [*warnings, *found.warnings]
     if moved.any():
         names = list(dict.fromkeys(e.term for e, m in zip(effects, moved, strict=True) if m))
         said.append(f"shrinkage moved {int(moved.sum())} effect(s) by more than one standard error ({listed(names)}).")
     return Estimates.build(
         {
             "term": [e.term for e in effects],
-            **(keys or {}),
+            **keys,
             "estimate": found.estimate,
             "std_error": error,
             "conf_low": found.estimate - half,
@@ -74,21 +86,18 @@ def effects_table(
             "p_value": 2.0 * stats.t.sf(np.abs(statistic), found.dof),
             "kind": [e.kind for e in effects],
             "contrast": [e.contrast for e in effects],
-            **(extra or {}),
+            **extra,
         },
-        keys=("term", *(keys or {})),
-        method=method,
+        keys=("term", *keys),
         level=level,
-        interval=found.words if target == "sample" else f"{found.words}, population",
-        provenance=provenance,
+        interval=found.interval if target == "sample" else f"{found.interval}, population",
         diagnostics={**diagnostics, "target": target},
         warnings=said,
-        frame=frame,
-        title=title,
+        **heading,
     )
 
 
-def reader_notes(fit: Fit, effects: Sequence[Effect], names: Sequence[str]) -> tuple[str, ...]:
+def describe_covariates(fit: Fit, effects: Sequence[Effect], names: Sequence[str]) -> tuple[str, ...]:
     """Say what in the covariates makes effects hard to estimate: skewness, columns that repeat one another."""
     m, Z = fit.cells.m, fit.kernel.Z
     said = []
@@ -119,7 +128,7 @@ def band_table(
     *,
     level: float,
     simultaneous: bool,
-    draws: int,
+    n_draws: int,
     seed: int,
     frame: FrameKind,
     provenance: Provenance,
@@ -135,16 +144,11 @@ def band_table(
     parts: dict[str, list[FloatArray]] = {"estimate": [], "std_error": [], "conf_low": [], "conf_high": []}
     scale_of, allowances = scales(fit, effects), bias_allowance(fit, effects)
     for effect, scale, allowance in zip(effects, scale_of, allowances, strict=True):
-        band = effect_band(fit, effect, Z, level if simultaneous else None, draws, seed, float(allowance))
+        band = effect_band(fit, effect, Z, level if simultaneous else None, n_draws, seed, float(allowance))
         half = (normal if band.critical is None else band.critical) * band.sd
-        for name, values in (
-            ("estimate", band.mean),
-            ("std_error", band.sd),
-            ("conf_low", band.mean - half),
-            ("conf_high", band.mean + half),
-        ):
-            parts[name].append(values * scale)
-    words = "simultaneous over the rows" if simultaneous else "on average over the rows"
+        made = (band.mean, band.sd, band.mean - half, band.mean + half)
+        for values, column in zip(made, parts.values(), strict=True):
+            column.append(values * scale)
     return Estimates.build(
         {
             "term": np.repeat([e.term for e in effects], len(X)),
@@ -153,9 +157,9 @@ def band_table(
             "value": np.concatenate([X[:, e.column] for e in effects]),
         },
         keys=("term", "row"),
-        method="kernel regularised least squares, Gaussian process posterior with unpenalised linear part and measured bias",
+        method="kernel regularized least squares, Gaussian process posterior with unpenalized linear part and measured bias",
         level=level,
-        interval=f"posterior, {words}",
+        interval=f"posterior, {'simultaneous over the rows' if simultaneous else 'on average over the rows'}",
         provenance=provenance,
         diagnostics={
             "path": fit.path,
@@ -166,3 +170,94 @@ def band_table(
         frame=frame,
         title="Effects at rows",
     )
+
+
+def heterogeneity_table(found: Heterogeneity, terms: Sequence[str], names: Sequence[str], **heading: Any) -> Estimates:
+    """Make the table of how effects differ between rows: a row per term, without intervals."""
+    known = [not bool(np.isnan(row).all()) for row in found.correlation]
+    best = np.argmax(np.nan_to_num(np.abs(found.correlation)), axis=1)
+    columns: dict[str, Any] = {"term": list(terms), "estimate": found.sd, "average": found.average}
+    columns |= {f"q{round(100 * q):02d}": v for q, v in zip(QUANTILES, found.quantiles, strict=True)}
+    columns |= {
+        "share_positive": found.share_positive,
+        "response": found.response,
+        "strongest": [str(names[b]) if k else None for b, k in zip(best, known, strict=True)],
+        "correlation": found.correlation[np.arange(len(best)), best],
+    }
+    return Estimates.build(
+        {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
+        keys=("term",),
+        level=None,
+        interval="none",
+        warnings=["these numbers describe the fitted effects, which are shrunken; their spread has no interval."],
+        title="Standard deviation of effects between rows",
+        **heading,
+    )
+
+
+def effects_summary(estimates: Estimates) -> str:
+    """Write average effects as text: the fit, the kind of interval, plug-in and debiased effect side by side.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Of `KRLS.effects`.
+    """
+    d = estimates.diagnostics
+    lines = [
+        f"{estimates.title} ({estimates.method})",
+        f"{d['rows']:,.0f} rows ({d['path']}), R² {d['r2']:.3f}, {d['r2_ame']:.3f} by average effects alone",
+        f"Intervals: {estimates.interval}; target: average over the {d['target']}; penalty {d['penalty']:.4g} "
+        f"({d['rule']}), effective degrees of freedom {d['edf']:.1f}",
+        "",
+        *_aligned(estimates),
+    ]
+    if estimates["flagged"].any():
+        lines.append("* shrinkage moved this effect by more than one standard error")
+    lines += [f"Note: {w}" for w in estimates.warnings if not w.startswith("shrinkage moved")]
+    return "\n".join(lines)
+
+
+def _aligned(estimates: Estimates) -> list[str]:
+    debiased = estimates.interval.startswith("debiased")
+    heads = [*estimates.keys, "AME (KRLS)"]
+    heads += ["AME (debiased)"] if debiased else []
+    heads += ["SE", level_words(estimates.level), "p"]
+    heads += ["correction/SE"] if debiased else []
+    rows = [heads]
+    for row in estimates.table.to_pylist():
+        decimals = _decimals(row["std_error"])
+
+        def number(value: float | None, decimals: int = decimals) -> str:
+            return "–" if value is None else f"{value:,.{decimals}f}"
+
+        cells = [str(row[k]) for k in estimates.keys] + [number(row["plug_in"])]
+        cells += [number(row["estimate"])] if debiased else []
+        cells += [
+            number(row["std_error"]),
+            f"[{number(row['conf_low'])}, {number(row['conf_high'])}]",
+            _p(row["p_value"]),
+        ]
+        if debiased:
+            moved = row["correction"]
+            cells.append("–" if moved is None else f"{moved:.1f} {'*' if row['flagged'] else ' '}")
+        rows.append(cells)
+    n_keys = len(estimates.keys)
+    widths = [max(len(r[j]) for r in rows) for j in range(len(heads))]
+    return [
+        "  ".join(
+            c.ljust(w) if j < n_keys else c.rjust(w) for j, (c, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
+        for r in rows
+    ]
+
+
+def _decimals(error: float | None) -> int:
+    """Show two digits of the error, whatever the unit of the row."""
+    if not error:
+        return 4
+    return min(max(1 - math.floor(math.log10(error)), 0), MOST_DECIMALS)
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")

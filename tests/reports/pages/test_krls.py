@@ -8,7 +8,7 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.errors import InputError
-from crosslevel.krls import KRLS
+from crosslevel.krls import KRLS, KernelLogistic
 from crosslevel.reports.pages import krls
 from crosslevel.reports.pages.krls_people import smooth
 
@@ -185,7 +185,7 @@ def test_a_loaded_model_has_the_same_page(model, made, world, tmp_path):
 
 def test_log_odds_have_no_band_and_say_so(world, page):
     X, y, _ = world
-    model = KRLS(penalty=0.5, loss="logistic").fit({"age": X["age"], "treated": X["treated"]}, (y > 0).astype(float))
+    model = KernelLogistic(penalty=0.5).fit({"age": X["age"], "treated": X["treated"]}, (y > 0).astype(float))
     section = page.check(krls.section("Odds", model))
     assert "says nothing about confidence" in section.views[0].caption
     rows = [r for r in section.tables["curves"].to_pylist() if r["term"] == "e0" and r["along"] == "x1"]

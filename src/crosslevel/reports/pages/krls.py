@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.checks import check_level
-from crosslevel.krls import KRLS
+from crosslevel.krls.estimator import KernelEstimator
 from crosslevel.reports.pages import krls_charts as charts
 from crosslevel.reports.pages.krls_people import curve_table, read_groups, see, spread_table
 from crosslevel.reports.pages.parts import MOST_POINTS, about, on_map, sample, span
@@ -33,7 +33,7 @@ MOST_GROUPS = 200
 
 def accepts(result: Any) -> bool:
     """Tell whether this is a model of effects, or a table of them."""
-    if isinstance(result, KRLS):
+    if isinstance(result, KernelEstimator):
         return hasattr(result, "penalty_")
     if not isinstance(result, Estimates) or "term" not in result.keys:
         return False
@@ -60,7 +60,7 @@ def section(heading: str, result: Any, *, shapes: Any = None, groups: Any = None
     Parameters
     ----------
     heading : str
-    result : KRLS or Estimates
+    result : KRLS, KernelLogistic or Estimates
         A fitted (or loaded) model; or the table of ``effects()``, ``effects(by=...)``, ``interactions()`` or ``pointwise_bands()``.
     shapes : optional
         The map; effects by a key, or by a column of ``groups``, that names its places are mapped.
@@ -78,14 +78,14 @@ def section(heading: str, result: Any, *, shapes: Any = None, groups: Any = None
     >>> [view.name for view in page.views]
     ['effects', 'distribution', 'averages']
     """
-    if isinstance(result, KRLS):
+    if isinstance(result, KernelEstimator):
         return _of_model(heading, result, shapes, groups, check_level(level))
     if "p_value" in result.table.column_names:
         return _of_effects(heading, result, shapes)
     return _of_bands(heading, result)
 
 
-def _of_model(heading: str, model: KRLS, shapes: Any, groups: Any, level: float) -> Section:
+def _of_model(heading: str, model: KernelEstimator, shapes: Any, groups: Any, level: float) -> Section:
     found = model.effects(level)
     labels = read_groups(groups, len(model._used))
     seen = see(model, level, labels)
@@ -153,7 +153,7 @@ def _labels(
 
 
 def _by_group(
-    model: KRLS,
+    model: KernelEstimator,
     labels: pa.Table,
     c: int,
     name: str,

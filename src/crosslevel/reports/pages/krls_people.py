@@ -13,8 +13,7 @@ import pyarrow as pa
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.krls import KRLS
-from crosslevel.krls.logistic import refuse
-from crosslevel.krls.table import band_table
+from crosslevel.krls.estimator import KernelEstimator
 from crosslevel.reports.pages.parts import fifths, level_names, sample
 from crosslevel.typing import FloatArray
 
@@ -98,12 +97,12 @@ def read_groups(groups: Any, n: int) -> pa.Table | None:
     return table
 
 
-def see(model: KRLS, level: float, groups: pa.Table | None = None) -> Seen:
+def see(model: KernelEstimator, level: float, groups: pa.Table | None = None) -> Seen:
     """Choose rows of the fit, and give their covariates, effects with bands, and classes of colour.
 
     Parameters
     ----------
-    model : KRLS
+    model : KRLS or KernelLogistic
     level : float
         Of the band.
     groups : pyarrow.Table, optional
@@ -144,22 +143,15 @@ def see(model: KRLS, level: float, groups: pa.Table | None = None) -> Seen:
     )
 
 
-def _bands(model: KRLS, cell: npt.NDArray[np.intp], level: float) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+def _bands(
+    model: KernelEstimator, cell: npt.NDArray[np.intp], level: float
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Give effects with their band at distinct rows; None for log odds, and for large models that were loaded."""
+    if not isinstance(model, KRLS):
+        return None
     distinct, back = np.unique(cell, return_inverse=True)
     try:
-        refuse(model._model, "a band of effects")
-        band = band_table(
-            model._model,
-            model._effects,
-            model._model.cells.X[distinct],
-            level=level,
-            simultaneous=False,
-            draws=0,
-            seed=0,
-            frame="pyarrow",
-            provenance=model._provenance("pointwise_bands(...)"),
-        )
+        band = model._bands(range(len(model._effects)), model._model.cells.X[distinct], level)
     except CrosslevelError:
         return None
     shape = (len(model._effects), len(distinct))
@@ -171,16 +163,14 @@ def _affordable(distinct: int, vectors: int, effects: int) -> int:
     return int(np.clip(WORK / (4.0 * distinct * vectors * effects), FEWEST, MOST_ROWS))
 
 
-def _factors(model: KRLS, X: FloatArray) -> dict[str, Sequence[str | None]]:
+def _factors(model: KernelEstimator, X: FloatArray) -> dict[str, Sequence[str | None]]:
     """Give the level of each factor back from its columns of 0 and 1."""
     out: dict[str, Sequence[str | None]] = {}
-    start = 0
-    for column in model.encoding_.columns:
-        if column.levels is not None:
-            own = X[:, start : start + column.width]
+    for column, places in model.encoding_.places():
+        if column.name in model.encoding_.factors:
+            own, levels = X[:, places], model.encoding_.factors[column.name]
             code = np.where(own.any(axis=1), own.argmax(axis=1) + 1, 0)
-            out[f"factor: {column.name}"] = level_names([column.levels[c] for c in code.tolist()])
-        start += column.width
+            out[f"factor: {column.name}"] = level_names([levels[c] for c in code.tolist()])
     return out
 
 
@@ -256,7 +246,7 @@ def _ranges(x: FloatArray, effect: FloatArray, at: FloatArray) -> tuple[FloatArr
     return low, high
 
 
-def spread_table(model: KRLS) -> pa.Table:
+def spread_table(model: KernelEstimator) -> pa.Table:
     """Make histograms of the fitted effects over all rows: term, ends of the class, share of the rows."""
     m = model._model.cells.m
     parts: dict[str, list[Any]] = {n: [] for n in ("term", "from", "to", "share")}

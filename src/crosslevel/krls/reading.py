@@ -1,24 +1,40 @@
-"""Read and check what `KRLS.fit` and `predict` are given: tables and arrays, outcomes, weights, clusters."""
+"""Read and check what `KRLS.fit` and `predict` are given: tables and arrays, outcomes, weights, clusters.
+
+A column of numbers or booleans stays as it is; with two values it is binary, and its effect is a first difference. A column of
+text, of a categorical type, or of codes that are listed is a factor; with L levels it becomes L - 1 columns of zeros and ones,
+the first level being the reference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks, frames
+from crosslevel.data.columns import Category, Number, read_codes
 from crosslevel.data.fingerprint import fingerprint
-from crosslevel.errors import InputError, listed
-from crosslevel.krls.columns import Encoding, learn_encoding, missing_rows
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.data.learning import learn_table
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Inputs", "Options", "read_fit", "read_predict"]
+__all__ = [
+    "Encoding",
+    "Inputs",
+    "Options",
+    "label",
+    "learn_encoding",
+    "missing_rows",
+    "read_fit",
+    "read_predict",
+    "spread_rows",
+]
 
 
 FEWEST_ROWS = 3
@@ -26,11 +42,127 @@ SMALLEST_SQUARES = 1e-280
 """Below this, sums of squares lose digits to underflow."""
 
 
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The columns, in the order of the table; the first level of a factor is its reference.
+
+    Examples
+    --------
+    >>> table = pa.table({"age": [20.0, 30.0, 50.0], "arm": ["b", "control", "a"]})
+    >>> encoding = learn_encoding(table, reference={"arm": "control"})
+    >>> encoding.names
+    ('age', 'arm: a', 'arm: b')
+    >>> encoding.encode(table).tolist()
+    [[20.0, 0.0, 1.0], [30.0, 0.0, 0.0], [50.0, 1.0, 0.0]]
+    """
+
+    columns: tuple[Category | Number, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of the matrix."""
+        return tuple(
+            name
+            for c in self.columns
+            for name in ([c.name] if isinstance(c, Number) else [f"{c.name}: {label(v)}" for v in c.labels[1:]])
+        )
+
+    @property
+    def factors(self) -> dict[str, tuple[Any, ...]]:
+        """Levels of every factor, the reference first."""
+        return {c.name: c.labels for c in self.columns if isinstance(c, Category)}
+
+    def places(self) -> Iterator[tuple[Category | Number, IntArray]]:
+        """Yield every column with its places in the matrix."""
+        start = 0
+        for c in self.columns:
+            width = 1 if isinstance(c, Number) else len(c.levels) - 1
+            yield c, np.arange(start, start + width)
+            start += width
+
+    def encode(self, table: pa.Table, argument: str = "X") -> FloatArray:
+        """Make the matrix of a table, (n, P); NaN where a value is missing."""
+        frames.check_columns(table, [c.name for c in self.columns], argument)
+        parts = []
+        for c in self.columns:
+            if isinstance(c, Number):
+                parts.append(frames.column(table, c.name, argument)[:, None])
+                continue
+            codes = read_codes(table, c, argument)
+            dummies = (codes[:, None] == np.arange(1, len(c.levels))).astype(np.float64)
+            dummies[codes < 0] = np.nan
+            parts.append(dummies)
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def learn_encoding(
+    table: pa.Table,
+    categorical: Sequence[str] | None = None,
+    reference: Mapping[str, Any] | None = None,
+    used: BoolArray | None = None,
+) -> Encoding:
+    """Decide what each column is, from the rows that are used."""
+    if isinstance(categorical, str):
+        raise InputError(f"categorical={categorical!r} is one name; pass a list, [{categorical!r}].")
+    references = dict(reference or {})
+    frames.check_columns(table, list(references), "reference")
+    rows = table if used is None else table.filter(pa.array(used))
+    columns = tuple(
+        _with_reference(c, references) if isinstance(c, Category) else c
+        for c in learn_table(rows, categorical, "X", order="given")
+    )
+    return _check_encoding(Encoding(columns), references)
+
+
+def _with_reference(column: Category, references: Mapping[str, Any]) -> Category:
+    """Put the reference first among the levels."""
+    levels = column.labels
+    if len(levels) < 2:
+        raise InputError(
+            f"X: the factor {column.name!r} has {len(levels)} level(s) ({listed(levels)}) in the rows used; an effect needs two. "
+            "Leave the column out."
+        )
+    first = references.get(column.name, levels[0])
+    if first not in levels:
+        raise unknown_name(f"reference[{column.name!r}]", first, levels, "level")
+    order = sorted(range(len(levels)), key=lambda i: levels[i] != first)
+    return Category(column.name, column.levels.take(pa.array(order)), has_null=False)
+
+
+def _check_encoding(encoding: Encoding, references: Mapping[str, Any]) -> Encoding:
+    """Refuse a reference among numbers, and a column that is called as the dummy of a factor is."""
+    for name in references:
+        if name not in encoding.factors:
+            raise InputError(
+                f"reference names {name!r}, a column of numbers; list it in categorical to make it a factor."
+            )
+    names = encoding.names
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise InputError(
+            f"X: {listed(twice)} would name two columns, one of them a level of a factor; rename the other."
+        )
+    return encoding
+
+
+def missing_rows(table: pa.Table) -> BoolArray:
+    """Tell which rows have a missing value in some column, (n,)."""
+    out = np.zeros(table.num_rows, dtype=bool)
+    for name in table.column_names:
+        out |= pc.is_null(table[name], nan_is_null=True).to_numpy()
+    return out
+
+
+def label(value: Any) -> str:
+    """Write a level."""
+    return value if isinstance(value, str) else f"{value:.10g}"
+
+
 @dataclass(frozen=True)
 class Options:
     """The parameters of the estimator that say how data are read."""
 
-    weights: str
+    survey: bool
     categorical: Sequence[str] | None
     reference: Mapping[str, Any] | None
     missing: str
@@ -59,7 +191,7 @@ class Inputs:
     X: FloatArray
     y: FloatArray
     weights: FloatArray | None
-    cluster: npt.NDArray[np.intp] | None
+    cluster: IntArray | None
     used: BoolArray
     encoding: Encoding
     frame: frames.FrameKind
@@ -81,19 +213,22 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, o
         used &= ~gaps
     weights = None
     if sample_weight is not None:
-        weights = _weights(sample_weight, len(target), options.weights)
+        weights = _weights(sample_weight, len(target), options.survey)
         used &= weights > 0
     if used.sum() < FEWEST_ROWS:
         raise InputError(
             f"X has {int(used.sum())} usable row(s) (n_samples = {int(used.sum())}); a fit needs at least {FEWEST_ROWS}."
         )
-    encoding = learn_encoding(table, options.categorical, options.reference, used)
+    if frames.is_frame(X) or options.categorical or options.reference:
+        encoding = learn_encoding(table, options.categorical, options.reference, used)
+    else:  # an array has numbers only
+        encoding = Encoding(tuple(Number(n) for n in table.column_names))
     matrix = encoding.encode(table.filter(pa.array(used)))
     _check_finite(matrix, encoding, np.flatnonzero(used))
     _check_varies(matrix, target[used], encoding)
     if weights is not None:
         weights = weights[used]
-        if options.weights == "survey":
+        if options.survey:
             weights = weights / weights.mean()
     return Inputs(
         X=matrix,
@@ -167,7 +302,7 @@ def _missing_error(table: pa.Table, target: FloatArray, gaps: BoolArray) -> Inpu
     )
 
 
-def _check_finite(matrix: FloatArray, encoding: Encoding, rows: npt.NDArray[np.intp]) -> None:
+def _check_finite(matrix: FloatArray, encoding: Encoding, rows: IntArray) -> None:
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -194,9 +329,9 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
             raise InputError(f"{name} is too {what} for its squares to be held; change its unit.")
 
 
-def _weights(sample_weight: Any, n: int, kind: str) -> FloatArray:
+def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
     w = checks.check_weights(np.asarray(sample_weight), "sample_weight", n)
-    if kind == "counts" and (w != np.round(w)).any():
+    if not survey and (w != np.round(w)).any():
         row = int(np.argmax(w != np.round(w)))
         raise InputError(
             f"sample_weight is {w[row]:g} in row {row:,}; counts are whole numbers (a row of weight 2 stands for two rows). For "
@@ -216,7 +351,7 @@ def _labels(cluster: Any) -> pa.Table:
     return frames.to_arrow({"cluster": labels}, "cluster")
 
 
-def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
+def _clusters(cluster: Any, used: BoolArray) -> IntArray:
     table = _labels(cluster)
     if table.num_rows != len(used):
         raise InputError(f"cluster has {table.num_rows:,} labels for {len(used):,} rows; pass one per row.")
@@ -230,3 +365,12 @@ def _clusters(cluster: Any, used: BoolArray) -> npt.NDArray[np.intp]:
     if len(groups) < 2:
         raise InputError("cluster has one label in all rows used; errors by cluster need at least two clusters.")
     return groups.codes.astype(np.intp)
+
+
+def spread_rows(values: FloatArray, used: BoolArray) -> FloatArray:
+    """Put the values of the used rows at their places, NaN elsewhere."""
+    if used.all():
+        return values
+    out: FloatArray = np.full((len(used), *values.shape[1:]), np.nan)
+    out[used] = values
+    return out

@@ -1,38 +1,52 @@
-"""What a fitted model answers: average effects, in subgroups, at rows, how they differ, and their pictures."""
+"""The methods of fitted models that report effects: averages, in subgroups, between rows, and how they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.charts import effects as pictures
 from crosslevel.data import checks
+from crosslevel.data.frames import FrameKind
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.krls import heterogeneity as spread_of
-from crosslevel.krls import subgroups
-from crosslevel.krls.inputs import read_predict
-from crosslevel.krls.logistic import LogisticFit, effects_of, infer_logistic, refuse
-from crosslevel.krls.marginal import to_marginaleffects
-from crosslevel.krls.measures import spread_rows
-from crosslevel.krls.pictures import EffectPictures
-from crosslevel.krls.summary import effects_summary
-from crosslevel.krls.table import RESERVED, band_table, effects_table, reader_notes
-from crosslevel.krls.variants import Inference, infer
-from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray
+from crosslevel.krls import heterogeneity, subgroups
+from crosslevel.krls.effects import Effect
+from crosslevel.krls.inference import Inference
+from crosslevel.krls.model import Fit
+from crosslevel.krls.reading import Encoding, read_predict, spread_rows
+from crosslevel.krls.table import RESERVED, effects_summary, effects_table, heterogeneity_table
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["EffectAnswers"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["EffectReports", "find_places"]
 
 
 TARGETS = ("sample", "population")
-FEWEST_DRAWS = 50
 
 
-class EffectAnswers(EffectPictures):
-    """The methods of `KRLS` that speak of effects."""
+class EffectReports:
+    """What a fitted model holds, and its methods about effects."""
+
+    missing: str
+    penalty_: float
+    effect_names_: tuple[str, ...]
+    encoding_: Encoding
+    warnings_: tuple[str, ...]
+    _method: str
+    _model: Fit
+    _effects: tuple[Effect, ...]
+    _pointwise: FloatArray
+    _frame: FrameKind
+    _used: BoolArray
+    _rows: subgroups.RowFacts
+    _inferred: Inference | None
 
     def effects(
         self, level: float = 0.95, target: str = "sample", by: Any = None, *, differences: bool = False
@@ -65,7 +79,7 @@ class EffectAnswers(EffectPictures):
         >>> x = rng.normal(size=(80, 2))
         >>> model = KRLS().fit(x, x[:, 0] + 0.5 * rng.normal(size=80))
         >>> model.effects()
-        <Estimates: 2 rows by term, kernel regularised least squares, 95 % interval (debiased, HC3), 1 warning; see ...>
+        <Estimates: 2 rows by term, kernel regularized least squares, 95 % interval (debiased, HC3), 1 warning; see ...>
         >>> halves = model.effects(by={"low": "x1 < 0", "high": "x1 >= 0"})
         >>> halves.keys, len(halves)
         (('term', 'subgroup'), 4)
@@ -77,24 +91,14 @@ class EffectAnswers(EffectPictures):
             return self._effects_by(level, target, by, differences)
         if differences:
             raise InputError("differences=True compares subgroups; say which with by=.")
-        return effects_table(
-            self._effects,
-            self._inference(),
-            level=level,
-            target=target,
-            frame=self._frame,
-            provenance=self._provenance(f"effects(level={level!r}, target={target!r})"),
-            diagnostics=self._diagnostics(),
-            method=self._method_words(),
-            notes=self._notes(),
-        )
+        call = f"effects(level={level!r}, target={target!r})"
+        return self._table(self._effects, self._inference(), level, call, target=target)
 
     def _effects_by(self, level: float, target: str, by: Any, differences: bool) -> Estimates:
         """Give the average effects of subgroups, or their differences."""
         groups = self._groups(by)
         found = self._group_inference(groups)
         E, G = len(self._effects), len(groups)
-        rows = subgroups.row_counts(groups, self._rows)
         covariance = found.covariance + (found.spread if target == "population" else 0.0)
         equal = subgroups.p_equal(found, covariance, E, G)
         names = groups.keys.column_names
@@ -109,23 +113,18 @@ class EffectAnswers(EffectPictures):
             title, repeat = "Differences of average marginal effects", len(pairs)
         else:
             keys = {n: values[n] * E for n in names}
-            extra = {"rows": np.tile(rows, E), "p_equal": np.repeat(equal, G)}
+            extra = {"rows": np.tile(subgroups.row_counts(groups, self._rows), E), "p_equal": np.repeat(equal, G)}
             title, repeat = "Average marginal effects by subgroup", G
-        return effects_table(
+        return self._table(
             [e for e in self._effects for _ in range(repeat)],
             found,
-            level=level,
+            level,
+            f"effects(level={level!r}, target={target!r}, by={_describe_by(by)}, differences={differences})",
             target=target,
-            frame=self._frame,
-            provenance=self._provenance(
-                f"effects(level={level!r}, target={target!r}, by={_say_by(by)}, differences={differences})"
-            ),
-            diagnostics=self._diagnostics(),
-            method=self._method_words(),
-            notes=[*self._notes(), *self._slice_notes(groups)],
+            title=title,
+            warnings=self._describe_slices(groups),
             keys=keys,
             extra=extra,
-            title=title,
         )
 
     def effects_covariance(self, target: str = "sample", by: Any = None) -> FloatArray:
@@ -146,71 +145,7 @@ class EffectAnswers(EffectPictures):
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
         check_is_fitted(self, "penalty_")
         rows, whole = read_predict(self, X, self.encoding_, self.missing)
-        model = self._model
-        return spread_rows(effects_of(model, self._effects, model.scaling.apply(rows)), whole)
-
-    def pointwise_bands(
-        self,
-        columns: str | Sequence[str] | None = None,
-        X: Any = None,
-        *,
-        level: float = 0.95,
-        simultaneous: bool = False,
-        draws: int = 400,
-        random_state: int = 0,
-    ) -> Estimates:
-        """Give effects at rows with bands: the posterior of a Gaussian process, its linear part unpenalised, and measured bias.
-
-        Parameters
-        ----------
-        columns : str or sequence of str, optional
-            Terms of :meth:`effects`; all when not given.
-        X : dataframe or array, optional
-            The rows; the distinct rows of the data when not given.
-        level : float, default 0.95
-            Held on average over the rows; with ``simultaneous`` by all rows at once.
-        simultaneous : bool
-        draws, random_state : int
-            Simulations behind simultaneous bands, and their seed.
-
-        Returns
-        -------
-        Estimates
-            Keys ``term`` and ``row``; ``value`` is the covariate at the row. ``estimate`` is the mean of that process, which is
-            the centre of the band; it differs from ``pointwise_effects_`` by the linear part, which is not shrunken.
-            ``diagnostics["bias"]`` gives the allowance for bias in the standard errors of each term.
-
-        Notes
-        -----
-        The posterior foresees the bias of functions as smooth as the kernel. What there is of it is measured by how far the
-        effects at the rows move when a tenth of the penalty is taken; its mean square is added to every variance.
-
-        Examples
-        --------
-        >>> from crosslevel import KRLS
-        >>> x = np.linspace(-2, 2, 60)[:, None]
-        >>> rng = np.random.default_rng(1)
-        >>> model = KRLS().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=60))
-        >>> band = model.pointwise_bands("x0", X=[[0.0]])
-        >>> bool(band["conf_low"][0] < 1.0 < band["conf_high"][0])  # the derivative of the sine at 0
-        True
-        """
-        check_is_fitted(self, "penalty_")
-        refuse(self._model, "pointwise_bands()")
-        if simultaneous and draws < FEWEST_DRAWS:
-            raise InputError(f"draws={draws!r} are too few for a simultaneous band; pass at least {FEWEST_DRAWS}.")
-        rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
-        return band_table(
-            self._model,
-            [self._effects[i] for i in self._term_places(columns)],
-            rows,
-            level=checks.check_level(level),
-            simultaneous=simultaneous,
-            draws=draws,
-            seed=random_state,
-            frame=self._frame,
-            provenance=self._provenance("pointwise_bands(...)", seed=random_state),
-        )
+        return spread_rows(self._model.effects(self._effects, self._model.scaling.apply(rows)), whole)
 
     def heterogeneity(self) -> Estimates:
         """Describe how effects differ between the rows, a row per term.
@@ -220,9 +155,9 @@ class EffectAnswers(EffectPictures):
         Estimates
             ``estimate`` is the standard deviation of the fitted effects over the rows; beside it ``average``, quantiles
             ``q05`` to ``q95``, ``share_positive``, ``response`` ("rising" or "falling" where the outcome is monotone in the
-            covariate, else "both"), ``strongest``, the covariate that the effect goes with most, and their ``correlation``.
-            There is no interval: the fitted effects are shrunken, and part of their spread may be noise. Tests are in
-            :meth:`interactions` and :meth:`effects` with ``by``.
+            covariate, else "both"), ``strongest``, the covariate that the effect is most correlated with, and their
+            ``correlation``. There is no interval: the fitted effects are shrunken, and part of their spread may be noise. Tests
+            are in :meth:`interactions` and :meth:`effects` with ``by``.
 
         Examples
         --------
@@ -233,10 +168,11 @@ class EffectAnswers(EffectPictures):
         (['both'], ['x0'])
         """
         check_is_fitted(self, "penalty_")
-        return spread_of.heterogeneity_table(
-            spread_of.describe(self._model.cells, self._effects, self._pointwise),
+        return heterogeneity_table(
+            heterogeneity.describe(self._model.cells, self._effects, self._pointwise),
             self.effect_names_,
             self.encoding_.names,
+            method=self._method,
             provenance=self._provenance("heterogeneity()"),
             diagnostics=self._diagnostics(),
             frame=self._frame,
@@ -250,7 +186,7 @@ class EffectAnswers(EffectPictures):
         adjust: bool = False,
         level: float = 0.95,
     ) -> Estimates:
-        """Say how the effect of each term varies along each covariate: the slope of the effects at the rows.
+        """Estimate how the effect of each term varies along each covariate: the slope of the effects at the rows.
 
         Parameters
         ----------
@@ -271,7 +207,7 @@ class EffectAnswers(EffectPictures):
 
         Notes
         -----
-        A slope summarises: an effect that rises and falls again can have none. Along its own covariate the slope is the
+        A slope summarizes: an effect that rises and falls again can have none. Along its own covariate the slope is the
         average curvature, which a kernel as wide as the default sees only where it is broad.
 
         Examples
@@ -286,56 +222,75 @@ class EffectAnswers(EffectPictures):
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
-        places = self._term_places(terms, "terms")
-        names = list(self.encoding_.names)
-        wanted = names if along is None else [along] if isinstance(along, str) else list(along)
-        for name in wanted:
-            if name not in names:
-                raise unknown_name("along", name, names)
-        columns = [names.index(n) for n in wanted]
-        rho = spread_of.slope_weights(self._model.cells, columns, adjust=adjust)
-        effects = [self._effects[i] for i in places]
-        found = self._infer(places, rho)
-        correlation = spread_of.correlations(self._model.cells, self._pointwise[:, places])[:, columns]
-        return effects_table(
+        places = find_places(terms, "terms", self.effect_names_, "term")
+        columns = find_places(along, "along", self.encoding_.names)
+        cells, effects = self._model.cells, [self._effects[i] for i in places]
+        found = self._infer(places, heterogeneity.slope_weights(cells, columns, adjust=adjust))
+        correlation = heterogeneity.correlations(cells, self._pointwise[:, places])[:, columns]
+        return self._table(
             [e for e in effects for _ in columns],
             found,
-            level=level,
-            target="sample",
-            frame=self._frame,
-            provenance=self._provenance(f"interactions(terms={terms!r}, along={along!r}, adjust={adjust})"),
-            diagnostics=self._diagnostics(),
-            method=self._method_words(),
-            notes=self._notes(),
-            keys={"along": wanted * len(effects)},
-            extra={"correlation": correlation.reshape(-1)},
+            level,
+            f"interactions(terms={terms!r}, along={along!r}, adjust={adjust})",
             title=f"Slopes of effects along covariates{', others held' if adjust else ''}",
+            keys={"along": [self.encoding_.names[c] for c in columns] * len(effects)},
+            extra={"correlation": correlation.reshape(-1)},
         )
 
     def summary(self, level: float = 0.95, by: Any = None) -> str:
         """Write the fit and its average effects as text: plug-in and debiased side by side."""
         return effects_summary(self.effects(level, by=by))
 
-    def to_marginaleffects(self, data: Any = None, y: str = "y") -> Any:
-        """Give the model as the package ``marginaleffects`` takes it, for its predictions, comparisons and slopes.
+    def plot_effects(self, kind: str = "distribution", ax: Axes | None = None) -> Axes:
+        """Draw all effects: their distribution over the rows, or their averages by size.
 
         Parameters
         ----------
-        data : dataframe, optional
-            The rows to average over by default, with any further columns to group by; those of fit when not given.
-        y : str
-            What to call the outcome.
+        kind : {"distribution", "ranking"}
+        ax : matplotlib.axes.Axes, optional
 
-        Notes
-        -----
-        Estimates and errors are those of :meth:`effects` (sample, without sample weights): ``avg_slopes`` of numbers, and
-        ``avg_comparisons`` of factors, booleans and columns of zeros and ones. With the inference of the R packages errors lack
-        their doubled variance of first differences, and intervals are normal. Its ``avg_predictions`` are those of the debiased
-        function, not of :meth:`predict`. There is a coefficient per distinct row, so it suits some thousand rows.
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 40)[:, None]
+        >>> KRLS(0.1).fit(x, np.sin(x[:, 0])).plot_effects().get_title(loc="left")
+        'Distribution of effects'
         """
         check_is_fitted(self, "penalty_")
-        refuse(self._model, "to_marginaleffects()")
-        return to_marginaleffects(self, data, y)
+        if kind == "ranking":
+            return pictures.effect_ranking(self.effects(), ax)
+        if kind != "distribution":
+            raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
+        return pictures.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
+
+    def _table(
+        self,
+        effects: Sequence[Effect],
+        found: Inference,
+        level: float,
+        call: str,
+        *,
+        target: str = "sample",
+        title: str = "Average marginal effects",
+        warnings: Sequence[str] = (),
+        keys: dict[str, Any] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> Estimates:
+        """Lay averages out as a table, with what all tables of this model share."""
+        return effects_table(
+            effects,
+            found,
+            level=level,
+            target=target,
+            warnings=[*self.warnings_, *warnings],
+            diagnostics=self._diagnostics(),
+            keys=keys or {},
+            extra=extra or {},
+            method=self._method,
+            title=title,
+            provenance=self._provenance(call),
+            frame=self._frame,
+        )
 
     def _inference(self) -> Inference:
         """Make the intervals when they are first asked for."""
@@ -345,14 +300,7 @@ class EffectAnswers(EffectPictures):
 
     def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
         """Estimate averages of some effects over all rows, or with row weights."""
-        effects, pointwise = [self._effects[i] for i in places], self._pointwise[:, list(places)]
-        if isinstance(self._model, LogisticFit):
-            return infer_logistic(self._model, effects, pointwise, rho)
-        return infer(self._model, effects, self.inference, pointwise if rho is None else None, rho)
-
-    def _method_words(self) -> str:
-        logistic = isinstance(self._model, LogisticFit)
-        return "kernel logistic regression" if logistic else "kernel regularised least squares"
+        raise NotImplementedError
 
     def _groups(self, by: Any) -> subgroups.Subgroups:
         return subgroups.read_groups(by, self.encoding_, self._model.cells, self._used, RESERVED)
@@ -363,14 +311,14 @@ class EffectAnswers(EffectPictures):
         found = self._infer(range(len(self._effects)), rho)
         return replace(found, spread=subgroups.spread(groups, cells, self._rows, self._pointwise))
 
-    def _slice_notes(self, groups: subgroups.Subgroups) -> list[str]:
+    def _describe_slices(self, groups: subgroups.Subgroups) -> list[str]:
         """Say which effects are shown within slices of their own covariate."""
         cells, names = self._model.cells, self.encoding_.names
-        slopes = [e for e in self._effects if e.switch is None]
         cut = [
             e.term
-            for e in slopes
-            if names[e.column] in groups.columns or subgroups.cut_on(groups, cells, cells.X[:, e.column])
+            for e in self._effects
+            if e.switch is None
+            and (names[e.column] in groups.columns or subgroups.cut_on(groups, cells, cells.X[:, e.column]))
         ]
         if not cut:
             return []
@@ -379,20 +327,22 @@ class EffectAnswers(EffectPictures):
             "about one standard deviation, its interval can fall short."
         ]
 
-    def _notes(self) -> list[str]:
-        bound = [] if self._model.choice.bound is None else [self._bound_words()]
-        if self._model.approximate:
-            bound.append(self._approximation_words())
-        return [*bound, *reader_notes(self._model, self._effects, self.encoding_.names)]
-
-    def _bound_words(self) -> str:
-        raise NotImplementedError
-
-    def _approximation_words(self) -> str:
+    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
         raise NotImplementedError
 
     def _diagnostics(self) -> dict[str, Any]:
         raise NotImplementedError
+
+
+def find_places(
+    wanted: str | Sequence[str] | None, argument: str, names: Sequence[str], what: str = "column"
+) -> list[int]:
+    """Find names among those known; all of them when None is wanted."""
+    chosen = list(names) if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in chosen:
+        if name not in names:
+            raise unknown_name(argument, name, list(names), what)
+    return [list(names).index(name) for name in chosen]
 
 
 def _check_target(target: str) -> None:
@@ -400,6 +350,6 @@ def _check_target(target: str) -> None:
         raise unknown_name("target", target, list(TARGETS), "choice")
 
 
-def _say_by(by: Any) -> str:
+def _describe_by(by: Any) -> str:
     text = repr(by)
     return text if isinstance(by, str | list | tuple | dict) and len(text) <= 200 else type(by).__name__

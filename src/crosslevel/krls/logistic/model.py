@@ -15,36 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.krls.collapse import Cells, collapse
+from crosslevel.errors import ConvergenceError
+from crosslevel.krls.covariance import SHARE_OF_PENALTY, debiased_weights, residuals
 from crosslevel.krls.effects import Effect, Functionals, average_functionals, pointwise_effects
-from crosslevel.krls.inference import SHARE_OF_PENALTY, debiased_weights, residuals
-from crosslevel.krls.kernel import GaussianKernel, standardise
-from crosslevel.krls.model import Fit, Solution, bandwidth_of
+from crosslevel.krls.inference import Inference, robust, spectrum_of, spread_of_effects, stacked
+from crosslevel.krls.model import Cells, Fit, Solution, bandwidth_of, collapse
 from crosslevel.krls.penalty import Choice
-from crosslevel.krls.spectrum import check_memory, decompose
-from crosslevel.krls.variants import Inference, robust, scales, spectrum_of, spread_of_effects, stacked
-from crosslevel.typing import FloatArray
+from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardise
+from crosslevel.numerics.newton import newton
+from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "LogisticFit",
-    "alo_loss",
-    "check_options",
-    "effects_of",
-    "fit_logistic",
-    "infer_logistic",
-    "newton",
-    "probability_effects",
-    "refuse",
-]
+__all__ = ["LogisticFit", "Mode", "alo_loss", "find_mode", "fit_logistic", "infer_logistic"]
 
 
 MOST_STEPS = 60
@@ -55,7 +42,7 @@ LEAST_SPREAD = 1e-10
 LOWEST, HIGHEST = 1e-6, 1e2
 """Limits of the search, times N / 4, which bounds the eigenvalues."""
 N_GRID = 13
-NOTE = "logistic loss: effects are of the probability; loo is the approximate leave-one-out log loss."
+SCALE_WARNING = "logistic loss: effects are of the probability; loo is the approximate leave-one-out log loss."
 
 
 @dataclass(frozen=True)
@@ -65,10 +52,13 @@ class LogisticFit(Fit):
     Attributes
     ----------
     offset : float
-        The unpenalised constant b.
+        The unpenalized constant b.
+    steps : int
+        Newton steps at the chosen penalty.
     """
 
     offset: float = 0.0
+    steps: int = 0
 
     @property
     def p(self) -> FloatArray:
@@ -83,13 +73,24 @@ class LogisticFit(Fit):
         """Predict probabilities at rows in the units of the data."""
         return expit(self.log_odds(self.scaling.apply(X)))
 
+    def effects(self, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
+        """Evaluate effects on the probability at the distinct rows, or at standardized rows, in the units of the data: (n, E)."""
+        at = self.kernel.Z if Z is None else Z
+        p = expit(self.log_odds(at))
+        out = (p * (1 - p))[:, None] * pointwise_effects(self.kernel, effects, self.solution.coef, at)
+        for e, effect in enumerate(effects):
+            if effect.switch is not None:
+                high, low = (self.log_odds(_switched(effect, at, k)) for k in (effect.high, effect.low))
+                out[:, e] = expit(high) - expit(low)
+        return out / _units(self, effects)
+
     def row_coefficients(self, y: FloatArray) -> FloatArray:
         """Give the coefficient of each row of the data, (n,)."""
         return (y - self.p[self.cells.row]) / self.penalty
 
 
 @dataclass(frozen=True)
-class Newton:
+class Mode:
     """The minimum at one penalty.
 
     Attributes
@@ -100,6 +101,7 @@ class Newton:
     keep : (U,)
         penalty [P]_uu: the share of a working residual that a row keeps.
     steps : int
+        Newton steps taken.
     """
 
     coef: FloatArray
@@ -109,10 +111,10 @@ class Newton:
     steps: int
 
 
-def newton(
+def find_mode(
     K: FloatArray, m: FloatArray, mean: FloatArray, penalty: float, start: tuple[FloatArray, float] | None = None
-) -> Newton:
-    """Minimise the penalised likelihood.
+) -> Mode:
+    """Minimize the penalized likelihood by Newton's method.
 
     Parameters
     ----------
@@ -126,50 +128,45 @@ def newton(
     Examples
     --------
     >>> K = np.exp(-np.square(np.subtract.outer(np.arange(4.0), np.arange(4.0))))
-    >>> found = newton(K, np.ones(4), np.array([0.0, 1.0, 0.0, 1.0]), penalty=0.5)
+    >>> found = find_mode(K, np.ones(4), np.array([0.0, 1.0, 0.0, 1.0]), penalty=0.5)
     >>> bool(np.allclose(0.5 * found.coef, np.array([0.0, 1.0, 0.0, 1.0]) - expit(found.f)))
     True
     """
+    U = len(m)
     share = np.clip(m @ mean / m.sum(), 1e-12, 1 - 1e-12)
-    coef, offset = (np.zeros(len(m)), float(np.log(share / (1 - share)))) if start is None else start
-    Kc = K @ coef
-    for step in range(MOST_STEPS):
+    coef, offset = (np.zeros(U), float(np.log(share / (1 - share)))) if start is None else start
+    keep = np.empty(0)
+
+    # a point is (coef, offset, K coef): steps are linear in all three, and K coef need not be multiplied anew
+    def value(point: FloatArray) -> float:
+        coef, offset, Kc = point[:U], point[U], point[U + 1 :]
         f = offset + Kc
+        return -float(m @ (np.logaddexp(0.0, f) - mean * f) + 0.5 * penalty * coef @ Kc)
+
+    def direction(point: FloatArray) -> FloatArray | None:
+        nonlocal keep
+        coef, f = point[:U], point[U] + point[U + 1 :]
         p = expit(f)
         gap = m * (mean - p)
         q = np.maximum(p * (1 - p), LEAST_SPREAD)
         root = np.sqrt(m * q)
         factor = _factor(K, root, penalty)
-        if max(np.abs(penalty * coef - gap).max(), abs(gap.sum()) / len(m)) < TOLERANCE * m.max():
-            return Newton(coef, offset, f, _keep(factor, root, penalty), step)
+        if max(np.abs(penalty * coef - gap).max(), abs(gap.sum()) / U) < TOLERANCE * m.max():
+            keep = _keep(factor, root, penalty)
+            return None
         right = np.column_stack([root * (f + (mean - p) / q), root])
         a, s = scipy.linalg.cho_solve(factor, right, check_finite=False).T
         b = float(root @ a / (root @ s))
         new = root * (a - b * s)
-        coef, offset, Kc = _damped(K, m, mean, penalty, (coef, offset, Kc), (new, b, K @ new))
-    raise ConvergenceError(
-        f"the logistic fit at penalty {penalty:.3g} did not converge in {MOST_STEPS} Newton steps; pass a larger penalty=."
-    )
+        return np.concatenate([new, [b], K @ new]) - point
 
-
-Point = tuple[FloatArray, float, FloatArray]
-
-
-def _damped(K: FloatArray, m: FloatArray, mean: FloatArray, penalty: float, old: Point, new: Point) -> Point:
-    """Halve the step until the loss does not rise."""
-    before = _loss(m, mean, penalty, old)
-    for halving in range(30):
-        t = 0.5**halving
-        point = (old[0] + t * (new[0] - old[0]), old[1] + t * (new[1] - old[1]), old[2] + t * (new[2] - old[2]))
-        if _loss(m, mean, penalty, point) <= before + 1e-12 * abs(before):
-            return point
-    return new
-
-
-def _loss(m: FloatArray, mean: FloatArray, penalty: float, point: Point) -> float:
-    coef, offset, Kc = point
-    f = offset + Kc
-    return float(m @ (np.logaddexp(0.0, f) - mean * f) + 0.5 * penalty * coef @ Kc)
+    first = np.concatenate([coef, [offset], K @ coef])
+    found = newton(first, value, direction, max_steps=MOST_STEPS, slack=1e-12)
+    if not found.converged:
+        raise ConvergenceError(
+            f"the logistic fit at penalty={penalty:.3g} did not converge in {MOST_STEPS} Newton steps; pass a larger penalty=."
+        )
+    return Mode(found.x[:U], float(found.x[U]), found.x[U] + found.x[U + 1 :], keep, found.steps)
 
 
 def _factor(K: FloatArray, root: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
@@ -187,7 +184,7 @@ def _keep(factor: tuple[FloatArray, bool], root: FloatArray, penalty: float) -> 
     return penalty * (np.einsum("ij,ij->j", Li, Li) - s**2 / (root @ s))
 
 
-def alo_loss(found: Newton, m: FloatArray, mean: FloatArray) -> float:
+def alo_loss(found: Mode, m: FloatArray, mean: FloatArray) -> float:
     """Give the approximate leave-one-out log loss, summed over observations."""
     p = expit(found.f)
     q = np.maximum(p * (1 - p), LEAST_SPREAD)
@@ -201,13 +198,12 @@ def fit_logistic(
     X: FloatArray,
     y: FloatArray,
     weights: FloatArray | None = None,
-    cluster: npt.NDArray[np.intp] | None = None,
+    cluster: IntArray | None = None,
     *,
     penalty: float | None = None,
-    bandwidth: str | float = "P",
-    merge: bool = True,
+    bandwidth: str | float = "n_columns",
 ) -> LogisticFit:
-    """Fit a binary outcome by penalised likelihood, with the penalty by approximate leave-one-out unless given.
+    """Fit a binary outcome by penalized likelihood, with the penalty by approximate leave-one-out unless given.
 
     Parameters
     ----------
@@ -217,18 +213,17 @@ def fit_logistic(
     weights : (n,), optional
         Counts.
     cluster : (n,), optional
-    penalty, bandwidth, merge
+    penalty, bandwidth
         See `crosslevel.krls.model.fit`.
     """
-    check_binary(y)
-    cells = collapse(X, y, weights, cluster, merge=merge)
+    cells = collapse(X, y, weights, cluster)
     check_memory(len(cells.m), len(y))
     scaling = standardise(cells.X, cells.m)
     Z = scaling.apply(cells.X)
     kernel = GaussianKernel(Z, bandwidth_of(bandwidth, Z, cells.m))
     K = kernel.matrix()
     choice = _choose(K, cells) if penalty is None else Choice(float(penalty), np.empty((0, 2)))
-    found = newton(K, cells.m, cells.mean, choice.penalty)
+    found = find_mode(K, cells.m, cells.mean, choice.penalty)
     p = expit(found.f)
     N = cells.N
     y_mean = float(cells.m @ cells.mean / N)
@@ -254,18 +249,19 @@ def fit_logistic(
         ),
         path=f"exact, logistic, {made}",
         offset=found.offset,
+        steps=found.steps,
     )
 
 
 def _choose(K: FloatArray, cells: Cells) -> Choice:
     """Minimise the approximate leave-one-out log loss over the log penalty, from smooth to rough."""
     m, mean = cells.m, cells.mean
-    tried: dict[float, tuple[float, Newton]] = {}
+    tried: dict[float, tuple[float, Mode]] = {}
 
     def loss(log_penalty: float) -> float:
         near = min(tried, key=lambda t: abs(t - log_penalty), default=None)
         start = None if near is None else (tried[near][1].coef, tried[near][1].offset)
-        found = newton(K, m, mean, float(np.exp(log_penalty)), start)
+        found = find_mode(K, m, mean, float(np.exp(log_penalty)), start)
         tried[log_penalty] = (alo_loss(found, m, mean), found)
         return tried[log_penalty][0]
 
@@ -285,49 +281,6 @@ def _choose(K: FloatArray, cells: Cells) -> Choice:
     return Choice(float(np.exp(at)), curve, bound)
 
 
-def check_options(model: Any) -> None:
-    """Refuse what is made for least squares only."""
-    for name, allowed in (
-        ("rule", "loo"),
-        ("inference", "debiased"),
-        ("weights", "counts"),
-        ("backend", "numpy"),
-    ):
-        if getattr(model, name) != allowed:
-            raise InputError(
-                f"{name}={getattr(model, name)!r} is not there for loss='logistic', which has {allowed!r} only; leave it, or use "
-                "loss='squared'."
-            )
-    if model.method not in ("auto", "collapse", "exact"):
-        raise InputError(
-            f"method={model.method!r} is not there for loss='logistic', which is exact; use loss='squared'."
-        )
-
-
-def refuse(fit: Fit, what: str) -> None:
-    """Say that something is there for least squares only."""
-    if isinstance(fit, LogisticFit):
-        raise InputError(f"{what} is not there for loss='logistic'; effects(), with by=, and interactions() are.")
-
-
-def check_binary(y: FloatArray) -> None:
-    """Refuse outcomes other than zeros and ones."""
-    bad = ~np.isin(y, (0.0, 1.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"y is {y[row]:g} in row {row:,} of those used; loss='logistic' takes outcomes of 0 and 1. Recode it, or use "
-            "loss='squared'."
-        )
-
-
-def effects_of(fit: Fit, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
-    """Evaluate the effects of any fit at its distinct rows, or at standardised rows, in the units of the data: (n, E)."""
-    if isinstance(fit, LogisticFit):
-        return probability_effects(fit, effects, Z)
-    return pointwise_effects(fit.kernel, effects, fit.solution.coef, Z) * scales(fit, effects)
-
-
 def _switched(effect: Effect, Z: FloatArray, point: int) -> FloatArray:
     assert effect.switch is not None
     out = Z.copy()
@@ -338,18 +291,6 @@ def _switched(effect: Effect, Z: FloatArray, point: int) -> FloatArray:
 def _units(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
     """Give what effects on the standardised scale of x are divided by, (E,)."""
     return np.array([fit.scaling.sd[e.column] if e.switch is None else e.unit for e in effects])
-
-
-def probability_effects(fit: LogisticFit, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
-    """Evaluate effects on the probability at the distinct rows, or at standardised rows, in the units of the data: (n, E)."""
-    at = fit.kernel.Z if Z is None else Z
-    p = expit(fit.log_odds(at))
-    out = (p * (1 - p))[:, None] * pointwise_effects(fit.kernel, effects, fit.solution.coef, at)
-    for e, effect in enumerate(effects):
-        if effect.switch is not None:
-            high, low = (fit.log_odds(_switched(effect, at, k)) for k in (effect.high, effect.low))
-            out[:, e] = expit(high) - expit(low)
-    return out / _units(fit, effects)
 
 
 def _functionals(fit: LogisticFit, effects: Sequence[Effect], rho: FloatArray) -> Functionals:
@@ -428,7 +369,7 @@ def infer_logistic(
         spectrum, replace(work, mean=residual), fit.kernel.Z, functionals, SHARE_OF_PENALTY * fit.penalty
     )
     found = residuals(spectrum, work, fit.penalty, fit.kernel.Z)
-    covariance, dof, words, notes = robust(spectrum, work, found, weights)
+    covariance, dof, kind, warnings = robust(spectrum, work, found, weights)
     scale = np.repeat(1.0 / _units(fit, effects), rho.shape[1])
     plug_in = (rho.T @ pointwise).T.reshape(-1)
     covariance = scale[:, None] * covariance * scale
@@ -438,6 +379,6 @@ def infer_logistic(
         covariance=covariance,
         spread=np.zeros_like(covariance) if spread is None else spread,
         dof=dof,
-        words=f"debiased, delta method, {words}",
-        notes=(NOTE, *notes),
+        interval=f"debiased, delta method, {kind}",
+        warnings=(SCALE_WARNING, *warnings),
     )

@@ -1,0 +1,194 @@
+"""The methods of `KRLS` about effects at single rows: bands, their picture, and the bridge to ``marginaleffects``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.charts import effects as pictures
+from crosslevel.data import checks
+from crosslevel.errors import InputError
+from crosslevel.krls.marginal import to_marginaleffects
+from crosslevel.krls.reading import read_predict
+from crosslevel.krls.reporting import EffectReports, find_places
+from crosslevel.krls.table import band_table
+from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, RandomState
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BandReports"]
+
+
+FEWEST_DRAWS, DRAWS = 50, 400
+"""Simulations behind a simultaneous band: the fewest, and the default."""
+
+
+class BandReports(EffectReports):
+    """The methods about effects that only least squares has."""
+
+    inference: str
+
+    def pointwise_bands(
+        self,
+        columns: str | Sequence[str] | None = None,
+        X: Any = None,
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        n_draws: int | None = None,
+        random_state: RandomState = 0,
+    ) -> Estimates:
+        """Give effects at rows with bands: the posterior of a Gaussian process, its linear part unpenalized, and measured bias.
+
+        Parameters
+        ----------
+        columns : str or sequence of str, optional
+            Terms of :meth:`effects`; all when not given.
+        X : dataframe or array, optional
+            The rows; the distinct rows of the data when not given.
+        level : float, default 0.95
+            Held on average over the rows; with ``simultaneous`` by all rows at once.
+        simultaneous : bool
+        n_draws : int, optional
+            Simulations behind simultaneous bands, 400 when not given; other bands need none and refuse it.
+        random_state : int, None, Generator or RandomState, default 0
+            Their seed.
+
+        Returns
+        -------
+        Estimates
+            Keys ``term`` and ``row``; ``value`` is the covariate at the row. ``estimate`` is the mean of that process, which is
+            the center of the band; it differs from ``pointwise_effects_`` by the linear part, which is not shrunken.
+            ``diagnostics["bias"]`` gives the allowance for bias in the standard errors of each term.
+
+        Notes
+        -----
+        The posterior includes the bias of functions as smooth as the kernel. What there is beyond it is measured by how far the
+        effects at the rows move when a tenth of the penalty is taken; its mean square is added to every variance.
+
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 60)[:, None]
+        >>> rng = np.random.default_rng(1)
+        >>> model = KRLS().fit(x, np.sin(x[:, 0]) + 0.2 * rng.normal(size=60))
+        >>> band = model.pointwise_bands("x0", X=[[0.0]])
+        >>> bool(band["conf_low"][0] < 1.0 < band["conf_high"][0])  # the derivative of the sine at 0
+        True
+        """
+        check_is_fitted(self, "penalty_")
+        if n_draws is not None and not simultaneous:
+            raise InputError(
+                f"n_draws={n_draws!r} has no effect without simultaneous=True; pass it, or leave n_draws out."
+            )
+        if n_draws is not None and n_draws < FEWEST_DRAWS:
+            raise InputError(f"n_draws={n_draws!r} is too few for a simultaneous band; pass at least {FEWEST_DRAWS}.")
+        rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
+        places = find_places(columns, "columns", self.effect_names_, "term")
+        seed = checks.read_seed(random_state)
+        return self._bands(places, rows, checks.check_level(level), simultaneous, n_draws or DRAWS, seed)
+
+    def plot_effect(
+        self,
+        column: str,
+        along: str | None = None,
+        ax: Axes | None = None,
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        max_rows: int = 500,
+        random_state: RandomState = 0,
+    ) -> Axes:
+        """Draw the effect of a term at every row against a covariate, with a band, colored by the fitted outcome.
+
+        Parameters
+        ----------
+        column : str
+            A term of :meth:`effects`.
+        along : str, optional
+            The covariate of the horizontal axis, a column of the matrix; its own when not given.
+        ax : matplotlib.axes.Axes, optional
+        level : float, default 0.95
+            Of the bars around the points: held on average over the curve, or by all rows with ``simultaneous``.
+        simultaneous : bool
+        max_rows : int
+            Draw at most so many distinct rows, a random part of them.
+        random_state : int, None, Generator or RandomState, default 0
+
+        Examples
+        --------
+        >>> from crosslevel import KRLS
+        >>> x = np.linspace(-2, 2, 40)[:, None]
+        >>> ax = KRLS(0.1).fit(x, np.sin(x[:, 0]) + 0.1 * np.cos(9 * x[:, 0])).plot_effect("x0")
+        >>> ax.get_title(loc="left"), ax.get_ylabel()
+        ('95 % on average over the curve', 'effect of x0')
+        """
+        check_is_fitted(self, "penalty_")
+        place = find_places(column, "columns", self.effect_names_, "term")[0]
+        names, seed, model = self.encoding_.names, checks.read_seed(random_state), self._model
+        x = self._effects[place].column if along is None else find_places(along, "along", names)[0]
+        rows = np.arange(len(model.cells.m))
+        if len(rows) > max_rows:
+            rows = np.sort(np.random.default_rng(seed).choice(len(rows), max_rows, replace=False))
+        X = model.cells.X[rows]
+        band = self._bands([place], X, checks.check_level(level), simultaneous, DRAWS, seed)
+        return pictures.effect_curve(
+            X[:, x],
+            band["estimate"],
+            band["conf_low"],
+            band["conf_high"],
+            ax,
+            color=model.solution.fitted[rows] * model.y_sd + model.y_mean,
+            x_label=names[x],
+            y_label=f"effect of {column}",
+            level=level,
+            simultaneous=simultaneous,
+            left_out=len(model.cells.m) - len(rows),
+        )
+
+    def to_marginaleffects(self, data: Any = None, y: str = "y") -> Any:
+        """Give the model as the package ``marginaleffects`` takes it, for its predictions, comparisons and slopes.
+
+        Parameters
+        ----------
+        data : dataframe, optional
+            The rows to average over by default, with any further columns to group by; those of fit when not given.
+        y : str
+            What to call the outcome.
+
+        Notes
+        -----
+        Estimates and errors are those of :meth:`effects` (sample, without sample weights): ``avg_slopes`` of numbers, and
+        ``avg_comparisons`` of factors, booleans and columns of zeros and ones. With the inference of the R packages errors lack
+        their doubled variance of first differences, and intervals are normal. Its ``avg_predictions`` are those of the debiased
+        function, not of :meth:`predict`. There is a coefficient per distinct row, so it suits some thousand rows.
+        """
+        check_is_fitted(self, "penalty_")
+        return to_marginaleffects(self, data, y)
+
+    def _bands(
+        self,
+        places: Sequence[int],
+        X: FloatArray,
+        level: float,
+        simultaneous: bool = False,
+        n_draws: int = DRAWS,
+        seed: int = 0,
+    ) -> Estimates:
+        """Give bands of some effects at rows of the matrix."""
+        return band_table(
+            self._model,
+            [self._effects[i] for i in places],
+            X,
+            level=level,
+            simultaneous=simultaneous,
+            n_draws=n_draws,
+            seed=seed,
+            frame=self._frame,
+            provenance=self._provenance("pointwise_bands(...)", seed=seed),
+        )

@@ -1,0 +1,1 @@
+"""Kernel logistic regression: a binary outcome, on the scale of log odds."""

@@ -1,0 +1,162 @@
+"""``KernelLogistic``: how does the probability of a binary outcome respond to each x, with no functional form assumed?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.errors import InputError
+from crosslevel.krls.effects import CONTRASTS
+from crosslevel.krls.estimator import KernelEstimator
+from crosslevel.krls.inference import Inference
+from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logistic
+from crosslevel.krls.reading import read_predict, spread_rows
+from crosslevel.typing import AnyArray, FloatArray
+
+__all__ = ["KernelLogistic"]
+
+
+class KernelLogistic(ClassifierMixin, KernelEstimator):
+    """Kernel logistic regression of a binary outcome, with average effects on its probability.
+
+    The log odds are a smooth function of the covariates, fitted by penalized likelihood. Effects are of the probability of
+    the second class, with errors from the delta method; the penalty minimizes the approximate leave-one-out (ALO) log loss. The fit is
+    exact and its intervals are debiased; equal rows are gathered.
+
+    Parameters
+    ----------
+    penalty : float, optional
+        The penalty; chosen by approximate leave-one-out when not given.
+    bandwidth : {"n_columns", "maxvar"} or float, default "n_columns"
+    contrast : {"factor", "dummy"}, default "factor"
+    categorical : sequence of str, optional
+    reference : mapping of column to level, optional
+    first_differences : bool, default True
+    missing : {"error", "drop"}, default "error"
+        See `KRLS`.
+
+    Attributes
+    ----------
+    classes_ : (2,)
+        Probabilities and effects are of the second.
+    penalty_, bandwidth_ : float
+    loo_ : float
+        Approximate leave-one-out mean log loss.
+    loo_curve_ : (n_tried, 2)
+    r2_, r2_ame_, edf_, effective_n_ : float
+    fitted_ : (n,)
+        Probabilities.
+    coef_ : (n,)
+    effect_names_ : tuple of str
+    pointwise_effects_ : (n, n_effects)
+    average_effects_ : (n_effects,)
+    path_ : str
+    convergence_ : dict
+    warnings_ : tuple of str
+
+    See Also
+    --------
+    KRLS : least squares, which serves a binary outcome too and also has bands, approximations and survey weights.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = {"age": rng.normal(50, 15, 150), "treated": rng.integers(0, 2, 150)}
+    >>> p = 1 / (1 + np.exp(-(0.04 * (X["age"] - 50) + X["treated"])))
+    >>> model = KernelLogistic(penalty=1.0).fit(X, rng.random(150) < p)
+    >>> model.effects()["term"].tolist(), model.predict_proba({"age": [70], "treated": [1]}).shape
+    (['age', 'treated'], (1, 2))
+    """
+
+    _method = "kernel logistic regression"
+    _choices: Mapping[str, Sequence[str]] = {"contrast": CONTRASTS, "missing": ("error", "drop")}
+    _rule = "alo"
+    _model: LogisticFit
+
+    def __init__(
+        self,
+        penalty: float | None = None,
+        bandwidth: str | float = "n_columns",
+        *,
+        contrast: str = "factor",
+        categorical: Sequence[str] | None = None,
+        reference: Mapping[str, Any] | None = None,
+        first_differences: bool = True,
+        missing: str = "error",
+    ) -> None:
+        self.penalty = penalty
+        self.bandwidth = bandwidth
+        self.contrast = contrast
+        self.categorical = categorical
+        self.reference = reference
+        self.first_differences = first_differences
+        self.missing = missing
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None) -> Self:
+        """Fit the function and find its effects.
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n, n_columns)
+        y : array of shape (n,)
+            Two classes, such as 0 and 1.
+        sample_weight : array of shape (n,), optional
+            Counts: how many equal observations the row stands for. Rows of weight zero are left out.
+        cluster : array of shape (n,), optional
+            The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
+        """
+        self._check_parameters()
+        classes, target = _read_classes(y)
+        given = self._read(X, target, sample_weight, cluster)
+        self.classes_ = classes
+        model = fit_logistic(
+            given.X, given.y, given.weights, given.cluster, penalty=self.penalty, bandwidth=self.bandwidth
+        )
+        self._keep(model, given)
+        self.convergence_ |= {"steps": model.steps}
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Give the probability of both classes, (n, 2); NaN in rows with missing values that ``missing="drop"`` leaves out."""
+        check_is_fitted(self, "penalty_")
+        rows, whole = read_predict(self, X, self.encoding_, self.missing)
+        p = spread_rows(self._model.predict(rows), whole)
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> AnyArray:
+        """Give the more probable class of each row, (n,)."""
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return np.asarray(self.classes_[second.astype(np.intp)])
+
+    def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
+        effects, pointwise = [self._effects[i] for i in places], self._pointwise[:, list(places)]
+        return infer_logistic(self._model, effects, pointwise, rho)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _read_classes(y: Any) -> tuple[AnyArray, FloatArray]:
+    """Give the two classes, and which one each row has: 0, 1 or NaN where it is missing."""
+    if y is None:
+        raise InputError("KernelLogistic requires y to be passed, but the target y is None.")
+    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    missing = np.array([v is None or v != v for v in labels.tolist()], dtype=bool)
+    classes = np.unique(labels[~missing])
+    if len(classes) != 2:
+        kind = type_of_target(labels[~missing]) if len(classes) else "empty"
+        raise InputError(
+            f"y has {len(classes):,} class(es) ({', '.join(map(repr, classes[:5].tolist()))}); KernelLogistic takes two. Only binary "
+            f"classification is supported. The type of the target is {kind}. Recode y, or use KRLS."
+        )
+    target = (labels == classes[1]).astype(np.float64)
+    target[missing] = np.nan
+    return classes, target
