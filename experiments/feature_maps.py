@@ -185,7 +185,7 @@ def table(results: Iterable[Result]) -> str:
 def page(results: list[Result], load: float) -> str:
     return f"""# Which feature map
 
-`MeanEmbedding(map=...)` approximates the Gaussian kernel exp(−|x − y|² / 2b²) by phi(x) · phi(y). The maps differ in how close
+`MeanEmbedding(feature_map=...)` approximates the Gaussian kernel exp(−|x − y|² / 2b²) by phi(x) · phi(y). The maps differ in how close
 they come and in what a person costs. **`sorf` is the default**: on wide data (100 real columns, 1,000 one-hot ones, and everything wider)
 it has the smallest error per microsecond. On narrow data `sobol` is better, by a few microseconds and a few thousandths.
 `fastfood` is 11 to 22 % faster than `sorf`, and its error is 2.4 to 7 times that of `sorf` up to 1,000 columns and 1.6 to 1.8 times

@@ -22,7 +22,7 @@ _HOME = {
     "Estimates": "crosslevel.results.estimates",
     "Intervals": "crosslevel.binned.regions.intervals",
     "KRLS": "crosslevel.krls.estimator",
-    "MeanEmbedding": "crosslevel.embedding.embedder",
+    "MeanEmbedding": "crosslevel.embedding.estimator",
     "Polygons": "crosslevel.binned.regions.polygons",
     "Simplices": "crosslevel.binned.regions.simplices",
     "load": "crosslevel.results.files",
@@ -98,8 +98,8 @@ if TYPE_CHECKING:
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.data.bags import Bags
     from crosslevel.ecological.estimator import EcologicalInference
-    from crosslevel.embedding.embedder import MeanEmbedding
     from crosslevel.embedding.embeddings import Embeddings
+    from crosslevel.embedding.estimator import MeanEmbedding
     from crosslevel.imputation.cudia.estimator import CUDIA
     from crosslevel.imputation.persons.estimator import CrossLevelImputer
     from crosslevel.krls.estimator import KRLS

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosslevel.embedding import MeanEmbedding
-from crosslevel.embedding.checkpoint import Checkpoint
 from crosslevel.embedding.engines.local import LocalEngine
+from crosslevel.embedding.run import Checkpoint
 from crosslevel.embedding.state import BagSums, ChunkSums
 from crosslevel.errors import FileError, InputError
 

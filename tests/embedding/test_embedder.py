@@ -88,7 +88,8 @@ def test_every_way_in_gives_the_same_answer(people, tmp_path, oracle):
 
 @pytest.mark.parametrize("name", list(MAPS))
 def test_every_map_equals_plain_numpy(people, name, oracle):
-    fitted = MeanEmbedding(60, name, categorical=["sex"]).fit(people, by="region", weight="w")
+    length = {} if name == "linear" else {"n_features": 60}
+    fitted = MeanEmbedding(feature_map=name, categorical=["sex"], **length).fit(people, by="region", weight="w")
     X = oracle.dense(people)
     assert fitted.n_inputs_ == X.shape[1] == 2 + 4 + 2 + 2 + 1 + 1
     phi = fitted.feature_map_.transform(X)
@@ -103,7 +104,7 @@ def test_every_map_equals_plain_numpy(people, name, oracle):
 
 
 def test_the_linear_map_gives_shares_and_standardised_means(people):
-    fitted = MeanEmbedding(map="linear", categorical=["sex"]).fit(people, by="region", weight="w")
+    fitted = MeanEmbedding(feature_map="linear", categorical=["sex"]).fit(people, by="region", weight="w")
     table = dict(zip(fitted.get_feature_names_out(), fitted.transform(people).values.T, strict=True))
     frame = people.to_pandas()
     w = frame["w"]

@@ -117,7 +117,7 @@ def test_people_give_embeddings_whatever_the_output(people):
 def test_parameters_and_repr():
     emb = MeanEmbedding(128, "rff", 2.0, categorical=["sex"], n_jobs=2)
     assert clone(emb).get_params() == emb.get_params()
-    assert repr(emb).startswith("MeanEmbedding(bandwidth=2.0, categorical=['sex'], map='rff', n_features=128")
+    assert repr(emb).startswith("MeanEmbedding(bandwidth=2.0, categorical=['sex'], feature_map='rff'")
     with pytest.raises(NotFittedError):
         emb.transform({"x": [1.0]})
     with pytest.raises(NotFittedError):
@@ -127,7 +127,8 @@ def test_parameters_and_repr():
 @pytest.mark.parametrize("name", list(MAPS))
 def test_a_saved_embedding_gives_the_same_bits(people, tmp_path, name):
     options = {"categorical": ("sex",), "unknown": "ignore", "n_jobs": 1, "random_state": np.int64(7)}
-    fitted = MeanEmbedding(32, name, **options).fit(people, by="region", weight="w")
+    length = {} if name == "linear" else {"n_features": 32}
+    fitted = MeanEmbedding(feature_map=name, **length, **options).fit(people, by="region", weight="w")
     cl.save(fitted, tmp_path / "a.crosslevel")
     back = cl.load(tmp_path / "a.crosslevel")
     assert isinstance(back, MeanEmbedding)

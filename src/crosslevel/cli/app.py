@@ -123,7 +123,7 @@ def embed(
             categorical=categorical or None,
             where=where,
             subgroups=subgroup or [],
-            map=feature_map,
+            feature_map=feature_map,
             n_features=features,
             bandwidth=bandwidth,
             unknown=unknown,

@@ -40,7 +40,7 @@ class Settings:
     categorical: list[str] | None
     where: str | None
     subgroups: list[str]
-    map: str
+    feature_map: str
     n_features: int
     bandwidth: str
     unknown: str
@@ -131,7 +131,7 @@ def _fitted(settings: Settings, people: Batches, console: Console) -> MeanEmbedd
             return fitted
     embedding = MeanEmbedding(
         settings.n_features,
-        settings.map,
+        settings.feature_map,
         settings.bandwidth if settings.bandwidth == "median" else _number(settings.bandwidth),
         categorical=settings.categorical,
         unknown=settings.unknown,
@@ -202,8 +202,8 @@ def _say(
         "columns": len(fitted.columns_),
         "encoded_columns": fitted.n_inputs_,
         "features": found.shape[1],
-        "map": fitted.map,
-        "bandwidth": None if fitted.map == "linear" else fitted.bandwidth_,
+        "map": fitted.feature_map,
+        "bandwidth": None if fitted.feature_map == "linear" else fitted.bandwidth_,
         "seconds": round(seconds, 3),
         "warnings": notes,
         "files": files,
@@ -214,7 +214,7 @@ def _say(
     width = "" if facts["bandwidth"] is None else f", bandwidth {facts['bandwidth']:.4g}"
     print(f"{facts['people']:,} people in {len(found):,} bags by {', '.join(facts['keys'])}")
     print(
-        f"{facts['columns']:,} columns, {facts['encoded_columns']:,} encoded, {facts['features']:,} features ({fitted.map}{width})"
+        f"{facts['columns']:,} columns, {facts['encoded_columns']:,} encoded, {facts['features']:,} features ({fitted.feature_map}{width})"
     )
     print(
         f"effective people per bag: {found.effective_size.min():,.0f} to {found.effective_size.max():,.0f}; "

@@ -356,10 +356,11 @@ class EcologicalInference(SubgroupAnswers, Trust, BaseEstimator):
         return {name: None if name in held else value for name, value in super().__getstate__().items()}
 
     def _new_embedder(self) -> MeanEmbedding:
+        map_: dict[str, Any] = {"feature_map": "linear"}
+        if self.link != "individual" and self.map != "linear":
+            map_ = {"n_features": self.n_features, "feature_map": self.map, "bandwidth": self.bandwidth}
         return MeanEmbedding(
-            self.n_features,
-            "linear" if self.link == "individual" else self.map,
-            self.bandwidth,
+            **map_,
             categorical=self.categorical,
             random_state=self.random_state,
             n_jobs=self.n_jobs,

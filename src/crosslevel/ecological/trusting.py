@@ -305,7 +305,7 @@ def _read_with(
 ) -> MeanEmbedding:
     """Learn how the features and further columns are read, some of these as codes."""
     embedder = MeanEmbedding(
-        map="linear",
+        feature_map="linear",
         categorical=[*(model.categorical or ()), *codes],
         random_state=model.random_state,
         n_jobs=model.n_jobs,

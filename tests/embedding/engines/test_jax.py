@@ -39,7 +39,8 @@ def people(n: int = N, seed: int = 0) -> pa.Table:
 
 
 def fitted(name: str, n_features: int = 74, unknown: str = "error") -> MeanEmbedding:
-    made = MeanEmbedding(n_features, name, categorical=["sex"], unknown=unknown, n_jobs=2)
+    length = {} if name == "linear" else {"n_features": n_features}
+    made = MeanEmbedding(**length, feature_map=name, categorical=["sex"], unknown=unknown, n_jobs=2)
     return made.fit(people(), by="region", weight="w")
 
 

@@ -140,7 +140,7 @@ def test_wide_inputs(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("fastfod", 3, 4, 1.0), "map='fastfod' is not a feature map.*Did you mean 'fastfood'"),
+        (("fastfod", 3, 4, 1.0), "feature_map='fastfod' is not a feature map.*Did you mean 'fastfood'"),
         (("rff", 3, 5, 1.0), "n_features=5 is odd.*Pass 6 .or 4."),
         (("rff", 0, 4, 1.0), "n_inputs=0 is not a positive whole number"),
         (("rff", 3, None, 1.0), "n_features=None is not a positive whole number"),

@@ -65,7 +65,7 @@ def draw_sobol(d: int, m: int, rng: np.random.Generator) -> FloatArray:
     if d > qmc.Sobol.MAXDIM:
         raise InputError(
             f"n_inputs={d:,} is more than the {qmc.Sobol.MAXDIM:,} dimensions of the Sobol sequence; "
-            "use map='sorf' for so many columns."
+            "use feature_map='sorf' for so many columns."
         )
     # The sequence is balanced only in whole powers of two.
     points = qmc.Sobol(d, scramble=True, seed=rng).random(next_power_of_two(m))[:m]

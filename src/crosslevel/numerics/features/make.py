@@ -76,7 +76,7 @@ def make_map(
     True
     """
     if name not in MAPS:
-        raise unknown_name("map", name, list(MAPS), what="feature map")
+        raise unknown_name("feature_map", name, list(MAPS), what="feature map")
     d = _positive_int("n_inputs", n_inputs)
     if name == "linear":
         _same_count(name, n_features, d, "column")

@@ -18,25 +18,26 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import frames
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
-from crosslevel.data.checks import count_jobs
+from crosslevel.data.checks import count_jobs, read_seed, refuse_idle
 from crosslevel.data.frames import as_names
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.queries import ALL, SUBGROUP, parse
 from crosslevel.embedding.chunks import Recipe
 from crosslevel.embedding.cost import Cost, estimate_cost
-from crosslevel.embedding.embeddings import Embeddings
-from crosslevel.embedding.engines import Engine, find_engine
-from crosslevel.embedding.finish import finish
+from crosslevel.embedding.embeddings import Embeddings, finish
+from crosslevel.embedding.engines import Engine, check_engine, find_engine
 from crosslevel.embedding.run import Pass, run_pass
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
-from crosslevel.typing import Progress
+from crosslevel.typing import Progress, RandomState
 
 __all__ = ["AS_FITTED", "MeanEmbedding"]
 
 N_SAMPLE = 1000
 """People in the sample behind the median heuristic: half a million pairs."""
+LANDMARKS = ("nystrom", "landmarks")
+"""Maps whose features are people of the sample."""
 
 
 class _AsFitted:
@@ -59,16 +60,16 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     ----------
     n_features : int, default 4096
         Length of the vectors; for the Fourier maps half are cosines and half sines. The map ``linear`` has as many as there
-        are encoded columns, whatever is said here.
-    map : str, default "sorf"
-        The feature map: ``sorf``, ``fastfood``, ``rff``, ``orf``, ``sobol``, ``nystrom``, ``landmarks`` or ``linear``.
+        are encoded columns and takes neither this nor ``bandwidth``.
+    feature_map : str, default "sorf"
+        ``sorf``, ``fastfood``, ``rff``, ``orf``, ``sobol``, ``nystrom``, ``landmarks`` or ``linear``.
     bandwidth : "median" or float, default "median"
         b of the kernel; "median" takes the median distance between two people of a weighted sample.
     categorical : sequence of str, optional
         Columns of numbers that are codes. Text and booleans always are categories, other numbers are not.
     unknown : {"error", "ignore"}, default "error"
         What to do with levels that ``fit`` has not seen: refuse, or give them no feature.
-    random_state : int, default 0
+    random_state : int, None, Generator or RandomState, default 0
         Seed of the features and of the sample.
     engine : {"local", "jax"} or Engine, default "local"
         Where the pass runs: threads of this machine, or JAX (CPU or GPU).
@@ -125,17 +126,17 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def __init__(
         self,
         n_features: int = 4096,
-        map: str = "sorf",
+        feature_map: str = "sorf",
         bandwidth: str | float = "median",
         *,
         categorical: Sequence[str] | None = None,
         unknown: str = "error",
-        random_state: int = 0,
+        random_state: RandomState = 0,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
     ) -> None:
         self.n_features = n_features
-        self.map = map
+        self.feature_map = feature_map
         self.bandwidth = bandwidth
         self.categorical = categorical
         self.unknown = unknown
@@ -174,32 +175,33 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             Called with the rows done and, where known, the rows in all.
         """
         self._check_parameters()
+        seed = read_seed(self.random_state)
         stream, by, weight = _open(people, by, weight, where)
         names = as_names(by, "by") if by is not None else ()
-        learnt = learn_people(
+        learned = learn_people(
             stream,
             by=names,
             columns=columns,
             weight=weight,
             categorical=self.categorical,
             unknown=self.unknown,
-            n_sample=max(N_SAMPLE, self.n_features if self.map in ("nystrom", "landmarks") else 0),
-            seed=int(self.random_state),
+            n_sample=max(N_SAMPLE, self.n_features if self.feature_map in LANDMARKS else 0),
+            seed=seed,
             n_jobs=count_jobs(self.n_jobs),
             progress=progress,
         )
-        self.warnings_ = learnt.warnings
+        self.warnings_ = learned.warnings
         for text in self.warnings_:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
-        self.encoder_ = learnt.encoder
+        self.encoder_ = learned.encoder
         self.columns_ = self.encoder_.names
         self.n_inputs_ = self.encoder_.n_inputs
-        self.n_rows_ = learnt.n_rows
+        self.n_rows_ = learned.n_rows
         # Bags bring their own, which later people need not have
         in_bags = isinstance(people, Bags | np.ndarray)
         self.by_: tuple[str, ...] = () if in_bags else names
         self.weight_ = None if in_bags else weight
-        self.feature_map_ = self._draw(learnt)
+        self.feature_map_ = self._draw(learned, seed)
         self.bandwidth_ = self.feature_map_.bandwidth
         return self
 
@@ -327,10 +329,10 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""
         check_is_fitted(self, "feature_map_")
         n = self.feature_map_.n_features
-        if self.map == "linear":
+        if self.feature_map == "linear":
             return np.asarray(self.encoder_.input_names(), dtype=object)
-        if self.map in ("nystrom", "landmarks"):
-            return np.asarray([f"{self.map}{j}" for j in range(n)], dtype=object)
+        if self.feature_map in LANDMARKS:
+            return np.asarray([f"{self.feature_map}{j}" for j in range(n)], dtype=object)
         return np.asarray([f"{f}{j}" for f in ("cos", "sin") for j in range(n // 2)], dtype=object)
 
     def _job(
@@ -364,36 +366,39 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return Pass(stream, recipe, self.feature_map_, key_names), find_engine(self.engine, self.n_jobs)
 
     def _check_parameters(self) -> None:
-        if self.map not in MAPS:
-            raise unknown_name("map", self.map, list(MAPS), "feature map")
+        if self.feature_map not in MAPS:
+            raise unknown_name("feature_map", self.feature_map, list(MAPS), "feature map")
+        if self.feature_map == "linear":
+            refuse_idle(
+                self, ["n_features", "bandwidth"], "with feature_map='linear', which takes the columns as they are"
+            )
+        check_engine(self.engine)
         if self.unknown not in ("error", "ignore"):
             raise unknown_name("unknown", self.unknown, ["error", "ignore"], "choice")
         if self.bandwidth != "median":
             number = isinstance(self.bandwidth, int | float | np.number) and not isinstance(self.bandwidth, bool)
             if not number or not np.isfinite(self.bandwidth) or self.bandwidth <= 0:  # type: ignore[operator]
                 raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a positive number.")
-        for argument, least in (("random_state", 0), ("n_features", 1)):
-            value = getattr(self, argument)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"{argument}={value!r} is not a whole number of at least {least}.")
-        if self.n_features % 2 and issubclass(MAPS[self.map], FourierMap):
+        n = self.n_features
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(f"n_features={n!r} is not a whole number of at least 1.")
+        if n % 2 and issubclass(MAPS[self.feature_map], FourierMap):
             raise InputError(
-                f"n_features={self.n_features:,} is odd; the {self.map} map makes a cosine and a sine of every frequency. Pass "
-                f"{self.n_features + 1:,}."
+                f"n_features={n:,} is odd; the {self.feature_map} map makes a cosine and a sine of every frequency. Pass "
+                f"{n + 1:,}."
             )
 
-    def _draw(self, learnt: Learned) -> FeatureMap:
+    def _draw(self, learned: Learned, seed: int) -> FeatureMap:
         d = self.encoder_.n_inputs
-        sample = self.sample_ = learnt.encoded_sample()
-        if self.map == "linear":
+        sample = self.sample_ = learned.encoded_sample()
+        if self.feature_map == "linear":
             return make_map("linear", d)
-        seed = int(self.random_state)
         bandwidth = self.bandwidth
         if bandwidth == "median":
             bandwidth = median_bandwidth(sample, n_sample=N_SAMPLE, random_state=seed)
         points = None
-        if self.map in ("nystrom", "landmarks"):
-            kinds = self.encoder_.encode(learnt.kinds).dense(d)
+        if self.feature_map in LANDMARKS:
+            kinds = self.encoder_.encode(learned.kinds).dense(d)
             first = np.sort(np.unique(kinds, axis=0, return_index=True)[1])
             if len(first) < self.n_features:
                 raise InputError(
@@ -401,7 +406,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                     f"{len(first):,} distinct ones; pass fewer."
                 )
             points = kinds[first[: self.n_features]]
-        return make_map(self.map, d, self.n_features, float(bandwidth), seed, points)
+        return make_map(self.feature_map, d, self.n_features, float(bandwidth), seed, points)
 
 
 def _open(
