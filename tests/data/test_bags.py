@@ -246,3 +246,54 @@ def test_a_filtered_frame_is_the_frame_of_its_rows():
 def test_odd_indices_are_refused(index):
     with pytest.raises(IndexError, match="one axis"):
         as_bags(np.zeros((2, 1)))[index]
+
+
+class Reader:
+    """Indexed like a memory map without being an array."""
+
+    def __init__(self, values):
+        self.hidden, self.shape, self.dtype, self.ndim = values, values.shape, values.dtype, values.ndim
+
+    def __len__(self):
+        return len(self.hidden)
+
+    def __getitem__(self, index):
+        return self.hidden[index]
+
+
+@pytest.mark.parametrize("wrap", ["map", "reader"])
+def test_a_memory_map_stays_where_it_is(tmp_path, wrap):
+    rng = np.random.default_rng(0)
+    values, offsets = rng.normal(size=(20, 3)).astype(np.float32), [0, 2, 9, 12, 20]
+    weights = rng.uniform(0.5, 2.0, 20)
+    np.save(tmp_path / "people.npy", values)
+    people = np.load(tmp_path / "people.npy", mmap_mode="r")
+    stored = Bags(people if wrap == "map" else Reader(values), offsets, weights=weights, keys=list("abcd"))
+    held = Bags(values, offsets, weights=weights, keys=list("abcd"))
+    assert stored.stored
+    assert not held.stored
+    assert stored.values.dtype == np.float32
+    assert stored == held
+    assert stored[[3, 1]][[1]] == held[[1]]
+    assert stored[[3, 1]].stored
+    np.testing.assert_array_equal(stored[2].values, held[2].values)
+    assert stored[2].values.dtype == np.float64
+    np.testing.assert_array_equal(stored.mean(), held.mean())
+    np.testing.assert_array_equal(stored[1:].effective_sizes, held[1:].effective_sizes)
+    np.testing.assert_array_equal(stored[[3, 0]].values[1:5], held[[3, 0]].values[1:5])
+
+
+def test_a_memory_map_is_checked(tmp_path):
+    path = tmp_path / "people.npy"
+    np.save(path, np.array([[1.0], [np.nan]]))
+    bags = Bags(np.load(path, mmap_mode="r"), [0, 1, 2])
+    assert bags[0].values.tolist() == [[1.0]]
+    with pytest.raises(InputError, match="values has 1 missing"):
+        bags.mean()
+    for bad in (np.array([[1], [2]]), np.zeros(2)):
+        np.save(path, bad)
+        with pytest.raises(InputError, match="values is a memory map"):
+            Bags(np.load(path, mmap_mode="r"), [0, 2])
+    np.save(path, np.zeros((2, 1)))
+    with pytest.raises(InputError, match="offsets"):
+        Bags(np.load(path, mmap_mode="r"), [0, 3])

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
 __all__ = ["Bag", "Bags", "as_bags"]
 
@@ -41,7 +41,7 @@ class Bag:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
@@ -51,7 +51,8 @@ class Bags:
     Parameters
     ----------
     values : (n_people, n_columns) array
-        The people of all bags, bag after bag.
+        The people of all bags, bag after bag. A memory map of floats of any precision (``numpy.load(path, mmap_mode="r")``), or an
+        object that is indexed like one, stays where it is: estimators read it a block at a time and check it as it passes.
     offsets : (n_bags + 1,) integers
         Bag ``i`` holds the rows ``offsets[i]:offsets[i + 1]``. Every bag has at least one row.
     weights : (n_people,) array, optional
@@ -63,6 +64,8 @@ class Bags:
 
     Attributes
     ----------
+    stored : bool
+        Whether the people are read from a memory map, block by block, rather than held as float64.
     sizes : (n_bags,) int64
         Number of people in each bag.
     effective_sizes : (n_bags,) float64
@@ -88,10 +91,10 @@ class Bags:
         offsets: npt.ArrayLike,
         *,
         weights: npt.ArrayLike | None = None,
-        keys: Sequence[object] | npt.NDArray[Any] | None = None,
+        keys: Sequence[object] | AnyArray | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        people = checks.check_finite(values, "values", 2)
+        people = _check_stored(values) if _is_stored(values) else checks.check_finite(values, "values", 2)
         bounds = _check_offsets(offsets, len(people))
         n = len(bounds) - 1
         self.keys = _check_keys(keys, n)
@@ -101,7 +104,7 @@ class Bags:
         if len(set(self.columns)) < len(self.columns):
             raise InputError(f"columns={list(self.columns)!r} names a column twice; give each its own name.")
         self.offsets = _frozen(bounds)
-        self.values = _frozen(_own(people, values))
+        self.values = people if _is_stored(people) else _frozen(_own(people, values))
         given = np.ones(len(people)) if weights is None else checks.check_weights(weights, "weights", len(people))
         self.weights = _frozen(_own(given, weights))
         totals = self._sum(self.weights)
@@ -208,7 +211,12 @@ class Bags:
         return len(self), int(self.values.shape[1])
 
     @property
-    def sizes(self) -> npt.NDArray[np.int64]:
+    def stored(self) -> bool:
+        """Whether the people are read from a memory map, block by block."""
+        return _is_stored(self.values)
+
+    @property
+    def sizes(self) -> Int64Array:
         """Number of people in each bag."""
         return np.diff(self.offsets)
 
@@ -222,7 +230,7 @@ class Bags:
 
     def mean(self, features: npt.ArrayLike | None = None) -> FloatArray:
         """Average over each bag's people by weight: of the values, or of ``features`` with one row per person."""
-        rows = self.values if features is None else checks.check_finite(features, "features")
+        rows = self._people() if features is None else checks.check_finite(features, "features")
         if len(rows) != len(self.weights):
             raise InputError(
                 f"features has {len(rows):,} rows for {len(self.weights):,} people; pass one row per person."
@@ -230,6 +238,10 @@ class Bags:
         total = self._sum(self.weights)
         wide = (slice(None), *(None,) * (rows.ndim - 1))
         return self._sum(rows * self.weights[wide]) / total[wide]
+
+    def _people(self) -> FloatArray:
+        """Give everybody as float64, in memory."""
+        return checks.check_finite(self.values[:], "values") if self.stored else self.values
 
     def _sum(self, rows: FloatArray) -> FloatArray:
         return np.add.reduceat(rows, self.offsets[:-1], axis=0)
@@ -244,7 +256,8 @@ class Bags:
         if isinstance(index, int | np.integer):
             i = range(len(self))[index]
             rows = slice(self.offsets[i], self.offsets[i + 1])
-            return Bag(self.values[rows], self.weights[rows], self.keys[i : i + 1].tolist()[0])
+            people = checks.check_finite(self.values[rows], "values") if self.stored else self.values[rows]
+            return Bag(people, self.weights[rows], self.keys[i : i + 1].tolist()[0])
         chosen = np.arange(len(self))[index]
         if chosen.ndim != 1:
             raise IndexError(
@@ -252,13 +265,14 @@ class Bags:
             )
         return self._take(chosen)
 
-    def _take(self, chosen: npt.NDArray[np.int64]) -> Bags:
-        """Copy the chosen bags; they were checked when ``self`` was made."""
+    def _take(self, chosen: Int64Array) -> Bags:
+        """Copy the chosen bags, which were checked when ``self`` was made; stored people stay where they are."""
         sizes = self.sizes[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
         out = object.__new__(Bags)
-        out.values, out.weights = _frozen(self.values[rows]), _frozen(self.weights[rows])
+        out.values = _Rows.of(self.values, rows) if self.stored else _frozen(self.values[rows])
+        out.weights = _frozen(self.weights[rows])
         out.offsets, out.keys, out.columns = _frozen(offsets), _frozen(self.keys[chosen]), self.columns
         return out
 
@@ -269,7 +283,7 @@ class Bags:
         if not isinstance(other, Bags):
             return NotImplemented
         return self.columns == other.columns and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
+            np.array_equal(getattr(self, name)[:], getattr(other, name)[:])
             for name in ("keys", "offsets", "values", "weights")
         )
 
@@ -283,8 +297,29 @@ class Bags:
     def __repr__(self) -> str:
         n, d = self.shape
         return (
-            f"Bags({n:,} bags, {len(self.values):,} people, {d} columns; .sizes, .mean() or fit an estimator on them)"
+            f"Bags({n:,} bags, {len(self.weights):,} people, {d} columns; .sizes, .mean() or fit an estimator on them)"
         )
+
+
+class _Rows:
+    """Some rows of a memory map, gathered only when a slice of them is read."""
+
+    ndim = 2
+
+    def __init__(self, source: Any, rows: Int64Array) -> None:
+        self.source, self.rows = source, rows
+        self.shape, self.dtype = (len(rows), int(source.shape[1])), source.dtype
+
+    @classmethod
+    def of(cls, values: Any, rows: Int64Array) -> Any:
+        """Choose rows of a memory map, or among rows that were chosen before."""
+        return cls(values.source, values.rows[rows]) if isinstance(values, cls) else cls(values, rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> AnyArray:
+        return np.asarray(self.source[self.rows[index]])
 
 
 def as_bags(X: object, argument: str = "X") -> Bags:
@@ -308,11 +343,26 @@ def as_bags(X: object, argument: str = "X") -> Bags:
     return Bags(rows, np.arange(len(rows) + 1))
 
 
+def _is_stored(values: Any) -> bool:
+    """Tell a memory map, or what is indexed like one without being an array, from values to be copied."""
+    if isinstance(values, np.ndarray):
+        return isinstance(values, np.memmap)
+    return hasattr(values, "shape") and hasattr(values, "dtype") and not hasattr(values, "__array__")
+
+
+def _check_stored(values: Any) -> Any:
+    if len(values.shape) != 2 or np.dtype(values.dtype).kind != "f":
+        raise InputError(
+            f"values is a memory map of {values.dtype} of shape {tuple(values.shape)}; pass a 2-D one of floats, people x columns."
+        )
+    return values
+
+
 def _numbers(table: pa.Table, name: str) -> FloatArray:
     return checks.check_finite(frames.column(table, name, "columns"), f"column {name!r}")
 
 
-def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
+def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> Int64Array:
     array = np.asarray(offsets)
     if array.ndim != 1 or len(array) < 2 or not np.issubdtype(array.dtype, np.integer):
         raise InputError(
@@ -331,7 +381,7 @@ def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]
     return array.astype(np.int64)
 
 
-def _check_keys(keys: Sequence[object] | npt.NDArray[Any] | None, n: int) -> npt.NDArray[Any]:
+def _check_keys(keys: Sequence[object] | AnyArray | None, n: int) -> AnyArray:
     if keys is None:
         return _frozen(np.arange(n))
     if isinstance(keys, str):
@@ -362,12 +412,12 @@ def _drop_ellipsis(index: tuple[Any, ...]) -> Any:
     return rest[0]
 
 
-def _own(array: npt.NDArray[Any], given: object) -> npt.NDArray[Any]:
+def _own(array: AnyArray, given: object) -> AnyArray:
     """Copy an array that is still the caller's: what was checked must not change."""
     return array.copy() if isinstance(given, np.ndarray) and np.shares_memory(array, given) else array
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _frozen(array: AnyArray) -> AnyArray:
     """Give a read-only view: a bag estimator must not see its data change under it."""
     view = array.view()
     view.flags.writeable = False

@@ -15,10 +15,9 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.data import frames
+from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
-from crosslevel.data.checks import count_jobs, read_seed, refuse_idle
 from crosslevel.data.frames import as_names
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.queries import ALL, SUBGROUP, parse
@@ -175,7 +174,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             Called with the rows done and, where known, the rows in all.
         """
         self._check_parameters()
-        seed = read_seed(self.random_state)
+        seed = checks.read_seed(self.random_state)
         stream, by, weight = _open(people, by, weight, where)
         names = as_names(by, "by") if by is not None else ()
         learned = learn_people(
@@ -187,7 +186,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             unknown=self.unknown,
             n_sample=max(N_SAMPLE, self.n_features if self.feature_map in LANDMARKS else 0),
             seed=seed,
-            n_jobs=count_jobs(self.n_jobs),
+            n_jobs=checks.count_jobs(self.n_jobs),
             progress=progress,
         )
         self.warnings_ = learned.warnings
@@ -369,7 +368,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if self.feature_map not in MAPS:
             raise unknown_name("feature_map", self.feature_map, list(MAPS), "feature map")
         if self.feature_map == "linear":
-            refuse_idle(
+            checks.refuse_idle(
                 self, ["n_features", "bandwidth"], "with feature_map='linear', which takes the columns as they are"
             )
         check_engine(self.engine)
@@ -420,8 +419,9 @@ def _open(
     for argument, value in (("by", by), ("weight", weight)):
         if value is not None:
             raise InputError(f"{argument} is not used with Bags, which are grouped and weighted already; leave it out.")
+    values = checks.check_finite(people.values[:], "people")
     table = pa.table(
-        {name: people.values[:, j] for j, name in enumerate(people.columns)}
+        {name: values[:, j] for j, name in enumerate(people.columns)}
         | {"__bag": np.repeat(np.arange(len(people)), people.sizes), "__weight": people.weights}
     )
     return open_batches(table, where=where), "__bag", "__weight"
