@@ -6,10 +6,10 @@ logits (probabilities). Draws of yes and no keep whole totals by conditional Ber
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
@@ -175,7 +175,7 @@ def draw_bernoulli(
     return out if np.ndim(p) == 2 else out[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _draw_conditional(p, order, starts, total, seed, out):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Draw all but one person until the last can make the total, and take that with the probability of what it has to be.
 
@@ -215,7 +215,7 @@ def _draw_conditional(p, order, starts, total, seed, out):  # type: ignore[no-un
                     break
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _draw_pivotal(p, w, order, starts, free, seed, out):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Let people meet two by two in random order and settle one of each pair, keeping w_i p_i + w_j p_j (Deville & Tillé 1998)."""
     np.random.seed(seed)  # noqa: NPY002

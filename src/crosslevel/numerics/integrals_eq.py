@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from crosslevel.numerics.compiled import njit
 
 __all__ = ["across", "gaussian", "itself", "reach"]
 
-JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
+JIT = {"nogil": True, "error_model": "numpy"}
 ROOT_PI = math.sqrt(math.pi)
 FAR = 27.3
 """exp(-FAR^2) is zero in double precision."""

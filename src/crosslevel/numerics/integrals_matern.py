@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.integrals_eq import JIT, NODES, WEIGHTS
 
 __all__ = ["across", "itself", "matern", "reach"]

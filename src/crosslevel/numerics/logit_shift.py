@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Shifted", "logit", "shift_to_total"]
@@ -91,7 +91,7 @@ def shift_to_total(
     return Shifted(rate, shift)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _shift_groups(f, share, left, order, starts, total, rate, shift):  # type: ignore[no-untyped-def]  # pragma: no cover
     n_draws, q = shift.shape
     weight = np.empty(len(order))
@@ -118,7 +118,7 @@ def _shift_groups(f, share, left, order, starts, total, rate, shift):  # type: i
             shift[s, i] = c
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _shift(f, weight, order, first, last, y, whole):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Find c in sum_j weight_j sigmoid(f_j + c) = y whole: Newton inside a bracket, halving where it is slow."""
     log_odds = np.log(y) - np.log1p(-y)
@@ -156,7 +156,7 @@ def _shift(f, weight, order, first, last, y, whole):  # type: ignore[no-untyped-
     return c
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _expit(x):  # type: ignore[no-untyped-def]  # pragma: no cover
     # the exponential of a negative number only: it cannot overflow, and small rates keep their digits
     if x < 0.0:

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Edges", "polygon_areas", "polygon_fourier", "polygon_sines", "ring_edges"]
 
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 SMALL = 0.5
 """|k| r below which the series is used; its 16 terms are exact there to 1e-17, and the edge sum above it loses less than a digit."""

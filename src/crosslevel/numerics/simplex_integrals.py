@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Rule", "conical_rule", "cubature", "random_rule", "simplex_fourier", "simplex_volumes", "split_simplices"]
 
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 TERMS = 16
 """Terms of the exponential's series after scaling to a norm of at most a half: exact to 1e-17."""

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = [
@@ -302,7 +302,7 @@ def _odds(eta: FloatArray) -> FloatArray:
     return np.exp(-np.clip(eta, -FAR, FAR))
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _roots(start, cell, weight, odds, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
     for i in range(first, last):
         y = target[i]
@@ -339,7 +339,7 @@ def _roots(start, cell, weight, odds, target, f, first, last):  # type: ignore[n
         f[i] = x
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
     start, cell, weight, odds, f, codes, rate, slope, by_level, first, last
 ):
@@ -356,7 +356,7 @@ def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
                 by_level[i, codes[c, t]] += v
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _turns(  # type: ignore[no-untyped-def]  # pragma: no cover
     start, cell, weight, odds, f, codes, turn, by_level, first, last
 ):
@@ -372,7 +372,7 @@ def _turns(  # type: ignore[no-untyped-def]  # pragma: no cover
                 by_level[i, codes[c, t]] += v
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
     start, cell, weight, odds, f, codes, factor, fourth, whole, first, second, begin, end
 ):
@@ -392,7 +392,7 @@ def _bending(  # type: ignore[no-untyped-def]  # pragma: no cover
                     whole[a, codes[c, u]] += v
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
     start, cell, weight, label, label_start, target, odds, f, out, first, last
 ):

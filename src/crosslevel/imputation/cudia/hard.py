@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
 from crosslevel.imputation.cudia.families import Gaussian
 from crosslevel.imputation.cudia.hidden import EtaPrior, solve_eta
@@ -21,6 +20,7 @@ from crosslevel.imputation.cudia.posterior import Parameters, log_density
 from crosslevel.imputation.cudia.problem import Problem
 from crosslevel.imputation.cudia.sampling import Sites, make_sites
 from crosslevel.imputation.cudia.stages import design_of
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["HardFit", "fit_hard", "move_cost", "objective", "shares_of"]
@@ -170,7 +170,7 @@ def _sweep(problem: Problem, sites: Sites, at: Parameters, Z: Int64Array, beta: 
     _moves(Z, D, problem.cell, problem.atom, each, at.H, sites.equation, sites.feature, sites.step, residual, lam)
 
 
-@njit(cache=True)
+@njit()
 def _moves(Z, D, cell, atom, each, H, equation, feature, step, residual, lam):  # type: ignore[no-untyped-def]
     R, K = Z.shape
     B = len(feature)

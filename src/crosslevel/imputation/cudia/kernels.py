@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["draw_counts", "mean_field", "responsibilities", "tilt", "weigh"]
@@ -40,7 +40,7 @@ def weigh(
     return value + float((weight * top[cell]).sum()), by_cell, by_atom
 
 
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@njit(fastmath={"contract", "reassoc"})
 def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
     C, K = f.shape
     by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
@@ -67,7 +67,7 @@ def responsibilities(log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: 
     return r / r.sum(axis=1, keepdims=True)
 
 
-@njit(cache=True)
+@njit()
 def draw_counts(f, pi, cell, atom, count, weight, rng):  # type: ignore[no-untyped-def]
     """Draw how many people of each pair are in each cluster, given pi.
 
@@ -106,7 +106,7 @@ def draw_counts(f, pi, cell, atom, count, weight, rng):  # type: ignore[no-untyp
     return counts, by_cell, by_atom
 
 
-@njit(cache=True)
+@njit()
 def mean_field(f, pi, cell, atom, weight, second):  # type: ignore[no-untyped-def]
     """Moments of the hidden mean of each atom given x: what responsibilities alone say.
 
@@ -144,7 +144,7 @@ def mean_field(f, pi, cell, atom, weight, second):  # type: ignore[no-untyped-de
     return mean_r, cross
 
 
-@njit(cache=True)
+@njit()
 def tilt(f, pi, cell, atom, weight, H, by_r, by_cross):  # type: ignore[no-untyped-def]
     """Gradient of a function of :func:`mean_field` in the logits log pi_k + log f_k.
 

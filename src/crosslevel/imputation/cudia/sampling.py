@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from crosslevel.imputation.cudia import laws
 from crosslevel.imputation.cudia.hidden import EtaPrior, from_free
 from crosslevel.imputation.cudia.problem import Problem, hidden_variance
 from crosslevel.imputation.cudia.proportions import MixPrior
 from crosslevel.imputation.cudia.stages import design_of, variances
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Sites", "draw_mix", "eta_directions", "make_sites", "site_sweep", "slice_along"]
@@ -179,7 +179,7 @@ def site_sweep(
     return by_cell, n
 
 
-@njit(cache=True)
+@njit()
 def _sweep(Z, n, mean, var, log_f, cell, atom, each, alpha, H, T, equation, feature, step, s, noise, size, rng):  # type: ignore[no-untyped-def]
     R, K = Z.shape
     B = len(feature)

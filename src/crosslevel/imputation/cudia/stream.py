@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from crosslevel.errors import InputError
 from crosslevel.imputation.cudia.families import Gaussian
@@ -23,6 +22,7 @@ from crosslevel.imputation.cudia.hidden import EtaPrior, eta_prior, solve_eta
 from crosslevel.imputation.cudia.posterior import Parameters
 from crosslevel.imputation.cudia.problem import Problem, plain_block
 from crosslevel.imputation.cudia.stages import design_of
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["StreamFit", "fit_stream"]
@@ -184,7 +184,7 @@ def _update(
     return Parameters(theta, (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True), H, at.tau2)
 
 
-@njit(cache=True)
+@njit()
 def _assign(X, group, z, fresh, mean, var, centre, H, counts, residual, lam, size, sums, n, squares):  # type: ignore[no-untyped-def]
     """Move the people of a batch one by one; gives the sum of their distances, and adds to the sums."""
     K, d = mean.shape

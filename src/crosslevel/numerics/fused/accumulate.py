@@ -9,8 +9,8 @@ twenty per row. Everything is float64 from the product with the weight on.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.butterfly import JIT, LANES
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from crosslevel.numerics.compiled import njit
 
 LANES = 64
 """Rows in a tile."""
@@ -26,7 +27,7 @@ _LINE = np.uint64(LANES)
 _EIGHT = np.uint64(8 * LANES)
 _U0, _U1, _U2, _U4, _U8 = (np.uint64(k) for k in (0, 1, 2, 4, 8))
 
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 """How every kernel is compiled. Only contraction (a*b+c in one rounding) is allowed: reassociation would let the
 compiler reorder sums and undo the range reduction of the sine."""
 

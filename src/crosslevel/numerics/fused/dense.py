@@ -9,8 +9,8 @@ serves all rows of the piece before the next one is touched.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.accumulate import add_features, find_bags, find_cells, tile_weights
 from crosslevel.numerics.fused.butterfly import JIT, LANES
 from crosslevel.numerics.fused.elementary import sincos

@@ -7,8 +7,8 @@ The coefficients interpolate the functions at Chebyshev nodes; the error stated 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.butterfly import JIT, LANES
 
 _F = np.float32

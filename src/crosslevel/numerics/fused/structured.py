@@ -7,8 +7,7 @@ Nothing wider than a tile of 64 rows is ever made, and no one-hot vector outside
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
-from numba import njit
-
+from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.accumulate import add_features, find_bags, find_cells, tile_weights
 from crosslevel.numerics.fused.butterfly import JIT, LANES, hadamard_gathered, hadamard_lines
 from crosslevel.numerics.fused.elementary import sincos, turn_lines

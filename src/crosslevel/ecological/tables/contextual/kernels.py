@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from crosslevel.numerics.compiled import njit
 
 A = npt.NDArray[np.float64]
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 EXTRA = 0.5
 """Added to the diagonal of the multinomial variance, so that a unit without one of the outcomes keeps a proper variance."""

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from crosslevel.ecological.tables.contextual.kernels import JIT, rake
+from crosslevel.numerics.compiled import njit
 
 A = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
