@@ -26,6 +26,9 @@ from typing import Any
 
 import numpy as np
 
+EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+sys.path.insert(0, str(EXPERIMENTS))  # the simulated census
+
 N_FEATURES = 4096
 FULL = 10_787_907  # as many people as Flaxman, Wang and Smola (KDD 2015) embedded
 SMALLER = 4  # the memory is taken again at a quarter of the rows
@@ -165,7 +168,8 @@ def measure_full(args: argparse.Namespace) -> dict[str, float]:
 
 def fitted(args: argparse.Namespace) -> tuple[Any, float, float]:
     """Fit, after a small fit and transform that compile (or load) the kernels."""
-    from crosslevel.data.simulate import census
+    from census import census
+
     from crosslevel.embedding import MeanEmbedding
 
     small = census(2_000)
@@ -306,8 +310,8 @@ def apart(kind: str, folder: Path, args: argparse.Namespace) -> dict[str, float]
 
 def write(folder: Path, rows: int) -> None:
     """Write simulated people in a process of its own."""
-    code = "import sys; from crosslevel.data.simulate import write_census as w; w(sys.argv[1], int(sys.argv[2]))"
-    subprocess.run([sys.executable, "-c", code, str(folder), str(rows)], check=True)
+    code = "import sys; from census_files import write_census as w; w(sys.argv[1], int(sys.argv[2]))"
+    subprocess.run([sys.executable, "-c", code, str(folder.resolve()), str(rows)], check=True, cwd=EXPERIMENTS)
 
 
 def size(folder: Path) -> int:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from census import census
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.columns import Encoded
-from crosslevel.data.simulate import census
 from crosslevel.embedding import MeanEmbedding
 from crosslevel.numerics.features import FeatureMap, make_map, median_bandwidth
 from crosslevel.numerics.fused import Scratch, embed_piece, make_plan
@@ -213,7 +213,7 @@ number of features and its time grows with that number, so the product hardly de
 each group is bold. Nyström's error is no such power of its size, so it has none; `landmarks` and `linear` approximate no kernel.
 
 ## How it was measured
-- *Data.* One-hot: `crosslevel.data.simulate.census` with {", ".join(f"{c} coded and {r} real" for c, r in SHAPES.values())}
+- *Data.* One-hot: `experiments/census.py` with {", ".join(f"{c} coded and {r} real" for c, r in SHAPES.values())}
   columns. Gaussian: independent standard normals. {N_ROWS:,} rows each.
 - *Error.* {N_PAIRS} pairs that share between none and all of their columns, so that distances run from typical down to zero.
   {SEEDS} draws of each map, {N_FEATURES:,} features, half cosines and half sines; `nystrom` and `landmarks` {N_LANDMARKS} people,

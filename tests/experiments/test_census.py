@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel.data.simulate import census, write_census
 from crosslevel.errors import FileError, InputError
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
 SMALL = {"n_regions": 12, "n_categorical": 20, "n_real": 6, "n_encoded": 400}
+
+
+@pytest.fixture
+def census(monkeypatch):
+    """Import the script, which is in no package."""
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module("census").census
+
+
+@pytest.fixture
+def write_census(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module("census_files").write_census
 
 
 def encoded_width(people: pa.Table, categorical: tuple[str, ...], numeric: tuple[str, ...]) -> int:
@@ -22,7 +39,7 @@ def encoded_width(people: pa.Table, categorical: tuple[str, ...], numeric: tuple
 
 @pytest.mark.parametrize("sort", [True, False])
 @pytest.mark.parametrize("seed", [0, 7])
-def test_width_is_exact_and_every_level_occurs(sort, seed):
+def test_width_is_exact_and_every_level_occurs(census, sort, seed):
     plan = census(2_000, **SMALL, sort=sort, random_state=seed)
     people = plan.table()
     assert people.schema == plan.schema
@@ -34,7 +51,7 @@ def test_width_is_exact_and_every_level_occurs(sort, seed):
         assert sorted(pc.unique(column.drop_null()).to_pylist()) == list(range(levels))
 
 
-def test_as_wide_as_the_real_thing():
+def test_as_wide_as_the_real_thing(census):
     plan = census(20_000)
     assert (len(plan.categorical), len(plan.numeric), sum(plan.widths)) == (200, 23, 3251)
     assert encoded_width(plan.table(), plan.categorical, plan.numeric) == 3251
@@ -44,14 +61,14 @@ def test_as_wide_as_the_real_thing():
     assert 200 < widths[-1] < 1000
 
 
-def test_fewest_people_still_show_every_level():
+def test_fewest_people_still_show_every_level(census):
     widest = max(census(2_000, **SMALL).widths)
     people = census(widest, **SMALL)
     assert encoded_width(people.table(), people.categorical, people.numeric) == 400
 
 
 @pytest.mark.parametrize("sort", [True, False])
-def test_people_do_not_depend_on_batches_groups_or_files(tmp_path, sort):
+def test_people_do_not_depend_on_batches_groups_or_files(census, write_census, tmp_path, sort):
     n = 40_000
     plan = census(n, **SMALL, sort=sort, random_state=3)
     whole = plan.table().combine_chunks()
@@ -75,7 +92,7 @@ def test_people_do_not_depend_on_batches_groups_or_files(tmp_path, sort):
     assert not other.equals(whole)
 
 
-def test_order_of_regions():
+def test_order_of_regions(census):
     region = census(5_000, **SMALL).table()["region"].to_numpy()
     assert (np.diff(region) >= 0).all()
     assert len(np.unique(region)) == 12
@@ -85,7 +102,7 @@ def test_order_of_regions():
     assert np.abs(shares[0] - shares[1]).max() < 0.03  # five standard errors of a share
 
 
-def test_regions_differ_and_columns_hang_together():
+def test_regions_differ_and_columns_hang_together(census):
     """Without composition or sides these would be draws of chance: 340 regions of 150 would differ by 1/150 of a variance."""
     people = census(51_000, n_categorical=16, n_real=8, n_encoded=200).table()
     region = people["region"].to_numpy()
@@ -102,13 +119,13 @@ def test_regions_differ_and_columns_hang_together():
     assert weight.std() > 1
 
 
-def test_progress_counts_up_to_everybody(tmp_path):
+def test_progress_counts_up_to_everybody(write_census, tmp_path):
     seen: list[tuple[int, int]] = []
     write_census(tmp_path, 5_000, **SMALL, rows_per_group=1_000, progress=lambda *at: seen.append(at))
     assert seen == [(k * 1_000, 5_000) for k in range(1, 6)]
 
 
-def test_a_failure_leaves_no_half_file(tmp_path):
+def test_a_failure_leaves_no_half_file(write_census, tmp_path):
     def stop(done: int, total: int) -> None:
         if done > 2_000:
             raise RuntimeError("enough")
@@ -119,7 +136,7 @@ def test_a_failure_leaves_no_half_file(tmp_path):
     assert len(list(tmp_path.iterdir())) < 3
 
 
-def test_bad_arguments_get_a_sentence(tmp_path):
+def test_bad_arguments_get_a_sentence(census, write_census, tmp_path):
     for name in ("n_people", "n_regions", "n_categorical", "n_encoded"):
         with pytest.raises(InputError, match=f"{name}=0 is not a whole number of at least 1"):
             census(**({"n_people": 2_000, **SMALL} | {name: 0}))
@@ -137,7 +154,7 @@ def test_bad_arguments_get_a_sentence(tmp_path):
         write_census(tmp_path, 2_000, **SMALL, rows_per_group=1.5)
 
 
-def test_a_folder_with_files_is_not_mixed_with_another_census(tmp_path):
+def test_a_folder_with_files_is_not_mixed_with_another_census(write_census, tmp_path):
     write_census(tmp_path, 2_000, **SMALL)
     with pytest.raises(FileError, match="already holds files; choose another folder"):
         write_census(tmp_path, 2_000, **SMALL)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from census import Census, census
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.simulate.census import Census, census
 from crosslevel.errors import FileError, InputError
 
 __all__ = ["CensusFiles", "write_census"]
