@@ -41,6 +41,8 @@ class Case:
         Parameters that change no number, and why (``n_jobs``: threads change no bit).
     saves : bool
         Whether ``cl.save`` takes it.
+    transformer : bool
+        Whether its answer is what ``transform`` gives: no table of estimates, and nothing that converges.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Case:
     variants: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     neutral: Mapping[str, str] = field(default_factory=dict)
     saves: bool = True
+    transformer: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,15 +55,15 @@ def test_a_clone_is_unfitted_and_fits_the_same(case, model):
         assert not differ(case.answer(case.fit(copy)), case.answer(model))
 
 
-def test_a_fit_says_what_to_know_about_it(model):
+def test_a_fit_says_what_to_know_about_it(case, model):
     assert isinstance(model.warnings_, tuple)
     assert all(isinstance(text, str) for text in model.warnings_)
-    assert hasattr(model, "convergence_")
+    assert case.transformer or hasattr(model, "convergence_")
 
 
-def test_the_answer_is_one_table(model):
+def test_the_answer_is_one_table(case, model):
     ask = getattr(model, "estimate", None) or getattr(model, "effects", None)
-    assert callable(ask), "neither estimate() nor effects()"
+    assert case.transformer or callable(ask), "neither estimate() nor effects()"
 
 
 def test_repr_is_short_and_names_the_class(case):

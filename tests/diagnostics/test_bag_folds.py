@@ -9,7 +9,7 @@ from scipy import stats
 from crosslevel.data.bags import Bags
 from crosslevel.diagnostics import bag_folds, cross_validate_bags, size_strata
 from crosslevel.diagnostics.bag_folds import deal
-from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier, StoredBags
+from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
 from crosslevel.distribution.full_bayes_fit import MixturePredictive
 from crosslevel.errors import ConvergenceError, InputError
 
@@ -74,11 +74,13 @@ def test_labels_of_a_fold_do_not_reach_its_predictions(world, found):
     assert (again.predictions["estimate"][fold != 2] != found.predictions["estimate"][fold != 2]).all()
 
 
-def test_lists_and_stored_bags_give_the_same(world, found):
+def test_lists_and_memory_maps_give_the_same(world, found, tmp_path):
     bags, y = world
+    np.save(tmp_path / "people.npy", bags.values)
+    on_disk = Bags(np.load(tmp_path / "people.npy", mmap_mode="r"), bags.offsets)
     asked = {"folds": 4, "level": 0.9, "random_state": 1}
     as_list = cross_validate_bags(BayesianLinear(**ONE), [b.values for b in bags], y, **asked)
-    stored = cross_validate_bags(BayesianLinear(**ONE), StoredBags(np.asarray(bags.values), bags.offsets), y, **asked)
+    stored = cross_validate_bags(BayesianLinear(**ONE), on_disk, y, **asked)
     for other in (as_list, stored):
         np.testing.assert_allclose(other.predictions["estimate"], found.predictions["estimate"])
 

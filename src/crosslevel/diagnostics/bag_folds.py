@@ -12,20 +12,15 @@ from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.bags import Bags, as_bags
-from crosslevel.data.checks import check_level
-from crosslevel.diagnostics.calibration import calibration_table, size_strata
+from crosslevel.data.checks import check_level, read_seed
+from crosslevel.diagnostics.calibration import calibration_table, size_strata, strata_of
 from crosslevel.distribution import answers, reading
 from crosslevel.distribution.base import BagClassifier, BagRegressor
-from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, RandomState
 
 __all__ = ["BagValidation", "cross_validate_bags"]
-
-Progress = Callable[[int, int], None]
-
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ def cross_validate_bags(
     folds: int = 5,
     level: float = 0.95,
     edges: Any = None,
-    random_state: int = 0,
-    progress: Progress | None = None,
+    random_state: RandomState = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> BagValidation:
     """Predict every bag from the others, fold by fold, and score the predictions by size of bag.
 
@@ -61,7 +56,7 @@ def cross_validate_bags(
     ----------
     model : estimator of `crosslevel.distribution`
         It is cloned; everything it chooses is chosen again in each fold.
-    X : Bags, StoredBags, list of arrays or 2-D array
+    X : Bags, list of arrays or 2-D array
     y : (n_bags,)
         Numbers for a regressor, classes for a classifier.
     folds : int
@@ -70,8 +65,8 @@ def cross_validate_bags(
         Level of the intervals of a regressor.
     edges : sequence of float, int or None
         Classes of sizes, as in `size_strata`.
-    random_state : int
-        Who is dealt where.
+    random_state : int, None, Generator or RandomState
+        Which bags go into which fold.
     progress : callable, optional
         Told the number of folds done and their total.
 
@@ -94,7 +89,7 @@ def cross_validate_bags(
     (['all', '5', '100'], True)
     """
     check_level(level)
-    bags = _bags(X)
+    bags: Bags = X if hasattr(X, "offsets") else as_bags(X)
     labels = (
         reading.read_labels(y, len(bags)) if isinstance(model, BagClassifier) else reading.read_numbers(y, len(bags))
     )
@@ -102,29 +97,29 @@ def cross_validate_bags(
         raise InputError(f"folds={folds!r} of {len(bags):,} bags is not possible; pass 2 to {len(bags):,} folds.")
     # effective sizes of weighted people are no whole numbers, which classes of sizes would be named by
     strata = size_strata(np.maximum(np.round(bags.effective_sizes), 1.0), edges)
-    work = _Folds(model, bags, labels, strata, int(folds), level, random_state, progress)
+    work = _Folds(model, bags, labels, strata, int(folds), level, read_seed(random_state), progress)
     return _classes(work) if isinstance(model, BagClassifier) else _numbers(work)
 
 
 @dataclass(frozen=True, eq=False)
 class _Folds:
     model: Any
-    bags: Bags | StoredBags
-    labels: npt.NDArray[Any]
+    bags: Bags
+    labels: AnyArray
     strata: npt.NDArray[np.str_]
     folds: int
     level: float
     seed: int
-    progress: Progress | None
+    progress: Callable[[int, int], None] | None
 
     @property
     def n(self) -> int:
         return len(self.labels)
 
-    def fold_of(self, balance: npt.NDArray[Any]) -> Int64Array:
+    def fold_of(self, balance: AnyArray) -> Int64Array:
         return deal(balance, self.folds, self.seed)
 
-    def fitted(self, keep: npt.NDArray[np.bool_], fold: int) -> Any:
+    def fitted(self, keep: BoolArray, fold: int) -> Any:
         """Fit on the bags kept; a refusal says in which fold."""
         try:
             return clone(self.model).fit(self.bags[np.flatnonzero(keep)], self.labels[keep])
@@ -240,9 +235,7 @@ def _classes(work: _Folds) -> BagValidation:
         plain[out] = shares / shares.sum()
         work.done(k)
     about = work.about("accuracy")
-    rows = [(ALL, np.ones(work.n, dtype=bool))]
-    rows += [(str(s), work.strata == s) for s in _in_order(work)]
-    made = [_class_row(name, keep, code, p, plain) for name, keep in rows]
+    made = [_class_row(name, keep, code, p, plain) for name, keep in strata_of(work.strata)]
     scores = Estimates.build(
         {name: [r[name] for r in made] for name in made[0]},
         keys=("stratum",),
@@ -256,9 +249,7 @@ def _classes(work: _Folds) -> BagValidation:
     return BagValidation(scores, table.with_columns(**each))
 
 
-def _class_row(
-    name: str, keep: npt.NDArray[np.bool_], code: npt.NDArray[np.intp], p: FloatArray, plain: FloatArray
-) -> dict[str, Any]:
+def _class_row(name: str, keep: BoolArray, code: IntArray, p: FloatArray, plain: FloatArray) -> dict[str, Any]:
     own, n = code[keep], int(keep.sum())
     right = p[keep].argmax(axis=1) == own
     wilson = stats.binomtest(int(right.sum()), n).proportion_ci(0.95, method="wilson")
@@ -278,18 +269,3 @@ def _class_row(
         "baseline_accuracy": float((plain[keep].argmax(axis=1) == own).mean()),
         "baseline_log_loss": loss(plain),
     }
-
-
-def _in_order(work: _Folds) -> list[str]:
-    """List the strata from small bags to large ones."""
-    sizes = work.bags.effective_sizes
-    names = np.unique(work.strata).tolist()
-    return sorted(names, key=lambda s: float(sizes[work.strata == s].min()))
-
-
-def _bags(X: Any) -> Bags | StoredBags:
-    if isinstance(X, Bags | StoredBags):
-        return X
-    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2:
-        return Bags.from_list(X)
-    return as_bags(X)

@@ -19,7 +19,7 @@ from crosslevel.data.checks import as_numbers, check_finite, check_level
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, coverage_std_error, rmse
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 __all__ = [
     "ConformalScale",
@@ -164,13 +164,10 @@ def calibration_table(
         raise InputError(f"interval has shape {ends.shape}; pass {n:,} rows of two ends, the lower first.")
     nll = gaussian_nll(t, m, s) if log_density is None else -_like("log_density", log_density, n)
     u = gaussian_pit(t, m, s) if pit is None else _like("pit", pit, n)
-    rows = [(ALL, np.ones(n, dtype=bool))]
-    if stratum is not None:
-        labels = np.asarray(stratum)
-        if labels.shape != (n,):
-            raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {n:,} forecasts.")
-        rows += [(str(v), labels == v) for v in _in_order(labels)]
-    made = [_row(name, keep, t, m, ends, nll, u, level) for name, keep in rows]
+    labels = np.full(n, ALL) if stratum is None else np.asarray(stratum)
+    if labels.shape != (n,):
+        raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {n:,} forecasts.")
+    made = [_row(name, keep, t, m, ends, nll, u, level) for name, keep in strata_of(labels)]
     columns = {name: [r[name] for r in made] for name in made[0]}
     return Estimates.build(
         columns,
@@ -183,9 +180,21 @@ def calibration_table(
     )
 
 
+def strata_of(labels: AnyArray) -> list[tuple[str, BoolArray]]:
+    """Name everybody and then each stratum, from small to large, with its members, (n,).
+
+    Examples
+    --------
+    >>> [(name, keep.tolist()) for name, keep in strata_of(np.array(["20", "5"]))]
+    [('all', [True, True]), ('5', [False, True]), ('20', [True, False])]
+    """
+    rows = [(ALL, np.ones(len(labels), dtype=bool))]
+    return rows + [(str(v), labels == v) for v in _in_order(labels) if str(v) != ALL]
+
+
 def _row(
     name: str,
-    keep: npt.NDArray[np.bool_],
+    keep: BoolArray,
     t: FloatArray,
     m: FloatArray,
     ends: FloatArray,
@@ -299,7 +308,7 @@ def _conformal_quantile(score: FloatArray, level: float, name: str) -> float:
     return float(np.sort(score)[rank - 1])
 
 
-def _in_order(labels: npt.NDArray[Any]) -> list[Any]:
+def _in_order(labels: AnyArray) -> list[Any]:
     """List the labels, numbers by value and names by their first number, then as text."""
     distinct = np.unique(labels).tolist()
 

@@ -1,0 +1,174 @@
+"""The functions of the way in, on a few people in a file, a crosswalk, and a nation of a dozen regions."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.contract.case import FunctionCase, With
+
+from crosslevel import Bags
+from crosslevel.data.batches import open_batches
+from crosslevel.data.readers import read_acs_pums, read_county_votes
+from crosslevel.data.regions import merge_regions
+from crosslevel.data.simulate import nation, write_nation
+
+FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
+PEOPLE = {
+    "town": ["b", "a", "b", "a"],
+    "age": [30, 41, 50, 60],
+    "income": [1.0, 2.0, 3.0, 5.0],
+    "w": [2.0, 1.0, 2.0, 4.0],
+}
+FILE = FOLDER / "people.csv"
+FILE.write_bytes("name,age;x,income\nJosé,30,1\nAnn,41,2\nEve,50,3\n".encode("cp1252"))
+PUMS = FOLDER / "psam_p01.csv"
+PUMS.write_bytes(
+    b"RT,SERIALNO,SPORDER,ST,PUMA,PWGTP,AGEP,NOTE\n"
+    + b"P,1,1,01,02100,25,44,caf\xe9\nP,1,2,01,02100,20,30,no\nP,2,1,56,00500,10,70,no\n"
+)
+VOTES = FOLDER / "countypres.csv"
+VOTES.write_bytes(
+    b"year,state,county_name,county_fips,candidate,party,candidatevotes,totalvotes\n"
+    + b"".join(
+        f"{y},ALABAMA,AUT\xc9,{c},{n},{p},{v},100\n".encode("latin-1")
+        for y in (2016, 2020)
+        for c in ("1001", "1003")
+        for n, p, v in (("A", "DEMOCRAT", 40), ("A", "DEMOCRAT", 5), ("B", "REPUBLICAN", 50 + y % 7))
+    )
+)
+SMALL = {"n_regions": 12, "people_per_region": 20, "n_states": 3}
+WORLDS = {
+    "n_regions": [10, 0],
+    "people_per_region": [30, -1],
+    "n_states": [2, 0],
+    "sampling_rate": [0.5, 2.0],
+    "turnout": [0.6, 0.0],
+    "contextual": [0.0, "much"],
+    "spatial": [0.0, -1.0],
+    "place_sd": [0.0, -1.0],
+    "random_state": [1, -1],
+}
+
+
+def bags(found):
+    return {"values": found.values, "weights": found.weights, "keys": found.keys, "columns": np.array(found.columns)}
+
+
+def table(found):
+    return {name: np.array(found[name].to_pylist(), dtype=str) for name in found.column_names}
+
+
+def streamed(found):
+    return {"rows": np.array([b.num_rows for b in found]), **table(found.to_table())}
+
+
+def world(found):
+    return {"people": table(found.people), "places": table(found.places)}
+
+
+@functools.wraps(write_nation)
+def write(folder, **options):
+    return write_nation(tempfile.mkdtemp(dir=folder), **options)
+
+
+def written(found):
+    people = pa.concat_tables(pq.read_table(path) for path in found.people)
+    return {"files": np.array(len(found.people)), "people": table(people), "places": table(pq.read_table(found.places))}
+
+
+def regions(found):
+    return {"labels": np.array(found.labels), "left": table(found.left), "right": table(found.right)}
+
+
+CROSSWALK = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4], "area": [1, 1, 1, 1, 2]}
+CASES = []
+FUNCTIONS = [
+    FunctionCase(
+        Bags.from_frame,
+        {"people": PEOPLE, "by": "town"},
+        bags,
+        variants={
+            "by": [With("age", columns=["income"]), "nowhere", []],
+            "columns": [["age"], ["nobody"], []],
+            "weight": ["w", "nobody", "town"],
+        },
+        data=["people"],
+    ),
+    FunctionCase(
+        Bags.from_list,
+        {"bags": [[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]},
+        bags,
+        variants={
+            "weights": [[[1.0], [2.0, 3.0]], [[1.0]]],
+            "keys": [["x", "y"], ["x", "x"], "xy"],
+            "columns": [["p", "q"], ["p"]],
+        },
+        data=["bags"],
+    ),
+    FunctionCase(
+        open_batches,
+        {"source": FILE, "encoding": "cp1252"},
+        streamed,
+        variants={
+            "columns": [["income"], ["nobody"], "income", []],
+            "where": ["income >= 2"],
+            "batch_size": [2, 0],
+            "column_types": [{"income": "float64"}, {"nobody": "string"}, {"income": "nonsense"}],
+            "encoding": ["cp437", "utf-8", "nonsense"],
+            "delimiter": [";", "::"],
+        },
+        data=["source"],
+    ),
+    FunctionCase(nation, SMALL, world, variants=WORLDS),
+    FunctionCase(
+        write,
+        {"folder": FOLDER, **SMALL},
+        written,
+        variants={**WORLDS, "files": [2, 0]},
+        neutral={"progress": "tells how far the writing is"},
+        data=["folder"],
+    ),
+    FunctionCase(
+        merge_regions,
+        {"crosswalk": CROSSWALK},
+        regions,
+        variants={
+            "left": ["area", "nowhere", []],
+            "right": ["area", ["puma", "area"], "nowhere"],
+            "collapse": [{"CD": ["c", "d"]}, {"X": ["nobody"]}, ["c"]],
+            "join": [[("c", "d")], [("c", "nobody")]],
+        },
+        data=["crosswalk"],
+    ),
+    FunctionCase(
+        read_county_votes,
+        {"path": VOTES, "encoding": "latin-1", "duplicates": "sum"},
+        table,
+        variants={
+            "year": [2020, 1999],
+            "recode": [{"1003": "01005"}, {1003: "01005"}],
+            "duplicates": ["error", "nonsense"],
+            "encoding": ["cp437", "nonsense"],
+        },
+        data=["path"],
+    ),
+    FunctionCase(
+        read_acs_pums,
+        {"path": PUMS, "encoding": "latin-1"},
+        streamed,
+        variants={
+            "columns": [["AGEP"], ["nobody"]],
+            "where": ["AGEP >= 40"],
+            "states": [["WY"], ["nowhere"]],
+            "column_types": [{"AGEP": "float64"}, {"nobody": "string"}],
+            "batch_size": [2, 0],
+            "encoding": ["cp437", "nonsense"],
+        },
+        data=["path"],
+    ),
+]

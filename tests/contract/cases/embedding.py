@@ -1,0 +1,62 @@
+"""MeanEmbedding on a few people, among them, when they are embedded, some of a level that fit has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from tests.contract.case import Case, With
+
+from crosslevel import MeanEmbedding
+from crosslevel.errors import InputError
+
+RNG = np.random.default_rng(0)
+N = 200
+PEOPLE = pa.table(
+    {
+        "town": RNG.choice(["a", "b", "c"], N),
+        "sex": RNG.integers(1, 3, N),
+        "party": RNG.choice(["red", "blue"], N),
+        "age": RNG.integers(18, 90, N).astype(float),
+        "w": RNG.uniform(0.5, 2.0, N),
+    }
+)
+STRANGERS = PEOPLE.slice(0, 20).set_column(2, "party", pa.array(["green"] * 20))
+
+
+def make(**given):
+    return MeanEmbedding(**{"n_features": 16, "n_jobs": 1, **given})
+
+
+def fit(model):
+    return model.fit(PEOPLE, by="town", weight="w")
+
+
+def answer(model):
+    try:
+        strangers = model.transform(STRANGERS).values
+    except InputError as error:
+        assert "'green'" in str(error)  # noqa: PT017 - the answer of unknown="error"
+        strangers = np.zeros(0)
+    return {"people": model.transform(PEOPLE).values, "strangers": strangers}
+
+
+CASES = [
+    Case(
+        name="MeanEmbedding",
+        make=make,
+        fit=fit,
+        answer=answer,
+        variants={
+            "n_features": [32, 7, 0, With(16, feature_map="linear", n_features=4096)],
+            "feature_map": ["rff", "orf", "sobol", "fastfood", "nystrom", "landmarks", "nonsense"],
+            "bandwidth": [2.0, "mean", -1.0],
+            "categorical": [["sex"], ["nobody"], "sex"],
+            "unknown": ["ignore", "nonsense"],
+            "random_state": [1, np.random.default_rng(0), np.random.RandomState(0), -1, 0.5],
+            "engine": ["nonsense", 3],
+        },
+        neutral={"n_jobs": "threads change no bit"},
+        transformer=True,
+    )
+]
+FUNCTIONS = []
