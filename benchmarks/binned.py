@@ -38,8 +38,8 @@ def make_world(n: int, noise: float = NOISE) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(n: int, repeats: int = 5) -> dict[str, float]:
     from crosslevel.binned import Intervals, kernels
-    from crosslevel.binned.dense import DenseSolver
-    from crosslevel.binned.problem import make_problem
+    from crosslevel.binned.gaussian.dense import DenseSolver
+    from crosslevel.binned.gaussian.model import make_problem
 
     edges, y = make_world(n)
     solver = DenseSolver(
@@ -118,14 +118,14 @@ def large() -> list[dict[str, object]]:
     for n in (10_000, 100_000):
         edges, y = make_world(n, noise=NOISE * 100.0 / n)  # as much information in all, whatever the number of bins
         start, used = time.perf_counter(), time.process_time()
-        gp = BinnedGP().fit(Intervals.from_edges(edges), y, kind="total")
+        gp = BinnedGP().fit(Intervals.from_edges(edges), y, quantity="total")
         mean, _ = gp.predict(np.linspace(1.0, 99.0, 500), return_std=True)
         seconds, cpu = time.perf_counter() - start, time.process_time() - used
         truth = 2.0 + np.sin(np.linspace(1.0, 99.0, 500) / 5.0)
         rmse = float(np.sqrt(np.mean((mean - truth) ** 2)))
-        rows.append({"n": n, "seconds": seconds, "cpu": cpu, "path": gp.path_, "rmse": rmse})
+        rows.append({"n": n, "seconds": seconds, "cpu": cpu, "solver": gp.solver_, "rmse": rmse})
         print(
-            f"n = {n:,}, search and 500 predictions   {seconds:.2f} s (cpu {cpu:.2f})   {gp.path_}; rmse {rmse:.3f}",
+            f"n = {n:,}, search and 500 predictions   {seconds:.2f} s (cpu {cpu:.2f})   {gp.solver_}; rmse {rmse:.3f}",
             flush=True,
         )
     return [*rows, polygons()]
@@ -134,8 +134,8 @@ def large() -> list[dict[str, object]]:
 def polygons(n: int = 167, corners: int = 53, axis: tuple[int, int] = (25, 24)) -> dict[str, object]:
     """Time exact integrals of 600 features over polygons as many and as jagged as the areas of a borough, and the posterior in them."""
     from crosslevel.binned import Polygons, kernels
-    from crosslevel.binned.features import FeatureSolver
-    from crosslevel.binned.problem import make_problem
+    from crosslevel.binned.gaussian.features import FeatureSolver
+    from crosslevel.binned.gaussian.model import make_problem
     from crosslevel.binned.regions.base import SineBasis
 
     rng = np.random.default_rng(0)

@@ -91,13 +91,13 @@ def distribution() -> Any:
 
 def binned() -> Any:
     """An audience that is known by age group and gender."""
-    from crosslevel import BinnedGP, Intervals, report
+    from crosslevel import BinnedCountGP, Intervals, report
     from crosslevel.reports.pages.binned import section
 
     lower, upper = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
     people = [310, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120]
     gender = {"gender": ["women"] * 6 + ["men"] * 6}
-    model = BinnedGP(likelihood="poisson").fit(Intervals(lower, upper), people, kind="total", pool=gender)
+    model = BinnedCountGP().fit(Intervals(lower, upper), people, pool=gender)
     new = Intervals([18, 21, 30, 42, 67], [21, 30, 42, 67, 80])
     return report(section("Ages of an audience", model, new=new), title="What lies behind age groups?")
 

@@ -28,9 +28,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from crosslevel.binned.baselines import composite_link
-from crosslevel.binned.counts import CountBins, bins_from_edges, fit_counts, pool_counts
-from crosslevel.binned.counts.checking import leave_one_out_pooled
-from crosslevel.binned.counts.predictive import draw_curves, draw_shares, held_share, log_scores, randomised_pit
+from crosslevel.binned.counts.cells import CountBins, bins_from_edges
+from crosslevel.binned.counts.histogram import CountFit, fit_counts
+from crosslevel.binned.counts.pooled import pool_counts
+from crosslevel.binned.counts.predictive import (
+    draw_curves,
+    draw_shares,
+    interval_coverage,
+    log_scores,
+    randomized_pit,
+)
+from crosslevel.binned.counts.validation import leave_one_out_pooled
 from crosslevel.data.atomic import whole_file
 
 FloatArray = npt.NDArray[np.float64]
@@ -108,11 +116,11 @@ def score_shares(
     """Score draws of the shares of single years within their bins."""
     of_year = totals[bins.bin_of]
     error = of_year * shares.mean(axis=0) - truth
-    pit = randomised_pit(truth, of_year, shares, rng)
+    pit = randomized_pit(truth, of_year, shares, rng)
     return (
         float(np.sqrt(np.mean(error**2)) / truth.mean()),
         float(log_scores(truth, of_year, shares).mean()),
-        held_share(pit),
+        interval_coverage(pit),
     )
 
 
@@ -141,7 +149,7 @@ def score_all(truth: FloatArray, width: int, names: Sequence[str]) -> dict[str, 
             if name == "pclm":
                 f = draw_curves(link.f, link.covariance, DRAWS, rng)
             elif name != "uniform":
-                f = draw_curves(fit.mean, fit.covariance, DRAWS, rng)
+                f = draw_curves(fit.curve.mean, fit.curve.covariance, DRAWS, rng)
                 check_totals(fit, totals[i], into)
             rows.append(score_shares(bins, years, totals[i], draw_shares(bins, f), rng))
             raw.append(rows[-1][0] if unscaled is None else np.sqrt(np.mean((unscaled - years) ** 2)) / years.mean())
@@ -150,10 +158,11 @@ def score_all(truth: FloatArray, width: int, names: Sequence[str]) -> dict[str, 
     return out
 
 
-def check_totals(fit, totals: FloatArray, into: FloatArray) -> None:  # type: ignore[no-untyped-def]
+def check_totals(fit: CountFit, totals: FloatArray, into: FloatArray) -> None:
     """Stop when a draw has negative mass or loses a person."""
     drawn = fit.draws(5)
     assert (drawn.expected > 0).all()
+    assert drawn.counts is not None
     assert (drawn.counts @ into.T == totals).all()
 
 
@@ -209,7 +218,7 @@ def trafford(folder: Path, quick: bool) -> str:
 def left_out(truth: FloatArray, label: str) -> str:
     """Score bins left out of the fit."""
     bins, into = cut(10, 90)
-    check = leave_one_out_pooled(pool_counts(bins, truth @ into.T), n=DRAWS)
+    check = leave_one_out_pooled(pool_counts(bins, truth @ into.T), n_draws=DRAWS)
     return (
         f"A 10-year bin of an {label} left out of its area's fit is predicted with a mean log density of "
         f"{check.mean_log_density:.2f}; the central 95 % hold {short(check.coverage(), 2)} of them (the shared curve still "
@@ -244,7 +253,10 @@ def states(folder: Path, quick: bool) -> str:
                 counts = rng.multinomial(n, p).astype(np.float64)
                 totals = into @ counts
                 fit, link = fit_counts(bins, totals), composite_link(bins.C, totals)
-                for name, mean, cov in (("single", fit.mean, fit.covariance), ("pclm", link.f, link.covariance)):
+                for name, mean, cov in (
+                    ("single", fit.curve.mean, fit.curve.covariance),
+                    ("pclm", link.f, link.covariance),
+                ):
                     f = draw_curves(mean, cov, DRAWS, rng)
                     found[name].append(score_expected(bins, counts, n * p, totals, draw_shares(bins, f), rng))
             cells = []
@@ -297,7 +309,7 @@ def page(sections: Sequence[str]) -> str:
 
 {body}
 
-*PCLM* is the penalised composite link model of Rizzi, Gampe & Eilers (2015), written anew here
+*PCLM* is the penalized composite link model of Rizzi, Gampe & Eilers (2015), written anew here
 (`crosslevel.binned.baselines.composite_link`): cubic B-splines with a knot every two cells, penalty by AIC.
 The model: bins are Poisson counts of the integral of exp f; f is averaged over Matérn-5/2, EQ and integrated Wiener covariances and their
 scales by evidence × prior; a rough part without effect on any bin widens the bands; draws are multinomial in each bin, so every total

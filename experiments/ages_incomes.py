@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pyarrow.csv
 
 from crosslevel.binned.baselines import composite_link, uniform_spread
-from crosslevel.binned.counts import CountBins, bins_from_edges, fit_counts, pool_counts
+from crosslevel.binned.counts.cells import CountBins, bins_from_edges
+from crosslevel.binned.counts.histogram import fit_counts
+from crosslevel.binned.counts.pooled import pool_counts
 from crosslevel.binned.counts.predictive import draw_curves, draw_shares
 
 FloatArray = npt.NDArray[np.float64]

@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from scipy.special import ndtr
 
+from crosslevel.binned import BinnedGP
 from crosslevel.binned.areas import AreaCorrelations, SharedOut, area_correlations, nested_rate, share_out
 from crosslevel.binned.baselines import area_weighting
-from crosslevel.binned.estimator import BinnedGP
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.population import holders, populated
@@ -183,10 +183,10 @@ def gaussian(data: Borough, y: FloatArray, truth: FloatArray, known: bool) -> An
     people = wholes.volumes
     if known:
         gp = BinnedGP(kernel="matern32", tolerance=1e-3, noise=0.0)
-        gp.fit(wholes, y, kind="total", std_error=np.sqrt(y * (1.0 - y / people)))
+        gp.fit(wholes, y, quantity="total", std_error=np.sqrt(y * (1.0 - y / people)))
     else:
-        gp = BinnedGP(kernel="matern32", tolerance=1e-3).fit(wholes, y, kind="total", sizes=people)
-    mean, sd = gp.predict(parts, kind="total", return_std=True)
+        gp = BinnedGP(kernel="matern32", tolerance=1e-3).fit(wholes, y, quantity="total", sizes=people)
+    mean, sd = gp.predict(parts, quantity="total", return_std=True)
     half = 0.5 / sd
     z = -np.abs(truth - mean) / sd
     score = np.log(np.maximum(ndtr(z + half) - ndtr(z - half), 1e-300))
@@ -232,9 +232,9 @@ def speed(data: Borough) -> str:
     """Time the edge sums: all polygons, 600 features."""
     both = Polygons.join(data.large, data.small)
     low, high = both.bounds()
-    centre, half = 0.5 * (low.min(0) + high.max(0)), 0.5 * (high.max(0) - low.min(0)) + 3.0
+    center, half = 0.5 * (low.min(0) + high.max(0)), 0.5 * (high.max(0) - low.min(0)) + 3.0
     index = np.stack(np.meshgrid(np.arange(1, 26), np.arange(1, 25), indexing="ij"), axis=-1).reshape(-1, 2)
-    basis = SineBasis(centre, half, index)
+    basis = SineBasis(center, half, index)
     both.sine_integrals(basis)
     start = time.perf_counter()
     both.sine_integrals(basis)

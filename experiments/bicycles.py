@@ -1,4 +1,4 @@
-"""Bicycle trips from zone to zone: boxes in four dimensions, start x end, and what the integral kernel adds to box centres.
+"""Bicycle trips from zone to zone: boxes in four dimensions, start x end, and what the integral kernel adds to box centers.
 
 Run ``python experiments/bicycles.py``; it prints the tables and writes docs/guide/bicycles.md. ``--quick`` takes one coarseness.
 """
@@ -16,8 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from crosslevel.binned import BinnedGP, Boxes
-from crosslevel.binned.baselines import area_weighting
-from crosslevel.binned.checks import shared_volumes
+from crosslevel.binned.baselines import area_weighting, shared_volumes
 from crosslevel.data.atomic import whole_file
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,17 +27,17 @@ SIDE = 8.0
 TRIPS = 20_000
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 """Lengthscales of the sweep, km, the same along all four axes."""
-WAYS = ("spread evenly", "box centres", "integral kernel")
+WAYS = ("spread evenly", "box centers", "integral kernel")
 
 
 @dataclass(frozen=True, eq=False)
 class City:
     """Trips between neighborhoods, each a normal cloud: the expected trips of any box are products of normal probabilities.
 
-    centre : (h, 2); spread : (h,); flow : (h, h) expected trips from one to another
+    center : (h, 2); spread : (h,); flow : (h, h) expected trips from one to another
     """
 
-    centre: FloatArray
+    center: FloatArray
     spread: FloatArray
     flow: FloatArray
 
@@ -49,9 +48,9 @@ class City:
 
     def _inside(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Give the share of each neighborhood's people in each rectangle, (n, h)."""
-        out = np.ones((len(low), len(self.centre)))
+        out = np.ones((len(low), len(self.center)))
         for d in range(2):
-            a, b = (special.ndtr((x[:, d, None] - self.centre[:, d]) / self.spread) for x in (low, high))
+            a, b = (special.ndtr((x[:, d, None] - self.center[:, d]) / self.spread) for x in (low, high))
             out *= b - a
         return out
 
@@ -59,12 +58,12 @@ class City:
 def make_city(seed: int, hubs: int = 7) -> City:
     """Simulate neighborhoods; people ride to near and to large ones."""
     rng = np.random.default_rng(seed)
-    centre = rng.uniform(1.0, SIDE - 1.0, (hubs, 2))
+    center = rng.uniform(1.0, SIDE - 1.0, (hubs, 2))
     spread = rng.uniform(0.5, 1.3, hubs)
     size = rng.lognormal(0.0, 0.7, hubs)
-    apart = np.linalg.norm(centre[:, None] - centre[None, :], axis=2)
+    apart = np.linalg.norm(center[:, None] - center[None, :], axis=2)
     flow = np.outer(size, size) * np.exp(-apart / 2.5)
-    return City(centre, spread, TRIPS * flow / flow.sum())
+    return City(center, spread, TRIPS * flow / flow.sum())
 
 
 def cut_zones(parts: int, seed: int) -> tuple[FloatArray, FloatArray]:
@@ -106,10 +105,10 @@ def answer(way: str, boxes: Boxes, trips: FloatArray, target: Boxes, length: flo
     error = np.sqrt(trips + 0.5)
     gp = BinnedGP("eq", lengthscale=length, noise=0.0)
     if way == "integral kernel":
-        found = gp.fit(boxes, trips, kind="total", std_error=error).predict(target, kind="total")
+        found = gp.fit(boxes, trips, quantity="total", std_error=error).predict(target, quantity="total")
     else:
         volume = boxes.volumes
-        gp.fit(0.5 * (boxes.lower + boxes.upper), trips / volume, kind="mean", std_error=error / volume)
+        gp.fit(0.5 * (boxes.lower + boxes.upper), trips / volume, quantity="mean", std_error=error / volume)
         found = gp.predict(0.5 * (target.lower + target.upper)) * target.volumes
     assert isinstance(found, np.ndarray)
     return found
@@ -152,11 +151,11 @@ def tables(sizes: Sequence[int], cities: int, width: float) -> str:
         found = study(zones, cities, lengths, width)
         for i, length in enumerate(lengths):
             cells = [f"{np.mean(found[w][i]):.2f}" for w in WAYS]
-            gain = np.array(found["integral kernel"][i]) - np.array(found["box centres"][i])
+            gain = np.array(found["integral kernel"][i]) - np.array(found["box centers"][i])
             error = gain.std(ddof=1) / np.sqrt(cities) if cities > 1 else np.nan
             name = "by likelihood" if length is None else f"l = {length:g} km"
             rows.append([f"{zones} zones, {zones**2} boxes, {name}", *cells, f"{gain.mean():+.2f} ({error:.2f})"])
-    return lay(["boxes, lengthscale", *WAYS, "integral − centres (s.e.)"], rows)
+    return lay(["boxes, lengthscale", *WAYS, "integral − centers (s.e.)"], rows)
 
 
 def page(body: str, cities: int, seconds: float) -> str:
@@ -169,12 +168,12 @@ squares are known. In each cell: RMSE over their mean.
 
 {body}
 
-*Integral kernel* is `BinnedGP("eq").fit(Boxes(lower, upper), trips, kind="total", std_error=...)`: one covariance matrix of exact
-integrals. *Box centres* puts each count, divided by its volume, at the middle of its box. *Spread evenly* is area weighting. Both
+*Integral kernel* is `BinnedGP("eq").fit(Boxes(lower, upper), trips, quantity="total", std_error=...)`: one covariance matrix of exact
+integrals. *Box centers* puts each count, divided by its volume, at the middle of its box. *Spread evenly* is area weighting. Both
 processes know the variance of a count; their variance, level and (last rows) four lengthscales are found by likelihood.
 
 Where the lengthscale is short against the boxes, the integral kernel gains much; where it is long, the two are alike, and with few
-boxes the centres can be a little better. By likelihood the integral kernel was the better of the two at every coarseness, by 1.4 to
+boxes the centers can be a little better. By likelihood the integral kernel was the better of the two at every coarseness, by 1.4 to
 1.9 standard errors, and the only one below even spreading at the coarsest.
 
 Made by `python experiments/bicycles.py` in {seconds:.0f} s. No setting was chosen by these scores. The neighborhoods are as smooth as

@@ -21,14 +21,14 @@ edges = np.arange(0, 100, 10)
 groups = cl.Intervals.from_edges(edges)
 counts = people.reshape(9, 10).sum(axis=1)
 
-model = cl.BinnedGP(likelihood="poisson").fit(groups, counts, kind="total", cell=1)
+model = cl.BinnedCountGP().fit(groups, counts, cell=1)
 print(model.summary())
 
 # %%
 # New age groups, with the truth beside: ``estimate`` is the expected number, ``count_low`` and ``count_high`` hold the number itself.
 new = cl.Intervals([18, 26, 65], [26, 41, 90])
 truth = [people[18:26].sum(), people[26:41].sum(), people[65:].sum()]
-found = model.estimates(new).with_columns(truth=truth)
+found = model.estimate(new).with_columns(truth=truth)
 print(found.summary())
 
 # %%
@@ -39,11 +39,10 @@ ax.plot(age + 0.5, people, ".", color="#222222", markersize=3, label="single yea
 # %%
 # Two towns that share a curve: the small one borrows from the large one.
 small = rng.poisson(expected / 12).reshape(9, 10).sum(axis=1)
-both = cl.BinnedGP(likelihood="poisson").fit(
+both = cl.BinnedCountGP().fit(
     cl.Intervals(np.tile(edges[:-1], 2), np.tile(edges[1:], 2)),
     np.concatenate([counts, small]),
-    kind="total",
     pool={"town": ["large"] * 9 + ["small"] * 9},
 )
-print(both.estimates(new).summary())
+print(both.estimate(new).summary())
 both.plot(pool="small", xlabel="age", ylabel="people per year of age")

@@ -13,14 +13,15 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Bags": "crosslevel.data.bags",
-    "BinnedGP": "crosslevel.binned.estimator",
+    "BinnedCountGP": "crosslevel.binned.counts.estimator",
+    "BinnedGP": "crosslevel.binned.gaussian.estimator",
     "Boxes": "crosslevel.binned.regions.boxes",
     "CUDIA": "crosslevel.imputation.cudia.estimator",
     "CrossLevelImputer": "crosslevel.imputation.persons.estimator",
     "EcologicalInference": "crosslevel.ecological.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
-    "Intervals": "crosslevel.binned.regions.intervals",
+    "Intervals": "crosslevel.binned.regions.boxes",
     "KRLS": "crosslevel.krls.estimator",
     "MeanEmbedding": "crosslevel.embedding.estimator",
     "Polygons": "crosslevel.binned.regions.polygons",
@@ -50,6 +51,7 @@ __all__ = [
     "CUDIA",
     "KRLS",
     "Bags",
+    "BinnedCountGP",
     "BinnedGP",
     "Boxes",
     "CrossLevelImputer",
@@ -91,9 +93,9 @@ if TYPE_CHECKING:
         krls,
         results,
     )
-    from crosslevel.binned.estimator import BinnedGP
-    from crosslevel.binned.regions.boxes import Boxes
-    from crosslevel.binned.regions.intervals import Intervals
+    from crosslevel.binned.counts.estimator import BinnedCountGP
+    from crosslevel.binned.gaussian.estimator import BinnedGP
+    from crosslevel.binned.regions.boxes import Boxes, Intervals
     from crosslevel.binned.regions.polygons import Polygons
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.data.bags import Bags

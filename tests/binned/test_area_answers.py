@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.binned import Polygons
-from crosslevel.binned.area_answers import shared_estimates
+from crosslevel.binned.areas import shared_estimates
 from crosslevel.errors import InputError
 
 

@@ -143,7 +143,7 @@ def test_the_error_of_the_number_of_draws_is_stated(smooth):
     """Mirrored draws leave less than independent ones would; many seeds show how much."""
     people, _, totals = world(0, 0.5, 0.2)
     found = [
-        share_out(SQUARES, totals, people, PARENT, correlations=smooth, nodes=3, n_draws=200, seed=seed)
+        share_out(SQUARES, totals, people, PARENT, correlations=smooth, nodes=3, n_draws=200, random_state=seed)
         for seed in range(8)
     ]
     spread = np.std([f.mean for f in found], axis=0, ddof=1)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
-from crosslevel.binned.checks import shared_volumes
-from crosslevel.binned.privacy import atoms_of, privacy_notes, revealed_groups
+from crosslevel.binned.baselines import shared_volumes
+from crosslevel.binned.privacy import atoms_of, privacy_warnings, revealed_groups
 from crosslevel.errors import CrosslevelWarning, MissingExtraError
 
 pytest.importorskip("shapely")
@@ -88,8 +88,8 @@ def test_a_fit_to_polygons_warns():
     areas = Polygons([square(0, 0, 4, 4), square(0, 0, 4, 3)], names=["town", "centre"])
     model = BinnedGP(variance=1.0, lengthscale=3.0, noise=1e-3, mean=30.0)
     with pytest.warns(CrosslevelWarning, match="privacy.*what only 'town' has holds 4"):
-        model.fit(areas, [500.0, 496.0], kind="total")
-    assert not any("privacy" in n for n in model.fit(areas, [31.0, 32.0], kind="mean").notes_)
+        model.fit(areas, [500.0, 496.0], quantity="total")
+    assert not any("privacy" in n for n in model.fit(areas, [31.0, 32.0], quantity="mean").warnings_)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=2, max_size=5, unique=True), st.data())
@@ -123,7 +123,7 @@ def test_what_is_said_follows_and_atoms_that_follow_are_said(spans, data):
 def test_large_problems_are_left_alone():
     low = np.array(list(product(range(12), repeat=4)), dtype=float)
     assert atoms_of(Boxes(low[:300], low[:300] + 1.5)) is None
-    assert privacy_notes(Intervals(np.zeros(700), np.arange(1.0, 701)), np.arange(700.0)) == ()
+    assert privacy_warnings(Intervals(np.zeros(700), np.arange(1.0, 701)), np.arange(700.0)) == ()
 
 
 def test_without_shapely_polygons_are_not_looked_at(monkeypatch):
@@ -133,7 +133,7 @@ def test_without_shapely_polygons_are_not_looked_at(monkeypatch):
     def missing():
         raise MissingExtraError("no shapely")
 
-    for module in ("privacy", "checks", "regions.shapes"):
+    for module in ("privacy", "baselines", "regions.shapes"):
         monkeypatch.setattr(f"crosslevel.binned.{module}.import_shapely", missing)
     assert atoms_of(areas) is None
     assert shared_volumes(areas, areas) is None

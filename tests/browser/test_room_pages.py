@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel import Bags, report
-from crosslevel.binned import BinnedGP, Intervals, Polygons
+from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals, Polygons
 from crosslevel.diagnostics import cross_validate_bags
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
 from crosslevel.imputation import CUDIA, CrossLevelImputer
@@ -57,10 +57,10 @@ def binned_page(squares):
     low, high = [0, 10, 20, 40] * 2, [10, 20, 40, 60] * 2
     pool = {f"sex {PATH}": [f"women {HIT}"] * 4 + [f"men {END}"] * 4}
     counts = [21, 34, 60, 12, 12, 60, 34, 21]
-    model = BinnedGP(likelihood="poisson").fit(Intervals(low, high), counts, kind="total", pool=pool)
+    model = BinnedCountGP().fit(Intervals(low, high), counts, pool=pool)
     polygons = squares(PLACES, key=f"code {HIT}")
     areas = BinnedGP(lengthscale=100.0, noise=0.1, solver="dense").fit(
-        Polygons(polygons, key=f"code {HIT}", crs="plane"), [3, 5, 9], kind="total"
+        Polygons(polygons, key=f"code {HIT}", crs="plane"), [3, 5, 9], quantity="total"
     )
     ages = binned.section(f"Ages {END}", model, new=Intervals([5, 25], [15, 30]))
     return report({"Ages": ages, f"Areas {HIT}": areas}, polygons=polygons)

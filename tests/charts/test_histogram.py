@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.binned import BinnedGP, Boxes, Intervals
+from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals
 from crosslevel.charts.histogram import histogram
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
@@ -55,27 +55,23 @@ def test_the_callers_axes_are_used_and_even_spreading_stands_in_for_bars():
 
 
 def test_a_fitted_model_draws_itself():
-    gp = BinnedGP(likelihood="poisson").fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], kind="total")
+    gp = BinnedCountGP().fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30])
     ax = gp.plot()
     assert [b.get_height() for b in ax.patches] == [9, 6, 3]
     x, y = ax.lines[0].get_data()
     assert np.trapezoid(y, x) == pytest.approx(180, rel=0.02)
-    means = BinnedGP(lengthscale=10.0).fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], kind="mean")
+    means = BinnedGP(lengthscale=10.0).fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], quantity="mean")
     assert [b.get_height() for b in means.plot().patches] == [9, 6, 3]
-    pooled = BinnedGP(likelihood="poisson").fit(
-        Intervals([0, 10, 0, 10], [10, 20, 10, 20]), [9, 5, 2, 8], kind="total", pool=["a", "a", "b", "b"]
-    )
+    pooled = BinnedCountGP().fit(Intervals([0, 10, 0, 10], [10, 20, 10, 20]), [9, 5, 2, 8], pool=["a", "a", "b", "b"])
     assert [b.get_height() for b in pooled.plot(pool="b").patches] == [0.2, 0.8]
     with pytest.raises(InputError, match="plot draws one area; name it, as in plot\\(pool='a'\\)"):
         pooled.plot()
     with pytest.raises(InputError, match="several areas"):
-        histogram(pooled.estimates([3.0]))
-    boxes = BinnedGP(variance=1.0, lengthscale=1.0, noise=1.0).fit(Boxes([[0, 0]], [[1, 1]]), [3], kind="total")
+        histogram(pooled.estimate([3.0]))
+    boxes = BinnedGP(variance=1.0, lengthscale=1.0, noise=1.0).fit(Boxes([[0, 0]], [[1, 1]]), [3], quantity="total")
     with pytest.raises(InputError, match="plot draws Intervals"):
         boxes.plot()
-    shares = BinnedGP(likelihood="binomial").fit(
-        Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], kind="total", trials=[20, 20, 20]
-    )
+    shares = BinnedCountGP("binomial").fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], trials=[20, 20, 20])
     with pytest.raises(InputError, match="this fit is of shares"):
         shares.plot()
 

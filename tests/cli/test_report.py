@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     cl.save(model, folder / "model.crosslevel")
     cl.save(model.effects(by={"place": rng.choice(PLACES, 60)}), folder / "places.crosslevel")
     bins = cl.BinnedGP(lengthscale=10.0, noise=1.0).fit(
-        cl.Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], kind="total"
+        cl.Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], quantity="total"
     )
     cl.save(bins, folder / "bins.crosslevel")
     features = [

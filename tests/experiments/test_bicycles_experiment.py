@@ -32,7 +32,7 @@ def test_expected_trips_are_integrals(bicycles):
     rng = np.random.default_rng(0)
     n = rng.poisson(city.flow)
     start, end = np.repeat(np.indices(n.shape).reshape(2, -1), n.ravel(), axis=1)
-    trips = np.hstack([city.centre[k] + city.spread[k, None] * rng.normal(size=(len(k), 2)) for k in (start, end)])
+    trips = np.hstack([city.center[k] + city.spread[k, None] * rng.normal(size=(len(k), 2)) for k in (start, end)])
     box = Boxes([[1.0, 2, 3, 1]], [[5.0, 6, 7, 5]])
     counted = ((trips >= box.lower) & (trips < box.upper)).all(axis=1).sum()
     assert counted == pytest.approx(city.expected(box)[0], abs=4 * np.sqrt(counted))
@@ -46,5 +46,5 @@ def test_even_spreading_by_hand(bicycles):
 
 def test_reduced_study(bicycles):
     found = bicycles.study(8, 2, (1.0, 2.0), width=2.0)
-    assert np.mean(found["integral kernel"][0]) < np.mean(found["box centres"][0])
+    assert np.mean(found["integral kernel"][0]) < np.mean(found["box centers"][0])
     assert np.mean(found["integral kernel"][1]) < np.mean(found["spread evenly"][1])

@@ -9,18 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
-    "BinnedGP": "crosslevel.binned.estimator",
+    "BinnedCountGP": "crosslevel.binned.counts.estimator",
+    "BinnedGP": "crosslevel.binned.gaussian.estimator",
     "Boxes": "crosslevel.binned.regions.boxes",
-    "Intervals": "crosslevel.binned.regions.intervals",
-    "Points": "crosslevel.binned.regions.points",
+    "Intervals": "crosslevel.binned.regions.boxes",
+    "Points": "crosslevel.binned.regions.boxes",
     "Polygons": "crosslevel.binned.regions.polygons",
     "Simplices": "crosslevel.binned.regions.simplices",
     "WeightedSum": "crosslevel.binned.regions.sums",
     "stack": "crosslevel.binned.regions.sums",
 }
-_MODULES = ("area_answers", "areas", "counts", "kernels", "regions")
+_MODULES = {name: f"crosslevel.binned.{name}" for name in ("areas", "baselines", "counts", "privacy", "regions")}
+_MODULES["kernels"] = "crosslevel.binned.gaussian.kernels"
 
 __all__ = [
+    "BinnedCountGP",
     "BinnedGP",
     "Boxes",
     "Intervals",
@@ -28,20 +31,21 @@ __all__ = [
     "Polygons",
     "Simplices",
     "WeightedSum",
-    "area_answers",
     "areas",
+    "baselines",
     "counts",
     "kernels",
+    "privacy",
     "regions",
     "stack",
 ]
 
 if TYPE_CHECKING:
-    from crosslevel.binned import area_answers, areas, counts, kernels, regions
-    from crosslevel.binned.estimator import BinnedGP
-    from crosslevel.binned.regions.boxes import Boxes
-    from crosslevel.binned.regions.intervals import Intervals
-    from crosslevel.binned.regions.points import Points
+    from crosslevel.binned import areas, baselines, counts, privacy, regions
+    from crosslevel.binned.counts.estimator import BinnedCountGP
+    from crosslevel.binned.gaussian import kernels
+    from crosslevel.binned.gaussian.estimator import BinnedGP
+    from crosslevel.binned.regions.boxes import Boxes, Intervals, Points
     from crosslevel.binned.regions.polygons import Polygons
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.binned.regions.sums import WeightedSum, stack
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        value = importlib.import_module(f"crosslevel.binned.{name}")
+        value = importlib.import_module(_MODULES[name])
     elif name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
     else:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,16 @@ from crosslevel.binned.counts.likelihoods import BinomialBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
-from crosslevel.data.checks import check_counts, check_successes
+from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.binned.regions.population import holders
+from crosslevel.data.checks import check_counts, check_level, check_successes, read_seed
+from crosslevel.data.fingerprint import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, Int64Array, RandomState
 
-__all__ = ["AreaCorrelations", "SharedOut", "area_correlations", "nested_rate", "share_out"]
+__all__ = ["AreaCorrelations", "SharedOut", "area_correlations", "nested_rate", "share_out", "shared_estimates"]
 
 
 KERNELS = ("matern12", "matern32", "eq")
@@ -110,9 +115,9 @@ class SharedOut:
         whole = np.maximum((v @ member)[:, self.parent], 1e-300)
         return v * np.maximum(1.0 - v / whole, 0.0)
 
-    def quantiles(self, probabilities: Sequence[float], seed: int = 0) -> FloatArray:
+    def quantiles(self, probabilities: Sequence[float], random_state: RandomState = 0) -> FloatArray:
         """Give quantiles of the counts themselves, (n_probabilities, A)."""
-        noise = np.random.default_rng(seed).standard_normal((8, *self.draws.shape))
+        noise = np.random.default_rng(read_seed(random_state)).standard_normal((8, *self.draws.shape))
         counts = np.rint(self.draws + np.sqrt(self.spread) * noise).reshape(-1, self.draws.shape[1])
         clipped = np.clip(counts, 0.0, np.floor(self.population))
         return np.quantile(clipped, probabilities, axis=0, method="inverted_cdf")
@@ -158,7 +163,6 @@ def area_correlations(
 
     Examples
     --------
-    >>> from crosslevel.binned.regions.polygons import Polygons
     >>> squares = Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(6)])
     >>> area_correlations(squares, ["eq"], nodes=3).R.shape
     (3, 6, 6)
@@ -190,7 +194,7 @@ def share_out(
     correlations: AreaCorrelations | None = None,
     nodes: int = 5,
     n_draws: int = 2000,
-    seed: int = 0,
+    random_state: RandomState = 0,
 ) -> SharedOut:
     """Share the counts of parents out among their children.
 
@@ -211,7 +215,7 @@ def share_out(
     n_draws : int
         Each with its mirror image. The error this leaves in the mean is `SharedOut.monte_carlo_error`: with 2,000 draws below
         2.3 % of the standard deviation of the expectation. Log scores far in a tail need more.
-    seed : int
+    random_state : int, None, Generator or RandomState
 
     Returns
     -------
@@ -219,7 +223,6 @@ def share_out(
 
     Examples
     --------
-    >>> from crosslevel.binned.regions.polygons import Polygons
     >>> squares = Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(6)])
     >>> smooth = area_correlations(squares, ["eq"], nodes=3)
     >>> found = share_out(squares, [30, 60, 90], [100.0] * 6, [0, 0, 1, 1, 2, 2], correlations=smooth, n_draws=200)
@@ -247,7 +250,7 @@ def share_out(
     weights = np.exp(log_weight - log_weight.max())
     weights = np.where(weights >= KEPT * weights.max(), weights, 0.0)
     weights /= weights.sum()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed(random_state))
     parts = []
     for row, count in enumerate(_allot(weights, n_draws, rng)):
         if count:
@@ -259,6 +262,84 @@ def share_out(
     shifted = shift_to_total(np.concatenate(parts), people, own.astype(np.intp), y / trials)
     chosen = tuple((made.kernel[r], float(scales[i]), float(made.length[r]), float(scales[j])) for r, i, j in grid)
     return SharedOut(shifted.rate * people, people, own, weights, chosen, made.error)
+
+
+def shared_estimates(
+    large: Polygons,
+    totals: npt.ArrayLike,
+    small: Polygons,
+    population: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    **options: Any,
+) -> Estimates:
+    """Estimate the counts of small areas inside large ones; ``options`` go to `crosslevel.binned.areas.share_out`.
+
+    The diagnostic ``monte_carlo_share`` is the largest error that the number of draws leaves in an estimate, over its ``std_error``.
+
+    Parameters
+    ----------
+    large : Polygons
+    totals : (B,)
+        Counts of the large areas, which are kept.
+    small : Polygons
+        Each inside one of the large.
+    population : (A,)
+        Everybody in each small area.
+
+    Examples
+    --------
+    >>> def squares(n, w):
+    ...     return Polygons([[[i * w, 0], [i * w + w, 0], [i * w + w, 1], [i * w, 1]] for i in range(n)])
+    >>> found = shared_estimates(squares(2, 2), [40, 10], squares(4, 1), [100, 100, 50, 50], nodes=3, n_draws=200)
+    >>> found.table.column_names[-2:], round(float(found["estimate"][:2].sum()), 6)
+    (['nested_rate', 'population'], 40.0)
+    """
+    check_level(level)
+    parent = holders(small, large)
+    (key, names), *_ = small.labels().items()
+    outside = [names[i] for i in np.flatnonzero(parent < 0)]
+    if outside:
+        raise InputError(
+            f"{len(outside):,} small area(s) lie in none of the large ones ({listed(outside)}); leave them out, or check that both files "
+            "cover the same ground."
+        )
+    seed = read_seed(random_state)
+    shared = share_out(small, totals, population, parent, random_state=seed, **options)
+    half = 0.5 * (1.0 - level)
+    std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))
+    low, high = shared.quantiles([half, 1.0 - half], seed)
+    columns = {
+        key: names,
+        "estimate": shared.mean,
+        "std_error": std_error,
+        "conf_low": low,
+        "conf_high": high,
+        "nested_rate": nested_rate(totals, population, parent),
+        "population": np.asarray(population, dtype=np.float64),
+    }
+    data = {
+        "totals": fingerprint({"y": np.asarray(totals, dtype=np.float64)}),
+        "population": fingerprint({"n": shared.population}),
+    }
+    return Estimates.build(
+        columns,
+        keys=[key],
+        method="counts of large areas shared out to small ones by population and neighborhood",
+        level=level,
+        interval="predictive quantile of the count",
+        provenance=Provenance.of(
+            call=f"shared_estimates({len(large)} areas, {len(small)} areas)", seed=seed, data=data
+        ),
+        diagnostics={
+            "converged": True,
+            "basis_error": shared.basis_error,
+            "candidates": _weights(shared),
+            "monte_carlo_share": float((shared.monte_carlo_error / np.maximum(std_error, 1e-300)).max()),
+        },
+        title="Small areas from large ones",
+    )
 
 
 def _inputs(
@@ -296,3 +377,8 @@ def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> Int64A
 
 def _logit(p: float) -> float:
     return float(np.log(p) - np.log1p(-p))
+
+
+def _weights(shared: SharedOut) -> dict[str, float]:
+    kernels = np.array([c[0] for c in shared.candidates])
+    return {str(k): float(shared.weights[kernels == k].sum()) for k in dict.fromkeys(kernels.tolist())}

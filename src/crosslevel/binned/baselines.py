@@ -1,4 +1,4 @@
-"""What any model of bins must beat: uniform spreading, area weighting, and a penalised composite link model."""
+"""Baselines of any model of bins: uniform spreading, area weighting, and a penalized composite link model (PCLM)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import interpolate, special
 
-from crosslevel.errors import ConvergenceError
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.boxes import Intervals
+from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.binned.regions.shapes import as_shapely, import_shapely
+from crosslevel.errors import ConvergenceError, MissingExtraError
+from crosslevel.numerics.integrals import White
 from crosslevel.typing import FloatArray
 
-__all__ = ["CompositeLink", "area_weighting", "composite_link", "uniform_spread"]
+__all__ = ["CompositeLink", "area_weighting", "composite_link", "overlap", "shared_volumes", "slack", "uniform_spread"]
 
 
 PENALTIES = np.logspace(-3, 5, 33)
 STEPS = 200
+MOST_COMPARED = 3000
+"""Regions beyond which boxes are not compared pair by pair."""
 
 
 def uniform_spread(C: FloatArray, totals: FloatArray) -> FloatArray:
@@ -58,16 +65,63 @@ def area_weighting(overlap: FloatArray, area: FloatArray, totals: FloatArray) ->
     return np.asarray((overlap / area) @ totals)
 
 
+def shared_volumes(a: Regions, b: Regions) -> FloatArray | None:
+    """Measure the volume that each region of a shares with each of b, (n, m); None unless all are single boxes, or all polygons.
+
+    A point of ``a`` counts 1 where it lies in a box of ``b``, borders included on the lower side.
+    """
+    if isinstance(a, Polygons) and isinstance(b, Polygons):
+        return _shared_areas(a, b)
+    p, q = a.pieces(), b.pieces()
+    if p is None or q is None or not (p.simple and q.simple):
+        return None
+    out = np.ones((p.n, q.n))
+    for d in range(a.dimension):
+        s, t, u, v = p.lower[:, d], p.upper[:, d], q.lower[:, d], q.upper[:, d]
+        shared = White().covariance((s, t), (u, v), 1.0)[0]
+        at = (s == t)[:, None]
+        inside = (s[:, None] >= u) & ((s[:, None] < v) | ((u == v) & (s[:, None] == u)))
+        out *= np.where(at, inside, shared)
+    return out
+
+
+def overlap(regions: Regions) -> bool | None:
+    """Tell whether any two regions share volume; None when that is not known, or too many to compare."""
+    if isinstance(regions, Intervals):
+        return bool(regions.overlaps())
+    if len(regions) > MOST_COMPARED:
+        return None
+    shared = shared_volumes(regions, regions)
+    return None if shared is None else bool((np.triu(shared, 1) > slack(regions) * np.diag(shared)).any())
+
+
+def slack(regions: Regions) -> float:
+    """Give the share of a region that is nothing: limits of boxes are exact, borders of polygons were drawn twice."""
+    return 1e-4 if isinstance(regions, Polygons) else 1e-9
+
+
+def _shared_areas(a: Polygons, b: Polygons) -> FloatArray | None:
+    try:
+        shapely = import_shapely()
+    except MissingExtraError:  # a saved model may be read where polygons cannot be cut
+        return None
+    given, others = as_shapely(a.shapes), as_shapely(b.shapes)
+    i, j = shapely.STRtree(others).query(given, predicate="intersects")
+    out = np.zeros((len(given), len(others)))
+    out[i, j] = shapely.area(shapely.intersection(given[i], others[j]))
+    return out
+
+
 @dataclass(frozen=True)
 class CompositeLink:
-    """A penalised composite link fit.
+    """A penalized composite link fit.
 
     Attributes
     ----------
     f : (A,)
         Log density of the cells: their expected counts are weight exp(f).
     covariance : (A, A)
-        Penalised (Bayesian) covariance of f.
+        Penalized (Bayesian) covariance of f.
     penalty, aic, effective : float
         Chosen penalty, its AIC and the effective number of parameters.
     """
@@ -82,7 +136,7 @@ class CompositeLink:
 def composite_link(
     C: FloatArray, totals: FloatArray, penalties: FloatArray = PENALTIES, knot_ratio: int = 2, order: int = 2
 ) -> CompositeLink:
-    """Fit counts in bins by a penalised composite link model, the penalty chosen by AIC.
+    """Fit counts in bins by a penalized composite link model, the penalty chosen by AIC.
 
     totals ~ Poisson(C exp(X theta)), X cubic B-splines with a knot every ``knot_ratio`` cells, penalty x the squared differences of
     theta of this order: Rizzi, Gampe & Eilers (2015), "Efficient estimation of smooth distributions from coarsely grouped data".

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions
-from crosslevel.binned.regions.intervals import Intervals
+from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.binned.regions.sums import Stack, WeightedSum
 from crosslevel.errors import MissingExtraError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Atoms", "Revealed", "atoms_of", "privacy_notes", "revealed_groups"]
+__all__ = ["Atoms", "Revealed", "atoms_of", "privacy_warnings", "revealed_groups"]
 
 
 SMALL = 10.0
@@ -65,8 +65,8 @@ class Revealed:
     total: float
 
 
-def privacy_notes(regions: Regions, y: FloatArray, noise: FloatArray | float = LEAST_NOISE) -> tuple[str, ...]:
-    """Warn of small groups that differences of overlapping totals reveal; nothing to say is no note.
+def privacy_warnings(regions: Regions, y: FloatArray, noise: FloatArray | float = LEAST_NOISE) -> tuple[str, ...]:
+    """Warn of small groups that differences of overlapping totals reveal; none where nothing is revealed.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def privacy_notes(regions: Regions, y: FloatArray, noise: FloatArray | float = L
 
     Examples
     --------
-    >>> privacy_notes(Intervals([0, 0], [64, 65]), np.array([5000.0, 5002.0]))[0][:88]
+    >>> privacy_warnings(Intervals([0, 0], [64, 65]), np.array([5000.0, 5002.0]))[0][:88]
     'privacy: differences of overlapping totals reveal 1 small unit(s) that no single total d'
-    >>> privacy_notes(Intervals([0, 64], [64, 65]), np.array([5000.0, 2.0]))
+    >>> privacy_warnings(Intervals([0, 64], [64, 65]), np.array([5000.0, 2.0]))
     ()
     """
     found = revealed_groups(regions, y, noise)

@@ -55,9 +55,9 @@ def histogram(
 
     Examples
     --------
-    >>> from crosslevel.binned import BinnedGP, Intervals
-    >>> gp = BinnedGP(likelihood="poisson").fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], kind="total")
-    >>> ax = histogram(gp.estimates(np.linspace(0, 30, 61)), observed=([0, 10, 20], [10, 20, 30], [90, 60, 30]))
+    >>> from crosslevel.binned import BinnedCountGP, Intervals
+    >>> gp = BinnedCountGP().fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30])
+    >>> ax = histogram(gp.estimate(np.linspace(0, 30, 61)), observed=([0, 10, 20], [10, 20, 30], [90, 60, 30]))
     >>> [float(bar.get_height()) for bar in ax.patches]
     [9.0, 6.0, 3.0]
     """

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.binned import BinnedGP, Intervals
+from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals
 from crosslevel.cli.console import check_folder, check_report, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import frames
 from crosslevel.errors import FileError, InputError, unknown_name
@@ -48,7 +48,7 @@ class Settings:
     exposure: str | None
     tail: float | None
     cell: float | None
-    kind: str | None
+    quantity: str | None
     polygons: Path | None
     value: str | None
     to: Path | None
@@ -66,7 +66,7 @@ class Answer:
     """What is written: the table, the model where there is one, and pictures for the page."""
 
     found: Estimates
-    model: BinnedGP | None
+    model: BinnedGP | BinnedCountGP | None
     figures: dict[str, Any] | None
     words: str
     polygons: dict[str, Any] | None = None
@@ -166,20 +166,31 @@ def _bins(s: Settings) -> Answer:
     regions = _intervals(table, s.lower, s.upper, s.tail)
     assert y_name is not None
     y = frames.column(table, y_name, "--total" if s.total else "--mean")
-    extras: dict[str, Any] = {"sizes": None if s.sizes is None else frames.column(table, s.sizes, "--sizes")}
-    for name in ("trials", "exposure"):
-        column = getattr(s, name)
-        extras[name] = None if column is None else frames.column(table, column, f"--{name}")
-    extras |= {"tail": s.tail, "cell": s.cell}
-    extras["pool"] = None if s.pool is None else {s.pool: table[s.pool].to_pylist()}
-    model = BinnedGP(s.kernel, likelihood, random_state=s.seed)
-    model.fit(regions, y, kind="total" if s.total else "mean", **extras)
-    found = model.estimates(_targets(s), s.kind, s.level)
+    numbers = {
+        name: None if column is None else frames.column(table, column, f"--{name}")
+        for name, column in (("sizes", s.sizes), ("trials", s.trials), ("exposure", s.exposure))
+    }
+    model: BinnedGP | BinnedCountGP
+    if likelihood == "gaussian":
+        for name in ("pool", "trials", "exposure", "tail", "cell"):
+            if getattr(s, name) is not None:
+                raise InputError(f"--{name} is for counts, and the likelihood is gaussian; leave it out.")
+        quantity = "total" if s.total else "mean"
+        model = BinnedGP(s.kernel, random_state=s.seed).fit(regions, y, quantity, numbers["sizes"])
+    else:
+        for name, given in (("mean", s.mean), ("sizes", s.sizes)):
+            if given is not None:
+                raise InputError(f"--{name} is for the gaussian likelihood, and counts are {likelihood}; leave it out.")
+        pool = None if s.pool is None else {s.pool: table[s.pool].to_pylist()}
+        model = BinnedCountGP(likelihood, s.kernel, random_state=s.seed).fit(
+            regions, y, trials=numbers["trials"], exposure=numbers["exposure"], pool=pool, cell=s.cell, tail=s.tail
+        )
+    found = model.estimate(_targets(s), s.quantity, s.level)
     figures = _picture(s, model, found) if s.report else None
-    return Answer(found, model, figures, f"{model.path_[0].upper()}{model.path_[1:]}")
+    return Answer(found, model, figures, f"{model.solver_[0].upper()}{model.solver_[1:]}")
 
 
-def _picture(s: Settings, model: BinnedGP, found: Estimates) -> dict[str, Any]:
+def _picture(s: Settings, model: BinnedGP | BinnedCountGP, found: Estimates) -> dict[str, Any]:
     """Draw the histogram with its curve; of several areas, and of shares, the intervals."""
     from matplotlib.figure import Figure
 
@@ -215,7 +226,7 @@ def _targets(s: Settings) -> Intervals | None:
 
 def _areas(s: Settings) -> Answer:
     from crosslevel.binned import Polygons
-    from crosslevel.binned.area_answers import shared_estimates
+    from crosslevel.binned.areas import shared_estimates
 
     assert s.polygons is not None
     assert s.to is not None
@@ -234,7 +245,7 @@ def _areas(s: Settings) -> Answer:
                 f"--population shares counts out, which is binomial; --likelihood {s.likelihood} does not go with it."
             )
         found = shared_estimates(
-            large, y, small, _property(target, s.population, "--population", s.to), level=s.level, seed=s.seed
+            large, y, small, _property(target, s.population, "--population", s.to), level=s.level, random_state=s.seed
         )
         return Answer(
             found, None, _maps(s, found, small), f"{len(large):,} areas shared out to {len(small):,}", small.geojson()
@@ -244,10 +255,11 @@ def _areas(s: Settings) -> Answer:
             f"--likelihood {s.likelihood} of polygons needs the people of the small areas; name their property with --population, or "
             "use --likelihood gaussian."
         )
-    kind = s.kind or "total"
-    model = BinnedGP(s.kernel, random_state=s.seed).fit(large, y, kind=kind)
-    found = model.estimates(small, kind, s.level)
-    return Answer(found, model, _maps(s, found, small), f"{model.path_[0].upper()}{model.path_[1:]}", small.geojson())
+    quantity = s.quantity or "total"
+    model = BinnedGP(s.kernel, random_state=s.seed).fit(large, y, quantity)
+    found = model.estimate(small, quantity, s.level)
+    said = f"{model.solver_[0].upper()}{model.solver_[1:]}"
+    return Answer(found, model, _maps(s, found, small), said, small.geojson())
 
 
 def _maps(s: Settings, found: Estimates, small: Any) -> dict[str, Any] | None:

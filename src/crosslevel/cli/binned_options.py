@@ -36,7 +36,7 @@ def binned(
         str | None, typer.Option(help="Column: of how many the totals are.", rich_help_panel=BINS)
     ] = None,
     exposure: Annotated[
-        str | None, typer.Option(help="Column of people at risk; ask for --kind rate.", rich_help_panel=BINS)
+        str | None, typer.Option(help="Column of people at risk; ask for --quantity rate.", rich_help_panel=BINS)
     ] = None,
     tail: Annotated[
         float | None, typer.Option(help="Mean excess of an open last bin over its limit.", rich_help_panel=BINS)
@@ -61,7 +61,7 @@ def binned(
         typer.Option(help="'gaussian', 'poisson', 'negative_binomial' or 'binomial'; 'poisson' for totals of bins."),
     ] = None,
     kernel: Annotated[str, typer.Option(help="'auto', or names such as 'matern32'.")] = "auto",
-    kind: Annotated[str | None, typer.Option(help="What to predict: 'total', 'mean', 'rate' or 'count'.")] = None,
+    quantity: Annotated[str | None, typer.Option(help="What to predict: 'total', 'mean', 'rate' or 'count'.")] = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the estimates and the model.")] = None,

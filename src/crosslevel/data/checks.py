@@ -24,6 +24,7 @@ __all__ = [
     "check_level",
     "check_successes",
     "check_weights",
+    "check_whole",
     "count_jobs",
     "read_seed",
     "refuse_idle",
@@ -123,6 +124,19 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
     return float(value)
+
+
+def check_whole(value: object, argument: str, least: int) -> int:
+    """Refuse what is no whole number of at least ``least``.
+
+    Examples
+    --------
+    >>> check_whole(3, "n_draws", 1)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{argument}={value!r} is not a whole number of at least {least}; pass one.")
+    return int(value)
 
 
 def check_level(level: float) -> float:

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from crosslevel.binned.counts import modes as modes_module
 from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
-from crosslevel.binned.counts.modes import evidence_gradient, find_modes, posterior_covariance
+from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 
 AGES = np.arange(12) + 0.5
 APART = np.abs(AGES[:, None] - AGES[None, :])
@@ -46,25 +46,6 @@ def test_the_mode_is_where_the_gradient_vanishes(family):
         assert abs(height(found.f[0] + step) - height(found.f[0] - step)) / 2e-4 < 1e-3
         assert max(height(found.f[0] + step), height(found.f[0] - step)) <= at + 1e-10
     assert np.allclose(found.f[0] - level, K @ found.beta[0], atol=1e-7)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_gradient_of_the_evidence_is_that_of_central_differences(family):
-    C, like, level = FAMILIES[family]
-    scale, length, h = 0.7, 3.0, 1e-4
-
-    def evidence(s, ell):
-        return find_modes(eq(s, ell), C, like, np.full(12, level)).log_evidence[0]
-
-    K = eq(scale, length)
-    G = evidence_gradient(find_modes(K, C, like, np.full(12, level)), K, C, like)
-    by_scale = 2 * (K - 1.0)  # by log s
-    by_length = (K - 1.0) * (APART / length) ** 2  # by log l
-    for slope, ends in (
-        (by_scale, [evidence(scale * np.exp(d), length) for d in (h, -h)]),
-        (by_length, [evidence(scale, length * np.exp(d)) for d in (h, -h)]),
-    ):
-        assert (G * slope).sum() == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=2e-6, abs=2e-7)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

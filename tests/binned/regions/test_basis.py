@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslevel.binned.regions.basis import choose_basis, correlations_by_points, region_correlations
-from crosslevel.binned.regions.intervals import Intervals
+from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.errors import InputError
 

@@ -137,10 +137,10 @@ def test_every_form_says_the_same(kind, tmp_path):
         assert "27700" in str(got.plane.crs) or "British" in str(got.plane.crs)
 
 
-def test_the_saved_form_comes_back_without_shapely(monkeypatch):
+def test_the_saved_form_comes_back_without_shapely(monkeypatch, saved):
     p = Polygons([[RING, ELL], [SQUARE]], names=["Å", "b"], points="random", n_points=7, seed=3)
     monkeypatch.setattr(builtins, "__import__", _without_shapely)
-    back = Polygons.from_arrays({k: np.array(v) for k, v in p.to_arrays().items()})
+    back = saved(p)
     assert back.labels() == {"polygon": ["Å", "b"]}
     assert (back.points, back.n_points, back.seed, back.plane) == ("random", 7, 3, p.plane)
     np.testing.assert_array_equal(back.fourier_integrals(WAVES), p.fourier_integrals(WAVES))

@@ -7,7 +7,6 @@ import pytest
 
 from crosslevel.binned.regions import Boxes, Intervals, Points, WeightedSum, as_regions, stack
 from crosslevel.binned.regions.base import SineBasis
-from crosslevel.binned.regions.sums import from_arrays, to_arrays
 from crosslevel.errors import InputError
 
 
@@ -63,9 +62,9 @@ def test_pieces_volumes_bounds_and_rows(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_saved_form(name):
+def test_saved_form(name, saved):
     regions = KINDS[name]
-    back = from_arrays(to_arrays(regions, "r_"), "r_")
+    back = saved(regions)
     assert type(back) is type(regions)
     np.testing.assert_array_equal(back.volumes, regions.volumes)
     k = np.ones((1, regions.dimension))
@@ -77,7 +76,7 @@ def test_a_population_counts_people():
     towns = WeightedSum.of_population(wards, [10, 200, 30], owner=[1, 0, 0])
     np.testing.assert_allclose(towns.volumes, [230, 10])
     assert towns.bounds()[0].ravel().tolist() == [1.0, 0.0]
-    # the weighted mean of x is the mean of the wards' centres by people
+    # the weighted mean of x is the mean of the wards' centers by people
     points = towns.quadrature()
     np.testing.assert_allclose(points.gather(points.lower[:, 0]) / towns.volumes, [(200 * 3 + 30 * 5.5) / 230, 0.5])
 
@@ -130,10 +129,3 @@ def test_gaps_and_overlaps():
 def test_bad_input(make, words):
     with pytest.raises(InputError, match=words):
         make()
-
-
-def test_unknown_saved_kind():
-    arrays = to_arrays(Intervals([0], [1]))
-    arrays["kind"] = np.frombuffer(b"Blobs", dtype=np.uint8)
-    with pytest.raises(InputError, match="'Blobs' are not known"):
-        from_arrays(arrays)

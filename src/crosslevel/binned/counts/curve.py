@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crosslevel.binned.counts.candidates import KERNELS, Candidates, candidates, rough_covariance
 from crosslevel.binned.counts.cells import CountBins
-from crosslevel.binned.counts.covariances import KERNELS, Candidates, candidates, rough_covariance
 from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.typing import FloatArray
 
-__all__ = ["ROUGHNESS", "Curve", "Solutions", "average_curve", "blend", "flat_mean", "normalise", "solve_all"]
+__all__ = ["ROUGHNESS", "Curve", "Solutions", "average_curve", "blend", "flat_mean", "normalize", "solve_all"]
 
 
 ROUGHNESS = (0.0, 0.07, 0.14, 0.28)
@@ -52,6 +52,12 @@ class Curve:
     scale: FloatArray
     length: FloatArray
     weight: FloatArray
+
+    @classmethod
+    def normal(cls, mean: FloatArray, covariance: FloatArray, log_evidence: float = np.nan) -> Curve:
+        """Make a curve that is no average of candidates."""
+        empty = np.zeros(0)
+        return cls(mean, covariance, np.zeros_like(covariance), 0.0, log_evidence, (), empty, empty, empty)
 
     @property
     def covariance(self) -> FloatArray:
@@ -105,7 +111,7 @@ def average_curve(
     prior_mean = np.full(bins.n_cells, flat_mean(bins, likelihood)[0])
     tried = candidates(bins, kernels, nodes)
     solved = solve_all(bins, likelihood, tried, prior_mean)
-    weight, total = normalise(solved.log_evidence + tried.log_prior)
+    weight, total = normalize(solved.log_evidence + tried.log_prior)
     mean, within = blend(solved.f, weight, lambda i: solved.covariance(tried.stack([i])[0], i))
     # in several dimensions the best few; in one a coarser grid, whose weights may move with rho
     few = tried.take(np.argsort(weight)[-6:].tolist()) if bins.n_axes > 1 else candidates(bins, kernels, ROUGH_NODES)
@@ -159,12 +165,12 @@ def solve_all(
     )
 
 
-def normalise(log_weight: FloatArray) -> tuple[FloatArray, float]:
+def normalize(log_weight: FloatArray) -> tuple[FloatArray, float]:
     """Give weights that sum to one, and the log of what they summed to.
 
     Examples
     --------
-    >>> weight, total = normalise(np.log([1.0, 3.0]))
+    >>> weight, total = normalize(np.log([1.0, 3.0]))
     >>> weight.round(6), round(total, 6) == round(np.log(4), 6)
     (array([0.25, 0.75]), np.True_)
     """
@@ -204,6 +210,6 @@ def _find_rho(
     for rho in values:
         solved = solve_all(bins, likelihood, tried, mean, rho**2 * K_r, start)
         start = solved.f
-        log_e.append(normalise(solved.log_evidence + tried.log_prior)[1])
-    w, _ = normalise(np.array(log_e))
+        log_e.append(normalize(solved.log_evidence + tried.log_prior)[1])
+    w, _ = normalize(np.array(log_e))
     return float(np.sqrt(w @ values**2))

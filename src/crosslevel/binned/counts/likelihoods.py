@@ -2,20 +2,20 @@
 
 The mean of bin b is lambda_b = sum over cells of C_ba g(f_a), g = exp for counts and the logistic function for shares. Each class
 gives what Laplace's approximation needs: the log probability, its first two derivatives by lambda, and the variance
-function v with its derivative (1 / v is the Fisher information of lambda). All arrays are (n, B): n histograms of B bins; a
-NaN is a bin that was not observed.
+function v (1 / v is the Fisher information of lambda). All arrays are (n, B): n histograms of B bins; a NaN is a bin that was not
+observed.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes"]
 
@@ -30,69 +30,23 @@ class Slopes:
         Log probability of each histogram.
     first, observed : (n, B)
         d/d lambda and -d2/d lambda2.
-    variance, variance_slope : (n, B)
-        v, the variance of one observation in units of lambda, and dv/d lambda; 1 and 0 where nothing was observed.
+    variance : (n, B)
+        v, the variance of one observation in units of lambda; 1 where nothing was observed.
     """
 
     value: FloatArray
     first: FloatArray
     observed: FloatArray
     variance: FloatArray
-    variance_slope: FloatArray
-
-
-class BinLikelihood(Protocol):
-    """Independent bins, each the observation of one sum over cells."""
-
-    @property
-    def totals(self) -> FloatArray:
-        """Counts, (n, B)."""
-        ...
-
-    @property
-    def seen(self) -> BoolArray:
-        """Which bins were observed, (n, B)."""
-        ...
-
-    def slopes(self, lam: FloatArray) -> Slopes:
-        """Give the log probability at lambda with its derivatives."""
-        ...
-
-    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Give g(f) and its first two derivatives."""
-        ...
-
-    def guess(self, size: FloatArray) -> FloatArray:
-        """Give a finite first guess of f in each bin, (n, B); ``size`` (B,) sums the weights of its cells."""
-        ...
-
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Keep some of the histograms."""
-        ...
-
-
-def _exponential(f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    with np.errstate(over="ignore"):  # a step too long: infinite mean, refused by the line search
-        e = np.exp(f)
-    return e, e, e
-
-
-def _zero(seen: BoolArray, *arrays: FloatArray) -> list[FloatArray]:
-    return [np.where(seen, a, 0.0) for a in arrays]
 
 
 @dataclass(frozen=True)
-class PoissonBins:
-    """Counts with mean lambda.
+class BinLikelihood(ABC):
+    """Independent bins, each the observation of one sum over cells; counts unless a subclass says otherwise.
 
     Attributes
     ----------
     totals : (n, B)
-
-    Examples
-    --------
-    >>> PoissonBins(np.array([[2.0]])).slopes(np.array([[2.0]])).value.round(4)
-    array([-1.3069])
     """
 
     totals: FloatArray
@@ -101,6 +55,39 @@ class PoissonBins:
     def seen(self) -> BoolArray:
         """Which bins were observed, (n, B)."""
         return ~np.isnan(self.totals)
+
+    @abstractmethod
+    def slopes(self, lam: FloatArray) -> Slopes:
+        """Give the log probability at lambda with its derivatives."""
+
+    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give g(f) and its first two derivatives: exp(f) three times."""
+        with np.errstate(over="ignore"):  # a step too long: infinite mean, refused by the line search
+            e = np.exp(f)
+        return e, e, e
+
+    def guess(self, size: FloatArray) -> FloatArray:
+        """Give a finite first guess of f in each bin, (n, B); ``size`` (B,) sums the weights of its cells."""
+        return np.log((np.where(self.seen, self.totals, np.nanmean(self.totals, -1, keepdims=True)) + 0.5) / size)
+
+    def take(self, rows: IntArray) -> Self:
+        """Keep some of the histograms."""
+        return replace(self, totals=self.totals[rows])
+
+
+def _zero(seen: BoolArray, *arrays: FloatArray) -> list[FloatArray]:
+    return [np.where(seen, a, 0.0) for a in arrays]
+
+
+@dataclass(frozen=True)
+class PoissonBins(BinLikelihood):
+    """Counts with mean lambda.
+
+    Examples
+    --------
+    >>> PoissonBins(np.array([[2.0]])).slopes(np.array([[2.0]])).value.round(4)
+    array([-1.3069])
+    """
 
     def slopes(self, lam: FloatArray) -> Slopes:
         """Give the log probability at lambda with its derivatives."""
@@ -112,23 +99,11 @@ class PoissonBins:
         peak = special.xlogy(y, some) - y - special.gammaln(y + 1.0)
         value = special.xlogy(y, safe / some) - (safe - y) + peak
         value, first, observed = _zero(seen, value, y / safe - 1.0, y / safe**2)
-        return Slopes(value.sum(-1), first, observed, safe, seen.astype(np.float64))
-
-    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Give exp(f) three times."""
-        return _exponential(f)
-
-    def guess(self, size: FloatArray) -> FloatArray:
-        """Give the log of the smoothed density."""
-        return np.log((np.where(self.seen, self.totals, np.nanmean(self.totals, -1, keepdims=True)) + 0.5) / size)
-
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Keep some of the histograms."""
-        return replace(self, totals=self.totals[rows])
+        return Slopes(value.sum(-1), first, observed, safe)
 
 
 @dataclass(frozen=True)
-class NegativeBinomialBins:
+class NegativeBinomialBins(BinLikelihood):
     """Counts with mean lambda and variance lambda + lambda^2 / r: a gamma factor per bin, the same for all its cells.
 
     Given the total of a bin its cells are therefore multinomial, as with Poisson counts.
@@ -147,13 +122,7 @@ class NegativeBinomialBins:
     True
     """
 
-    totals: FloatArray
     size: float
-
-    @property
-    def seen(self) -> BoolArray:
-        """Which bins were observed, (n, B)."""
-        return ~np.isnan(self.totals)
 
     def slopes(self, lam: FloatArray) -> Slopes:
         """Give the log probability at lambda with its derivatives."""
@@ -166,24 +135,11 @@ class NegativeBinomialBins:
         value = ratio - special.gammaln(y + 1.0) - r * log_share + special.xlogy(y, m / r) - y * log_share
         first = y / m - (y + r) / (r + m)
         value, first, observed = _zero(seen, value, first, y / m**2 - (y + r) / (r + m) ** 2)
-        slope = np.where(seen, 1.0 + 2.0 * m / r, 0.0)
-        return Slopes(value.sum(-1), first, observed, np.where(seen, m + m**2 / r, 1.0), slope)
-
-    def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Give exp(f) three times."""
-        return _exponential(f)
-
-    def guess(self, size: FloatArray) -> FloatArray:
-        """Give the log of the smoothed density."""
-        return PoissonBins(self.totals).guess(size)
-
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Keep some of the histograms."""
-        return replace(self, totals=self.totals[rows])
+        return Slopes(value.sum(-1), first, observed, np.where(seen, m + m**2 / r, 1.0))
 
 
 @dataclass(frozen=True)
-class BinomialBins:
+class BinomialBins(BinLikelihood):
     """Successes of n, the chance lambda being the mean of expit(f) over the trials of the bin.
 
     The rows of C must sum to one: C_ba is the share of the bin's trials that lies in cell a.
@@ -198,7 +154,6 @@ class BinomialBins:
     array([-0.6931])
     """
 
-    totals: FloatArray
     trials: FloatArray
 
     @property
@@ -216,8 +171,7 @@ class BinomialBins:
         spread = p * (1.0 - p)
         curvature = y / p**2 + (n - y) / (1.0 - p) ** 2
         value, first, observed = _zero(seen, value, (y - n * p) / spread, curvature)
-        slope = np.where(seen, (1.0 - 2.0 * p) / n, 0.0)
-        return Slopes(value.sum(-1), first, observed, np.where(seen, spread / n, 1.0), slope)
+        return Slopes(value.sum(-1), first, observed, np.where(seen, spread / n, 1.0))
 
     def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Give expit(f) and its derivatives."""
@@ -230,6 +184,6 @@ class BinomialBins:
         y, n = np.where(self.seen, self.totals, 0.0), np.where(self.seen, self.trials, 0.0)
         return np.log((y + 0.5) / (n - y + 0.5))
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+    def take(self, rows: IntArray) -> Self:
         """Keep some of the histograms."""
         return replace(self, totals=self.totals[rows], trials=self.trials[rows])

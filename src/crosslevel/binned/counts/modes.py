@@ -16,7 +16,7 @@ from crosslevel.binned.counts.likelihoods import BinLikelihood, Slopes
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Modes", "evidence_gradient", "find_modes", "posterior_covariance"]
+__all__ = ["Modes", "find_modes", "posterior_covariance"]
 
 
 SCORING_STEPS = 40
@@ -292,35 +292,3 @@ def posterior_covariance(modes: Modes, K: FloatArray, row: int = 0) -> FloatArra
     L = np.linalg.cholesky(modes.S[row])
     half = np.linalg.solve(L, JK)
     return np.asarray(K - half.T @ half)
-
-
-def evidence_gradient(
-    modes: Modes, K: FloatArray, C: FloatArray, likelihood: BinLikelihood, row: int = 0
-) -> FloatArray:
-    """Give G, (A, A), such that the evidence of one problem changes by sum(G * dK) when K changes by a symmetric dK.
-
-    beta' dK beta / 2 - tr(S^-1 J dK J') / 2 + u' (I + K W*)^-1 dK beta, where W* is the true curvature at the mode and u the
-    gradient of -log|S| / 2 + sum(log v) / 2 by f.
-
-    Examples
-    --------
-    >>> from crosslevel.binned.counts.likelihoods import PoissonBins
-    >>> y, C, mean = PoissonBins(np.array([[10.0, 30.0]])), np.eye(2), np.log([15.0, 15.0])
-    >>> K = np.array([[1.0, 0.3], [0.3, 1.0]])
-    >>> G = evidence_gradient(find_modes(K, C, y, mean), K, C, y)
-    >>> up, down = (find_modes(K * (1 + h), C, y, mean).log_evidence[0] for h in (1e-5, -1e-5))
-    >>> bool(abs((up - down) / 2e-5 - (G * K).sum()) < 1e-6)
-    True
-    """
-    one = likelihood.take(np.array([row])) if len(likelihood.totals) > 1 else likelihood
-    f, beta, J, JK = modes.f[row], modes.beta[row], modes.J[row], modes.JK[row]
-    _, _, second = one.link(f)
-    now = one.slopes(modes.lam[[row]])
-    first, variance, v_slope = now.first[0], now.variance[0], now.variance_slope[0]
-    inverse = np.linalg.inv(modes.S[row])
-    curved = C * second * one.seen[0][:, None]
-    u = -(curved * (inverse @ JK)).sum(axis=0) - 0.5 * ((np.diag(inverse) - 1.0 / variance) * v_slope) @ J
-    observed = (J.T * now.observed[0]) @ J - np.diag(first @ curved)
-    moved = np.linalg.solve((np.eye(len(f)) + K @ observed).T, u)
-    both = np.outer(0.5 * beta + moved, beta)
-    return np.asarray(0.5 * (both + both.T - J.T @ inverse @ J))

@@ -1,4 +1,4 @@
-"""Many areas: one shared curve from their sum, then each area's departure from it.
+"""Fit the histograms of many areas: one shared curve from their sum, then each area's departure from it.
 
 Two stages on purpose. The joint mode of shared curve and departures grows false bumps, because it lacks the departures' share of
 the evidence.
@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
-from crosslevel.binned.counts.cells import CountBins
-from crosslevel.binned.counts.covariances import AREA_SCALE, KERNELS, LENGTH, area_covariance
-from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve
+from crosslevel.binned.counts.candidates import AREA_SCALE, KERNELS, LENGTH, area_covariance
+from crosslevel.binned.counts.cells import CountBins, difference_nested
+from crosslevel.binned.counts.curve import Curve, average_curve
+from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.errors import ConvergenceError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["PooledCurves", "pool_curves"]
+__all__ = ["PooledFit", "pool_counts"]
 
 
 CHUNK = 2_000_000
@@ -29,11 +29,14 @@ CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
-class PooledCurves:
+class PooledFit:
     """Curves of N areas around a shared one.
 
     Attributes
     ----------
+    bins : CountBins
+    totals : (N, B)
+        NaN where an area lacks a bin.
     shared : Curve
         Of the summed bins.
     f : (N, A)
@@ -47,6 +50,8 @@ class PooledCurves:
     log_evidence : (N,)
     """
 
+    bins: CountBins
+    totals: FloatArray
     shared: Curve
     f: FloatArray
     K: FloatArray
@@ -55,51 +60,69 @@ class PooledCurves:
     length: float
     log_evidence: FloatArray
 
-    def covariance(self, bins: CountBins, totals: FloatArray, area: int) -> FloatArray:
-        """Give the posterior covariance of one area's curve, (A, A)."""
-        modes = find_modes(self.K, bins.C, PoissonBins(totals[[area]]), self.mean[[area]], start=self.f[[area]])
-        return posterior_covariance(modes, self.K)
+    def __len__(self) -> int:
+        return len(self.totals)
+
+    def area(self, i: int) -> CountFit:
+        """Give the fit of one area, which draws as one histogram does.
+
+        Examples
+        --------
+        >>> from crosslevel.binned.counts.cells import bins_from_edges
+        >>> fit = pool_counts(bins_from_edges([0, 10, 20, 30], cell=1), np.array([[90.0, 60, 30], [10, 12, 3]]))
+        >>> fit.area(1).draws(3).counts.sum(axis=1).tolist()
+        [25, 25, 25]
+        """
+        seen = ~np.isnan(self.totals[i])
+        y, at = PoissonBins(self.totals[[i]]), self.f[[i]]
+        covariance = posterior_covariance(find_modes(self.K, self.bins.C, y, self.mean[[i]], start=at), self.K)
+        kept = self.bins.keep(seen)
+        return CountFit(kept, self.totals[i, seen], Curve.normal(self.f[i], covariance), "poisson", kept.disjoint)
 
 
-def pool_curves(
-    bins: CountBins,
-    totals: FloatArray,
-    kernels: Sequence[str] = KERNELS,
-    roughness: Sequence[float] = ROUGHNESS,
-    scales: tuple[float, float] | None = None,
-) -> PooledCurves:
-    """Fit a shared curve and N areas around it.
+def pool_counts(bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KERNELS) -> PooledFit:
+    """Learn the curves behind the histograms of many areas that share their bins.
+
+    Two stages: the shared curve from the sum of the areas, averaged over kernels and scales; then each area's departure from it,
+    with one scale and length for the set by summed evidence.
 
     Parameters
     ----------
+    bins : CountBins
     totals : (N, B)
-        Counts; NaN where a bin is not observed.
-    scales : (s, l), optional
-        Of the departures, instead of those of greatest summed evidence.
+        Counts of at least two areas; NaN where a bin is not observed.
 
     Examples
     --------
     >>> from crosslevel.binned.counts.cells import bins_from_edges
     >>> totals = np.array([[90.0, 60.0, 30.0], [45.0, 30.0, 15.0], [10.0, 12.0, 3.0]])
-    >>> pool_curves(bins_from_edges([0, 10, 20, 30], cell=1), totals).f.shape
+    >>> pool_counts(bins_from_edges([0, 10, 20, 30], cell=1), totals).f.shape
     (3, 30)
     """
-    # a bin that some area lacks is summed over the areas that have it, raised to all people
     seen = ~np.isnan(totals)
+    if not bins.disjoint and seen.all():
+        apart = [difference_nested(bins, row) for row in totals]
+        found = [a for a in apart if a is not None]
+        if len(found) == len(apart):
+            bins, totals = found[0][0], np.array([y for _, y in found])
+            seen = np.ones(totals.shape, dtype=bool)
     filled = np.where(seen, totals, 0.0)
-    shared = average_curve(bins, PoissonBins(_summed(filled, seen)), kernels, roughness)
+    shared = average_curve(bins, PoissonBins(_summed(filled, seen)), kernels)
     expected = np.exp(shared.mean) @ bins.C.T
     size = np.maximum(filled.sum(axis=1), 0.5) / (seen @ expected)
     mean = np.log(size)[:, None] + shared.mean
-    found = _find_scales(bins, totals, shared, mean) if scales is None else scales
-    K = shared.covariance + area_covariance(bins, *found)
+    scale, length = _find_scales(bins, totals, shared, mean)
+    K = shared.covariance + area_covariance(bins, scale, length)
     parts = _solve(bins, totals, K, mean, mean)
-    f = np.concatenate([p.f for p in parts])
-    return PooledCurves(shared, f, K, mean, *found, np.concatenate([p.log_evidence for p in parts]))
+    f, log_evidence = (np.concatenate([getattr(p, n) for p in parts]) for n in ("f", "log_evidence"))
+    return PooledFit(bins, totals, shared, f, K, mean, scale, length, log_evidence)
 
 
-def _summed(filled: FloatArray, seen: npt.NDArray[np.bool_]) -> FloatArray:
-    """Sum the areas bin by bin; a bin seen nowhere is NaN, one seen in some areas is raised by those areas' size, (1, B)."""
+def _summed(filled: FloatArray, seen: BoolArray) -> FloatArray:
+    """Sum the areas bin by bin, (1, B).
+
+    A bin that some areas lack is raised by the size of those that have it; one seen nowhere is NaN.
+    """
     if seen.all():
         return filled.sum(axis=0, keepdims=True)
     size = filled.sum(axis=1) / np.maximum(seen.mean(axis=1), 1e-12)
@@ -118,13 +141,13 @@ def _solve(bins: CountBins, totals: FloatArray, K: FloatArray, mean: FloatArray,
 
 def _find_scales(bins: CountBins, totals: FloatArray, shared: Curve, mean: FloatArray) -> tuple[float, float]:
     """Find s and l of greatest evidence, summed over the areas, and prior."""
-    centre = np.array([AREA_SCALE[0], LENGTH[0] + np.log(bins.span[0])])
+    center = np.array([AREA_SCALE[0], LENGTH[0] + np.log(bins.span[0])])
     spread = np.array([AREA_SCALE[1], LENGTH[1]])
     last = mean
 
     def loss(z: FloatArray) -> float:
         nonlocal last
-        s, length = np.exp(centre + spread * z)
+        s, length = np.exp(center + spread * z)
         try:
             parts = _solve(bins, totals, shared.covariance + area_covariance(bins, s, length), mean, last)
         except ConvergenceError:
@@ -139,5 +162,5 @@ def _find_scales(bins: CountBins, totals: FloatArray, shared: Curve, mean: Float
         method="Nelder-Mead",
         options={"initial_simplex": first, "xatol": 0.02, "fatol": 0.02, "maxfev": 80},
     )
-    s, length = np.exp(centre + spread * best.x)
+    s, length = np.exp(center + spread * best.x)
     return float(s), float(length)

@@ -15,10 +15,10 @@ __all__ = [
     "draw_counts",
     "draw_curves",
     "draw_shares",
-    "held_share",
+    "interval_coverage",
     "log_scores",
     "rake",
-    "randomised_pit",
+    "randomized_pit",
 ]
 
 
@@ -137,12 +137,12 @@ def log_scores(truth: FloatArray, totals: FloatArray, shares: FloatArray) -> Flo
     return np.asarray(special.logsumexp(log_p, axis=0) - np.log(len(shares)))
 
 
-def randomised_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Give the randomised probability integral transform of each true cell count, (A,): uniform when the draws are right.
+def randomized_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Give the randomized probability integral transform of each true cell count, (A,): uniform when the draws are right.
 
     Examples
     --------
-    >>> pit = randomised_pit(np.array([0.0]), np.array([1.0]), np.array([[0.5]]), np.random.default_rng(0))
+    >>> pit = randomized_pit(np.array([0.0]), np.array([1.0]), np.array([[0.5]]), np.random.default_rng(0))
     >>> bool(0 < pit[0] < 0.5)
     True
     """
@@ -152,12 +152,12 @@ def randomised_pit(truth: FloatArray, totals: FloatArray, shares: FloatArray, rn
     return np.asarray(below + rng.uniform(size=len(truth)) * at)
 
 
-def held_share(pit: FloatArray, level: float = 0.95) -> float:
-    """Say which share of the truths the central interval of this level holds.
+def interval_coverage(pit: FloatArray, level: float = 0.95) -> float:
+    """Give the share of truths inside the central interval of this level.
 
     Examples
     --------
-    >>> held_share(np.array([0.01, 0.5, 0.9, 0.99]))
+    >>> interval_coverage(np.array([0.01, 0.5, 0.9, 0.99]))
     0.5
     """
     half = 0.5 * (1.0 - check_level(level))

@@ -1,4 +1,4 @@
-"""Rates from two histograms: numerator and denominator together, each behind its own bins.
+"""Fit rates from two histograms: numerator and denominator together, each behind its own bins.
 
 A denominator known only in bins is itself a curve with uncertainty, and dividing two un-binned curves treats their errors as if
 they had nothing to do with one another. Here log numerator = log denominator + log rate. The denominator's posterior
@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from crosslevel.binned.counts.candidates import KERNELS, candidates
 from crosslevel.binned.counts.cells import CountBins
-from crosslevel.binned.counts.covariances import KERNELS, candidates
-from crosslevel.binned.counts.curve import ROUGHNESS, average_curve, blend, normalise, solve_all
-from crosslevel.binned.counts.fit import RegionBands, check_totals
+from crosslevel.binned.counts.curve import Curve, average_curve, blend, normalize, solve_all
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.predictive import draw_curves
-from crosslevel.binned.counts.targets import cell_shares, read_regions
-from crosslevel.data.checks import check_level, check_seed
-from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
 __all__ = ["RateFit", "fit_rates"]
@@ -47,42 +42,36 @@ class RateFit:
     covariance: FloatArray
     log_evidence: float
 
-    def predict(
-        self, lower: Any = None, upper: Any = None, level: float = 0.95, n: int = 1000, random_state: int | None = 0
-    ) -> RegionBands:
-        """Predict the rate of new regions, numerator over denominator, both integrated; of the cells without limits.
+    @property
+    def events(self) -> Curve:
+        """Curve of the numerator: its log density is that of the denominator plus the log rate."""
+        A, V = self.bins.n_cells, self.covariance
+        covariance = V[:A, :A] + V[:A, A:] + V[A:, :A] + V[A:, A:]
+        return Curve.normal(self.mean[:A] + self.mean[A:], covariance, self.log_evidence)
+
+    def draw(self, rows: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Draw the rates of regions, numerator over denominator, both summed over the cells by ``rows`` (R, A): (n_draws, R).
 
         Examples
         --------
         >>> from crosslevel.binned.counts.cells import bins_from_edges
-        >>> bins = bins_from_edges([0, 10, 20, 30], cell=1)
-        >>> fit = fit_rates(bins, [5, 20, 60], [1000, 1000, 1000])
-        >>> bool(fit.predict([0], [10]).estimate < fit.predict([20], [30]).estimate)
+        >>> fit = fit_rates(bins_from_edges([0, 10, 20, 30], cell=1), np.array([5.0, 20, 60]), np.full(3, 1000.0))
+        >>> first, last = fit.draw(np.kron(np.eye(3), np.ones(10))[[0, 2]], 200, np.random.default_rng(0)).mean(axis=0)
+        >>> bool(first < last)
         True
         """
-        half = 0.5 * (1.0 - check_level(level))
-        generator = np.random.default_rng(check_seed(random_state))
-        h = draw_curves(self.mean, self.covariance, n, generator)
+        h = draw_curves(self.mean, self.covariance, n_draws, rng)
         A = self.bins.n_cells
         people = self.bins.weight * np.exp(h[:, :A])
-        if lower is None or upper is None:
-            low, high = self.bins.lower, self.bins.upper
-        else:
-            low, high = read_regions(self.bins, lower, upper)
-        shares = cell_shares(self.bins, low, high)
-        rate = ((people * np.exp(h[:, A:])) @ shares.T) / (people @ shares.T)
-        floor, roof = np.quantile(rate, [half, 1.0 - half], axis=0)
-        nothing = np.full(len(low), np.nan)
-        return RegionBands(rate.mean(axis=0), rate.std(axis=0, ddof=1), floor, roof, nothing, nothing, level)
+        return np.asarray(((people * np.exp(h[:, A:])) @ rows.T) / (people @ rows.T))
 
 
 def fit_rates(
     bins: CountBins,
-    numerator: Any,
-    denominator: Any,
+    numerator: FloatArray,
+    denominator: FloatArray,
     denominator_bins: CountBins | None = None,
     kernels: Sequence[str] = KERNELS,
-    roughness: Sequence[float] = ROUGHNESS,
 ) -> RateFit:
     """Learn a rate from binned events and binned people, whose bins may differ.
 
@@ -99,23 +88,17 @@ def fit_rates(
     --------
     >>> from crosslevel.binned.counts.cells import bins_from_edges
     >>> events, people = bins_from_edges([0, 10, 20, 30], cell=1), bins_from_edges([0, 15, 30], cell=1)
-    >>> fit_rates(events, [5, 20, 60], [1500, 1500], people).mean.shape
+    >>> fit_rates(events, np.array([5.0, 20, 60]), np.array([1500.0, 1500]), people).mean.shape
     (60,)
     """
     below = bins if denominator_bins is None else denominator_bins
-    if below.n_cells != bins.n_cells or not np.allclose(below.centres, bins.centres):
-        raise InputError(
-            "the bins of numerator and denominator are cut into different cells; give both the same cell=."
-        )
-    y, people = check_totals(numerator, bins, "skip"), check_totals(denominator, below, "skip")
-    base = average_curve(below, PoissonBins(people[None, :]), kernels, roughness)
+    base = average_curve(below, PoissonBins(denominator[None, :]), kernels)
     V = base.covariance
-    events = PoissonBins(y[None, :])
-    flat = float(np.log(np.nansum(y) / ((bins.C[~np.isnan(y)] @ np.exp(base.mean)).sum())))
+    flat = float(np.log(np.nansum(numerator) / ((bins.C @ np.exp(base.mean)).sum())))
     tried = candidates(bins, kernels)
     # the uncertainty of the denominator is part of the prior of what the events see
-    solved = solve_all(bins, events, tried, base.mean + flat, V)
-    weight, total = normalise(solved.log_evidence + tried.log_prior)
+    solved = solve_all(bins, PoissonBins(numerator[None, :]), tried, base.mean + flat, V)
+    weight, total = normalize(solved.log_evidence + tried.log_prior)
     used = np.flatnonzero(weight > 1e-7)
     weight = weight[used] / weight[used].sum()
 

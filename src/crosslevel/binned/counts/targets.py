@@ -1,45 +1,110 @@
-"""New regions from draws of cells: sums, with cells cut where a region's limit crosses them."""
+"""Regions as rows over the cells of a count model: which cells a region sums, and by what part of each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from crosslevel.binned.counts.cells import CountBins
-from crosslevel.data.checks import check_finite
+from crosslevel.binned.counts.cells import CountBins, bins_from_boxes, bins_from_intervals
+from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["cell_shares", "read_regions", "region_counts"]
+__all__ = ["Codes", "as_pieces", "cell_shares", "cut_regions", "design", "limits", "region_counts", "sliced_codes"]
 
 
-def read_regions(bins: CountBins, lower: Any, upper: Any) -> tuple[FloatArray, FloatArray]:
-    """Read the limits of new regions, (R, d) each, and refuse those outside the cells."""
-    ndim = 1 if bins.n_axes == 1 else 2
-    low, high = check_finite(lower, "lower", ndim), check_finite(upper, "upper", ndim)
-    low, high = (v[:, None] if ndim == 1 else v for v in (low, high))
-    if low.shape != high.shape or low.shape[1] != bins.n_axes:
+Codes = Mapping[int, FloatArray]
+"""Axis of categories -> its values in order; value i is the cell from i to i + 1."""
+
+
+def as_pieces(regions: Regions, argument: str = "regions") -> Pieces:
+    """Give the intervals or boxes whose sums the regions are; refuse polygons, which have none."""
+    found = regions.pieces()
+    if found is None:
         raise InputError(
-            f"lower has shape {low.shape} and upper {high.shape}; pass one limit of each per region and axis ({bins.n_axes})."
+            f"{argument} are {type(regions).__name__}, and counts are un-binned behind Intervals, Boxes and sums of these. Share counts "
+            "of polygons out with crosslevel.binned.areas.share_out, or fit them with BinnedGP."
         )
-    if (low >= high).any():
-        i = int(np.argmax((low >= high).any(axis=1)))
-        raise InputError(f"region {i} runs from {low[i].tolist()} to {high[i].tolist()}; lower must lie below upper.")
+    return found
+
+
+def sliced_codes(pieces: Pieces) -> dict[int, FloatArray]:
+    """List the values along the axes where every piece is a slice: a coded gender, a year. They are categories."""
+    flat = pieces.lower == pieces.upper
+    mixed = flat.any(axis=0) & ~flat.all(axis=0)
+    if mixed.any() or flat.all():
+        what = f"has no width along axis {int(np.argmax(mixed))}" if mixed.any() else "is a point"
+        raise InputError(
+            f"region {int(pieces.owner[np.argmax(flat[:, np.argmax(mixed)])])} {what}: a count belongs to a region with width. Pass "
+            "Intervals or Boxes; a year of age 30 is [30, 31)."
+        )
+    return {int(a): np.unique(pieces.lower[:, a]) for a in np.flatnonzero(flat.all(axis=0))}
+
+
+def cut_regions(
+    regions: Regions, cell: Any = None, tail: float | None = None
+) -> tuple[CountBins, dict[int, FloatArray]]:
+    """Cut observed regions into cells; give the bins and the codes of axes of categories.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.boxes import Boxes
+    >>> bins, codes = cut_regions(Boxes([[0, 1], [0, 2]], [[10, 1], [10, 2]], point_axes=[1]), cell=[5, None])
+    >>> bins.C.astype(int).tolist(), codes[1].tolist()
+    ([[5, 0, 5, 0], [0, 5, 0, 5]], [1.0, 2.0])
+    """
+    pieces = as_pieces(regions)
+    codes = sliced_codes(pieces)
+    low, high = _coded(pieces, codes)
+    if low.shape[1] == 1:
+        width = cell[0] if isinstance(cell, list | tuple) and len(cell) == 1 else cell
+        bins = bins_from_intervals(low[:, 0], high[:, 0], width, tail)
+    else:
+        if tail is not None:
+            raise InputError(
+                f"tail={tail!r} is for the open end of Intervals, and these are boxes; give every box finite limits."
+            )
+        widths = [cell] * low.shape[1] if isinstance(cell, int | float) else cell
+        bins = bins_from_boxes(low, high, widths, categorical=list(codes))
+    return (bins if pieces.simple else bins.with_rows(pieces.gather(bins.C))), codes
+
+
+def design(bins: CountBins, codes: Codes, regions: Regions) -> FloatArray:
+    """Give the rows that sum cells into regions, (R, A): parts of cells for boxes, one over the cell's width for points.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.counts.cells import bins_from_edges
+    >>> from crosslevel.binned.regions.boxes import Intervals, Points
+    >>> bins = bins_from_edges([0, 4], cell=2)
+    >>> design(bins, {}, Intervals([1.0], [4.0])), design(bins, {}, Points([3.0]))
+    (array([[0.5, 1. ]]), array([[0. , 0.5]]))
+    """
+    pieces = as_pieces(regions)
+    return pieces.gather(cell_shares(bins, *limits(bins, codes, pieces)))
+
+
+def limits(bins: CountBins, codes: Codes, pieces: Pieces) -> tuple[FloatArray, FloatArray]:
+    """Give the limits of pieces in the coordinates of the cells, and refuse those that reach outside."""
+    low, high = _coded(pieces, codes)
     floor, roof = bins.lower.min(axis=0), bins.upper.max(axis=0)
-    outside = ((low < floor - 1e-9 * bins.span) | (high > roof + 1e-9 * bins.span)).any(axis=1)
+    # an open end that is predicted is the open end of the cells
+    low, high = np.where(np.isneginf(low), floor, low), np.where(np.isposinf(high), roof, high)
+    slack = 1e-9 * bins.span
+    outside = ((low < floor - slack) | (high > roof + slack)).any(axis=1)
     if outside.any():
         i = int(np.argmax(outside))
         raise InputError(
-            f"region {i} ({low[i].tolist()} to {high[i].tolist()}) reaches outside the cells of the fit ({floor.tolist()} to "
-            f"{roof.tolist()}); the counts say nothing there. Cut the region, or fit with wider limits."
+            f"region {int(pieces.owner[i])} ({_row(low[i])} to {_row(high[i])}) reaches outside the bins of the fit ({_row(floor)} to "
+            f"{_row(roof)}), where counts say nothing. Cut the region, or fit wider bins."
         )
     return low, high
 
 
 def cell_shares(bins: CountBins, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Give the share of each cell that lies in each region, (R, A).
+    """Give the share of each cell that lies in each box, (R, A); along an axis without width one over the cell's width.
 
     Examples
     --------
@@ -47,19 +112,26 @@ def cell_shares(bins: CountBins, low: FloatArray, high: FloatArray) -> FloatArra
     >>> cell_shares(bins_from_edges([0, 4], cell=2), np.array([[1.0]]), np.array([[4.0]]))
     array([[0.5, 1. ]])
     """
+    points = low == high
     shares = np.ones((len(low), bins.n_cells))
+    last = bins.upper.max(axis=0)
     for k in range(bins.n_axes):
-        a, b = bins.lower[:, k], bins.upper[:, k]
-        common = np.minimum(b, high[:, k, None]) - np.maximum(a, low[:, k, None])
-        shares *= np.clip(common / (b - a), 0.0, 1.0)
-    shares[shares < 1e-9] = 0.0
-    shares[shares > 1.0 - 1e-9] = 1.0
+        a, b, x, y = bins.lower[:, k], bins.upper[:, k], low[:, k, None], high[:, k, None]
+        part = np.clip((np.minimum(b, y) - np.maximum(a, x)) / (b - a), 0.0, 1.0)
+        if points[:, k].any():
+            # a cell holds its lower end, the last one both
+            inside = (x >= a) & ((x < b) | ((b == last[k]) & (x >= b)))
+            part = np.where(points[:, k, None], inside / (b - a), part)
+        shares *= part
+    if not points.any():
+        shares[shares < 1e-9] = 0.0
+        shares[shares > 1.0 - 1e-9] = 1.0
     return shares
 
 
 def region_counts(
-    bins: CountBins, low: FloatArray, high: FloatArray, counts: npt.NDArray[np.int64], rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+    bins: CountBins, low: FloatArray, high: FloatArray, counts: Int64Array, rng: np.random.Generator
+) -> Int64Array:
     """Sum whole counts of cells over regions, (n, R); the people of a cut cell fall on either side by its parts.
 
     All regions see the same fall, so that parts still add up to wholes.
@@ -76,7 +148,10 @@ def region_counts(
     whole = np.where(shares == 1.0, 1, 0)
     out = counts @ whole.T
     for a in np.flatnonzero(((shares > 0) & (shares < 1)).any(axis=0)):
-        pieces = [_pieces(bins.lower[a, k], bins.upper[a, k], low[:, k], high[:, k]) for k in range(bins.n_axes)]
+        pieces = []
+        for k in range(bins.n_axes):
+            cuts = np.concatenate([[bins.lower[a, k], bins.upper[a, k]], low[:, k], high[:, k]])
+            pieces.append(np.unique(cuts[(cuts >= bins.lower[a, k]) & (cuts <= bins.upper[a, k])]))
         below = np.stack([g.ravel() for g in np.meshgrid(*[p[:-1] for p in pieces], indexing="ij")], axis=1)
         above = np.stack([g.ravel() for g in np.meshgrid(*[p[1:] for p in pieces], indexing="ij")], axis=1)
         size = np.prod(above - below, axis=1)
@@ -87,6 +162,23 @@ def region_counts(
     return np.asarray(out)
 
 
-def _pieces(a: float, b: float, low: FloatArray, high: FloatArray) -> FloatArray:
-    cuts = np.concatenate([[a, b], low, high])
-    return np.unique(cuts[(cuts >= a) & (cuts <= b)])
+def _coded(pieces: Pieces, codes: Codes) -> tuple[FloatArray, FloatArray]:
+    """Write the values of axes of categories as cells of width 1."""
+    low, high = pieces.lower.copy(), pieces.upper.copy()
+    for axis, values in codes.items():
+        place = np.searchsorted(values, low[:, axis])
+        known = (place < len(values)) & (values[np.minimum(place, len(values) - 1)] == low[:, axis])
+        bad = ~known | (low[:, axis] != high[:, axis])
+        if bad.any():
+            i = int(np.argmax(bad))
+            known_values = ", ".join(f"{v:g}" for v in values[:8]) + ", ..." * (len(values) > 8)
+            raise InputError(
+                f"region {int(pieces.owner[i])} runs from {low[i, axis]:g} to {high[i, axis]:g} along axis {axis}, whose values are "
+                f"categories ({known_values}); pass one of them as both limits, or a WeightedSum for several."
+            )
+        low[:, axis], high[:, axis] = place, place + 1.0
+    return low, high
+
+
+def _row(x: FloatArray) -> str:
+    return f"{x[0]:g}" if len(x) == 1 else str(x.tolist())

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "Boxes": "crosslevel.binned.regions.boxes",
-    "Intervals": "crosslevel.binned.regions.intervals",
-    "Points": "crosslevel.binned.regions.points",
+    "Intervals": "crosslevel.binned.regions.boxes",
+    "Points": "crosslevel.binned.regions.boxes",
     "Polygons": "crosslevel.binned.regions.polygons",
     "Regions": "crosslevel.binned.regions.base",
     "Simplices": "crosslevel.binned.regions.simplices",
     "Stack": "crosslevel.binned.regions.sums",
     "WeightedSum": "crosslevel.binned.regions.sums",
-    "as_regions": "crosslevel.binned.regions.points",
+    "as_regions": "crosslevel.binned.regions.boxes",
     "stack": "crosslevel.binned.regions.sums",
 }
 
@@ -36,9 +36,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from crosslevel.binned.regions.base import Regions
-    from crosslevel.binned.regions.boxes import Boxes
-    from crosslevel.binned.regions.intervals import Intervals
-    from crosslevel.binned.regions.points import Points, as_regions
+    from crosslevel.binned.regions.boxes import Boxes, Intervals, Points, as_regions
     from crosslevel.binned.regions.polygons import Polygons
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.binned.regions.sums import Stack, WeightedSum, stack

@@ -9,10 +9,9 @@ A *region* is a linear functional of the unknown function f: the integral of f o
                                        total, mean and density are one thing there
 ``bounds()``                           two (n, d) arrays: corners of boxes that hold the regions
 ``labels()``                           columns that name the rows in a table of results
-``to_arrays()``, ``from_arrays()``     the saved form: named arrays only (no pickle, no text), and back
 =====================================  ====================================================================================
 
-and as many of three ways to integrate as it has:
+and as many of three ways to integrate as it has (it is a frozen dataclass of arrays and plain values, which is also what is saved):
 
 (a) ``pieces()``: the exact way for product kernels. The regions as signed, weighted sums of axis-aligned boxes, `Pieces`; along an
     axis a box may have no width, which means the value there, not an integral. None (the default) when there is no such sum.
@@ -42,7 +41,7 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Pieces", "Regions", "SineBasis"]
+__all__ = ["Pieces", "Regions", "SineBasis", "distinct_labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +104,12 @@ class Pieces:
 class SineBasis:
     """Eigenfunctions of the Laplacian on a box, zero at its border: products of sines.
 
-    phi_j(x) = prod_d half_width_d^(-1/2) sin(w_jd (x_d - centre_d + half_width_d)),  w_jd = pi index_jd / (2 half_width_d).
+    phi_j(x) = prod_d half_width_d^(-1/2) sin(w_jd (x_d - center_d + half_width_d)),  w_jd = pi index_jd / (2 half_width_d).
 
     Attributes
     ----------
-    centre, half_width : (d,)
-        The box is centre ± half_width.
+    center, half_width : (d,)
+        The box is center ± half_width.
     index : (m, d)
         Whole numbers from 1.
 
@@ -123,7 +122,7 @@ class SineBasis:
     array([[1., 0.]])
     """
 
-    centre: FloatArray
+    center: FloatArray
     half_width: FloatArray
     index: Int64Array
 
@@ -138,8 +137,8 @@ class SineBasis:
     def values(self, x: FloatArray) -> FloatArray:
         """Evaluate at the rows of ``x`` (n, d): (n, m)."""
         out = np.ones((len(x), len(self)))
-        for d in range(len(self.centre)):
-            at = x[:, d] - self.centre[d] + self.half_width[d]
+        for d in range(len(self.center)):
+            at = x[:, d] - self.center[d] + self.half_width[d]
             out *= np.sin(at[:, None] * self.frequencies[:, d]) / np.sqrt(self.half_width[d])
         return out
 
@@ -167,15 +166,6 @@ class Regions(ABC):
     @abstractmethod
     def labels(self) -> dict[str, Any]:
         """Give the columns that name the regions in a table."""
-
-    @abstractmethod
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form: named arrays."""
-
-    @classmethod
-    @abstractmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the regions from their saved form."""
 
     @abstractmethod
     def _take(self, rows: Int64Array) -> Self:
@@ -210,7 +200,7 @@ class Regions(ABC):
         A product of sines is a sum over signs of exponentials; the half with a positive first sign suffices, the other half
         being its complex conjugate.
         """
-        shift = basis.half_width - basis.centre
+        shift = basis.half_width - basis.center
         w = basis.frequencies
         total: FloatArray | None = None
         for signs in itertools.product((1.0, -1.0), repeat=self.dimension):
@@ -225,6 +215,11 @@ class Regions(ABC):
         assert total is not None
         return total / np.sqrt(np.prod(basis.half_width))
 
+    def _set(self, **fields: Any) -> None:
+        """Set fields of a frozen dataclass while it is made."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
     def __getitem__(self, index: Any) -> Self:
         if isinstance(index, tuple):  # scikit-learn's splitters may write regions[rows, ...]
             index = index[0]
@@ -234,3 +229,16 @@ class Regions(ABC):
     def __repr__(self) -> str:
         n, d = len(self), self.dimension
         return f"<{type(self).__name__}: {n:,} region{'s' * (n != 1)} in {d} dimension{'s' * (d != 1)}>"
+
+
+def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Give key columns that tell rows apart, with a row number where the labels do not, and a name for each row.
+
+    Examples
+    --------
+    >>> distinct_labels({"point": [3.0, 3.0]})
+    ({'row': array([0, 1]), 'point': [3.0, 3.0]}, [3.0, 3.0])
+    """
+    rows = list(zip(*(np.asarray(v).tolist() for v in labels.values()), strict=True))
+    numbered = {} if len(set(rows)) == len(rows) else {"row": np.arange(len(rows))}
+    return {**numbered, **labels}, [r[0] if len(r) == 1 else r for r in rows]

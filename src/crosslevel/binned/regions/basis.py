@@ -104,12 +104,12 @@ def choose_basis(
     low, high = (f(c, axis=0) for f, c in zip((np.min, np.max), regions.bounds(), strict=True))
     # an image stands beyond each of 2d borders, twice the margin away
     margin = 0.5 * reach(kernel, tolerance / (4.0 * d)) * length
-    centre, half = 0.5 * (low + high), 0.5 * (high - low) + margin
+    center, half = 0.5 * (low + high), 0.5 * (high - low) + margin
     some = regions[extremes(regions)]
     top = START[kernel]
     while True:
         index = _index(half, length, top, kernel, form)
-        basis = SineBasis(centre, half, index)
+        basis = SineBasis(center, half, index)
         density = spectrum(kernel, basis.frequencies, length, form)
         truncation = _left_out(some, kernel, length, form, basis, top)
         if truncation <= 0.5 * tolerance:
@@ -148,7 +148,7 @@ def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: 
 
 
 def _left_out(regions: Regions, kernel: str, length: FloatArray, form: str, basis: SineBasis, top: float) -> float:
-    wide = SineBasis(basis.centre, basis.half_width, _index(basis.half_width, length, 2.0 * top, kernel, form))
+    wide = SineBasis(basis.center, basis.half_width, _index(basis.half_width, length, 2.0 * top, kernel, form))
     features = regions.sine_integrals(wide)
     if features is None:
         raise InputError(f"{type(regions).__name__} has no exact integrals of waves; use the dense solver.")
@@ -231,7 +231,7 @@ def extremes(regions: Regions, number: int = CHECKED) -> Int64Array:
 
     Examples
     --------
-    >>> from crosslevel.binned.regions.intervals import Intervals
+    >>> from crosslevel.binned.regions.boxes import Intervals
     >>> extremes(Intervals.from_edges([0, 1, 3, 6, 10, 15]), 3)
     array([0, 3, 4])
     """

@@ -1,25 +1,31 @@
-"""Boxes with sides along the axes, and what the limits of regions must satisfy."""
+"""Intervals, boxes with sides along the axes, and points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.data.checks import as_numbers
-from crosslevel.errors import InputError
-from crosslevel.typing import ComplexArray, FloatArray, Int64Array
+from crosslevel.data.checks import as_numbers, check_finite
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Boxes", "check_limits", "panel_rule"]
+__all__ = ["PREDICTED", "QUANTITIES", "Boxes", "Intervals", "Points", "as_regions", "describe_layout", "scale_of"]
 
+QUANTITIES = ("total", "mean", "rate")
+"""What y may be."""
+PREDICTED = (*QUANTITIES, "density")
+"""What may be predicted; a density over a region is its mean."""
 PER_PANEL = 4
 """Points of the quadrature per panel and axis: a function that changes over a panel's width is integrated to about 1e-6."""
 _X, _W = np.polynomial.legendre.leggauss(PER_PANEL)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Boxes(Regions):
     """Boxes in d dimensions: products of intervals.
 
@@ -39,9 +45,13 @@ class Boxes(Regions):
     <Boxes: 2 regions in 2 dimensions>
     """
 
-    def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike, point_axes: Sequence[int] = ()) -> None:
-        self.lower, self.upper = check_limits(lower, upper, 2, point_axes)
-        self.point_axes = tuple(int(a) for a in point_axes)
+    lower: Any
+    upper: Any
+    point_axes: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        lower, upper = _check_limits(self.lower, self.upper, 2, self.point_axes)
+        self._set(lower=lower, upper=upper, point_axes=tuple(int(a) for a in self.point_axes))
 
     @property
     def dimension(self) -> int:
@@ -70,7 +80,8 @@ class Boxes(Regions):
 
     def pieces(self) -> Pieces:
         """Give each box as one piece."""
-        return _one_each(self.lower, self.upper)
+        n = len(self)
+        return Pieces(self.lower, self.upper, np.ones(n), np.arange(n, dtype=np.int64), n)
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exponentials: along each axis the width times sinc."""
@@ -87,54 +98,286 @@ class Boxes(Regions):
         for d in range(self.dimension):
             index, where = np.unique(basis.index[:, d], return_inverse=True)
             sides, rows = np.unique(np.stack([self.lower[:, d], self.upper[:, d]]), axis=1, return_inverse=True)
-            one = sine_integrals_1d(sides[0], sides[1], float(basis.centre[d]), float(basis.half_width[d]), index)
+            one = _sine_integrals(sides[0], sides[1], float(basis.center[d]), float(basis.half_width[d]), index)
             whole = len(index) == len(where) and bool((where == np.arange(len(where))).all())
             part = one[rows.ravel()] if whole else one[rows.ravel()[:, None], where]
             out = part if d == 0 else out * part
         return out
 
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give Gauss-Legendre points on panels no wider than ``scale``."""
-        return panel_rule(self.lower, self.upper, scale)
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form."""
-        return {"lower": self.lower, "upper": self.upper, "point_axes": np.asarray(self.point_axes, dtype=np.int64)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the boxes from their saved form."""
-        return cls(arrays["lower"], arrays["upper"], arrays["point_axes"].tolist())
+        """Give Gauss-Legendre points on panels no wider than ``scale``; an axis without width gets one point."""
+        points, weights, owner = [], [], []
+        for i, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
+            widest = np.full(self.dimension, np.inf) if scale is None else scale
+            axes = [_axis_rule(a, b, float(w)) for a, b, w in zip(low, high, widest, strict=True)]
+            grid = np.meshgrid(*(x for x, _ in axes), indexing="ij")
+            mass = np.meshgrid(*(w for _, w in axes), indexing="ij")
+            points.append(np.stack([g.ravel() for g in grid], axis=1))
+            weights.append(np.prod([m.ravel() for m in mass], axis=0))
+            owner.append(np.full(len(weights[-1]), i))
+        return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
 
     def _take(self, rows: Int64Array) -> Self:
-        return type(self)(self.lower[rows], self.upper[rows], self.point_axes)
+        return replace(self, lower=self.lower[rows], upper=self.upper[rows])
 
 
-def sine_integrals_1d(s: FloatArray, t: FloatArray, centre: float, half_width: float, index: Int64Array) -> FloatArray:
-    """Integrate L^(-1/2) sin(w_j (x - centre + L)) over [s, t], (n, m); where s = t, evaluate there.
+@dataclass(frozen=True, eq=False, repr=False)
+class Intervals(Regions):
+    """Intervals [lower, upper) of a line: age groups, income bands, times of exposure.
+
+    Parameters
+    ----------
+    lower, upper : (n,)
+        Limits; they may leave gaps and may overlap, and come in any order.
+    open_ended : bool
+        Allow limits of -inf and inf: for `BinnedCountGP` only, whose fit then needs ``tail``. Afterwards it says whether an
+        interval has no end.
+
+    Examples
+    --------
+    >>> bins = Intervals([0, 10, 20], [10, 20, 35])
+    >>> bins.volumes
+    array([10., 10., 15.])
+    >>> Intervals.from_edges([0, 10, 20, 35]).gaps()
+    []
+    >>> Intervals([0, 15], [10, 30]).gaps()
+    [(10.0, 15.0)]
+    """
+
+    lower: Any
+    upper: Any
+    open_ended: bool = False
+
+    def __post_init__(self) -> None:
+        lower, upper = _check_limits(self.lower, self.upper, 1, open_ended=self.open_ended)
+        finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
+        self._set(lower=lower, upper=upper, open_ended=not finite)
+
+    @classmethod
+    def from_edges(cls, edges: npt.ArrayLike) -> Self:
+        """Make the bins between consecutive edges."""
+        e = check_finite(edges, "edges", 1)
+        if len(e) < 2:
+            raise InputError(f"edges has {len(e)} value(s); one bin needs two.")
+        if (np.diff(e) <= 0).any():
+            i = int(np.argmax(np.diff(e) <= 0))
+            raise InputError(f"edges must increase; edge {i + 1} ({e[i + 1]:g}) does not exceed edge {i} ({e[i]:g}).")
+        return cls(e[:-1], e[1:])
+
+    @classmethod
+    def single_years(cls, first: int, last: int) -> Self:
+        """Make an interval for each year of age from ``first`` up to, and without, ``last``.
+
+        Examples
+        --------
+        >>> Intervals.single_years(0, 3).upper
+        array([1., 2., 3.])
+        """
+        return cls.from_edges(np.arange(first, last + 1, dtype=np.float64))
+
+    @property
+    def dimension(self) -> int:
+        """One."""
+        return 1
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @property
+    def volumes(self) -> FloatArray:
+        """Widths, (n,)."""
+        return np.asarray(self.upper - self.lower)
+
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Give the limits, (n, 1) each."""
+        return self.lower[:, None], self.upper[:, None]
+
+    def labels(self) -> dict[str, Any]:
+        """Name the intervals by ``lower`` and ``upper``."""
+        return {"lower": self.lower, "upper": self.upper}
+
+    def gaps(self) -> list[tuple[float, float]]:
+        """List the stretches between the least and the greatest limit that no interval covers."""
+        order = np.argsort(self.lower, kind="stable")
+        reach = np.maximum.accumulate(self.upper[order])[:-1]
+        start = self.lower[order][1:]
+        return [(float(a), float(b)) for a, b in zip(reach, start, strict=True) if b > a]
+
+    def overlaps(self) -> list[tuple[int, int]]:
+        """List neighbors in order of their lower limits that share a stretch, as pairs of row numbers."""
+        order = np.argsort(self.lower, kind="stable")
+        shared = np.flatnonzero(self.lower[order][1:] < self.upper[order][:-1])
+        return [(int(order[i]), int(order[i + 1])) for i in shared]
+
+    def pieces(self) -> Pieces:
+        """Give each interval as one piece."""
+        n = len(self)
+        return Pieces(*self.bounds(), np.ones(n), np.arange(n, dtype=np.int64), n)
+
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
+        """Integrate exponentials over every interval."""
+        return Boxes(*self.bounds()).fourier_integrals(k)
+
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Integrate sines over every interval in closed form."""
+        box = float(basis.center[0]), float(basis.half_width[0])
+        return _sine_integrals(self.lower, self.upper, *box, basis.index[:, 0])
+
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+        """Give Gauss-Legendre points on panels no wider than ``scale``."""
+        return Boxes(*self.bounds()).quadrature(scale)
+
+    def _take(self, rows: Int64Array) -> Self:
+        return type(self)(self.lower[rows], self.upper[rows], open_ended=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Points(Regions):
+    """Points in d dimensions: regions without extent, whose total is the value there.
+
+    Parameters
+    ----------
+    x : (n,) or (n, d)
+
+    Examples
+    --------
+    >>> Points([20.0, 30.0])
+    <Points: 2 regions in 1 dimension>
+    """
+
+    x: Any
+
+    def __post_init__(self) -> None:
+        at = check_finite(self.x, "points")
+        if np.ndim(self.x) == 0 or at.ndim > 2:
+            raise InputError(
+                f"points has shape {np.shape(self.x)}; pass one number or one row of coordinates per point."
+            )
+        if not len(at):
+            raise InputError("points is empty; pass at least one.")
+        self._set(x=at[:, None] if at.ndim == 1 else at)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.x.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def volumes(self) -> FloatArray:
+        """One each: total, mean and density of a point are its value."""
+        return np.ones(len(self))
+
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Give the points twice."""
+        return self.x, self.x
+
+    def labels(self) -> dict[str, Any]:
+        """Name the points by ``point``, or ``point_0``, ``point_1``, ... ."""
+        if self.dimension == 1:
+            return {"point": self.x[:, 0]}
+        return {f"point_{d}": self.x[:, d] for d in range(self.dimension)}
+
+    def pieces(self) -> Pieces:
+        """Give each point as one piece without width."""
+        return self.quadrature()
+
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
+        """Evaluate exponentials."""
+        return np.asarray(np.exp(1j * (self.x @ k.T)))
+
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Evaluate sines."""
+        return basis.values(self.x)
+
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+        """Give the points themselves."""
+        n = len(self)
+        return Pieces.points(self.x, np.ones(n), np.arange(n), n)
+
+    def _take(self, rows: Int64Array) -> Self:
+        return type(self)(self.x[rows])
+
+
+def as_regions(regions: Any, argument: str = "regions", dimension: int | None = None) -> Regions:
+    """Take regions as they are and arrays as points; refuse a wrong number of dimensions.
+
+    Examples
+    --------
+    >>> as_regions([1.0, 2.0])
+    <Points: 2 regions in 1 dimension>
+    """
+    if isinstance(regions, Regions):
+        found = regions
+    elif isinstance(regions, tuple):
+        raise InputError(f"{argument} is a tuple; pass Intervals(lower, upper) for bins, or an array for points.")
+    else:
+        try:
+            found = Points(regions)
+        except InputError as error:
+            raise InputError(
+                f"{argument} is neither regions (Intervals, Boxes, Polygons, ...) nor an array of points: {error}"
+            ) from error
+    if dimension is not None and found.dimension != dimension:
+        raise InputError(
+            f"{argument} has {found.dimension} dimension(s) and the model was fitted in {dimension}; pass regions or points there."
+        )
+    return found
+
+
+def scale_of(regions: Regions, quantity: str) -> FloatArray:
+    """Give what integrals over the regions are multiplied by, (n,)."""
+    if quantity not in PREDICTED:
+        raise unknown_name("quantity", quantity, PREDICTED, "quantity")
+    if isinstance(regions, Intervals) and regions.open_ended:
+        raise InputError(
+            "regions has an interval without end, and the Gaussian model needs one: give a finite limit beyond which there is nothing, "
+            "such as upper=105 for the last age group, or fit counts with BinnedCountGP and tail=."
+        )
+    if quantity == "total":
+        return np.ones(len(regions))
+    volume = regions.volumes
+    if (volume == 0).any():
+        i = int(np.argmax(volume == 0))
+        raise InputError(
+            f"region {i} has volume (or population) 0, so it has no {quantity}; use quantity='total' or drop it."
+        )
+    return 1.0 / volume
+
+
+def describe_layout(regions: Regions) -> tuple[str, ...]:
+    """Say where observed intervals leave gaps and where they overlap; both are allowed, and may be a mistake."""
+    if not isinstance(regions, Intervals):
+        return ()
+    said = []
+    gaps, overlaps = regions.gaps(), regions.overlaps()
+    if gaps:
+        said.append(
+            f"{len(gaps)} gap(s) between intervals, first from {gaps[0][0]:g} to {gaps[0][1]:g}: the curve is inferred there. If groups "
+            "were written 0-9, 10-19, their upper limits are 10 and 20."
+        )
+    if overlaps:
+        i, j = overlaps[0]
+        said.append(
+            f"{len(overlaps)} overlap(s), first rows {i} and {j} ([{regions.lower[i]:g}, {regions.upper[i]:g}) and "
+            f"[{regions.lower[j]:g}, {regions.upper[j]:g})): both totals are taken to count the people they share."
+        )
+    return tuple(said)
+
+
+def _sine_integrals(s: FloatArray, t: FloatArray, center: float, half_width: float, index: Int64Array) -> FloatArray:
+    """Integrate L^(-1/2) sin(w_j (x - center + L)) over [s, t], (n, m); where s = t, evaluate there.
 
     The difference of cosines is taken as a product, width times sinc times the sine at the middle, which keeps narrow bins exact.
     """
     w = np.pi * index / (2.0 * half_width)
     width, middle = _width_middle(s, t)
-    out = np.sin(np.outer(middle - centre + half_width, w))
+    out = np.sin(np.outer(middle - center + half_width, w))
     if (width > 0).any():
         out *= np.sinc(np.outer(width, w) / (2.0 * np.pi))
     return out * (np.where(width > 0, width, 1.0) / np.sqrt(half_width))[:, None]
-
-
-def panel_rule(lower: FloatArray, upper: FloatArray, scale: FloatArray | None) -> Pieces:
-    """Place Gauss-Legendre points in boxes, on panels no wider than ``scale``; an axis without width gets one point."""
-    n, d = lower.shape
-    points, weights, owner = [], [], []
-    for i in range(n):
-        axes = [_axis_rule(lower[i, j], upper[i, j], np.inf if scale is None else float(scale[j])) for j in range(d)]
-        grid = np.meshgrid(*(x for x, _ in axes), indexing="ij")
-        mass = np.meshgrid(*(w for _, w in axes), indexing="ij")
-        points.append(np.stack([g.ravel() for g in grid], axis=1))
-        weights.append(np.prod([m.ravel() for m in mass], axis=0))
-        owner.append(np.full(len(weights[-1]), i))
-    return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), n)
 
 
 def _axis_rule(s: float, t: float, scale: float) -> tuple[FloatArray, FloatArray]:
@@ -147,7 +390,7 @@ def _axis_rule(s: float, t: float, scale: float) -> tuple[FloatArray, FloatArray
     return x.ravel(), (half[:, None] * _W).ravel()
 
 
-def check_limits(
+def _check_limits(
     lower: npt.ArrayLike, upper: npt.ArrayLike, ndim: int, point_axes: Sequence[int] = (), open_ended: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Refuse limits that are missing, infinite, reversed or equal, naming the first."""
@@ -163,49 +406,43 @@ def check_limits(
             raise InputError(
                 f"{argument} is infinite in row {_first(np.isinf(x))}; an open-ended region needs a finite limit beyond which "
                 "there is nothing, such as upper=105 for the last age group. Counts may keep their open end: "
-                "Intervals(..., open_ended=True) and fit(..., tail=)."
+                "Intervals(..., open_ended=True) and BinnedCountGP().fit(..., tail=)."
             )
     if (s > t).any():
         i = _first(s > t)
         raise InputError(
             f"lower exceeds upper in {int((s > t).any(axis=-1).sum() if ndim > 1 else (s > t).sum()):,} region(s), first in row {i} "
-            f"({_say(s, i)} > {_say(t, i)}); limits go lower first: pass (min, max)."
+            f"({_row(s, i)} > {_row(t, i)}); pass the smaller limit first: (min, max)."
         )
     flat = s == t
-    if ndim > 1:
-        for axis in point_axes:
-            if not 0 <= axis < s.shape[1]:
-                raise InputError(
-                    f"point_axes={list(point_axes)!r} names axis {axis}; there are axes 0 to {s.shape[1] - 1}."
-                )
-            if not flat[:, axis].all():
-                i = _first(~flat[:, axis])
-                raise InputError(
-                    f"axis {axis} is in point_axes but row {i} has lower {s[i, axis]:g} and upper {t[i, axis]:g}."
-                )
-        flat = flat.copy()
+    for axis in point_axes:
+        if not 0 <= axis < s.shape[1]:
+            raise InputError(
+                f"point_axes={list(point_axes)!r} names axis {axis}; there are axes 0 to {s.shape[1] - 1}."
+            )
+        if not flat[:, axis].all():
+            i = _first(~flat[:, axis])
+            raise InputError(
+                f"axis {axis} is in point_axes but row {i} has lower {s[i, axis]:g} and upper {t[i, axis]:g}."
+            )
+    if len(point_axes):
         flat[:, list(point_axes)] = False
     if flat.any():
         i = _first(flat)
         raise InputError(
-            f"lower equals upper in row {i} ({_say(s, i)}): a region without width has no total. Pass a point as a plain array, "
+            f"lower equals upper in row {i} ({_row(s, i)}): a region without width has no total. Pass a point as a plain array, "
             "give the region its width (an age of 30 is [30, 31)), or name a sliced axis in Boxes(point_axes=)."
         )
     return s, t
 
 
-def _first(bad: npt.NDArray[np.bool_]) -> int:
+def _first(bad: BoolArray) -> int:
     return int(np.argwhere(bad)[0][0])
 
 
-def _say(x: FloatArray, row: int) -> str:
+def _row(x: FloatArray, row: int) -> str:
     return f"{x[row]:g}" if x.ndim == 1 else str(x[row].tolist())
 
 
 def _width_middle(s: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     return t - s, s + 0.5 * (t - s)
-
-
-def _one_each(lower: FloatArray, upper: FloatArray) -> Pieces:
-    n = len(lower)
-    return Pieces(lower, upper, np.ones(n), np.arange(n, dtype=np.int64), n)

@@ -117,7 +117,7 @@ def place(source: Source, crs: str | None, project: Any, argument: str = "shapes
                 f"{argument} is in longitude and latitude; degrees are used as if they were a plane, so areas are in square degrees and "
                 "east-west distances are too long. Pass project='local' for an equal-area plane in kilometres.",
                 CrosslevelWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return source.shapes, Plane("degrees" if degrees else "plane", None, name)
     if degrees is False:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.planes import Plane, check_planes, place
-from crosslevel.binned.regions.shapes import Shape, as_shapely, import_shapely, read_shapes, sound
+from crosslevel.binned.regions.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.binned.regions.simplices import check_points, simplex_quadrature
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
-from crosslevel.numerics.polygon_integrals import polygon_areas, polygon_fourier, polygon_sines, ring_edges
+from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Polygons"]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Polygons(Regions):
     """Polygons in the plane: holes and multipolygons allowed.
 
@@ -50,6 +51,8 @@ class Polygons(Regions):
         Points per polygon for "random".
     seed : int
         Of the random points, which depend on it and on the polygon alone.
+    plane : Plane, optional
+        Of shapes that were read, placed and checked before, which are taken as they are.
 
     See Also
     --------
@@ -66,54 +69,55 @@ class Polygons(Regions):
     <Polygons: 2 regions in 2 dimensions>
     """
 
-    def __init__(
-        self,
-        shapes: Any,
-        *,
-        key: str | None = None,
-        names: Sequence[object] | None = None,
-        crs: str | None = None,
-        project: Any = None,
-        repair: bool = False,
-        points: str = "cubature",
-        n_points: int = 400,
-        seed: int = 0,
-    ) -> None:
-        check_points(points, n_points, seed)
-        source = read_shapes(shapes, key)
-        named = source.names if names is None else [str(n) for n in names]
-        if named is not None and len(named) != len(source.shapes):
+    shapes: Any
+    _: KW_ONLY
+    key: str | None = None
+    names: Sequence[object] | None = None
+    crs: InitVar[str | None] = None
+    project: InitVar[Any] = None
+    repair: InitVar[bool] = False
+    points: str = "cubature"
+    n_points: int = 400
+    seed: int = 0
+    plane: Plane | None = None
+
+    def __post_init__(self, crs: str | None, project: Any, repair: bool) -> None:
+        if self.plane is None:
+            check_points(self.points, self.n_points, self.seed)
+            self._read(crs, project, repair)
+        if (self.volumes <= 0).any():
+            raise InputError(f"polygon {int(np.argmax(self.volumes <= 0))} has no area; drop it.")
+
+    def _read(self, crs: str | None, project: Any, repair: bool) -> None:
+        source = read_shapes(self.shapes, self.key)
+        names = source.names if self.names is None else [str(n) for n in self.names]
+        if names is not None and len(names) != len(source.shapes):
             raise InputError(
-                f"names has {len(named):,} entries for {len(source.shapes):,} polygons; pass one per polygon."
+                f"names has {len(names):,} entries for {len(source.shapes):,} polygons; pass one per polygon."
             )
         in_plane, plane = place(source, crs, project)
-        who = named if named is not None else range(len(in_plane))
-        made, repaired = sound(in_plane, list(who), repair)
+        shapes, repaired = sound(in_plane, list(names if names is not None else range(len(in_plane))), repair)
         if repaired:
             warnings.warn(
                 f"{repaired:,} polygon(s) crossed themselves and were split into valid ones; compare .volumes with known areas.",
                 CrosslevelWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        self._set(made, named, source.label, plane, points, n_points, seed)
+        self._set(shapes=shapes, names=names, plane=plane)
 
-    def _set(
-        self,
-        shapes: list[Shape],
-        names: list[str] | None,
-        label: str,
-        plane: Plane,
-        points: str,
-        n_points: int,
-        seed: int,
-    ) -> None:
-        self.shapes, self.names, self.label, self.plane = shapes, names, label, plane
-        self.points, self.n_points, self.seed = points, n_points, seed
-        self.edges = ring_edges(shapes)
-        self._rule: tuple[tuple[float, ...] | None, Pieces] | None = None  # the last one: solvers ask again and again
-        self._volumes = polygon_areas(self.edges)
-        if (self._volumes <= 0).any():
-            raise InputError(f"polygon {int(np.argmax(self._volumes <= 0))} has no area; drop it.")
+    @cached_property
+    def edges(self) -> Edges:
+        """Edges of all rings."""
+        return ring_edges(self.shapes)
+
+    @cached_property
+    def volumes(self) -> FloatArray:
+        """Areas, (n,)."""
+        return polygon_areas(self.edges)
+
+    @cached_property
+    def _rules(self) -> dict[tuple[float, ...] | None, Pieces]:
+        return {}
 
     @property
     def dimension(self) -> int:
@@ -123,11 +127,6 @@ class Polygons(Regions):
     def __len__(self) -> int:
         return len(self.shapes)
 
-    @property
-    def volumes(self) -> FloatArray:
-        """Areas, (n,)."""
-        return self._volumes
-
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the corners of the box around each polygon, (n, 2) each."""
         at = self.edges.offsets[:-1]
@@ -135,7 +134,7 @@ class Polygons(Regions):
 
     def labels(self) -> dict[str, Any]:
         """Give the names of the polygons, or their numbers."""
-        return {self.label: list(self.names) if self.names is not None else list(range(len(self)))}
+        return {self.key or "polygon": list(self.names) if self.names is not None else list(range(len(self)))}
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exp(i k . x) over each polygon, exactly, (n, m)."""
@@ -143,7 +142,7 @@ class Polygons(Regions):
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate the functions of ``basis`` over each polygon, exactly, (n, m)."""
-        return polygon_sines(self.edges, basis.centre - basis.half_width, 2.0 * basis.half_width, basis.index)
+        return polygon_sines(self.edges, basis.center - basis.half_width, 2.0 * basis.half_width, basis.index)
 
     @cached_property
     def triangles(self) -> tuple[FloatArray, Int64Array]:
@@ -162,18 +161,17 @@ class Polygons(Regions):
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give points and weights over the triangles of each polygon; see `Regions`."""
         asked = None if scale is None else tuple(np.ravel(scale).tolist())
-        if self._rule is None or self._rule[0] != asked:
+        if asked not in self._rules:  # the last one is kept: solvers need it again and again
             vertices, owner = self.triangles
-            found = simplex_quadrature(vertices, owner, len(self), scale, self.points, self.n_points, self.seed)
-            self._rule = asked, found
-        return self._rule[1]
+            self._rules.clear()
+            self._rules[asked] = simplex_quadrature(
+                vertices, owner, len(self), scale, self.points, self.n_points, self.seed
+            )
+        return self._rules[asked]
 
     def _take(self, rows: Int64Array) -> Self:
-        out = object.__new__(type(self))
         names = None if self.names is None else [self.names[i] for i in rows]
-        shapes = [self.shapes[i] for i in rows]
-        out._set(shapes, names, self.label, self.plane, self.points, self.n_points, self.seed)
-        return out
+        return replace(self, shapes=[self.shapes[i] for i in rows], names=names)
 
     @classmethod
     def join(cls, *sets: Polygons) -> Polygons:
@@ -188,12 +186,8 @@ class Polygons(Regions):
         if not sets:
             raise InputError("join needs at least one set of polygons.")
         check_planes(*sets)
-        first = sets[0]
         names = None if any(s.names is None for s in sets) else [n for s in sets for n in s.names or ()]
-        out = object.__new__(cls)
-        shapes = [shape for s in sets for shape in s.shapes]
-        out._set(shapes, names, first.label, first.plane, first.points, first.n_points, first.seed)
-        return out
+        return replace(sets[0], shapes=[shape for s in sets for shape in s.shapes], names=names)
 
     def geojson(self) -> dict[str, Any]:
         """Give the polygons as a GeoJSON FeatureCollection in their own plane, for maps.
@@ -230,37 +224,3 @@ class Polygons(Regions):
         if missing:
             raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
         return np.array([rows[str(n)] for n in names], dtype=np.int64)
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form."""
-        rings = [ring for shape in self.shapes for part in shape for ring in part]
-        texts = [self.label, self.plane.kind, self.plane.crs or "", self.points, *(self.names or ())]
-        coded = [t.encode() for t in texts]
-        origin = self.plane.origin or (np.nan, np.nan)
-        return {
-            "corners": np.concatenate(rings),
-            "ring_sizes": np.array([len(r) for r in rings], dtype=np.int64),
-            "part_sizes": np.array([len(part) for shape in self.shapes for part in shape], dtype=np.int64),
-            "polygon_sizes": np.array([len(shape) for shape in self.shapes], dtype=np.int64),
-            "text": np.frombuffer(b"".join(coded), dtype=np.uint8).copy(),
-            "text_sizes": np.array([len(c) for c in coded], dtype=np.int64),
-            "origin": np.array(origin, dtype=np.float64),
-            "rule": np.array([self.n_points, self.seed], dtype=np.int64),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the polygons from their saved form; shapely is not needed."""
-        rings = iter(np.split(np.asarray(arrays["corners"], dtype=np.float64), np.cumsum(arrays["ring_sizes"])[:-1]))
-        parts = iter([[next(rings) for _ in range(int(n))] for n in arrays["part_sizes"]])
-        shapes = [[next(parts) for _ in range(int(n))] for n in arrays["polygon_sizes"]]
-        stops = np.cumsum(arrays["text_sizes"])
-        whole = arrays["text"].tobytes()
-        texts = [whole[b - n : b].decode() for b, n in zip(stops, arrays["text_sizes"], strict=True)]
-        label, kind, crs, points = texts[:4]
-        x, y = (float(v) for v in arrays["origin"])
-        plane = Plane(kind, None if np.isnan(x) else (x, y), crs or None)
-        out = object.__new__(cls)
-        n_points, seed = (int(v) for v in arrays["rule"])
-        out._set(shapes, texts[4:] or None, label, plane, points, n_points, seed)
-        return out

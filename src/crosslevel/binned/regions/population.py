@@ -54,7 +54,7 @@ def populated(outer: Polygons, places: Any, population: npt.ArrayLike) -> Weight
     """Weight areas by their people: dasymetric weights from places with known populations.
 
     The integral of f over an area becomes the sum over its places of population times f there, so that its mean is a mean over people:
-    the model of a rate. A place is a point (a household, the centre of a block), or a polygon over which its people are spread
+    the model of a rate. A place is a point (a household, the center of a block), or a polygon over which its people are spread
     evenly. Places outside every area are left out.
 
     Parameters

@@ -33,8 +33,6 @@ class Source:
     ----------
     shapes : list of Shape
     names : list of str, or None
-    label : str
-        What the names are (the property of GeoJSON or the column).
     degrees : bool or None
         Whether the coordinates are longitude and latitude; None where nothing says so.
     crs : str or None
@@ -43,7 +41,6 @@ class Source:
 
     shapes: list[Shape]
     names: list[str] | None
-    label: str
     degrees: bool | None
     crs: str | None
 
@@ -91,7 +88,7 @@ def read_shapes(given: Any, key: str | None = None) -> Source:
     shapes = [_shape(one, number) for number, one in enumerate(given)]
     if not shapes:
         raise InputError("shapes holds no polygon; pass at least one.")
-    return Source(shapes, None, key or "polygon", degrees, crs)
+    return Source(shapes, None, degrees, crs)
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -119,7 +116,7 @@ def _from_mapping(given: Mapping[str, Any], key: str | None) -> Source:
     elif kind == "Feature":
         features, (degrees, crs) = [given], (True, "GeoJSON")
     elif kind in ("Polygon", "MultiPolygon"):
-        return Source([_shape(given, 0)], None, key or "polygon", None, None)
+        return Source([_shape(given, 0)], None, None, None)
     else:
         raise InputError(
             f"shapes is a mapping of type {kind!r}; pass a GeoJSON FeatureCollection, Feature, Polygon or MultiPolygon."
@@ -135,7 +132,7 @@ def _from_mapping(given: Mapping[str, Any], key: str | None) -> Source:
                 found = unknown_name("key", key, list(p), "property")
                 raise InputError(f"feature {number}: {found}")
         names = [str(p[key]) for p in properties]
-    return Source(shapes, names, key or "polygon", degrees, crs)
+    return Source(shapes, names, degrees, crs)
 
 
 def _from_frame(given: Any, key: str | None) -> Source:
@@ -147,7 +144,7 @@ def _from_frame(given: Any, key: str | None) -> Source:
             raise unknown_name("key", key, columns)
         names = [str(v) for v in given[key]]
     shapes = [_shape(one, number) for number, one in enumerate(given.geometry)]
-    return Source(shapes, names, key or "polygon", degrees, crs)
+    return Source(shapes, names, degrees, crs)
 
 
 def crs_kind(crs: Any) -> tuple[bool | None, str | None]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions
-from crosslevel.data.checks import check_finite, check_seed
+from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.compression import compress
 from crosslevel.numerics.simplex_integrals import (
@@ -30,6 +31,7 @@ STEPS = ((0.05, 2), (0.2, 3), (1.0, 5))
 """Points per axis for simplices with edges up to this many lengthscales: each leaves an error below 1e-9 of a Gaussian's integral."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Simplices(Regions):
     """Regions that are unions of simplices: segments, triangles, tetrahedra, and so on.
 
@@ -53,15 +55,19 @@ class Simplices(Regions):
     array([1. , 1.5])
     """
 
-    def __init__(
-        self, bodies: Sequence[npt.ArrayLike], *, points: str = "cubature", n_points: int = 400, seed: int = 0
-    ) -> None:
-        check_points(points, n_points, seed)
-        if len(bodies) == 0:
+    bodies: Sequence[Any]
+    _: KW_ONLY
+    points: str = "cubature"
+    n_points: int = 400
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_points(self.points, self.n_points, self.seed)
+        if len(self.bodies) == 0:
             raise InputError("bodies holds no region; pass at least one list of simplices.")
-        read = [check_finite(body, f"bodies[{i}]", 3) for i, body in enumerate(bodies)]
-        d = read[0].shape[2]
-        for i, body in enumerate(read):
+        bodies = tuple(check_finite(body, f"bodies[{i}]", 3) for i, body in enumerate(self.bodies))
+        d = bodies[0].shape[2]
+        for i, body in enumerate(bodies):
             if body.shape[2] != d or body.shape[1] != d + 1 or not len(body):
                 raise InputError(
                     f"bodies[{i}] has shape {body.shape}; pass (simplices, corners, coordinates) with {d + 1} corners of {d} "
@@ -72,13 +78,17 @@ class Simplices(Regions):
                 raise InputError(
                     f"bodies[{i}] has a simplex without volume (number {int(flat.argmax())}: its corners lie in a plane); leave it out."
                 )
-        owner = np.repeat(np.arange(len(read)), [len(b) for b in read])
-        self._set(np.concatenate(read), owner, len(read), points, n_points, seed)
+        self._set(bodies=bodies)
 
-    def _set(self, vertices: FloatArray, owner: Int64Array, n: int, points: str, n_points: int, seed: int) -> None:
-        self.vertices, self.owner, self.n = vertices, owner, n
-        self.points, self.n_points, self.seed = points, n_points, seed
-        self._volumes = np.bincount(owner, simplex_volumes(vertices), minlength=n).astype(np.float64)
+    @cached_property
+    def vertices(self) -> FloatArray:
+        """Corners of all simplices, (s, d + 1, d)."""
+        return np.concatenate(self.bodies)
+
+    @cached_property
+    def owner(self) -> Int64Array:
+        """Row number of the region of each simplex, (s,)."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), [len(b) for b in self.bodies])
 
     @property
     def dimension(self) -> int:
@@ -86,51 +96,32 @@ class Simplices(Regions):
         return int(self.vertices.shape[2])
 
     def __len__(self) -> int:
-        return self.n
+        return len(self.bodies)
 
-    @property
+    @cached_property
     def volumes(self) -> FloatArray:
         """Volumes, (n,)."""
-        return self._volumes
+        return np.bincount(self.owner, simplex_volumes(self.vertices), minlength=len(self)).astype(np.float64)
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the corners of the box around each region, (n, d) each."""
-        at = np.searchsorted(self.owner, np.arange(self.n))
+        at = np.searchsorted(self.owner, np.arange(len(self)))
         return np.minimum.reduceat(self.vertices.min(axis=1), at), np.maximum.reduceat(self.vertices.max(axis=1), at)
 
     def labels(self) -> dict[str, Any]:
         """Number the regions."""
-        return {"region": list(range(self.n))}
+        return {"region": list(range(len(self)))}
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exp(i k . x) over each region, exactly, (n, m)."""
-        return simplex_fourier(self.vertices, self.owner, self.n, k)
+        return simplex_fourier(self.vertices, self.owner, len(self), k)
 
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give points and weights over the simplices of each region; see `Regions`."""
-        return simplex_quadrature(self.vertices, self.owner, self.n, scale, self.points, self.n_points, self.seed)
+        return simplex_quadrature(self.vertices, self.owner, len(self), scale, self.points, self.n_points, self.seed)
 
     def _take(self, rows: Int64Array) -> Self:
-        parts = [np.flatnonzero(self.owner == i) for i in rows]
-        owner = np.repeat(np.arange(len(rows)), [len(p) for p in parts])
-        out = object.__new__(type(self))
-        chosen = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        out._set(self.vertices[chosen], owner, len(rows), self.points, self.n_points, self.seed)
-        return out
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form."""
-        rule = np.array([RULES.index(self.points), self.n_points, self.seed, self.n], dtype=np.int64)
-        return {"vertices": self.vertices, "owner": self.owner, "rule": rule}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the regions from their saved form."""
-        which, n_points, seed, n = (int(v) for v in arrays["rule"])
-        out = object.__new__(cls)
-        owner = np.asarray(arrays["owner"], dtype=np.int64)
-        out._set(np.asarray(arrays["vertices"], dtype=np.float64), owner, n, RULES[which], n_points, seed)
-        return out
+        return replace(self, bodies=[self.bodies[i] for i in rows])
 
 
 def check_points(points: str, n_points: int, seed: int) -> None:
@@ -139,8 +130,10 @@ def check_points(points: str, n_points: int, seed: int) -> None:
         raise unknown_name("points", points, RULES, "rule")
     if isinstance(n_points, bool) or not isinstance(n_points, Integral) or n_points < 1:
         raise InputError(f"n_points={n_points!r} is not a whole number of at least 1; pass n_points=400.")
-    if check_seed(seed, "seed") is None:
-        raise InputError("seed=None would draw other points each time, so covariances would not agree; pass seed=0.")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise InputError(
+            f"seed={seed!r} is not a whole number of at least 0, by which the same points are drawn each time; pass seed=0."
+        )
 
 
 def simplex_quadrature(

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.binned.regions.points import as_regions
+from crosslevel.binned.regions.boxes import Points, as_regions, scale_of
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Stack", "WeightedSum", "from_arrays", "stack", "to_arrays"]
-
-_HOMES = {
-    "Intervals": "crosslevel.binned.regions.intervals",
-    "Boxes": "crosslevel.binned.regions.boxes",
-    "Points": "crosslevel.binned.regions.points",
-    "WeightedSum": "crosslevel.binned.regions.sums",
-    "Stack": "crosslevel.binned.regions.sums",
-    "Polygons": "crosslevel.binned.regions.polygons",
-    "Simplices": "crosslevel.binned.regions.simplices",
-}
-"""Name of a kind of regions -> the module that defines it; the names are written into saved models."""
+__all__ = ["Stack", "WeightedSum", "default_scale", "stack"]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class WeightedSum(Regions):
     """Sums of parts with weights: region j is the sum of ``weights[i]`` times part i over the parts with ``owner[i] == j``.
 
@@ -44,20 +34,24 @@ class WeightedSum(Regions):
 
     Examples
     --------
-    >>> from crosslevel.binned.regions.intervals import Intervals
+    >>> from crosslevel.binned.regions.boxes import Intervals
     >>> wards = Intervals.from_edges([0.0, 1.0, 3.0, 4.0])
     >>> towns = WeightedSum.of_population(wards, [100, 300, 50], owner=[0, 0, 1])
     >>> towns.volumes
     array([400.,  50.])
     """
 
-    def __init__(self, parts: Any, weights: npt.ArrayLike, owner: npt.ArrayLike | None = None) -> None:
-        self.parts = as_regions(parts, "parts")
-        self.weights = check_finite(weights, "weights", 1)
-        own = np.zeros(len(self.parts)) if owner is None else check_finite(owner, "owner", 1)
-        for argument, x in (("weights", self.weights), ("owner", own)):
-            if len(x) != len(self.parts):
-                raise InputError(f"{argument} has {len(x):,} values for {len(self.parts):,} parts; pass one per part.")
+    parts: Any
+    weights: Any
+    owner: Any = None
+
+    def __post_init__(self) -> None:
+        parts = as_regions(self.parts, "parts")
+        weights = check_finite(self.weights, "weights", 1)
+        own = np.zeros(len(parts)) if self.owner is None else check_finite(self.owner, "owner", 1)
+        for argument, x in (("weights", weights), ("owner", own)):
+            if len(x) != len(parts):
+                raise InputError(f"{argument} has {len(x):,} values for {len(parts):,} parts; pass one per part.")
         if (own != np.round(own)).any() or (own < 0).any():
             raise InputError("owner must hold row numbers of regions, whole and from 0.")
         missing = np.setdiff1d(np.arange(int(own.max()) + 1), own)
@@ -65,9 +59,8 @@ class WeightedSum(Regions):
             raise InputError(f"owner skips region {missing[0]:g}; number the regions from 0 without gaps.")
         order = np.argsort(own, kind="stable")
         if (order != np.arange(len(order))).any():
-            self.parts, self.weights, own = self.parts[order], self.weights[order], own[order]
-        self.owner: Int64Array = own.astype(np.int64)
-        self._n = int(self.owner[-1]) + 1
+            parts, weights, own = parts[order], weights[order], own[order]
+        self._set(parts=parts, weights=weights, owner=own.astype(np.int64))
 
     @classmethod
     def of_population(cls, parts: Any, population: npt.ArrayLike, owner: npt.ArrayLike | None = None) -> Self:
@@ -84,25 +77,24 @@ class WeightedSum(Regions):
     @property
     def dimension(self) -> int:
         """Number of axes."""
-        return self.parts.dimension
+        return int(self.parts.dimension)
 
     def __len__(self) -> int:
-        return self._n
+        return int(self.owner[-1]) + 1
 
     @property
     def volumes(self) -> FloatArray:
         """Weighted volumes, (n,)."""
-        return np.asarray(np.bincount(self.owner, self.weights * self.parts.volumes, self._n), dtype=np.float64)
+        return np.asarray(np.bincount(self.owner, self.weights * self.parts.volumes, len(self)), dtype=np.float64)
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give boxes around the parts."""
-        first = np.flatnonzero(np.diff(self.owner, prepend=-1))
         lower, upper = self.parts.bounds()
-        return np.minimum.reduceat(lower, first), np.maximum.reduceat(upper, first)
+        return np.minimum.reduceat(lower, self._first()), np.maximum.reduceat(upper, self._first())
 
     def labels(self) -> dict[str, Any]:
         """Number the regions."""
-        return {"region": np.arange(self._n)}
+        return {"region": np.arange(len(self))}
 
     def pieces(self) -> Pieces | None:
         """Give the pieces of the parts with their weights."""
@@ -114,22 +106,11 @@ class WeightedSum(Regions):
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
         """Sum the integrals of the parts."""
-        found = self.parts.fourier_integrals(k)
-        return None if found is None else np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
+        return self._summed(self.parts.fourier_integrals(k))
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
         """Sum the integrals of the parts."""
-        found = self.parts.sine_integrals(basis)
-        return None if found is None else np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form."""
-        return {"weights": self.weights, "owner": self.owner} | to_arrays(self.parts, "parts_")
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the sums from their saved form."""
-        return cls(from_arrays(arrays, "parts_"), arrays["weights"], arrays["owner"])
+        return self._summed(self.parts.sine_integrals(basis))
 
     def _first(self) -> Int64Array:
         return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
@@ -137,9 +118,11 @@ class WeightedSum(Regions):
     def _own(self, found: Pieces | None) -> Pieces | None:
         if found is None:
             return None
-        return Pieces(
-            found.lower, found.upper, found.weight * self.weights[found.owner], self.owner[found.owner], self._n
-        )
+        weight = found.weight * self.weights[found.owner]
+        return Pieces(found.lower, found.upper, weight, self.owner[found.owner], len(self))
+
+    def _summed(self, found: Any) -> Any:
+        return None if found is None else np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
 
     def _take(self, rows: Int64Array) -> Self:
         picked = [np.flatnonzero(self.owner == r) for r in rows]
@@ -149,17 +132,19 @@ class WeightedSum(Regions):
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Stack(Regions):
     """Several kinds of regions in a row, of the same dimension; see :func:`stack`."""
 
-    def __init__(self, members: Sequence[Regions]) -> None:
-        self.members = tuple(members)
+    members: Sequence[Regions]
+
+    def __post_init__(self) -> None:
+        self._set(members=tuple(self.members))
         if not self.members:
             raise InputError("stack() got nothing; pass at least one set of regions.")
         dimensions = [m.dimension for m in self.members]
         if len(set(dimensions)) > 1:
             raise InputError(f"regions of {dimensions} dimensions cannot be stacked; bring them into one space.")
-        self._ends = np.cumsum([len(m) for m in self.members])
 
     @property
     def dimension(self) -> int:
@@ -167,7 +152,7 @@ class Stack(Regions):
         return self.members[0].dimension
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._starts()[-1])
 
     @property
     def volumes(self) -> FloatArray:
@@ -200,42 +185,26 @@ class Stack(Regions):
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
         """Give the integrals of the members in a row."""
-        found = [m.fourier_integrals(k) for m in self.members]
-        return None if any(f is None for f in found) else np.concatenate([f for f in found if f is not None])
+        return _concatenated([m.fourier_integrals(k) for m in self.members])
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
         """Give the integrals of the members in a row."""
-        found = [m.sine_integrals(basis) for m in self.members]
-        return None if any(f is None for f in found) else np.concatenate([f for f in found if f is not None])
+        return _concatenated([m.sine_integrals(basis) for m in self.members])
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give the saved form."""
-        out: dict[str, npt.NDArray[Any]] = {"members": np.asarray(len(self.members))}
-        for i, m in enumerate(self.members):
-            out |= to_arrays(m, f"member{i}_")
-        return out
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the stack from its saved form."""
-        return cls([from_arrays(arrays, f"member{i}_") for i in range(int(arrays["members"]))])
+    def _starts(self) -> Int64Array:
+        return np.append(0, np.cumsum([len(m) for m in self.members]))
 
     def _joined(self, found: Sequence[Pieces | None]) -> Pieces | None:
         have = [f for f in found if f is not None]
         if len(have) < len(found):
             return None
-        starts = [0, *self._ends[:-1].tolist()]
-        return Pieces(
-            np.concatenate([f.lower for f in have]),
-            np.concatenate([f.upper for f in have]),
-            np.concatenate([f.weight for f in have]),
-            np.concatenate([f.owner + s for f, s in zip(have, starts, strict=True)]),
-            len(self),
-        )
+        lower, upper, weight = (np.concatenate([getattr(f, n) for f in have]) for n in ("lower", "upper", "weight"))
+        owner = np.concatenate([f.owner + s for f, s in zip(have, self._starts()[:-1], strict=True)])
+        return Pieces(lower, upper, weight, owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
-        which = np.searchsorted(self._ends, rows, side="right")
-        starts = np.concatenate([[0], self._ends[:-1]])
+        starts = self._starts()
+        which = np.searchsorted(starts[1:], rows, side="right")
         runs = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(which)) + 1)
         return type(self)([self.members[which[r[0]]][rows[r] - starts[which[r[0]]]] for r in runs])
 
@@ -245,7 +214,7 @@ def stack(*regions: Any) -> Stack:
 
     Examples
     --------
-    >>> from crosslevel.binned.regions.intervals import Intervals
+    >>> from crosslevel.binned.regions.boxes import Intervals
     >>> both = stack(Intervals([0, 5], [5, 10]), [2.0, 7.0, 8.0])
     >>> len(both), both.volumes.tolist()
     (5, [5.0, 5.0, 1.0, 1.0, 1.0])
@@ -253,18 +222,14 @@ def stack(*regions: Any) -> Stack:
     return Stack([as_regions(r, f"regions[{i}]") for i, r in enumerate(regions)])
 
 
-def to_arrays(regions: Regions, prefix: str = "") -> dict[str, npt.NDArray[Any]]:
-    """Give the saved form of any regions, with their kind."""
-    kind = np.frombuffer(type(regions).__name__.encode(), dtype=np.uint8)
-    return {f"{prefix}kind": kind} | {f"{prefix}{k}": v for k, v in regions.to_arrays().items()}
+def default_scale(regions: Regions, quantity: str | None, fitted: str) -> FloatArray:
+    """Give what integrals are multiplied by; without a quantity, density at points and the quantity of fit at regions."""
+    if quantity is not None:
+        return scale_of(regions, quantity)
+    if isinstance(regions, Stack):
+        return np.concatenate([default_scale(m, None, fitted) for m in regions.members])
+    return scale_of(regions, "density" if isinstance(regions, Points) else fitted)
 
 
-def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], prefix: str = "") -> Regions:
-    """Make any regions from their saved form."""
-    name = bytes(np.asarray(arrays[f"{prefix}kind"], dtype=np.uint8)).decode()
-    if name not in _HOMES:
-        raise InputError(f"regions of kind {name!r} are not known to this version; update crosslevel.")
-    cls = getattr(importlib.import_module(_HOMES[name]), name)
-    own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-    found: Regions = cls.from_arrays(own)
-    return found
+def _concatenated(found: Sequence[Any]) -> Any:
+    return None if any(f is None for f in found) else np.concatenate(found)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.binned import BinnedGP, Intervals
+from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals
 from crosslevel.data.checks import check_level
 from crosslevel.reports.pages import binned_charts as charts
 from crosslevel.reports.pages.parts import MOST_POINTS, about, on_map, sample, settled, span
@@ -17,7 +17,6 @@ from crosslevel.reports.pages.words import number
 from crosslevel.reports.views import Choice, Section, View
 from crosslevel.results import Estimates
 from crosslevel.results.display import level_words
-from crosslevel.typing import FloatArray
 
 __all__ = ["accepts", "section"]
 
@@ -32,8 +31,8 @@ OF_ESTIMATE = ("estimate", "std_error", "conf_low", "conf_high")
 
 def accepts(result: Any) -> bool:
     """Tell whether this is a model of bins or areas, or a table of such a model."""
-    if isinstance(result, BinnedGP):
-        return hasattr(result, "path_")
+    if isinstance(result, BinnedGP | BinnedCountGP):
+        return hasattr(result, "solver_")
     return isinstance(result, Estimates) and bool({"informed", "nested_rate"} & set(result.table.column_names))
 
 
@@ -43,7 +42,7 @@ def section(heading: str, result: Any, *, shapes: Any = None, new: Any = None, l
     Parameters
     ----------
     heading : str
-    result : BinnedGP or Estimates
+    result : BinnedGP, BinnedCountGP or Estimates
     shapes : optional
         The map; areas that it shows all are mapped, their means and their standard deviations.
     new : Regions, points or Estimates, optional
@@ -53,14 +52,14 @@ def section(heading: str, result: Any, *, shapes: Any = None, new: Any = None, l
 
     Examples
     --------
-    >>> gp = BinnedGP(lengthscale=20.0).fit(Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], kind="total")
+    >>> gp = BinnedGP(lengthscale=20.0).fit(Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], quantity="total")
     >>> [view.name for view in section("Ages", gp).views]
     ['density', 'bins']
     """
     if isinstance(result, Estimates):
         return _page(heading, result, shapes, {}, [], [], None)
     level = check_level(level)
-    found = new if isinstance(new, Estimates) else result.estimates(new, level=level)
+    found = new if isinstance(new, Estimates) else result.estimate(new, level=level)
     tables: dict[str, pa.Table] = {}
     choices: list[Choice] = []
     views: list[View] = []
@@ -75,7 +74,7 @@ def _page(
     tables: dict[str, pa.Table],
     choices: list[Choice],
     views: list[View],
-    model: BinnedGP | None,
+    model: BinnedGP | BinnedCountGP | None,
     warnings: Sequence[str] = (),
 ) -> Section:
     kind = _kind(found)
@@ -151,24 +150,24 @@ def _codes(found: Estimates, area: str | None, choices: Sequence[Choice]) -> lis
 
 
 def _density(
-    model: BinnedGP, level: float, tables: dict[str, pa.Table], choices: list[Choice], views: list[View]
+    model: BinnedGP | BinnedCountGP, level: float, tables: dict[str, pa.Table], choices: list[Choice], views: list[View]
 ) -> list[str]:
     """Add the bins that were observed with the density behind them; gives a sentence when there is none."""
-    counts = model._counts
-    if counts is not None and (counts.likelihood == "binomial" or counts.rates is not None):
+    if isinstance(model, BinnedCountGP) and model._curve_quantity != "total":
         return _share_curve(model, level, tables, views)
-    regions = model._observed()
+    regions = model._observed
     if not isinstance(regions, Intervals):
         return []
-    areas = list(model.areas_) or [None]
+    pooled = isinstance(model, BinnedCountGP) and bool(model.areas_)
+    areas = list(model.areas_) if isinstance(model, BinnedCountGP) and pooled else [None]
     shown = areas[:MOST_AREAS]
-    if model.areas_:
+    if pooled:
         choices.append(_areas(areas))
     bins, curves = [], []
     for i, area in enumerate(shown):
-        low, high, y = _observed(model, area)
+        low, high, y = regions.lower, regions.upper, model._totals(area)
         whole = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
-        height = y / (high - low) if model.kind_ == "total" else y
+        height = y / (high - low) if model.quantity_ == "total" else y
         bins.append(
             pa.table(
                 {
@@ -180,11 +179,12 @@ def _density(
                 }
             )
         )
-        ends = _ends(model)
-        est = model.estimates(np.linspace(*ends, POINTS), level=level, pool=area)
+        points = np.linspace(*model._ends(), POINTS)
+        only = {"pool": area} if pooled else {}
+        est = model.estimate(points, level=level, **only)
         curves.append(pa.table({"area": [f"a{i}"] * POINTS, "x": est["point"], **{n: est[n] for n in OF_ESTIMATE}}))
     tables["observed"], tables["curve"] = pa.concat_tables(bins), pa.concat_tables(curves)
-    views.append(charts.density_view(level, model.kind_, bool(model.areas_)))
+    views.append(charts.density_view(level, model.quantity_, pooled))
     if len(areas) > MOST_AREAS:
         return [
             f"the charts show the first {MOST_AREAS} of {len(areas):,} areas; the table has all that were asked for."
@@ -192,37 +192,15 @@ def _density(
     return []
 
 
-def _share_curve(model: BinnedGP, level: float, tables: dict[str, pa.Table], views: list[View]) -> list[str]:
+def _share_curve(model: BinnedCountGP, level: float, tables: dict[str, pa.Table], views: list[View]) -> list[str]:
     """Add the curve of a share or a rate."""
-    assert model._counts is not None
-    kind = "rate" if model._counts.rates is not None else None
-    if not isinstance(model._observed(), Intervals):
+    quantity = "rate" if model._curve_quantity == "rate" else None
+    if not isinstance(model._observed, Intervals):
         return []
-    est = model.estimates(np.linspace(*_ends(model), POINTS), kind, level)
+    est = model.estimate(np.linspace(*model._ends(), POINTS), quantity, level)
     tables["curve"] = pa.table({"area": ["a0"] * POINTS, "x": est["point"], **{n: est[n] for n in OF_ESTIMATE}})
-    views.append(charts.density_view(level, "rate" if kind else "share", False, bars=False))
+    views.append(charts.density_view(level, model._curve_quantity, False, bars=False))
     return []
-
-
-def _ends(model: BinnedGP) -> tuple[float, float]:
-    if model._counts is not None:
-        bins = model._counts.bins
-        return float(np.min(bins.lower)), float(np.max(bins.upper))
-    regions = model._observed()
-    assert isinstance(regions, Intervals)
-    return float(regions.lower.min()), float(regions.upper.max())
-
-
-def _observed(model: BinnedGP, area: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give limits and totals of the bins of one fit, or of one area."""
-    counts = model._counts
-    regions = model._observed()
-    assert isinstance(regions, Intervals)
-    if counts is None:
-        return regions.lower, regions.upper, model._fit.problem.y
-    totals = counts.fit.totals if not counts.areas else counts.fit.totals[counts.areas.index(area)]
-    y = np.asarray(totals if len(totals) == len(regions) else counts.y, dtype=np.float64)
-    return regions.lower, regions.upper, y
 
 
 def _numbers(found: Estimates, rows: npt.NDArray[np.intp]) -> dict[str, pa.Array]:
@@ -293,9 +271,9 @@ def _what(found: Estimates) -> str:
     return found.method.rpartition(", ")[2] if ", " in found.method else "estimate"
 
 
-def _sentences(found: Estimates, kind: str, model: BinnedGP | None) -> Sequence[str]:
+def _sentences(found: Estimates, kind: str, model: BinnedGP | BinnedCountGP | None) -> Sequence[str]:
     what = {"point": "points", "bins": "bins", "areas": "areas"}[kind]
-    source = "" if model is None else f", learnt from {_learnt(model)}"
+    source = "" if model is None else f", learned from {_learned(model)}"
     e = found["estimate"].astype(np.float64)
     top = int(np.nanargmax(e))
     words = _where(found, kind, top)
@@ -306,7 +284,7 @@ def _sentences(found: Estimates, kind: str, model: BinnedGP | None) -> Sequence[
     if width == 0.0:
         sure = f"Intervals are {level_words(found.level)}s ({found.interval}); these totals were observed and are kept exactly."
     if left:
-        sure += f" When each region is foretold from the others, 95 % intervals hold {100 * left['coverage']:.0f} %."
+        sure += f" When each region is predicted from the others, 95 % intervals cover {100 * left['coverage']:.0f} %."
     naive = _beside(found)
     told = ""
     if naive:
@@ -322,9 +300,8 @@ def _sentences(found: Estimates, kind: str, model: BinnedGP | None) -> Sequence[
     ]
 
 
-def _learnt(model: BinnedGP) -> str:
-    y = model._fit.problem.y if model._counts is None else model._counts.y
-    return f"{len(y):,} regions ({model.kind_}s)"
+def _learned(model: BinnedGP | BinnedCountGP) -> str:
+    return f"{len(model._data()[1]):,} regions ({model.quantity_}s)"
 
 
 def _where(found: Estimates, kind: str, row: int) -> str:

@@ -1,0 +1,170 @@
+"""Fit one histogram of counts, or of shares, and draw its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from crosslevel.binned.counts.candidates import KERNELS
+from crosslevel.binned.counts.cells import CountBins, difference_nested
+from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve, blend, normalize
+from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
+from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, rake
+from crosslevel.typing import FloatArray, Int64Array
+
+__all__ = ["CountDraws", "CountFit", "fit_counts"]
+
+
+ROUNDS = 30
+"""Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""
+SIZES = (3.0, 10.0, 30.0, 100.0, 1000.0)
+"""Values of the negative binomial's r that are weighed by evidence."""
+
+
+@dataclass(frozen=True)
+class CountDraws:
+    """Draws of the cells.
+
+    Attributes
+    ----------
+    expected : (n_draws, A)
+        Expected counts (shares, for a binomial fit).
+    counts : (n_draws, A) or None
+        Whole counts; None for shares and for fractional totals.
+    """
+
+    expected: FloatArray
+    counts: Int64Array | None
+
+
+@dataclass(frozen=True)
+class CountFit:
+    """The posterior of a curve behind counts.
+
+    Attributes
+    ----------
+    bins : CountBins
+        Observed bins; nested ones are differenced.
+    totals : (B,)
+    curve : Curve
+        Of f, the log density of counts or the logit of a share: averaged candidates, their weights and the rough part.
+    likelihood : {"poisson", "negative_binomial", "binomial"}
+    preserve : bool
+        Whether draws keep the totals.
+    warnings : tuple of str
+    """
+
+    bins: CountBins
+    totals: FloatArray
+    curve: Curve
+    likelihood: str
+    preserve: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the totals are whole numbers, so that counts can be drawn."""
+        return self.likelihood != "binomial" and bool((self.totals == np.round(self.totals)).all())
+
+    def draws(self, n_draws: int = 1000, rng: np.random.Generator | int | None = 0) -> CountDraws:
+        """Draw expected counts and counts of the cells.
+
+        Examples
+        --------
+        >>> from crosslevel.binned.counts.cells import bins_from_edges
+        >>> fit = fit_counts(bins_from_edges([0, 10, 20, 30], cell=1), [90, 60, 30])
+        >>> fit.draws(5).counts[:, :10].sum(axis=1).tolist()
+        [90, 90, 90, 90, 90]
+        """
+        generator = np.random.default_rng(rng)
+        mean = self.curve.mean
+        f = draw_curves(mean, self.curve.covariance, n_draws, generator)
+        if self.likelihood == "binomial":
+            return CountDraws(special.expit(f), None)
+        if self.preserve and self.bins.disjoint:
+            shares = draw_shares(self.bins, f)
+            where = self.bins.bin_of
+            expected = shares * np.where(where >= 0, self.totals[np.maximum(where, 0)], 1.0)
+            return CountDraws(expected, draw_counts(self.bins, self.totals, shares, generator) if self.whole else None)
+        expected = self.bins.weight * np.exp(f)
+        parts = self.bins.C / self.bins.weight
+        if self.preserve:
+            expected = rake(parts, expected, self.totals)
+        else:
+            # sums of exponentials bend upwards where cells are unsure though their bin is not; the sums follow their own slope instead
+            at = self.bins.C * np.exp(mean)
+            lam = at.sum(axis=1)
+            expected = rake(parts, expected, lam * np.exp((f - mean) @ at.T / lam), steps=ROUNDS, strict=False)
+        return CountDraws(expected, generator.poisson(expected).astype(np.int64) if self.whole else None)
+
+
+def fit_counts(
+    bins: CountBins,
+    totals: FloatArray | Sequence[float],
+    *,
+    likelihood: str = "poisson",
+    trials: FloatArray | None = None,
+    preserve: bool | None = None,
+    kernels: Sequence[str] = KERNELS,
+    roughness: Sequence[float] = ROUGHNESS,
+) -> CountFit:
+    """Learn the curve behind one histogram of counts.
+
+    y_b ~ Poisson(integral of exp f over bin b), the integral inside the link: averaged over kernels and scales by evidence x
+    prior, with a rough part that only widens the bands, and draws that keep every total.
+
+    Parameters
+    ----------
+    bins : CountBins
+    totals : (B,)
+        Counts; fractions (weighted counts) are allowed, but then no whole counts are drawn.
+    likelihood : {"poisson", "negative_binomial", "binomial"}
+        "binomial" learns a share: ``totals`` of ``trials``, its chance the mean of expit(f) over the bin.
+    trials : (B,), for a binomial
+    preserve : bool, optional
+        Keep the totals in every draw; by default where bins are disjoint or nested.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.counts.cells import bins_from_edges
+    >>> fit = fit_counts(bins_from_edges([0, 10, 20, 30], cell=1), [90, 60, 30])
+    >>> bool(fit.curve.mean[0] > fit.curve.mean[-1])
+    True
+    """
+    y = np.asarray(totals, dtype=np.float64)
+    said: tuple[str, ...] = ()
+    outside = ~(bins.C > 0).any(axis=0)
+    if outside.any():
+        where = bins.lower[outside].min(axis=0).tolist(), bins.upper[outside].max(axis=0).tolist()
+        said = (
+            f"{int(outside.sum())} cells between {where[0]} and {where[1]} lie in no observed bin; they are inferred from the others.",
+        )
+    if likelihood == "binomial":
+        assert trials is not None
+        averaged = bins.with_rows(bins.averages)
+        curve = average_curve(averaged, BinomialBins(y[None, :], trials[None, :]), kernels, roughness)
+        return CountFit(averaged, y, curve, likelihood, False, said)
+    if not bins.disjoint:
+        differenced = difference_nested(bins, y)
+        if differenced is not None:
+            bins, y = differenced
+        else:
+            said += ("some bins overlap: their counts are taken as independent, as from different people.",)
+    if likelihood == "poisson":
+        curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness)
+    else:  # averaged over r by evidence
+        curve = _average([average_curve(bins, NegativeBinomialBins(y[None, :], r), kernels, roughness) for r in SIZES])
+    return CountFit(bins, y, curve, likelihood, bins.disjoint if preserve is None else preserve, said)
+
+
+def _average(curves: Sequence[Curve]) -> Curve:
+    """Average curves by their evidence."""
+    weight, total = normalize(np.array([c.log_evidence for c in curves]) - np.log(len(curves)))
+    mean, within = blend(np.array([c.mean for c in curves]), weight, lambda i: curves[i].within)
+    best = curves[int(np.argmax(weight))]
+    rough = np.einsum("i,iab->ab", weight, np.array([c.rough for c in curves]))
+    rho = float(np.sqrt(weight @ np.array([c.rho**2 for c in curves])))
+    return Curve(mean, within, rough, rho, total, best.kernel, best.scale, best.length, best.weight)

@@ -1,0 +1,309 @@
+"""A model of counts behind regions: one histogram, areas around a shared curve, a share, or a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crosslevel.binned.counts.cells import CountBins
+from crosslevel.binned.counts.curve import Curve
+from crosslevel.binned.counts.histogram import CountDraws, CountFit, fit_counts
+from crosslevel.binned.counts.pooled import PooledFit, pool_counts
+from crosslevel.binned.counts.rates import RateFit, fit_rates
+from crosslevel.binned.counts.targets import as_pieces, cut_regions
+from crosslevel.binned.privacy import atoms_of, privacy_warnings
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.boxes import as_regions, describe_layout
+from crosslevel.binned.regions.sums import stack
+from crosslevel.data.checks import check_counts
+from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray, Int64Array
+
+__all__ = ["CountModel", "fit_count_model"]
+
+
+@dataclass(frozen=True, eq=False)
+class CountModel:
+    """Counts behind regions, fitted.
+
+    Attributes
+    ----------
+    regions : Regions
+        As observed, a row per count.
+    y : (n,)
+    fit : CountFit or PooledFit
+        The latter when areas share a curve.
+    rates : RateFit or None
+        Numerator and denominator together, when there is an exposure.
+    codes : mapping of axis to values
+        Of axes of categories.
+    pool : str or None
+        Name of the key of the areas.
+    areas : tuple
+        The areas, in order of their first row.
+    warnings : tuple of str
+    """
+
+    regions: Regions
+    y: FloatArray
+    fit: CountFit | PooledFit
+    rates: RateFit | None
+    codes: dict[int, FloatArray]
+    pool: str | None
+    areas: tuple[Any, ...]
+    warnings: tuple[str, ...]
+    _drawn: dict[tuple[int, int, int | None], CountDraws] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def bins(self) -> CountBins:
+        """Observed bins over their cells."""
+        return self.fit.bins
+
+    @property
+    def likelihood(self) -> str:
+        """Likelihood of the counts."""
+        return self.fit.likelihood if isinstance(self.fit, CountFit) else "poisson"
+
+    @property
+    def curve(self) -> Curve:
+        """The averaged candidates; of the shared curve when areas are pooled."""
+        return self.fit.shared if isinstance(self.fit, PooledFit) else self.fit.curve
+
+    @property
+    def log_evidence(self) -> float:
+        """Of the counts; with pooled areas of all of them given the shared curve."""
+        return float(self.fit.log_evidence.sum()) if isinstance(self.fit, PooledFit) else self.curve.log_evidence
+
+    @property
+    def distinct(self) -> Regions:
+        """Regions observed, each once: rows of pooled areas repeat them."""
+        return self.regions[_distinct_rows(self.regions)[0]] if self.areas else self.regions
+
+    def totals(self, area: int | None) -> FloatArray:
+        """Give the totals of one area, or of the only histogram."""
+        return self.fit.totals if area is None else self.fit.totals[area]
+
+    def draws(self, area: int | None, n_draws: int, seed: int) -> CountDraws:
+        """Draw the cells; the last draws are kept for the next question."""
+        wanted = (n_draws, seed, area)
+        if wanted not in self._drawn:
+            self._drawn.clear()
+            fit = self.fit if isinstance(self.fit, CountFit) else self.fit.area(int(area or 0))
+            self._drawn[wanted] = fit.draws(n_draws, np.random.default_rng(seed if area is None else [seed, area]))
+        return self._drawn[wanted]
+
+    def describe(self) -> str:
+        """Say how the numbers are computed."""
+        words = f"{self.likelihood.replace('_', ' ')} counts inside the log link"
+        if self.likelihood == "binomial":
+            words = "binomial shares inside the logit link"
+        elif self.rates is not None:
+            words = "rates, events and people together inside the log link"
+        many = "" if not self.areas else f" in {len(self.areas):,} areas around a shared curve"
+        kernels = " + ".join(self.curve.kernel_weights()) or "kernels and scales"
+        return (
+            f"{words}, {self.bins.n_bins:,} bins{many} over {self.bins.n_cells:,} cells, Laplace's approximation averaged by evidence "
+            f"over {kernels}"
+        )
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Give weights of kernels, posterior means of the scales, the size of the rough part, and what areas depart by."""
+        c = self.curve
+        out = {f"weight_{k}": w for k, w in c.kernel_weights().items()}
+        smooth = np.array([k != "wiener" for k in c.kernel], dtype=bool)
+        if smooth.any() and c.weight[smooth].sum() > 1e-6:
+            w = c.weight[smooth] / c.weight[smooth].sum()
+            out |= {"scale": float(w @ c.scale[smooth]), "lengthscale": float(w @ c.length[smooth])}
+        out["rough"] = c.rho
+        if isinstance(self.fit, PooledFit):
+            out |= {"area_scale": self.fit.scale, "area_lengthscale": self.fit.length}
+        return out
+
+
+def fit_count_model(
+    regions: Regions,
+    y: Any,
+    *,
+    likelihood: str,
+    kernels: Sequence[str],
+    trials: Any = None,
+    exposure: Any = None,
+    pool: Any = None,
+    cell: Any = None,
+    tail: float | None = None,
+    preserve: bool | None = None,
+) -> CountModel:
+    """Check counts and fit them: one histogram, areas around a shared curve, a share, or a rate.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.boxes import Intervals
+    >>> model = fit_count_model(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30], likelihood="poisson", kernels=("eq",))
+    >>> model.describe().split(",")[:2]
+    ['poisson counts inside the log link', ' 3 bins over 90 cells']
+    """
+    counts = _counts(regions, y)
+    _check_extras(likelihood, trials, exposure, pool, preserve)
+    fit: CountFit | PooledFit
+    name, areas, rates = None, (), None
+    if pool is not None:
+        name, ids = _pool(pool, len(regions))
+        rows, table, areas = _pivot(regions, counts, ids)
+        bins, codes = cut_regions(regions[rows], cell, tail)
+        fit = pool_counts(bins, table, kernels)
+        said = _pooled_warnings(regions[rows], table, areas)
+    elif exposure is not None:
+        rates, codes = _fit_rates(regions, counts, exposure, kernels, cell, tail)
+        # the events have a histogram of their own
+        fit = CountFit(rates.bins, counts, rates.events, "poisson", rates.bins.disjoint)
+        said = _warnings(regions, counts, ())
+    else:
+        bins, codes = cut_regions(regions, cell, tail)
+        of = None if trials is None else _trials(trials, counts)
+        fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve)
+        said = _warnings(regions, counts, fit.warnings)
+    return CountModel(regions, counts, fit, rates, codes, name, areas, said)
+
+
+def _counts(regions: Regions, y: Any) -> FloatArray:
+    """Refuse what are no counts of these regions, (n,)."""
+    values = np.asarray(y, dtype=np.float64) if np.ndim(y) == 1 else y
+    if isinstance(values, np.ndarray) and np.isnan(values).any():
+        i = int(np.argmax(np.isnan(values)))
+        raise InputError(
+            f"y is missing in row {i}, {int(np.isnan(values).sum()):,} in all; leave these regions out of fit (an unknown total is "
+            "simply not observed) and predict them afterwards."
+        )
+    counts = _per_region(y, "y", len(regions))
+    if len(counts) < 2:
+        raise InputError(
+            "y has one bin only, which says nothing about a curve; pass at least two bins, or spread the total evenly."
+        )
+    if not counts.any():
+        raise InputError("y is zero in every region; there is nobody to place.")
+    return counts
+
+
+def _per_region(values: Any, argument: str, n: int) -> FloatArray:
+    counts = check_counts(values, argument, 1)
+    if len(counts) != n:
+        raise InputError(f"{argument} has {len(counts):,} values for {n:,} regions; pass one per region.")
+    return counts
+
+
+def _trials(trials: Any, y: FloatArray) -> FloatArray:
+    n = _per_region(trials, "trials", len(y))
+    if (y > n).any():
+        i = int(np.argmax(y > n))
+        raise InputError(f"y exceeds trials in row {i} ({y[i]:g} > {n[i]:g}); check that the two are not swapped.")
+    return n
+
+
+def _check_extras(likelihood: str, trials: Any, exposure: Any, pool: Any, preserve: bool | None) -> None:
+    """Refuse arguments that do not belong to the likelihood, or to one another."""
+    if likelihood == "binomial" and trials is None:
+        raise InputError(
+            "likelihood='binomial' needs trials, the numbers of which y are the successes; pass one per region."
+        )
+    if likelihood != "binomial" and trials is not None:
+        raise InputError(f"trials is given with likelihood={likelihood!r}; shares need likelihood='binomial'.")
+    for argument, value in (("pool", pool), ("exposure", exposure)):
+        if value is not None and likelihood != "poisson":
+            raise InputError(f"{argument} is given with likelihood={likelihood!r}; it needs likelihood='poisson'.")
+    if pool is not None and exposure is not None:
+        raise InputError("pool and exposure are both given; fit the rates of one area at a time.")
+    if preserve is not None and (likelihood == "binomial" or exposure is not None or pool is not None):
+        raise InputError(
+            "preserve is for one histogram of counts; shares have no totals to keep, and pooled areas and rates keep theirs in any case."
+        )
+
+
+def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
+    """Read the areas of the rows and the name of their key."""
+    name = "area"
+    if isinstance(pool, Mapping):
+        if len(pool) != 1:
+            raise InputError(f"pool names {len(pool)} columns; pass one, as in pool={{'ward': wards}}.")
+        ((name, pool),) = pool.items()
+    ids = [v.item() if isinstance(v, np.generic) else v for v in np.asarray(pool, dtype=object).ravel()]
+    if len(ids) != n:
+        raise InputError(f"pool has {len(ids):,} values for {n:,} regions; pass the area of each row.")
+    missing = [i for i, v in enumerate(ids) if v is None or v != v]
+    if missing:
+        raise InputError(f"pool is missing in row {missing[0]}; name the area of every row.")
+    if len(set(ids)) < 2:
+        raise InputError(f"pool names one area only, {ids[0]!r}; name at least two areas, or fit without pool.")
+    return str(name), ids
+
+
+def _distinct_rows(regions: Regions) -> tuple[Int64Array, Int64Array]:
+    """Give a row of each distinct bin, (B,), and the bin of each row, (n,)."""
+    pieces = as_pieces(regions)
+    if not pieces.simple:
+        raise InputError("pool needs Intervals or Boxes; these regions are sums of several. Fit them without pool.")
+    _, first, which = np.unique(np.hstack([pieces.lower, pieces.upper]), axis=0, return_index=True, return_inverse=True)
+    return first.astype(np.int64), which.ravel()
+
+
+def _pivot(regions: Regions, y: FloatArray, ids: list[Any]) -> tuple[Int64Array, FloatArray, tuple[Any, ...]]:
+    """Lay long rows out as areas x bins: rows of the distinct bins, counts with NaN where an area lacks one, areas."""
+    first, which = _distinct_rows(regions)
+    if len(first) < 2:
+        raise InputError("regions has one bin only, which says nothing about a curve; pass at least two bins.")
+    areas = tuple(dict.fromkeys(ids))
+    place = {a: i for i, a in enumerate(areas)}
+    row = np.array([place[a] for a in ids])
+    table = np.full((len(areas), len(first)), np.nan)
+    cellwise = row * len(first) + which
+    if len(np.unique(cellwise)) < len(cellwise):
+        order = np.argsort(cellwise, kind="stable")
+        i = int(order[1:][np.diff(cellwise[order]) == 0].min())
+        raise InputError(f"row {i} repeats a bin of area {ids[i]!r}; add the counts up, or drop one of the rows.")
+    table[row, which] = y
+    return first, table, areas
+
+
+def _fit_rates(
+    regions: Regions, y: FloatArray, exposure: Any, kernels: Sequence[str], cell: Any, tail: float | None
+) -> tuple[RateFit, dict[int, FloatArray]]:
+    """Fit events and people together."""
+    if isinstance(exposure, tuple):
+        if len(exposure) != 2:
+            raise InputError("exposure is a tuple of another length than 2; pass (regions, people), or people alone.")
+        other, people = as_regions(exposure[0], "exposure", regions.dimension), exposure[1]
+        both, codes = cut_regions(stack(regions, other), cell, tail)
+        bins, below = both.keep(np.arange(len(regions))), both.keep(np.arange(len(regions), both.n_bins))
+    else:
+        people = exposure
+        bins, codes = cut_regions(regions, cell, tail)
+        below = bins
+    numbers = _per_region(people, "exposure", below.n_bins)
+    if below.n_bins < 2 or not numbers.any():
+        raise InputError(
+            "exposure has one bin only, or nobody in any; pass the people at risk of at least two regions."
+        )
+    return fit_rates(bins, y, numbers, below, kernels), codes
+
+
+def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str, ...]:
+    """Add gaps with their repair, and small groups that differences reveal."""
+    gaps = [text for text in describe_layout(regions) if " gap(s) " in text]
+    if gaps:  # said of intervals, with the repair, rather than of cells
+        said = (*(text for text in said if "lie in no observed bin" not in text), *gaps)
+    return (*said, *privacy_warnings(regions, y))
+
+
+def _pooled_warnings(distinct: Regions, table: FloatArray, areas: tuple[Any, ...]) -> tuple[str, ...]:
+    """Describe gaps once, and of the first area whose differences reveal somebody, its name."""
+    gaps = tuple(text for text in describe_layout(distinct) if " gap(s) " in text)
+    if atoms_of(distinct) is None:
+        return gaps
+    for area, row in zip(areas, table, strict=True):
+        seen = ~np.isnan(row)
+        found = privacy_warnings(distinct[seen], row[seen])
+        if found:
+            return (*gaps, f"{found[0]} This is area {area!r}, the first of those.")
+    return gaps

@@ -1,0 +1,205 @@
+"""Answers of a count model: draws of regions, naive baselines, and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crosslevel.binned.baselines import composite_link, uniform_spread
+from crosslevel.binned.counts.histogram import CountFit
+from crosslevel.binned.counts.model import CountModel
+from crosslevel.binned.counts.targets import as_pieces, design, limits, region_counts
+from crosslevel.binned.regions.base import Regions, distinct_labels
+from crosslevel.binned.regions.boxes import PREDICTED, Intervals, Points
+from crosslevel.binned.regions.sums import default_scale
+from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
+from crosslevel.results import Estimates, Provenance
+from crosslevel.results.intervals import quantile_interval
+from crosslevel.typing import BoolArray, FloatArray
+
+__all__ = ["COUNT_QUANTITIES", "DRAWS", "choose_areas", "counts_table", "naive_answers", "region_draws"]
+
+
+COUNT_QUANTITIES = (*PREDICTED, "count")
+"""What may be predicted of counts: expected totals, means per unit (densities), rates, and whole counts."""
+DRAWS = 1000
+"""Draws behind a prediction."""
+
+
+def choose_areas(model: CountModel, pool: Any) -> list[int | None]:
+    """Give the row numbers of the areas asked for, all by default; None alone for one histogram."""
+    if not model.areas:
+        if pool is not None:
+            raise InputError(f"pool={pool!r} is given, and the model was fitted without; it has one histogram.")
+        return [None]
+    if pool is None:
+        return list(range(len(model.areas)))
+    wanted = list(pool) if isinstance(pool, list | tuple | np.ndarray) else [pool]
+    for one in wanted:
+        if one not in model.areas:
+            raise unknown_name("pool", one, model.areas, "area")
+    return [model.areas.index(one) for one in wanted]
+
+
+def region_draws(
+    model: CountModel, regions: Regions, quantity: str | None, area: int | None, seed: int, n_draws: int = DRAWS
+) -> FloatArray:
+    """Draw a quantity of every region, (n_draws, R).
+
+    Expected totals are sums over cells of one set of draws, so parts add up to wholes; so do whole counts (quantity "count") of
+    regions that are drawn together.
+    """
+    if quantity is not None and quantity not in COUNT_QUANTITIES:
+        raise unknown_name("quantity", quantity, COUNT_QUANTITIES, "quantity")
+    if model.likelihood == "binomial":
+        return _share_draws(model, regions, quantity, n_draws, seed)
+    if quantity == "rate":
+        if model.rates is None:
+            raise InputError(
+                "quantity='rate' needs people at risk; pass exposure= to fit, or ask for quantity='mean', the count per unit of the axis."
+            )
+        rows = design(model.bins, model.codes, regions)
+        return model.rates.draw(rows, n_draws, np.random.default_rng(seed))
+    drawn = model.draws(area, n_draws, seed)
+    if quantity == "count":
+        if drawn.counts is None:
+            raise InputError("quantity='count' needs whole counts, and y has fractions; use quantity='total'.")
+        pieces = as_pieces(regions)
+        if isinstance(regions, Points) or (pieces.weight != 1.0).any():
+            raise InputError("quantity='count' is for regions with width and sums of whole ones; use quantity='total'.")
+        low, high = limits(model.bins, model.codes, pieces)
+        rng = np.random.default_rng(seed)
+        return pieces.gather(region_counts(model.bins, low, high, drawn.counts, rng).astype(np.float64), axis=1)
+    return (drawn.expected @ design(model.bins, model.codes, regions).T) * _scale(regions, quantity)
+
+
+def _share_draws(model: CountModel, regions: Regions, quantity: str | None, n_draws: int, seed: int) -> FloatArray:
+    """Average shares over the cells of each region."""
+    if quantity in ("total", "count"):
+        raise InputError(
+            f"quantity={quantity!r} of a region depends on its trials, which are not known; use quantity='mean', the share, and multiply."
+        )
+    rows = design(model.bins, model.codes, regions) * model.bins.weight
+    return model.draws(None, n_draws, seed).expected @ (rows / rows.sum(axis=1, keepdims=True)).T
+
+
+def counts_table(
+    model: CountModel,
+    regions: Regions,
+    *,
+    quantity: str | None,
+    pool: Any,
+    level: float,
+    seed: int,
+    provenance: Provenance,
+    diagnostics: Mapping[str, Any],
+    warnings: tuple[str, ...],
+) -> Estimates:
+    """Make the table: a row per area and region, expected totals with their interval, and the interval of the count itself."""
+    areas = choose_areas(model, pool)
+    parts: list[FloatArray] = []
+    ranges: list[FloatArray] = []
+    naive: list[dict[str, FloatArray]] = []
+    for area in areas:
+        draws = region_draws(model, regions, quantity, area, seed)
+        spread = quantile_interval(draws, level, ddof=1)
+        parts.append(np.vstack([draws.mean(axis=0), spread.std_error, spread.low, spread.high]))
+        if _countable(model, regions, quantity):
+            counts = region_draws(model, regions, "count", area, seed)
+            whole = quantile_interval(counts, level, method="inverted_cdf")
+            ranges.append(np.vstack([whole.low, whole.high]))
+        naive.append(naive_answers(model, regions, quantity, area))
+    labels, names = distinct_labels(_labels(model, regions, areas))
+    known = np.tile(_informed(model, regions), len(parts))
+    said = list(warnings)
+    if not known.all():
+        which = listed([n for n, k in zip(names, known, strict=True) if not k], 3)
+        said.append(
+            f"{int((~known).sum())} row(s) lie mostly where no count was observed ({which}): they are inferred from the others."
+        )
+    columns: dict[str, Any] = {
+        **labels,
+        **dict(zip(("estimate", "std_error", "conf_low", "conf_high"), np.hstack(parts), strict=True)),
+        "informed": known,
+    }
+    if ranges:
+        columns |= dict(zip(("count_low", "count_high"), np.hstack(ranges), strict=True))
+    for name in naive[0]:
+        columns[name] = np.concatenate([one[name] for one in naive])
+    what = quantity or ("share" if model.likelihood == "binomial" else "total")
+    return Estimates.build(
+        columns,
+        keys=list(labels),
+        method=f"{model.likelihood.replace('_', ' ')} counts behind regions, {what}",
+        level=level,
+        interval="posterior quantile",
+        provenance=provenance,
+        diagnostics=diagnostics,
+        warnings=said,
+        title="What lies behind the bins",
+    )
+
+
+def _labels(model: CountModel, regions: Regions, areas: list[int | None]) -> dict[str, Any]:
+    labels = {n: [_end(v) for v in np.asarray(x).tolist()] for n, x in regions.labels().items()}
+    if not model.areas:
+        return labels
+    name = str(model.pool)
+    repeated = {n: list(v) * len(areas) for n, v in labels.items()}
+    if name in repeated:
+        raise InputError(f"pool is named {name!r}, as a column of the regions is; give the key another name.")
+    return {name: [model.areas[a or 0] for a in areas for _ in range(len(regions))], **repeated}
+
+
+def _end(value: Any) -> Any:
+    """Write an open end as missing: tables hold no infinity."""
+    return None if isinstance(value, float) and np.isinf(value) else value
+
+
+def _countable(model: CountModel, regions: Regions, quantity: str | None) -> bool:
+    if quantity not in (None, "total", "count") or model.likelihood == "binomial" or isinstance(regions, Points):
+        return False
+    pieces = as_pieces(regions)
+    whole = bool((model.y == np.round(model.y)).all())
+    return whole and bool((pieces.weight == 1.0).all()) and not (pieces.lower == pieces.upper).all(axis=1).any()
+
+
+def _informed(model: CountModel, regions: Regions) -> BoolArray:
+    """Tell which regions lie at least by half in observed bins."""
+    rows = np.abs(design(model.bins, model.codes, regions)) * model.bins.weight
+    seen = (model.bins.C > 0).any(axis=0)
+    return np.asarray((rows @ seen) >= 0.5 * rows.sum(axis=1))
+
+
+def naive_answers(
+    model: CountModel, regions: Regions, quantity: str | None, area: int | None, pclm: bool = False
+) -> dict[str, FloatArray]:
+    """Spread totals evenly and, where asked, by a penalized composite link model; nothing for shares and rates."""
+    if model.likelihood == "binomial" or quantity == "rate":
+        return {}
+    scale = _scale(regions, quantity)
+    rows = design(model.bins, model.codes, regions)
+    totals = model.totals(area)
+    seen = ~np.isnan(totals)
+    C, y = model.bins.C[seen], totals[seen]
+    inside = (C > 0).any(axis=0)
+    blank = (np.abs(rows) @ ~inside) > 1e-9
+    out = {"area_weighted": np.where(blank, np.nan, (rows @ uniform_spread(C, y)) * scale)}
+    bins = model.bins
+    if pclm and isinstance(model.fit, CountFit) and bins.n_axes == 1 and bins.disjoint and not bins.excess.any():
+        try:
+            out["pclm"] = (rows @ (bins.weight * np.exp(composite_link(C, y).f))) * scale
+        except ConvergenceError:
+            out["pclm"] = np.full(len(rows), np.nan)
+    return out
+
+
+def _scale(regions: Regions, quantity: str | None) -> FloatArray:
+    """Give what totals are multiplied by; an interval without end has a total but no mean."""
+    if isinstance(regions, Intervals) and regions.open_ended:
+        if quantity not in (None, "total", "count"):
+            raise InputError(f"quantity={quantity!r} of an interval without end is not defined; use quantity='total'.")
+        return np.ones(len(regions))
+    return default_scale(regions, None if quantity == "count" else quantity, "total")

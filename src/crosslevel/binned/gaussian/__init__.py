@@ -1,0 +1,1 @@
+"""Totals and means behind regions as a Gaussian process with normal noise."""

@@ -1,0 +1,200 @@
+"""Covariances between regions: products of integrals along the axes, summed over pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crosslevel.binned.gaussian.kernels import BoundKernel, Factor
+from crosslevel.binned.regions.base import Pieces
+from crosslevel.numerics.integrals import Limits
+from crosslevel.typing import FloatArray, Int64Array
+
+__all__ = ["Layout", "lay_out", "prior_covariance", "variances"]
+
+
+AT_ONCE = 4_000_000
+"""Pairs of pieces held at a time."""
+REPEATED = 0.7
+"""Limits along an axis are gathered when fewer than this share of them are distinct, as in grids."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Pieces with the distinct limits along each axis.
+
+    Attributes
+    ----------
+    pieces : Pieces
+    limits : tuple of (lower, upper)
+        Per axis.
+    place : tuple of (p,) or None
+        Per axis the place of each piece's limits; None when every piece has its own.
+    """
+
+    pieces: Pieces
+    limits: tuple[Limits, ...]
+    place: tuple[Int64Array | None, ...]
+
+
+def lay_out(pieces: Pieces) -> Layout:
+    """Find the distinct limits along each axis."""
+    limits: list[Limits] = []
+    place: list[Int64Array | None] = []
+    for d in range(pieces.lower.shape[1]):
+        both = np.stack([pieces.lower[:, d], pieces.upper[:, d]])
+        distinct, where = np.unique(both, axis=1, return_inverse=True)
+        if distinct.shape[1] <= REPEATED * both.shape[1]:
+            limits.append((np.ascontiguousarray(distinct[0]), np.ascontiguousarray(distinct[1])))
+            place.append(where.ravel().astype(np.int64))
+        else:
+            limits.append((np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1])))
+            place.append(None)
+    return Layout(pieces, tuple(limits), tuple(place))
+
+
+def prior_covariance(
+    kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None = None, gradient: bool = False
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Give the covariances of the regions' integrals.
+
+    Parameters
+    ----------
+    kernel : BoundKernel
+    logs : (h,)
+        Its hyperparameters, as logarithms.
+    a, b : Layout
+        n and m regions; b None means a again.
+    gradient : bool
+        Also differentiate by the hyperparameters.
+
+    Returns
+    -------
+    K : (n, m)
+    dK : list of (n, m)
+        Derivatives by each of ``logs``; empty when not asked for.
+    """
+    other = a if b is None else b
+    if len(a.pieces) * len(other.pieces) <= AT_ONCE or (a.pieces.simple and other.pieces.simple):
+        found = _pairs(kernel, logs, a, b, gradient)
+        gathered = [a.pieces.gather(other.pieces.gather(x, axis=1)) for x in found]
+        return gathered[0], gathered[1:]
+    if b is None:
+        return _symmetric(kernel, logs, a, gradient)
+    rows = max(1, AT_ONCE // len(other.pieces))
+    parts = [
+        [other.pieces.gather(x, axis=1) for x in _pairs(kernel, logs, _part(a, i, i + rows), other, gradient)]
+        for i in range(0, len(a.pieces), rows)
+    ]
+    whole = [a.pieces.gather(np.concatenate(x)) for x in zip(*parts, strict=True)]
+    return whole[0], whole[1:]
+
+
+def _symmetric(kernel: BoundKernel, logs: FloatArray, a: Layout, gradient: bool) -> tuple[FloatArray, list[FloatArray]]:
+    """Sum the covariances of many pieces block by block; a pair of blocks is met once, and counted with its mirror image."""
+    rows = max(1, AT_ONCE // len(a.pieces))
+    whole: list[FloatArray] = []
+    for i in range(0, len(a.pieces), rows):
+        block, rest = _part(a, i, i + rows), _part(a, i, len(a.pieces))
+        once = np.arange(len(rest.pieces)) < rows
+        mirrored = replace(rest.pieces, weight=np.where(once, 1.0, 2.0) * rest.pieces.weight)
+        found = _pairs(kernel, logs, block, rest, gradient)
+        gathered = [block.pieces.gather(mirrored.gather(x, axis=1)) for x in found]
+        whole = gathered if not whole else [s + g for s, g in zip(whole, gathered, strict=True)]
+    whole = [0.5 * (x + x.T) for x in whole]
+    return whole[0], whole[1:]
+
+
+def variances(kernel: BoundKernel, logs: FloatArray, a: Layout) -> FloatArray:
+    """Give the prior variances of the regions' integrals, (n,)."""
+    pieces = a.pieces
+    if not pieces.simple:
+        starts = np.searchsorted(pieces.owner, np.arange(pieces.n + 1))
+        out = np.empty(pieces.n)
+        for i in range(pieces.n):
+            alone = lay_out(_rows(pieces, starts[i], starts[i + 1], i))
+            K = _pairs(kernel, logs, alone, None, False)[0]
+            out[i] = alone.pieces.weight @ K @ alone.pieces.weight
+        return out
+    total = np.zeros(pieces.n)
+    for variance, factors in kernel.split(logs):
+        part = np.full(pieces.n, variance)
+        for axis in range(kernel.dimension):
+            found = next(((f, length) for f, length, _ in factors if f.axis == axis), None)
+            s, t = a.limits[axis]
+            one = _widths((s, t)) ** 2 if found is None else found[0].correlation.diagonal((s, t), found[1])
+            where = a.place[axis]
+            part *= one if where is None else one[where]
+        total += part
+    return total
+
+
+def _pairs(kernel: BoundKernel, logs: FloatArray, a: Layout, b: Layout | None, gradient: bool) -> list[FloatArray]:
+    """Give covariances of pieces and, if asked, their derivatives by every hyperparameter."""
+    total: FloatArray | None = None
+    slopes: list[FloatArray] = []
+    for variance, factors in kernel.split(logs):
+        axes = [
+            _along(axis, next(((f, n, p) for f, n, p in factors if f.axis == axis), None), a, b, gradient)
+            for axis in range(kernel.dimension)
+        ]
+        part = axes[0][0] * variance
+        for one, _, _ in axes[1:]:
+            part = part * one
+        total = part if total is None else total + part
+        if not gradient:
+            continue
+        slopes.append(part)
+        for i, (_, slope, place) in enumerate(axes):
+            if place < 0 or slope is None:
+                continue
+            steep = slope * variance
+            for j, (one, _, _) in enumerate(axes):
+                if j != i:
+                    steep = steep * one
+            slopes.append(steep)
+    assert total is not None
+    return [total, *slopes]
+
+
+def _along(
+    axis: int, found: tuple[Factor, float, int] | None, a: Layout, b: Layout | None, gradient: bool
+) -> tuple[FloatArray, FloatArray | None, int]:
+    """Give integrals along one axis for pairs of pieces, the derivative by log lengthscale, and its place."""
+    other = a if b is None else b
+    if found is None:
+        K = np.outer(_widths(a.limits[axis]), _widths(other.limits[axis]))
+        return _spread(K, a.place[axis], other.place[axis]), None, -1
+    factor, length, place = found
+    K, G = factor.correlation.covariance(
+        a.limits[axis], None if b is None else b.limits[axis], length, gradient and place >= 0
+    )
+    K = _spread(K, a.place[axis], other.place[axis])
+    return K, None if G is None else _spread(G, a.place[axis], other.place[axis]), place
+
+
+def _widths(limits: Limits) -> FloatArray:
+    width = limits[1] - limits[0]
+    return np.where(width > 0, width, 1.0)
+
+
+def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) -> FloatArray:
+    if rows is not None:
+        K = K[rows]
+    return K if columns is None else K[:, columns]
+
+
+def _part(a: Layout, start: int, stop: int) -> Layout:
+    p = a.pieces
+    cut = slice(start, stop)
+    pieces = Pieces(p.lower[cut], p.upper[cut], p.weight[cut], p.owner[cut], p.n)
+    limits = tuple(
+        (s[cut], t[cut]) if where is None else (s, t) for (s, t), where in zip(a.limits, a.place, strict=True)
+    )
+    return Layout(pieces, limits, tuple(None if w is None else w[cut] for w in a.place))
+
+
+def _rows(p: Pieces, start: int, stop: int, region: int) -> Pieces:
+    cut = slice(start, stop)
+    return Pieces(p.lower[cut], p.upper[cut], p.weight[cut], p.owner[cut] - region, 1)

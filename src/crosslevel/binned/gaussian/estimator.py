@@ -1,0 +1,364 @@
+"""``BinnedGP``: a Gaussian process learned from totals or means of bins, boxes and areas."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
+from crosslevel.binned.gaussian.kernels import CONVENTIONS, BoundKernel, Kernel, as_kernel
+from crosslevel.binned.gaussian.model import Predicted, make_problem
+from crosslevel.binned.gaussian.predictions import draw, predictions_table
+from crosslevel.binned.privacy import privacy_warnings
+from crosslevel.binned.region_estimator import POINTS, RegionEstimator
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.boxes import PREDICTED, QUANTITIES, as_regions, describe_layout
+from crosslevel.binned.regions.sums import default_scale
+from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.numerics.evidence import Convergence
+from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, RandomState
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BinnedGP"]
+
+PRIORS = ("auto", "none", "lengthscale")
+
+
+class BinnedGP(RegionEstimator):
+    """Gaussian process learned from integrals over regions, which predicts points, new regions, and both jointly.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default "auto"
+        "eq" (which "auto" is), "matern12", "matern32", "matern52", sums of these as in "eq + white", or an object made with
+        `crosslevel.binned.kernels`.
+    variance, lengthscale, noise, mean : float, optional
+        Of the function; what is given is kept, what is None is estimated. ``lengthscale`` may be one per axis. ``noise`` is the
+        variance of one observation (see ``sizes`` in :meth:`fit`). ``mean`` is the level of the function, a density.
+    optimize : bool, default True
+        False sets what is None to a rule of thumb instead.
+    convention : {"usual", "paper"}, default "usual"
+        Whether lengthscales mean exp(-r^2 / (2 l^2)) or, as in the paper, exp(-r^2 / l^2); the latter for "eq" only.
+    solver : {"auto", "dense", "kronecker", "features"}, default "auto"
+        "auto" takes a dense matrix up to 2,000 regions, Kronecker products for full grids of boxes from 400 on, and Hilbert-space
+        features for more, or for polygons; ``solver_`` says which.
+    n_restarts : int, default 1
+        Random starts of the search beside five fixed ones; not used with features.
+    prior : {"auto", "none", "lengthscale"}, default "auto"
+        Whether lengthscales have a prior (log-normal, median a fifth of the range); "auto": with fewer than 15 regions.
+    tolerance : float, default 1e-6
+        Largest relative error of covariances with features.
+    max_features : int, optional
+        1,200 when not given, and 6,000 for up to 500 regions, where features are cheap.
+    random_state : int, None, Generator or RandomState, default 0
+        Of the random starts, and of :meth:`sample`.
+
+    Attributes
+    ----------
+    hyperparameters_ : dict
+        Names to values; "noise" and "mean" among them.
+    log_evidence_ : float
+        Log marginal likelihood.
+    convergence_ : Convergence
+        How the search for hyperparameters ended.
+    solver_ : str
+        How the numbers are computed, with size and error.
+    quantity_ : str
+        What y was.
+    warnings_ : tuple of str
+        What a reader of the numbers should know: gaps, overlaps, small groups that differences of totals reveal.
+
+    See Also
+    --------
+    crosslevel.BinnedCountGP : the model of counts, whose predictions are positive.
+
+    References
+    ----------
+    Smith, M. T., Alvarez, M. A. and Lawrence, N. D. (2018). Gaussian process regression for binned data. arXiv:1809.02010.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions import Intervals
+    >>> ages = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    >>> people = [21, 34, 60, 52, 33, 25, 17, 9, 4]
+    >>> gp = BinnedGP(kernel="eq").fit(ages, people, quantity="total")
+    >>> gp.predict(Intervals([25], [35]), quantity="total").round()
+    array([60.])
+    >>> gp.solver_
+    'dense, exact integrals, n = 9'
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        variance: float | None = None,
+        lengthscale: Any = None,
+        noise: float | None = None,
+        mean: float | None = None,
+        optimize: bool = True,
+        convention: str = "usual",
+        solver: str = "auto",
+        *,
+        n_restarts: int = 1,
+        prior: str = "auto",
+        tolerance: float = 1e-6,
+        max_features: int | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.variance = variance
+        self.lengthscale = lengthscale
+        self.noise = noise
+        self.mean = mean
+        self.optimize = optimize
+        self.convention = convention
+        self.solver = solver
+        self.n_restarts = n_restarts
+        self.prior = prior
+        self.tolerance = tolerance
+        self.max_features = max_features
+        self.random_state = random_state
+
+    def fit(self, regions: Any, y: Any, quantity: str | None = None, sizes: Any = None, std_error: Any = None) -> Self:
+        """Learn the function from what was observed of regions.
+
+        Parameters
+        ----------
+        regions : Regions, or an array of points
+            They may overlap, nest, leave gaps, and mix with points (`crosslevel.binned.regions.stack`).
+        y : (n,)
+        quantity : {"total", "mean", "rate"}
+            What y is; it is never guessed. Points have their value in any case.
+        sizes : (n,), optional
+            Observations behind each y: a mean of n has noise variance ``noise`` / n, a total n times ``noise``. For rates the
+            exposure, which is the volume when not given.
+        std_error : (n,), optional
+            Known standard errors of y (a 90 % margin of error divided by 1.645), instead of or beside ``noise``.
+        """
+        settings = self._settings()
+        if quantity is None:
+            raise InputError(
+                f"quantity is not given; say what y is, one of {', '.join(QUANTITIES)}: fit(regions, y, quantity='total')."
+            )
+        noise = None if self.noise is None else _number(self.noise, "noise")
+        if noise is not None and noise < 0:
+            raise InputError(f"noise={self.noise!r} is negative; pass a variance, or None to have it estimated.")
+        if sizes is not None and (noise == 0 or (noise is None and std_error is not None)):
+            raise InputError(
+                "sizes has no effect: they scale noise, which is zero where standard errors are known (std_error=) or noise=0. Pass "
+                "noise= a positive variance, or leave sizes out."
+            )
+        found = as_regions(regions, "regions")
+        mean = None if self.mean is None else _number(self.mean, "mean")
+        problem = make_problem(found, y, quantity, sizes, std_error, mean)
+        if noise is None and problem.known_noise.any():
+            noise = 0.0
+        kernel = self._bind(found.dimension)
+        solver = choose_solver(problem, kernel, settings)
+        self._refuse_idle(solver, kernel, noise)
+        fit = fit_gaussian(problem, kernel, noise, settings, solver)
+        self._fit, self._seed = fit, settings.seed
+        self.quantity_ = quantity
+        self.hyperparameters_ = fit.hyperparameters
+        self.log_evidence_ = float(fit.posterior.log_evidence)
+        self.convergence_ = fit.convergence or Convergence(converged=True, slope=0.0, n_starts=0, agreeing=0)
+        self.solver_ = fit.describe()
+        revealed = privacy_warnings(found, problem.y, problem.noise(fit.noise)) if quantity == "total" else ()
+        self.warnings_ = (*fit.warnings, *describe_layout(found), *revealed)
+        for text in self.warnings_:
+            if text.startswith(("privacy", "features")):
+                warnings.warn(text, CrosslevelWarning, stacklevel=2)
+        return self
+
+    def predict(
+        self, regions: Any, quantity: str | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the function at points, or its integrals over regions, without noise.
+
+        Parameters
+        ----------
+        regions : Regions, or an array of points
+        quantity : {"total", "mean", "rate", "density"}, optional
+            Density at points and the quantity of fit at regions when not given.
+        return_std, return_cov : bool
+            Also give standard deviations (m,), or the joint covariance (m, m).
+
+        Examples
+        --------
+        >>> from crosslevel.binned.regions import Intervals
+        >>> gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(Intervals([0, 1], [1, 2]), [1, 2], "total")
+        >>> whole, parts = gp.predict(Intervals([0], [2])), gp.predict(Intervals([0, 0.5], [0.5, 2]))
+        >>> bool(abs(whole[0] - parts.sum()) < 1e-12)
+        True
+        """
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov are both True; ask for one (the covariance has the variances).")
+        predicted = self._predict(self._targets(regions), quantity, return_cov)
+        if return_cov:
+            assert predicted.covariance is not None
+            return predicted.mean, predicted.covariance
+        return (predicted.mean, np.sqrt(predicted.variance)) if return_std else predicted.mean
+
+    def sample(
+        self, regions: Any, n_draws: int = 1, quantity: str | None = None, random_state: RandomState = None
+    ) -> FloatArray:
+        """Draw the function's values or integrals from their joint posterior, (n_draws, m).
+
+        Examples
+        --------
+        >>> gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit([0.0, 1.0], [1.0, 2.0], quantity="mean")
+        >>> gp.sample([0.5, 0.7], n_draws=3, random_state=0).shape
+        (3, 2)
+        """
+        number = check_whole(n_draws, "n_draws", 1)
+        seed = self._seed if random_state is None else read_seed(random_state)
+        return draw(self._predict(self._targets(regions), quantity, covariance=True), number, seed)
+
+    def estimate(self, regions: Any = None, quantity: str | None = None, level: float = 0.95) -> Estimates:
+        """Estimate regions: a table with intervals, the naive answer beside them, and warnings.
+
+        Parameters
+        ----------
+        regions : Regions or points, optional
+            Those of fit when not given.
+        quantity : {"total", "mean", "rate", "density"}, optional
+        level : float
+
+        Examples
+        --------
+        >>> from crosslevel.binned.regions import Intervals
+        >>> gp = BinnedGP(lengthscale=20.0).fit(Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], quantity="total")
+        >>> gp.estimate(Intervals([0], [15])).table.column_names
+        ['lower', 'upper', 'estimate', 'std_error', 'conf_low', 'conf_high', 'informed', 'area_weighted']
+        """
+        check_level(level)
+        found = self._targets(regions)
+        left = self.leave_one_out()
+        return predictions_table(
+            self._fit,
+            found,
+            self._predict(found, quantity, covariance=False),
+            default_scale(found, quantity, self.quantity_),
+            quantity=quantity or self.quantity_,
+            level=level,
+            provenance=self._provenance(f"{self!r}.fit(regions, y, quantity={self.quantity_!r})"),
+            diagnostics={
+                "converged": self.convergence_.converged,
+                "solver": self.solver_,
+                "relative_error": None if math.isnan(self._fit.error) else self._fit.error,
+                "log_evidence": self.log_evidence_,
+                "hyperparameters": self.hyperparameters_,
+                "convergence": asdict(self.convergence_),
+                "leave_one_out": {n: getattr(left, n) for n in ("log_score", "rmse", "coverage")},
+            },
+            warnings=self.warnings_,
+        )
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Predict each observed region from the others, in closed form, at the hyperparameters of all."""
+        check_is_fitted(self, "solver_")
+        return self._fit.left_out
+
+    def summary(self) -> str:
+        """Write the fit as text: solver, hyperparameters, scores, warnings."""
+        left = self.leave_one_out()
+        values = ", ".join(f"{k} {v:.4g}" for k, v in self.hyperparameters_.items())
+        lines = [
+            f"Gaussian process behind {len(self._fit.problem.y):,} regions, {self.quantity_}s",
+            f"kernel: {self._kernel()} · {values}",
+            f"solver: {self.solver_}",
+            f"log marginal likelihood {self.log_evidence_:.4f} · leave-one-out log score {left.log_score:.4f}, 95 % intervals cover "
+            f"{left.coverage:.0%}",
+        ]
+        return "\n".join([*lines, *(f"warning: {w}" for w in self.warnings_)])
+
+    def plot(self, ax: Axes | None = None, *, level: float = 0.95, **options: Any) -> Axes:
+        """Draw the observed histogram with the density behind it; ``options`` are those of `crosslevel.charts.histogram`."""
+        self._check_drawable()
+        curve = self.estimate(np.linspace(*self._ends(), POINTS), level=level)
+        return self._draw_histogram(curve, self._totals(), ax, options)
+
+    @property
+    def _observed(self) -> Regions:
+        return self._fit.problem.regions
+
+    def _ends(self) -> tuple[float, float]:
+        """Give the ends of the observed range of one axis."""
+        lower, upper = self._observed.bounds()
+        return float(lower.min()), float(upper.max())
+
+    def _totals(self, pool: None = None) -> FloatArray:
+        return self._fit.problem.y
+
+    def _data(self) -> tuple[Regions, FloatArray]:
+        return self._fit.problem.regions, self._fit.problem.y
+
+    def _predict(self, regions: Regions, quantity: str | None, covariance: bool) -> Predicted:
+        if quantity is not None and quantity not in PREDICTED:
+            raise unknown_name("quantity", quantity, PREDICTED, "quantity")
+        return self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
+
+    def _kernel(self) -> Kernel:
+        return as_kernel("eq" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel)
+
+    def _bind(self, dimension: int) -> BoundKernel:
+        """Lay the kernel out over the axes with the hyperparameters that were given."""
+        kernel = self._kernel()
+        others = {f.correlation.name for t in kernel.terms for f in t.factors} - {"eq", "white"}
+        if self.convention == "paper" and others:
+            raise InputError(
+                f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
+            )
+        variance = None if self.variance is None else _number(self.variance, "variance")
+        return kernel.bind(dimension, variance=variance, lengthscale=self.lengthscale, convention=self.convention)
+
+    def _settings(self) -> Settings:
+        """Refuse unknown choices and numbers that are none."""
+        choices = {"convention": CONVENTIONS, "solver": SOLVERS, "prior": PRIORS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise unknown_name(name, getattr(self, name), allowed, name)
+        tolerance = _number(self.tolerance, "tolerance")
+        if not tolerance > 0:
+            raise InputError(f"tolerance={self.tolerance!r} is not positive; pass a relative error such as 1e-6.")
+        return Settings(
+            solver=self.solver,
+            optimize=bool(self.optimize),
+            n_restarts=check_whole(self.n_restarts, "n_restarts", 0),
+            seed=read_seed(self.random_state),
+            prior=self.prior,
+            tolerance=tolerance,
+            max_features=None if self.max_features is None else check_whole(self.max_features, "max_features", 1),
+        )
+
+    def _refuse_idle(self, solver: str, kernel: BoundKernel, noise: float | None) -> None:
+        """Refuse parameters that cannot act with this solver and the hyperparameters that are given."""
+        if solver != "features":
+            refuse_idle(self, ["tolerance", "max_features"], f"with the {solver} solver; use solver='features'")
+        else:
+            refuse_idle(self, ["n_restarts"], "with features, whose search has fixed starts; use solver='dense'")
+        if not self.optimize or None not in (*kernel.given, noise):
+            refuse_idle(self, ["n_restarts"], "where no hyperparameter is estimated; use optimize=True and give fewer")
+        lengths = [g for g, axis in zip(kernel.given, kernel.axes, strict=True) if axis is not None]
+        if not self.optimize or None not in lengths:
+            refuse_idle(self, ["prior"], "where no lengthscale is estimated; use optimize=True and lengthscale=None")
+
+
+def _number(value: Any, argument: str) -> float:
+    """Read a finite number."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if isinstance(value, bool) or not math.isfinite(found):
+        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
+    return found

@@ -1,0 +1,198 @@
+"""Observations as linear functionals of an unknown function with noise, and what a solver gives for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.boxes import QUANTITIES, scale_of
+from crosslevel.data.checks import as_numbers, check_finite
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import FloatArray
+
+__all__ = [
+    "LeftOut",
+    "Objective",
+    "Posterior",
+    "Predicted",
+    "Problem",
+    "Solver",
+    "make_problem",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Observations y_i = scale_i * (integral of f over region i) + noise.
+
+    Attributes
+    ----------
+    regions : Regions
+    y : (n,)
+    scale : (n,)
+        1 for totals, 1 / volume for means and rates.
+    unit_noise : (n,)
+        Noise variance of each observation when the noise parameter is 1.
+    known_noise : (n,)
+        Known noise variance, added to it.
+    level : (n,)
+        What each observation is when f = 1 everywhere: scale times volume.
+    mean : float or None
+        Prior mean of f; None to be estimated.
+    """
+
+    regions: Regions
+    y: FloatArray
+    scale: FloatArray
+    unit_noise: FloatArray
+    known_noise: FloatArray
+    level: FloatArray
+    mean: float | None
+
+    def noise(self, sigma2: float) -> FloatArray:
+        """Give the noise variances, (n,)."""
+        return sigma2 * self.unit_noise + self.known_noise
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Log marginal likelihood, and its derivatives by the logarithms of kernel hyperparameters, (h,), and noise."""
+
+    value: float
+    by_kernel: FloatArray
+    by_noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Posterior of linear functionals.
+
+    Attributes
+    ----------
+    mean, variance : (m,)
+    prior_variance : (m,)
+        Before the data; the level, when it is estimated, not counted.
+    covariance : (m, m) or None
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    prior_variance: FloatArray
+    covariance: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Each observation predicted from the others: mean and variance (with its noise), (n,) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+class Posterior(Protocol):
+    """The posterior at given hyperparameters."""
+
+    @property
+    def log_evidence(self) -> float:
+        """Log marginal likelihood."""
+
+    @property
+    def level(self) -> float:
+        """Prior mean of f: given, or estimated by generalized least squares."""
+
+    def predict(self, regions: Regions, scale: FloatArray, covariance: bool) -> Predicted:
+        """Predict ``scale`` times the integral of f over ``regions``, without noise."""
+
+    def left_out(self) -> LeftOut:
+        """Predict each observation from the others, in closed form, at the same hyperparameters and level."""
+
+
+class Solver(Protocol):
+    """One way to compute the posterior.
+
+    Attributes
+    ----------
+    name : {"dense", "kronecker", "features"}
+    error : float
+        Relative error of covariances; 0 for exact solvers, nan where it was not measured.
+    """
+
+    name: str
+    error: float
+
+    def describe(self) -> str:
+        """Say how the numbers are computed."""
+
+    def objective(self, logs: FloatArray, noise: float) -> Objective:
+        """Give the log marginal likelihood with its gradient."""
+
+    def condition(self, logs: FloatArray, noise: float) -> Posterior:
+        """Give the posterior."""
+
+
+def make_problem(
+    regions: Regions, y: Any, quantity: str, sizes: Any = None, std_error: Any = None, mean: float | None = None
+) -> Problem:
+    """Check observations and set the noise they carry.
+
+    Parameters
+    ----------
+    regions : Regions
+    y : (n,)
+    quantity : {"total", "mean", "rate"}
+        With ``sizes`` n_i and the variance sigma^2 of one observation, a total has noise n_i sigma^2 and a mean or a rate
+        sigma^2 / n_i. Without, totals and means have sigma^2, and rates sigma^2 / volume (the exposure, for weighted sums).
+    sizes : (n,), optional
+        Observations (mean, total) or exposure (rate) behind each y.
+    std_error : (n,), optional
+        Known standard errors: margins of error divided by their normal quantile.
+    mean : float, optional
+        Prior mean of f.
+
+    Examples
+    --------
+    >>> from crosslevel.binned.regions.boxes import Intervals
+    >>> p = make_problem(Intervals([0, 10], [10, 30]), [2.0, 3.0], "mean", sizes=[4, 9])
+    >>> p.scale, p.noise(1.0).round(3), p.level
+    (array([0.1 , 0.05]), array([0.25 , 0.111]), array([1., 1.]))
+    """
+    if quantity not in QUANTITIES:
+        raise unknown_name("quantity", quantity, QUANTITIES, "quantity")
+    n = len(regions)
+    values = as_numbers(y, "y", 1)
+    _check_length(values, "y", n)
+    if not np.isfinite(values).all():
+        i = int(np.argmax(~np.isfinite(values)))
+        raise InputError(
+            f"y is missing or infinite in row {i} ({values[i]}), {int((~np.isfinite(values)).sum()):,} in all; leave these regions "
+            "out of fit (an unknown total is simply not observed) and predict them afterwards."
+        )
+    scale = scale_of(regions, quantity)
+    volume = regions.volumes
+    unit = np.ones(n) if quantity != "rate" else 1.0 / volume
+    if sizes is not None:
+        number = check_finite(sizes, "sizes", 1)
+        _check_length(number, "sizes", n)
+        if (number <= 0).any():
+            i = int(np.argmax(number <= 0))
+            raise InputError(
+                f"sizes is {number[i]:g} in row {i}; a region that nobody was observed in has no y. Drop it."
+            )
+        unit = number if quantity == "total" else 1.0 / number
+    known = np.zeros(n)
+    if std_error is not None:
+        error = check_finite(std_error, "std_error", 1)
+        _check_length(error, "std_error", n)
+        if (error < 0).any():
+            i = int(np.argmax(error < 0))
+            raise InputError(f"std_error is negative in row {i} ({error[i]:g}); pass standard deviations.")
+        known = error**2
+    return Problem(regions, values, scale, unit, known, scale * volume, mean)
+
+
+def _check_length(values: FloatArray, argument: str, n: int) -> None:
+    if len(values) != n:
+        raise InputError(f"{argument} has {len(values):,} values for {n:,} regions; pass one per region.")

@@ -1,0 +1,348 @@
+"""Counts through the estimator: totals kept, parts that add up, areas, shares, rates, open ends, and sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals, Polygons, WeightedSum, stack
+from crosslevel.binned.counts.cells import bins_from_edges
+from crosslevel.binned.counts.histogram import fit_counts
+from crosslevel.binned.counts.pooled import pool_counts
+from crosslevel.binned.counts.targets import cell_shares
+from crosslevel.errors import CrosslevelWarning, InputError
+
+EDGES = np.arange(0, 100, 10)
+AGES = Intervals.from_edges(EDGES)
+PEOPLE = np.array([21.0, 34, 60, 52, 33, 25, 17, 9, 4])
+LOW, HIGH = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
+AUDIENCE = np.array([310.0, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120])
+GENDER = ["women"] * 6 + ["men"] * 6
+
+
+@pytest.fixture(scope="module")
+def gp():
+    return BinnedCountGP().fit(AGES, PEOPLE)
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return BinnedCountGP().fit(Intervals(LOW, HIGH), AUDIENCE, pool={"gender": GENDER})
+
+
+def test_the_answer_is_that_of_the_array_functions(gp):
+    fit = fit_counts(bins_from_edges(EDGES), PEOPLE)
+    draws = fit.draws().expected @ cell_shares(fit.bins, np.array([[25.0], [3]]), np.array([[35.0], [41]])).T
+    mean, std = gp.predict(Intervals([25, 3], [35, 41]), return_std=True)
+    np.testing.assert_allclose(mean, draws.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(std, draws.std(axis=0, ddof=1), rtol=1e-12)
+    found = gp.estimate(Intervals([25, 3], [35, 41]))
+    np.testing.assert_allclose(found["conf_low"], np.quantile(draws, 0.025, axis=0), rtol=1e-12)
+
+
+def test_totals_are_kept_and_everything_is_positive(gp):
+    np.testing.assert_allclose(gp.predict(AGES), PEOPLE, rtol=1e-12)
+    counts = gp.sample(AGES, n_draws=20, quantity="count", random_state=3)
+    np.testing.assert_array_equal(counts, np.tile(PEOPLE, (20, 1)))
+    years = Intervals.from_edges(np.arange(91))
+    draws = gp.sample(years, n_draws=50)
+    assert (draws > 0).all()
+    assert (gp.predict(np.linspace(0, 90, 200)) > 0).all()
+    whole = gp.sample(years, n_draws=50, quantity="count")
+    assert (whole == np.round(whole)).all()
+    np.testing.assert_array_equal(whole[:, 20:30].sum(axis=1), 60.0)
+
+
+def test_parts_add_up_and_a_density_integrates_to_its_total(gp):
+    parts = Intervals.from_edges([3.3, 17, 44.4, 81])
+    mean, cov = gp.predict(stack(parts, Intervals([3.3], [81])), return_cov=True)
+    assert mean[:3].sum() == pytest.approx(mean[3], rel=1e-12)
+    assert cov[:3, :3].sum() == pytest.approx(cov[3, 3], rel=1e-9)
+    middle = np.arange(0.25, 90, 0.5)
+    assert gp.predict(middle).sum() * 0.5 == pytest.approx(PEOPLE.sum(), rel=1e-9)
+    np.testing.assert_allclose(gp.predict(parts, quantity="mean") * parts.volumes, gp.predict(parts), rtol=1e-12)
+
+
+def test_a_count_is_less_sure_than_its_expectation(gp):
+    new = Intervals([25], [35])
+    (expected,), (sure,) = gp.predict(new, return_std=True)
+    (count,), (unsure,) = gp.predict(new, quantity="count", return_std=True)
+    assert count == pytest.approx(expected, abs=1.0)
+    assert unsure > 1.3 * sure
+    row = gp.estimate(new).table.to_pylist()[0]
+    assert row["count_low"] < row["conf_low"] < row["estimate"] < row["conf_high"] < row["count_high"]
+    assert row["area_weighted"] == pytest.approx(56.0)
+    assert gp.baselines(new)["area_weighted"] == pytest.approx([56.0])
+    assert 45 < gp.baselines(new)["pclm"][0] < 65
+
+
+def test_fit_says_how_it_went(gp):
+    assert gp.convergence_["converged"]
+    assert "9 bins over 90 cells" in gp.solver_
+    assert sum(v for k, v in gp.hyperparameters_.items() if k.startswith("weight_")) == pytest.approx(1.0)
+    assert gp.warnings_ == ()
+    assert gp.estimate().diagnostics["convergence"] == gp.convergence_
+    assert gp.skill().skill["uniform"] > 0
+    assert set(gp.skill().skill) == {"uniform", "pclm"}
+    assert "9 bins over 90 cells" in gp.summary()
+
+
+def test_gaussian_and_counts_agree_where_both_are_sure():
+    rng = np.random.default_rng(1)
+    y = rng.poisson(1000 * (2 + np.sin(EDGES[1:] / 15.0)))
+    new = Intervals([12, 33], [27, 58])
+    counts, normal = BinnedCountGP().fit(AGES, y).predict(new), BinnedGP().fit(AGES, y, quantity="total").predict(new)
+    np.testing.assert_allclose(counts, normal, rtol=0.04)
+
+
+def test_bands_hold_simulated_truths():
+    """Single years behind 10-year bins, twelve histograms of curves the model does not know."""
+    rng = np.random.default_rng(11)
+    held = []
+    years = np.arange(90)
+    for _ in range(12):
+        shape = 40 * np.exp(0.5 * np.sin(years / rng.uniform(8, 16) + rng.uniform(0, 6)) - years / 60)
+        single = rng.poisson(shape)
+        gp = BinnedCountGP().fit(AGES, single.reshape(9, 10).sum(axis=1), cell=1)
+        draws = gp.sample(Intervals.from_edges(np.arange(91)), n_draws=500, quantity="count")
+        low, high = np.quantile(draws, [0.025, 0.975], axis=0, method="inverted_cdf")
+        held.append(((low <= single) & (single <= high)).mean())
+    assert 0.9 < np.mean(held) < 0.995
+
+
+def test_kernels_are_names_to_average_over():
+    smooth = BinnedCountGP(kernel="eq").fit(AGES, PEOPLE)
+    assert smooth.hyperparameters_["weight_eq"] == pytest.approx(1.0)
+    both = BinnedCountGP(kernel="eq + matern32").fit(AGES, PEOPLE)
+    assert {"weight_eq", "weight_matern32"} <= set(both.hyperparameters_)
+
+
+def test_negative_binomial_is_wider(gp):
+    wide = BinnedCountGP("negative_binomial").fit(AGES, PEOPLE)
+    new = Intervals([5], [17])
+    assert wide.predict(new, return_std=True)[1] > gp.predict(new, return_std=True)[1]
+    with pytest.raises(InputError, match="leave-one-out is for Poisson fits"):
+        wide.leave_one_out()
+
+
+def test_shares():
+    share = 1 / (1 + np.exp(-(np.arange(90) - 45) / 12))
+    trials = np.full(9, 4000.0)
+    y = np.round(trials * share.reshape(9, 10).mean(axis=1))
+    gp = BinnedCountGP("binomial").fit(AGES, y, trials=trials)
+    found = gp.estimate(Intervals([5, 35, 62], [15, 55, 64]))
+    np.testing.assert_allclose(
+        found["estimate"], [share[5:15].mean(), share[35:55].mean(), share[62:64].mean()], atol=0.02
+    )
+    assert (found["conf_low"] > 0).all()
+    assert gp.predict([45.0])[0] == pytest.approx(0.5, abs=0.03)
+    with pytest.raises(InputError, match="depends on its trials"):
+        gp.predict(AGES, quantity="total")
+
+
+def test_rates():
+    people = np.array([2000.0, 2100, 1900, 1800, 1700, 1500, 1200, 800, 300])
+    rate = 0.001 * np.exp(np.arange(90) / 18)
+    deaths = np.round(people * rate.reshape(9, 10).mean(axis=1))
+    gp = BinnedCountGP().fit(AGES, deaths, exposure=people)
+    found, std = gp.predict(Intervals([55, 70], [60, 72]), quantity="rate", return_std=True)
+    truth = np.array([rate[55:60].mean(), rate[70:72].mean()])
+    assert (np.abs(found - truth) < 3 * std).all()
+    np.testing.assert_allclose(found, truth, rtol=0.15)
+    np.testing.assert_allclose(gp.predict(AGES), deaths, rtol=1e-9)  # totals of events are kept
+    model = gp._model
+    both = np.tile(np.eye(model.bins.n_cells), 2)  # log events = log people + log rate
+    np.testing.assert_allclose(model.fit.curve.mean, both @ model.rates.mean)
+    np.testing.assert_allclose(model.fit.curve.covariance, both @ model.rates.covariance @ both.T, atol=1e-10)
+    other = (Intervals.from_edges([0, 30, 60, 90]), people.reshape(3, 3).sum(axis=1))
+    wide = BinnedCountGP().fit(AGES, deaths, exposure=other)
+    assert wide.predict(Intervals([55], [60]), quantity="rate", return_std=True)[1] > std[0]
+    with pytest.raises(InputError, match="this fit is of rates"):
+        gp.leave_one_out()
+
+
+def test_areas_share_a_curve(pooled):
+    table = AUDIENCE.reshape(2, 6)
+    assert pooled.areas_ == ("women", "men")
+    np.testing.assert_allclose(pooled.predict(Intervals(LOW[:6], HIGH[:6])), table, rtol=1e-12)
+    fit = pool_counts(bins_from_edges([18, 25, 35, 45, 55, 65, 80]), table).area(1)
+    expected = fit.draws().expected.mean(axis=0) @ cell_shares(fit.bins, np.array([[30.0]]), np.array([[42.0]])).T
+    np.testing.assert_allclose(pooled.predict(Intervals([30], [42]), pool="men")[0], expected, rtol=0.02)
+    found = pooled.estimate(Intervals([30, 50], [42, 60]))
+    assert found.keys == ("gender", "lower", "upper")
+    assert found["gender"].tolist() == ["women", "women", "men", "men"]
+    assert len(pooled.estimate(pool=["men"])) == 6
+    assert pooled.sample(Intervals([30], [42]), n_draws=7).shape == (2, 7, 1)
+    mean, cov = pooled.predict(Intervals([30, 50], [42, 60]), return_cov=True)
+    assert mean.shape == (2, 2)
+    assert cov.shape == (2, 2, 2)
+    assert 0 <= pooled.leave_one_out().coverage() <= 1
+
+
+def test_the_order_of_rows_does_not_matter_and_areas_may_lack_a_bin(pooled):
+    order = np.random.default_rng(0).permutation(12)
+    shuffled = BinnedCountGP().fit(
+        Intervals(np.array(LOW)[order], np.array(HIGH)[order]),
+        AUDIENCE[order],
+        pool=np.array(GENDER)[order],
+    )
+    new = Intervals([30], [42])
+    assert shuffled.estimate(new).keys[0] == "area"
+    at = [shuffled.areas_.index(a) for a in pooled.areas_]
+    np.testing.assert_allclose(shuffled.predict(new)[at], pooled.predict(new), rtol=0.03)
+    keep = np.arange(12) != 8
+    lacking = BinnedCountGP().fit(
+        Intervals(np.array(LOW)[keep], np.array(HIGH)[keep]), AUDIENCE[keep], pool=np.array(GENDER)[keep]
+    )
+    found = lacking.estimate(Intervals([35], [45]))
+    assert found["std_error"][1] > 20 * found["std_error"][0]
+    assert 500 < found["estimate"][1] < 1000
+
+
+def test_what_pooled_areas_are_told():
+    low, high = [0, 0, 70] * 2, [64, 65, 90] * 2
+    with pytest.warns(CrosslevelWarning, match=r"\[64, 65\) holds 2.*This is area 'b'"):
+        gp = BinnedCountGP().fit(Intervals(low, high), [5000, 5100, 900, 5000, 5002, 700], pool=list("aaabbb"))
+    assert any("1 gap(s)" in n and "from 65 to 70" in n for n in gp.warnings_)
+
+
+def test_ages_by_gender_as_boxes():
+    code = np.repeat([0.0, 1.0], 6)
+    bins = Boxes(np.column_stack([LOW, code]), np.column_stack([HIGH, code]), point_axes=[1])
+    gp = BinnedCountGP().fit(bins, AUDIENCE)
+    np.testing.assert_allclose(gp.predict(bins), AUDIENCE, rtol=1e-12)
+    men, women = (Boxes([[30, g]], [[42, g]], point_axes=[1]) for g in (1, 0))
+    either = WeightedSum(stack(men, women), [1, 1])
+    (a,), (b,), (both,) = gp.predict(men), gp.predict(women), gp.predict(either)
+    assert a + b == pytest.approx(both, rel=1e-12)
+    assert a > b
+    assert gp.estimate(either, quantity="count").table.num_rows == 1
+
+
+def test_an_open_last_bin():
+    low, high = [0, 20, 40, 60, 85], [20, 40, 60, 85, np.inf]
+    ages = Intervals(low, high, open_ended=True)
+    y = [900.0, 1000, 800, 600, 100]
+    gp = BinnedCountGP().fit(ages, y, tail=6.0)
+    found = gp.estimate()
+    np.testing.assert_allclose(found["estimate"], y, rtol=1e-9)
+    assert found.table["upper"].to_pylist()[-1] is None
+    beyond = gp.predict(Intervals([85, 90, 95], [90, 95, np.inf], open_ended=True))
+    assert beyond.sum() == pytest.approx(100.0)
+    assert beyond[0] > beyond[1]
+    assert beyond[0] == pytest.approx(100 * (1 - np.exp(-5 / 6)), rel=0.25)
+    first = Intervals([-np.inf, 0, 10, 20], [0, 10, 20, 30], open_ended=True)
+    before = BinnedCountGP().fit(first, [30, 50, 60, 20], tail=5.0)
+    np.testing.assert_allclose(before.predict(first), [30, 50, 60, 20], rtol=1e-9)
+    near, far = before.predict(Intervals([-5, -np.inf], [0, -5], open_ended=True))
+    assert near + far == pytest.approx(30.0)
+    assert near == pytest.approx(30 * (1 - np.exp(-1)), rel=0.25)
+    with pytest.raises(InputError, match="regions has an open end; pass tail="):
+        BinnedCountGP().fit(ages, y)
+    with pytest.raises(InputError, match=r"upper is infinite in row 4.*open_ended=True"):
+        Intervals(low, high)
+    with pytest.raises(InputError, match="interval without end"):
+        BinnedGP().fit(ages, y, quantity="total")
+    with pytest.raises(InputError, match="of an interval without end is not defined"):
+        gp.predict(Intervals([85], [np.inf], open_ended=True), quantity="mean")
+
+
+def test_gaps_and_what_lies_in_them():
+    gp = BinnedCountGP().fit(Intervals([0, 10, 30], [10, 20, 40]), [50.0, 40, 20])
+    assert any("1 gap(s)" in n and "upper limits are 10 and 20" in n for n in gp.warnings_)
+    found = gp.estimate(Intervals([20, 5], [30, 15]))
+    assert found["informed"].tolist() == [False, True]
+    assert any("lie mostly where no count was observed" in w for w in found.warnings)
+    assert np.isnan(found["area_weighted"].astype(float)[0])
+    assert 10 < found["estimate"][0] < 60
+
+
+def test_nested_bins_are_the_same_people_and_small_differences_are_told():
+    nested = Intervals([0, 10, 0], [10, 20, 30])
+    gp = BinnedCountGP().fit(nested, [50.0, 40, 120])
+    assert gp.predict(Intervals([20], [30]))[0] == pytest.approx(30.0)
+    with pytest.warns(CrosslevelWarning, match=r"reveal 1 small unit.*\[64, 65\) holds 2"):
+        BinnedCountGP().fit(Intervals([0, 0], [64, 65]), [5000, 5002])
+    across = BinnedCountGP().fit(Intervals([0, 10, 20], [15, 25, 30]), [50, 40, 20])
+    assert any("some bins overlap" in n for n in across.warnings_)
+    with pytest.raises(InputError, match="a whole is the sum of its parts"):
+        BinnedCountGP().fit(Intervals([0, 0], [10, 20]), [50.0, 40])
+
+
+@pytest.mark.parametrize(
+    ("params", "call", "words"),
+    [
+        ({}, {"y": [1.0, np.nan] + [1.0] * 7}, "y is missing in row 1, 1 in all; leave these regions out"),
+        ({}, {"y": [1.0, -2] + [1.0] * 7}, "y has a negative count, -2 in row 1"),
+        ({}, {"y": [1.0, np.inf] + [1.0] * 7}, "missing or infinite"),
+        ({}, {"y": [1.0, 2]}, "y has 2 values for 9 regions"),
+        ({}, {"y": [0.0] * 9}, "zero in every region"),
+        ({}, {"regions": Intervals([0], [10]), "y": [3]}, "one bin only, which says nothing about a curve"),
+        ({}, {"trials": [100] * 9}, "trials is given with likelihood='poisson'"),
+        ({}, {"regions": Polygons([[[0, 0], [1, 0], [0, 1]]]), "y": [3]}, "one bin only"),
+        ({}, {"regions": Polygons([[[0, 0], [1, 0], [0, 1]]] * 2), "y": [3, 4]}, "Share counts of polygons out"),
+        ({}, {"regions": [1.0, 2.0], "y": [3, 4]}, "a count belongs to a region with width"),
+        ({}, {"cell": -1.0}, "not a positive width"),
+        ({}, {"exposure": [1.0, 2.0]}, "exposure has 2 values for 9 regions"),
+        ({}, {"exposure": (AGES, [1.0], 3)}, "another length than 2"),
+        ({}, {"pool": ["a"]}, "pool has 1 values for 9 regions"),
+        ({}, {"pool": ["a"] * 8 + [None]}, "pool is missing in row 8"),
+        ({}, {"pool": {"a": [1], "b": [2]}}, "pool names 2 columns"),
+        ({}, {"pool": ["a"] * 9}, "at least two areas"),
+        ({}, {"pool": ["a"] * 9, "preserve": True}, "preserve is for one histogram of counts"),
+        ({}, {"pool": ["a"] * 9, "exposure": [1.0] * 9}, "one area at a time"),
+        ({}, {"tail": 3.0}, "tail=3.0 has no effect"),
+        ({"likelihood": "poison"}, {}, "Did you mean 'poisson'"),
+        ({"kernel": "eqq"}, {}, "Did you mean 'eq'"),
+        ({"kernel": "white"}, {}, "kernel='white'"),
+        ({"kernel": 3}, {}, "kernel=3"),
+        ({"likelihood": "binomial"}, {}, "likelihood='binomial' needs trials"),
+        ({"likelihood": "binomial"}, {"trials": [5.0] * 3}, "trials has 3 values"),
+        ({"likelihood": "binomial"}, {"trials": [1.0] * 9}, "y exceeds trials in row 0"),
+        ({"likelihood": "negative_binomial"}, {"pool": ["a"] * 9}, "pool is given with likelihood='negative_binomial'"),
+    ],
+)
+def test_bad_input(params, call, words):
+    given = {"regions": AGES, "y": PEOPLE} | call
+    with pytest.raises(InputError, match=words):
+        BinnedCountGP(**params).fit(given.pop("regions"), given.pop("y"), **given)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "words"),
+    [
+        ([0, 20], [10, 15], "lower exceeds upper in 1 region.*first in row 1.*smaller limit first"),
+        ([0, 10], [10, 10], "lower equals upper in row 1.*has no total"),
+        ([0, np.nan], [10, 20], "lower is missing in row 1"),
+    ],
+)
+def test_bad_limits(lower, upper, words):
+    with pytest.raises(InputError, match=words):
+        Intervals(lower, upper)
+
+
+def test_a_repeated_bin_of_an_area():
+    with pytest.raises(InputError, match="row 2 repeats a bin of area 'a'"):
+        BinnedCountGP().fit(Intervals([0, 10, 0, 0], [10, 20, 10, 10]), [1, 2, 3, 4], pool=["a", "a", "a", "b"])
+
+
+def test_bad_questions(gp, pooled):
+    for ask, words in (
+        (lambda: gp.predict(AGES, quantity="sum"), "quantity='sum'"),
+        (lambda: gp.predict(Intervals([80], [95])), "reaches outside the bins of the fit"),
+        (lambda: gp.predict(AGES, quantity="rate"), "pass exposure= to fit"),
+        (lambda: gp.predict(AGES, pool="men"), "was fitted without"),
+        (lambda: gp.predict([3.0], quantity="count"), "for regions with width"),
+        (lambda: gp.predict([[3.0, 1.0]]), "has 2 dimension"),
+        (lambda: pooled.predict(AGES[2:3], pool="man"), "Did you mean 'men'"),
+        (pooled.skill, "see leave_one_out"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ask()
+
+
+def test_fractions_have_no_whole_counts():
+    gp = BinnedCountGP().fit(AGES, PEOPLE + 0.5)
+    assert "count_low" not in gp.estimate(AGES).table.column_names
+    with pytest.raises(InputError, match="y has fractions"):
+        gp.predict(AGES, quantity="count")

@@ -1,0 +1,378 @@
+"""Do fits of counts keep their totals, cover the truth, and learn what they should?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crosslevel.binned import BinnedCountGP, Intervals
+from crosslevel.binned.baselines import uniform_spread
+from crosslevel.binned.counts import rates
+from crosslevel.binned.counts.candidates import candidates, rough_covariance
+from crosslevel.binned.counts.cells import bins_from_boxes, bins_from_edges, bins_from_intervals
+from crosslevel.binned.counts.curve import average_curve
+from crosslevel.binned.counts.histogram import fit_counts
+from crosslevel.binned.counts.likelihoods import NegativeBinomialBins, PoissonBins
+from crosslevel.binned.counts.modes import find_modes, posterior_covariance
+from crosslevel.binned.counts.pooled import pool_counts
+from crosslevel.binned.counts.predictive import (
+    draw_curves,
+    draw_shares,
+    interval_coverage,
+    log_scores,
+    randomized_pit,
+)
+from crosslevel.binned.counts.rates import fit_rates
+from crosslevel.binned.counts.targets import cell_shares, region_counts
+from crosslevel.binned.counts.validation import leave_one_out, leave_one_out_pooled, merged_skill
+from crosslevel.errors import InputError
+
+EDGES = np.arange(0, 61, 10.0)
+AGES = Intervals.from_edges(EDGES)
+
+
+def cut(edges=EDGES, cell=1.0, **options):
+    return bins_from_edges(edges, cell, **options)
+
+
+def expected(fit, low=None, high=None, n_draws=1000):
+    """Draw the expected counts of intervals, of the cells when there are none, (n_draws, R)."""
+    draws = fit.draws(n_draws).expected
+    if low is None:
+        return draws
+    return draws @ cell_shares(fit.bins, np.array(low, float)[:, None], np.array(high, float)[:, None]).T
+
+
+def world(rng, n=1500, cells=60):
+    """Draw a curve of the stated prior (Matern-5/2, l = L / 5) and its counts."""
+    x = np.arange(cells) + 0.5
+    t = np.sqrt(5.0) * np.abs(x[:, None] - x[None, :]) / (cells / 5)
+    K = 0.36 * (1 + t + t**2 / 3) * np.exp(-t)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(cells)) @ rng.standard_normal(cells)
+    lam = n * np.exp(f) / np.exp(f).sum()
+    return lam, rng.poisson(lam)
+
+
+@pytest.fixture(scope="module")
+def one():
+    rng = np.random.default_rng(4)
+    lam, counts = world(rng)
+    totals = counts.reshape(6, 10).sum(axis=1)
+    return lam, counts, totals, fit_counts(cut(), totals)
+
+
+def test_every_draw_keeps_every_total(one):
+    _, _, totals, fit = one
+    drawn = fit.draws(200)
+    assert (drawn.counts.reshape(200, 6, 10).sum(axis=2) == totals).all()
+    assert np.allclose(drawn.expected.reshape(200, 6, 10).sum(axis=2), totals)
+    assert (drawn.counts >= 0).all()
+    assert (drawn.expected > 0).all()
+    table = BinnedCountGP().fit(AGES, totals, cell=1.0).estimate()
+    assert table["estimate"] == pytest.approx(totals)
+    assert (table["count_low"] == totals).all()
+    assert (table["count_high"] == totals).all()
+
+
+def test_people_of_a_cut_cell_fall_on_one_side_or_the_other():
+    bins = bins_from_edges([0, 4], cell=2)
+    counts = np.array([[900, 5], [0, 7]])
+    low, high = np.array([[0.0], [0.5], [0.0]]), np.array([[0.5], [4.0], [4.0]])
+    parts = region_counts(bins, low, high, counts, np.random.default_rng(0))
+    assert (parts[:, 0] + parts[:, 1] == counts.sum(axis=1)).all()
+    assert (parts[:, 2] == counts.sum(axis=1)).all()
+    assert 160 < parts[0, 0] < 290
+
+
+def test_intervals_of_counts_are_wider_than_those_of_expectations_and_nest_by_level(one):
+    _, _, totals, _ = one
+    gp = BinnedCountGP().fit(AGES, totals, cell=1.0)
+    wide, narrow = (gp.estimate(Intervals.single_years(0, 60), level=level) for level in (0.95, 0.5))
+    width = {name: wide[f"{name}_high"] - wide[f"{name}_low"] for name in ("conf", "count")}
+    assert (width["count"] >= width["conf"] - 1).all()
+    assert (width["conf"] > narrow["conf_high"] - narrow["conf_low"]).all()
+
+
+def test_coverage_of_simulated_worlds():
+    """Worlds of the prior: 95 % of expected counts, and of counts, lie in their bands."""
+    rng = np.random.default_rng(11)
+    held_counts, held_expected = [], []
+    for _ in range(16):
+        lam, counts = world(rng)
+        totals = counts.reshape(6, 10).sum(axis=1).astype(float)
+        curve = fit_counts(cut(), totals).curve
+        f = np.asarray(np.random.default_rng(0).multivariate_normal(curve.mean, curve.covariance, 300))
+        shares = draw_shares(cut(), f)
+        of_cell = np.repeat(totals, 10)
+        held_counts.append(interval_coverage(randomized_pit(counts.astype(float), of_cell, shares, rng)))
+        ends = np.quantile(shares, [0.025, 0.975], axis=0)
+        true_share = lam / np.repeat(lam.reshape(6, 10).sum(axis=1), 10)
+        held_expected.append(np.mean((ends[0] < true_share) & (true_share < ends[1])))
+    assert 0.92 < np.mean(held_counts) < 0.98
+    # the rough part these worlds lack makes the bands of expectations a little too wide
+    assert 0.93 < np.mean(held_expected) < 0.998
+
+
+def test_the_curve_beats_uniform_spreading_of_a_steep_curve():
+    truth = 4000 * np.exp(-0.08 * np.arange(60))
+    fit = fit_counts(cut(), truth.reshape(6, 10).sum(axis=1).round())
+    flat = uniform_spread(fit.bins.C, fit.totals)
+    assert np.abs(expected(fit).mean(axis=0) - truth).mean() < 0.15 * np.abs(flat - truth).mean()
+
+
+def test_the_rough_part_has_no_bin_averages_and_leaves_the_mean_alone(one):
+    _, _, totals, fit = one
+    for bins in (fit.bins, bins_from_edges([0, 1, 5, 20, 60], cell=1), bins_from_intervals([0, 10], [20, 40], cell=1)):
+        assert np.abs(bins.averages @ rough_covariance(bins)).max() < 1e-8
+    K = rough_covariance(fit.bins)
+    assert np.linalg.eigvalsh(K).min() > -1e-9
+    smooth = fit_counts(cut(), totals, roughness=(0.0,))
+    assert (smooth.curve.mean == fit.curve.mean).all()
+    assert np.diag(fit.curve.covariance).sum() > np.diag(smooth.curve.covariance).sum()
+
+
+def test_candidates_have_the_stated_priors():
+    bins = cut()
+    found = candidates(bins)
+    eq = np.array(found.kernel) == "eq"
+    mean_length = np.exp(found.log_prior)[eq] @ np.log(found.length[eq]) / np.exp(found.log_prior)[eq].sum()
+    assert np.exp(mean_length) == pytest.approx(12.0)
+    assert [
+        np.exp(found.log_prior)[np.array(found.kernel) == k].sum() for k in ("matern52", "eq", "wiener")
+    ] == pytest.approx([1 / 3] * 3)
+    # integrated Wiener process: E[f(t)^2] = q^2 t^3 / 3 beside constant and trend
+    i = int(np.flatnonzero(np.array(found.kernel) == "wiener")[4])
+    t = 30.5 / 60
+    assert found.stack([i])[0, 30, 30] == pytest.approx(found.scale[i] ** 2 * t**3 / 3 + 1.0 + 3.0 * (2 * t - 1) ** 2)
+
+
+def test_bins_in_other_units_give_the_same_counts(one):
+    _, _, totals, fit = one
+    months = fit_counts(cut(EDGES * 12, 12), totals)
+    assert np.allclose(expected(months).mean(axis=0), expected(fit).mean(axis=0), rtol=1e-6)
+
+
+def test_a_missing_bin_is_inferred_with_a_warning(one):
+    _, _, totals, _ = one
+    keep = np.arange(6) != 2
+    some = fit_counts(cut().keep(keep), totals[keep])
+    assert any("10 cells between [20.0] and [30.0]" in w for w in some.warnings)
+    table = BinnedCountGP().fit(AGES[keep], totals[keep], cell=1.0).estimate(Intervals([20, 0], [30, 10]))
+    assert table["count_low"][0] < totals[2] < table["count_high"][0]
+    assert table["estimate"][1] == pytest.approx(totals[0])
+
+
+def test_nested_bins_give_what_their_differences_give():
+    nested = fit_counts(bins_from_intervals([0, 0, 30], [60, 10, 60], cell=2), [100, 30, 40])
+    apart = fit_counts(cut([0, 10, 30, 60], 2), [30, 30, 40])
+    assert np.allclose(nested.curve.mean, apart.curve.mean, atol=1e-6)
+    assert np.allclose(expected(nested, [0, 10, 30], [10, 30, 60]).mean(axis=0), [30, 30, 40])
+
+
+def test_a_large_negative_binomial_is_poisson_and_a_small_one_is_wider():
+    totals, bins = np.array([[40.0, 80, 60, 30, 20, 10]]), cut(cell=2)
+    poisson = average_curve(bins, PoissonBins(totals))
+    near = average_curve(bins, NegativeBinomialBins(totals, 1e7))
+    assert np.allclose(near.mean, poisson.mean, atol=1e-3)
+    loose = average_curve(bins, NegativeBinomialBins(totals, 3.0))
+    alone, wide = (
+        expected(replace(fit_counts(bins, totals[0], preserve=False), curve=c), [10], [20]).std()
+        for c in (poisson, loose)
+    )
+    assert wide > 2 * alone
+    learned = fit_counts(bins, totals[0], likelihood="negative_binomial")
+    assert (learned.draws(20).counts.reshape(20, 6, 5).sum(axis=2) == totals[0]).all()
+
+
+def test_shares_of_trials_are_recovered():
+    rate = 1 / (1 + np.exp(3 - 0.15 * np.arange(30)))
+    trials = np.full(6, 2000.0)
+    fit = fit_counts(
+        cut(np.arange(0, 31, 5)),
+        (trials * rate.reshape(6, 5).mean(axis=1)).round(),
+        likelihood="binomial",
+        trials=trials,
+    )
+    draws = expected(fit)
+    assert np.abs(draws.mean(axis=0) - rate).max() < 0.05
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    assert np.mean((low < rate) & (rate < high)) > 0.85
+
+
+def test_rates_of_two_histograms_with_different_bins():
+    people = 20_000 * np.exp(-0.03 * np.arange(60))
+    rate = np.exp(-7 + 0.08 * np.arange(60))
+    events, below = cut(cell=2), cut([0, 15 - 1, 30, 44, 60], 2)
+    fit = fit_rates(
+        events,
+        (people * rate).reshape(6, 10).sum(axis=1).round(),
+        (below.C > 0).astype(float) @ people.reshape(30, 2).sum(axis=1),
+        below,
+    )
+    draws = fit.draw(np.eye(30), 1000, np.random.default_rng(0))
+    truth = (people * rate).reshape(30, 2).sum(axis=1) / people.reshape(30, 2).sum(axis=1)
+    assert np.abs(np.log(draws.mean(axis=0) / truth)).mean() < 0.05
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    assert np.mean((low < truth) & (truth < high)) > 0.9
+    whole = fit.draw(np.ones((1, 30)), 1000, np.random.default_rng(0)).mean()
+    assert whole == pytest.approx((people * rate).sum() / people.sum(), rel=0.03)
+
+
+def test_rates_are_the_joint_posterior_of_two_curves(monkeypatch):
+    """Under one covariance of the rate: the answer of both curves stacked, seen through the second one's sum."""
+    bins = cut(cell=5)
+    alone = candidates(bins, ["matern52"]).take([24])
+    monkeypatch.setattr(rates, "candidates", lambda *_: alone)
+    people, events = np.array([30.0, 20, 40, 25, 10, 8]), np.array([3.0, 4, 9, 8, 6, 7])
+    fit = fit_rates(bins, events, people)
+    base = average_curve(bins, PoissonBins(people[None]))
+    V, K = base.covariance, alone.stack([0])[0]
+    flat = np.log(events.sum() / (bins.C @ np.exp(base.mean)).sum())
+    # h = (log people, log events), their prior covariance, and the events' bins
+    prior = np.block([[V, V], [V, V + K]])
+    mean = np.concatenate([base.mean, base.mean + flat])
+    like = PoissonBins(events[None])
+    modes = find_modes(prior, np.hstack([0 * bins.C, bins.C]), like, mean, start=mean[None])
+    joint = posterior_covariance(modes, prior)
+    A = bins.n_cells
+    difference = np.block([[np.eye(A), np.zeros((A, A))], [-np.eye(A), np.eye(A)]])
+    assert np.allclose(fit.mean, difference @ modes.f[0], atol=1e-6)
+    assert np.allclose(fit.covariance, difference @ joint @ difference.T, atol=1e-6)
+
+
+def test_draws_have_the_mean_and_covariance_of_the_curve():
+    V = np.array([[4.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    f = draw_curves(np.array([1.0, 2.0, 3.0]), V, 40_000, np.random.default_rng(0))
+    assert np.allclose(f.mean(axis=0), [1, 2, 3], atol=0.05)
+    assert np.allclose(np.cov(f.T), V, atol=0.1)
+
+
+def test_tens_of_millions_of_people_leave_digits():
+    totals = np.round(4e6 * np.exp(-np.arange(18) / 6))
+    fit = fit_counts(cut(np.arange(0, 91, 5)), totals, roughness=(0.05,))
+    assert np.allclose(fit.draws(3).counts.sum(axis=1), totals.sum())
+    assert (np.diff(expected(fit).mean(axis=0)) < 0).all()
+
+
+def test_ages_by_gender_answer_new_boxes():
+    """The market-research example: women of 25 to 38."""
+    lower = [[a, g] for g in (0, 1) for a in (0, 20, 40, 60)]
+    bins = bins_from_boxes(lower, np.add(lower, [20, 1]), (4, None), categorical=[1])
+    fit = fit_counts(bins, [120, 150, 90, 40, 100, 130, 110, 30], kernels=["matern52"])
+    shares = cell_shares(bins, np.array([[25.0, 0], [0, 0]]), np.array([[38.0, 1], [80, 1]]))
+    draws = fit.draws()
+    estimate = (draws.expected @ shares.T).mean(axis=0)
+    assert 60 < estimate[0] < 130
+    assert estimate[1] == pytest.approx(400)
+    assert (draws.counts @ shares[1] == 400).all()
+
+
+def test_fractional_totals_have_expectations_and_no_counts():
+    fit = fit_counts(cut(cell=2), [10.5, 20, 30, 20, 10, 5])
+    assert fit.draws(3).counts is None
+    assert expected(fit, [0], [10]).mean() == pytest.approx(10.5)
+
+
+def test_the_total_of_an_open_bin_corrects_its_tail():
+    """Exponential ages: the continuation of the curve across the edge says how fast the open bin falls."""
+    edges = np.append(np.arange(0, 51, 10.0), np.inf)
+    truth = 10_000 * (np.exp(-edges[:-1] / 20) - np.exp(-edges[1:] / 20))
+    for stated in (16.0, 25.0):
+        fit = fit_counts(cut(edges, 2, tail=stated), truth.round())
+        beyond = fit.bins.lower[:, 0] >= 50
+        drawn = fit.draws(200).expected[:, beyond]
+        excess = (drawn @ (fit.bins.centers[beyond, 0] - 50)) / drawn.sum(axis=1)
+        assert abs(excess.mean() - 20) < abs(stated - 20)
+        assert np.quantile(excess, 0.025) < 20 < np.quantile(excess, 0.975)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Twelve areas around a curve with a step no single area shows."""
+    rng = np.random.default_rng(3)
+    lam, _ = world(rng)
+    truth = rng.poisson(lam / lam.sum() * rng.uniform(150, 1500, (12, 1)) * np.exp(0.15 * rng.standard_normal((12, 1))))
+    totals = truth.reshape(12, 6, 10).sum(axis=2).astype(float)
+    return truth, totals, pool_counts(cut(), totals)
+
+
+def test_pooling_helps_and_keeps_totals(many):
+    truth, totals, fit = many
+    pooled, alone = [], []
+    for i in range(len(fit)):
+        area = fit.area(i)
+        assert (area.draws(20).counts.reshape(20, 6, 10).sum(axis=2) == totals[i]).all()
+        of_cell = np.repeat(totals[i], 10)
+        for out, curve in ((pooled, area.curve), (alone, fit_counts(cut(), totals[i]).curve)):
+            rng = np.random.default_rng(0)
+            shares = draw_shares(cut(), rng.multivariate_normal(curve.mean, curve.covariance, 200))
+            out.append(log_scores(truth[i].astype(float), of_cell, shares).mean())
+    assert np.mean(pooled) > np.mean(alone)
+
+
+def test_nested_bins_are_pooled_as_their_differences(many):
+    _, totals, fit = many
+    bins = bins_from_intervals([0, *EDGES[1:-1]], [60, *EDGES[2:]], cell=1)
+    whole = np.column_stack([totals.sum(axis=1), totals[:, 1:]])
+    nested = pool_counts(bins, whole)
+    assert np.allclose(nested.f, fit.f, atol=1e-3)
+    assert expected(nested.area(2), [0], [10]).mean() == pytest.approx(totals[2, 0])
+
+
+def test_order_of_areas_does_not_matter(many):
+    _, totals, fit = many
+    back = pool_counts(cut(), totals[::-1])
+    assert np.allclose(back.f[::-1], fit.f, atol=1e-4)
+
+
+def test_areas_may_lack_bins(many):
+    _, totals, fit = many
+    some = totals.copy()
+    some[3, 2] = np.nan
+    gap = pool_counts(cut(), some)
+    counts = gap.area(3).draws().counts[:, 20:30].sum(axis=1)
+    low, high = np.quantile(counts, [0.025, 0.975])
+    assert low < totals[3, 2] < high
+    assert np.allclose(gap.f[0], fit.f[0], atol=0.1)
+
+
+def test_bins_left_out_are_predicted(many, one):
+    _, _, pooled = many
+    *_, fit = one
+    alone, together = leave_one_out(fit, n_draws=200), leave_one_out_pooled(pooled, n_draws=200)
+    assert together.pit.shape == (12, 6)
+    assert together.coverage() > 0.85
+    assert alone.mean_log_density > -12
+    # a bin ten times too large is a surprise
+    spoiled = fit.totals.copy()
+    spoiled[2] *= 10
+    shock = leave_one_out(fit_counts(cut(), spoiled), n_draws=200)
+    assert shock.log_density[2] < alone.log_density[2] - 1
+    # nor does a bin left out pull its own prediction: a hundred times too many people stay a surprise
+    odd = pooled.totals.copy()
+    odd[0, 2] *= 100
+    found = leave_one_out_pooled(replace(pooled, totals=odd), n_draws=200)
+    assert found.pit[0, 2] > 0.999
+    assert found.log_density[0, 2] < together.log_density[0, 2] - 5
+    with pytest.raises(InputError, match="negative_binomial"):
+        leave_one_out(replace(fit, likelihood="negative_binomial"))
+
+
+def test_skill_on_merged_bins():
+    truth = 4000 * np.exp(-0.08 * np.arange(60))
+    totals = truth.reshape(6, 10).sum(axis=1).round()
+    found = merged_skill(cut(cell=2), totals)
+    assert found.skill["uniform"] > 0.9
+    assert found.log_score["model"] > found.log_score["uniform"]
+    assert found.n == 10
+    assert BinnedCountGP().fit(AGES, totals, cell=2.0).skill() == found
+    with pytest.raises(InputError, match="at least four disjoint bins"):
+        merged_skill(bins_from_edges([0, 1, 2, 3]), np.ones(3))
+
+
+def test_contradicting_overlaps_cannot_be_kept():
+    bins = bins_from_intervals([0, 20, 0, 0, 20], [40, 60, 20, 60, 40], cell=5)
+    with pytest.raises(InputError, match="contradict one another"):
+        fit_counts(bins, [80, 90, 60, 300, 50], preserve=True).draws()

@@ -1,0 +1,270 @@
+"""Three ways to one posterior: dense against brute force, Kronecker and features against dense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from crosslevel.binned import Boxes, Intervals, Polygons, WeightedSum, kernels, stack
+from crosslevel.binned.gaussian import sines
+from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, variances
+from crosslevel.binned.gaussian.dense import DenseSolver
+from crosslevel.binned.gaussian.features import FeaturePosterior, FeatureSolver, FewPosterior
+from crosslevel.binned.gaussian.kronecker import KroneckerSolver, find_grid
+from crosslevel.binned.gaussian.model import make_problem
+from crosslevel.binned.regions.base import SineBasis
+from crosslevel.errors import InputError
+
+
+def grid_of_boxes(rng, means=False):
+    x, y = (np.sort(rng.uniform(0, 5, n)) for n in (6, 5))
+    low = np.stack(np.meshgrid(x[:-1], y[:-1], indexing="ij"), axis=-1).reshape(-1, 2)
+    high = np.stack(np.meshgrid(x[1:], y[1:], indexing="ij"), axis=-1).reshape(-1, 2)
+    order = rng.permutation(len(low))
+    return make_problem(Boxes(low[order], high[order]), rng.normal(size=len(low)), "mean" if means else "total")
+
+
+def bins(rng, quantity="total", mean=None, **known):
+    edges = np.cumsum(rng.uniform(0.2, 1.0, 26))
+    regions = Intervals.from_edges(edges)
+    return make_problem(regions, np.sin(edges[1:]) + rng.normal(size=25) * 0.1, quantity, mean=mean, **known)
+
+
+def features(problem, kernel, logs, tolerance=1e-8):
+    span = sines.span_of(kernel, logs, *problem.regions.bounds())
+    basis, error = sines.grow(kernel, logs, span, problem.regions, tolerance, 3000)
+    assert error <= tolerance
+    return FeatureSolver(problem, kernel, basis, error)
+
+
+def solvers(rng):
+    one = kernels.as_kernel("eq").bind(1)
+    logs = np.log([2.0, 1.3])
+    two, logs2 = kernels.as_kernel("matern52").bind(2), np.log([2.0, 1.3, 0.8])
+    both = (kernels.eq(0) * kernels.matern32(1) + kernels.white() + kernels.constant() + kernels.eq(1)).bind(2)
+    for problem in (
+        bins(rng, mean=0.3),
+        bins(rng, "mean", sizes=rng.integers(1, 9, 25)),
+        bins(rng, "rate", std_error=rng.uniform(0.05, 0.1, 25)),
+    ):
+        yield DenseSolver(problem, one), logs
+        long = np.log([2.0, 4.0])
+        few = features(problem, one, long, 1e-6)
+        assert len(few.basis) < 25
+        yield few, long
+        many = features(problem, one, logs, 1e-6)  # more features than regions
+        wide = SineBasis(many.basis.center, many.basis.half_width, np.arange(1, 61)[:, None])
+        yield FeatureSolver(problem, one, wide), logs
+    for means in (False, True):
+        problem = grid_of_boxes(rng, means)
+        yield DenseSolver(problem, two), logs2
+        yield KroneckerSolver(problem, two, find_grid(problem, two)), logs2
+    yield DenseSolver(problem, both), np.log([2.0, 1.3, 2.0, 0.1, 3.0, 0.5, 0.7])
+
+
+def test_gradients_are_difference_quotients(rng):
+    step, noise = 1e-5, 0.05
+    for solver, logs in solvers(rng):
+        found = solver.objective(logs, noise)
+        assert found.value == pytest.approx(solver.condition(logs, noise).log_evidence, rel=1e-12)
+        for i, slope in enumerate(found.by_kernel):
+            up, down = (solver.objective(logs + e * np.eye(len(logs))[i], noise).value for e in (step, -step))
+            assert slope == pytest.approx((up - down) / (2 * step), abs=2e-6), solver.describe()
+        up, down = (solver.objective(logs, noise * np.exp(e)).value for e in (step, -step))
+        assert found.by_noise == pytest.approx((up - down) / (2 * step), abs=2e-6), solver.describe()
+
+
+@pytest.mark.parametrize("quantity", ["total", "mean"])
+def test_dense_against_brute_force(rng, quantity):
+    """Cut every bin into 120 slices and condition the slices."""
+    problem = bins(rng, quantity, mean=0.3, sizes=rng.integers(1, 9, 25))
+    kernel, logs, noise = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3]), 0.05
+    lower, upper = (x[:, 0] for x in problem.regions.bounds())
+    t = (np.arange(120) + 0.5) / 120
+    x = (lower[:, None] + (upper - lower)[:, None] * t).ravel()
+    A = np.kron(np.eye(25), np.ones(120)) * np.repeat((upper - lower) / 120, 120)
+    A = A * problem.scale[:, None]
+    k = 2.0 * np.exp(-((x[:, None] - x) ** 2) / (2 * 1.3**2))
+    S = A @ k @ A.T + np.diag(problem.noise(noise))
+    mean = 0.3 * A.sum(axis=1)
+    post = DenseSolver(problem, kernel).condition(logs, noise)
+    assert post.log_evidence == pytest.approx(stats.multivariate_normal(mean, S).logpdf(problem.y), abs=2e-3)
+    target = Intervals([1.0, 2.5], [4.0, 2.7])
+    B = np.array([(x > a) & (x < b) for a, b in ((1.0, 4.0), (2.5, 2.7))]) * np.repeat((upper - lower) / 120, 120)
+    gain = B @ k @ A.T @ np.linalg.inv(S)
+    found = post.predict(target, np.ones(2), covariance=True)
+    np.testing.assert_allclose(found.mean, 0.3 * B.sum(axis=1) + gain @ (problem.y - mean), atol=5e-3)
+    np.testing.assert_allclose(found.covariance, B @ k @ B.T - gain @ A @ k @ B.T, atol=5e-3)
+
+
+def test_estimated_level_is_generalized_least_squares(rng):
+    problem = bins(rng, "mean")
+    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3])
+    fixed = [DenseSolver(bins_with(problem, m), kernel).condition(logs, 0.1) for m in (0.0, 1.0)]
+    free = DenseSolver(problem, kernel).condition(logs, 0.1)
+    for m in (free.level - 0.01, free.level + 0.01):
+        assert DenseSolver(bins_with(problem, m), kernel).condition(logs, 0.1).log_evidence < free.log_evidence
+    # a huge constant term is the same as an unknown level
+    wide = (kernels.eq() + kernels.constant()).bind(1)
+    other = DenseSolver(bins_with(problem, 0.0), wide).condition(np.append(logs, np.log(1e7)), 0.1)
+    target = Intervals([0.0, 3.0], [2.0, 30.0])
+    a, b = (p.predict(target, np.ones(2), covariance=True) for p in (free, other))
+    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-4)
+    np.testing.assert_allclose(a.covariance, b.covariance, rtol=1e-4)
+    assert fixed[0].level == 0.0
+
+
+def bins_with(problem, mean):
+    return make_problem(problem.regions, problem.y, "mean", mean=mean)
+
+
+@pytest.mark.parametrize("mean", [None, 0.2])
+def test_leave_one_out_is_leaving_one_out(rng, mean):
+    problem = bins(rng, "mean", mean=mean, sizes=rng.integers(1, 5, 25))
+    kernel, logs, noise = kernels.as_kernel("matern32").bind(1), np.log([2.0, 1.3]), 0.05
+    post = DenseSolver(problem, kernel).condition(logs, noise)
+    left = post.left_out()
+    rows = np.arange(25) != 4
+    rest = make_problem(
+        problem.regions[rows], problem.y[rows], "mean", sizes=1 / problem.unit_noise[rows], mean=post.level
+    )
+    one = (
+        DenseSolver(rest, kernel)
+        .condition(logs, noise)
+        .predict(problem.regions[4], problem.scale[4:5], covariance=False)
+    )
+    assert left.mean[4] == pytest.approx(one.mean[0], rel=1e-9)
+    assert left.variance[4] == pytest.approx(one.variance[0] + problem.noise(noise)[4], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["eq", "matern52"])
+@pytest.mark.parametrize("mean", [None, 0.0])
+def test_features_agree_with_dense(rng, name, mean):
+    problem = bins(rng, "total", mean=mean)
+    kernel, logs, noise = kernels.as_kernel(name).bind(1), np.log([2.0, 1.3]), 0.05
+    dense, other = DenseSolver(problem, kernel), features(problem, kernel, logs, 1e-7)
+    target = stack(Intervals([1.0, 9.0], [4.0, 30.0]), [2.0, 40.0], WeightedSum(Intervals([0, 2], [1, 3]), [1.0, 2.0]))
+    a, b = (s.condition(logs, noise).predict(target, np.ones(5), covariance=True) for s in (dense, other))
+    np.testing.assert_allclose(a.mean, b.mean, atol=2e-6)
+    np.testing.assert_allclose(a.covariance, b.covariance, atol=1e-4 if name == "matern52" else 1e-5)
+    np.testing.assert_allclose(np.diag(b.covariance), b.variance, rtol=1e-12)
+    x, y = (s.condition(logs, noise).left_out() for s in (dense, other))
+    np.testing.assert_allclose(x.mean, y.mean, atol=1e-5)
+    np.testing.assert_allclose(x.variance, y.variance, rtol=1e-5)
+
+
+def test_the_error_reported_is_the_error(rng):
+    problem = bins(rng)
+    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([2.0, 1.3])
+    span = sines.span_of(kernel, logs, *problem.regions.bounds())
+    K = prior_covariance(kernel, logs, lay_out(problem.regions.pieces()))[0]
+    sd = np.sqrt(np.diag(K))
+    before = np.inf
+    for top in (1.5, 2.5, 4.0):
+        basis = sines.choose(kernel, span, top)
+        F = problem.regions.sine_integrals(basis)
+        found = (F * sines.densities(kernel, logs, basis.frequencies)[0]) @ F.T
+        error = np.abs((found - K) / np.outer(sd, sd)).max()
+        assert sines.measure_error(kernel, logs, basis, problem.regions) == pytest.approx(error, rel=1e-6)
+        assert error < before
+        before = error
+
+
+@pytest.mark.parametrize("means", [False, True])
+def test_kronecker_agrees_with_dense(rng, means):
+    problem = grid_of_boxes(rng, means)
+    kernel, logs, noise = kernels.as_kernel("matern52").bind(2), np.log([2.0, 1.3, 0.7]), 0.05
+    ways = DenseSolver(problem, kernel), KroneckerSolver(problem, kernel, find_grid(problem, kernel))
+    target = stack(Boxes([[0.0, 0.0]], [[2.5, 3.0]]), [[1.0, 2.0], [5.0, 7.0]])
+    a, b = (s.condition(logs, noise).predict(target, np.ones(3), covariance=True) for s in ways)
+    for field in ("mean", "variance", "prior_variance", "covariance"):
+        np.testing.assert_allclose(getattr(a, field), getattr(b, field), rtol=1e-10, atol=1e-10)
+    x, y = (s.condition(logs, noise).left_out() for s in ways)
+    np.testing.assert_allclose(x.mean, y.mean, rtol=1e-9, atol=1e-9)
+    assert ways[0].objective(logs, noise).value == pytest.approx(ways[1].objective(logs, noise).value, rel=1e-12)
+
+
+def test_why_there_is_no_grid(rng):
+    problem = grid_of_boxes(rng)
+    kernel = kernels.as_kernel("eq").bind(2)
+    assert find_grid(make_problem(problem.regions, problem.y, "total", sizes=np.arange(1, 21)), kernel) == (
+        "the noise differs between regions"
+    )
+    assert "one product" in find_grid(problem, kernels.as_kernel("eq + white").bind(2))
+    assert "one axis" in find_grid(bins(rng), kernels.as_kernel("eq").bind(1))
+    few = make_problem(problem.regions[:19], problem.y[:19], "total")
+    assert find_grid(few, kernel) == "the boxes fill 19 of 20 cells"
+
+
+def test_variances_are_the_diagonal(rng):
+    kernel = (kernels.eq(0) + kernels.matern12(1) + kernels.white()).bind(2)
+    logs = np.log([1.0, 2.0, 0.5, 1.0, 0.1])
+    regions = stack(
+        Boxes([[0.0, 0.0]], [[2.5, 3.0]]),
+        [[1.0, 2.0]],
+        WeightedSum(Boxes([[0, 0], [1, 1]], [[2, 2], [3, 3]]), [1, -0.5]),
+    )
+    layout = lay_out(regions.pieces())
+    np.testing.assert_allclose(
+        variances(kernel, logs, layout), np.diag(prior_covariance(kernel, logs, layout)[0]), rtol=1e-12
+    )
+
+
+def test_many_pieces_are_summed_in_parts(rng, monkeypatch):
+    parts = Intervals.from_edges(np.linspace(0, 9, 41))
+    regions = WeightedSum(parts, rng.normal(size=40), owner=np.repeat(np.arange(8), 5))
+    kernel, logs = kernels.as_kernel("matern32").bind(1), np.log([1.0, 2.0])
+    whole = prior_covariance(kernel, logs, lay_out(regions.pieces()), gradient=True)
+    monkeypatch.setattr("crosslevel.binned.gaussian.covariances.AT_ONCE", 300)
+    cut = prior_covariance(kernel, logs, lay_out(regions.pieces()), gradient=True)
+    for a, b in zip([whole[0], *whole[1]], [cut[0], *cut[1]], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_contradictions_without_noise_are_refused_and_consistent_repeats_are_not():
+    regions = Intervals([0, 1, 0], [1, 2, 2])
+    kernel, logs = kernels.as_kernel("eq").bind(1), np.log([1.0, 2.0])
+    problem = make_problem(regions, [1.0, 2.0, 3.5], "total", mean=0.0)
+    with pytest.raises(InputError, match="contradict one another: some regions repeat or add up"):
+        DenseSolver(problem, kernel).condition(logs, 0.0)
+    post = DenseSolver(make_problem(regions, [1.0, 2.0, 3.0], "total", mean=0.0), kernel).condition(logs, 0.0)
+    np.testing.assert_allclose(post.predict(regions, np.ones(3), covariance=False).mean, [1, 2, 3], atol=1e-5)
+
+
+@pytest.mark.parametrize("mean", [None, 0.2])
+def test_few_regions_and_few_features_are_one_posterior(rng, mean):
+    """The same features conditioned in the space of regions and in their own."""
+    problem = bins(rng, "mean", mean=mean, sizes=rng.integers(1, 5, 25))
+    kernel, logs, noise = kernels.as_kernel("matern32").bind(1), np.log([2.0, 1.3]), 0.05
+    solver = features(problem, kernel, logs, 1e-3)
+    assert len(solver.basis) > 25
+    few, many = solver.condition(logs, noise), FeaturePosterior(solver, logs, noise, solver._state(logs, noise))
+    assert isinstance(few, FewPosterior)
+    assert few.log_evidence == pytest.approx(many.log_evidence, rel=1e-9)
+    assert few.level == pytest.approx(many.level, rel=1e-9)
+    target = stack(Intervals([1.0, 9.0], [4.0, 60.0]), [2.0, 7.0])  # beyond the box as well
+    a, b = (p.predict(target, np.array([1.0, 0.5, 1.0, 1.0]), covariance=True) for p in (few, many))
+    for field in ("mean", "variance", "prior_variance", "covariance"):
+        np.testing.assert_allclose(getattr(a, field), getattr(b, field), rtol=1e-7, atol=1e-9)
+    for x, y in zip(*((p.left_out().mean, p.left_out().variance) for p in (few, many)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-7)
+    np.testing.assert_allclose(
+        solver.prior_variances(logs), few.predict(problem.regions, problem.scale, covariance=False).prior_variance
+    )
+
+
+def test_the_yardstick_takes_the_regions_with_few_points(monkeypatch):
+    shapes = [[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(5)]
+    regions = Polygons(shapes)
+    kernel, logs = kernels.as_kernel("matern32").bind(2), np.log([1.0, 0.8, 0.8])
+    whole, K = sines.yardstick(kernel, logs, regions)
+    np.testing.assert_array_equal(K, sines.exact_covariance(kernel, logs, regions))
+    assert len(whole) == 5
+    sizes = np.bincount(regions.exact_pieces(np.full(2, 0.8)).owner)
+    monkeypatch.setattr(sines, "POINTS", int(np.sort(sizes)[:3].sum()))
+    some, k = sines.yardstick(kernel, logs, regions)
+    kept = np.sort(np.argsort(sizes, kind="stable")[:3])
+    np.testing.assert_allclose(some.volumes, regions.volumes[kept])
+    np.testing.assert_allclose(k, K[np.ix_(kept, kept)], rtol=1e-12)
+    assert len(sines.sample_of(Polygons(shapes * 10))) == 12
