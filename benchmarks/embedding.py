@@ -190,7 +190,7 @@ def measure_sklearn(args: argparse.Namespace, sparse: bool) -> dict[str, float]:
 
     everybody = [np.concatenate(parts) for parts in zip(*people(args.folder, 65_536), strict=True)]
     encoder = OneHotEncoder(sparse_output=sparse, dtype=np.float32).fit(everybody[0])
-    centre, scale = everybody[1].mean(axis=0), everybody[1].std(axis=0)
+    center, scale = everybody[1].mean(axis=0), everybody[1].std(axis=0)
     n_encoded = sum(len(c) for c in encoder.categories_) + everybody[1].shape[1]
     sampler = RBFSampler(gamma=1 / (2 * 18.0**2), n_components=N_FEATURES, random_state=0)
     sampler.fit(np.zeros((1, n_encoded), dtype=np.float32))
@@ -200,7 +200,7 @@ def measure_sklearn(args: argparse.Namespace, sparse: bool) -> dict[str, float]:
     def embed() -> Any:
         sums = np.zeros((n_bags, N_FEATURES))
         for codes, reals, region, weight in people(args.folder, 1_000):
-            scaled = ((reals - centre) / scale).astype(np.float32)
+            scaled = ((reals - center) / scale).astype(np.float32)
             X = join([encoder.transform(codes), sp.csr_matrix(scaled) if sparse else scaled])
             phi = sampler.transform(sp.csr_matrix(X) if sparse else X)
             sums += sp.csr_matrix((weight, (region, np.arange(len(weight)))), shape=(n_bags, len(weight))) @ phi
@@ -216,7 +216,7 @@ def measure_numpy(args: argparse.Namespace) -> dict[str, float]:
     everybody = [np.concatenate(parts) for parts in zip(*people(args.folder, 65_536), strict=True)]
     levels = everybody[0].max(axis=0) + 1
     offsets = np.concatenate([[0], np.cumsum(levels)[:-1]])
-    centre, scale = everybody[1].mean(axis=0), everybody[1].std(axis=0)
+    center, scale = everybody[1].mean(axis=0), everybody[1].std(axis=0)
     D, m, n_bags = 4096, N_FEATURES // 2, int(everybody[2].max()) + 1
     rng = np.random.default_rng(0)
     B, P = rng.choice(np.array([-1, 1], dtype=np.float32), D), rng.permutation(D)
@@ -229,7 +229,7 @@ def measure_numpy(args: argparse.Namespace) -> dict[str, float]:
             n = len(weight)
             X = np.zeros((n, D), dtype=np.float32)
             X[np.arange(n)[:, None], codes + offsets] = 1
-            X[:, levels.sum() : levels.sum() + reals.shape[1]] = (reals - centre) / scale
+            X[:, levels.sum() : levels.sum() + reals.shape[1]] = (reals - center) / scale
             Z = (hadamard(hadamard(X * B)[:, P] * G) * S)[:, :m]
             phi = np.hstack([np.cos(Z), np.sin(Z)])
             sums += sp.csr_matrix((weight, (region, np.arange(n))), shape=(n_bags, n)) @ phi

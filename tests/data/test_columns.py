@@ -154,7 +154,7 @@ def test_a_type_that_does_not_fit_is_refused():
         canonical(pa.array([2**64 - 1], pa.uint64()))
 
 
-def test_numbers_are_centred_scaled_and_marked():
+def test_numbers_are_centered_scaled_and_marked():
     encoder = Encoder((Number("x", 10.0, 4.0, True),))
     for kind in (pa.float64(), pa.float32(), pa.int64(), pa.decimal128(25, 2)):
         found = encoder.encode(pa.table({"x": pa.array([12, None, 2]).cast(kind)}))

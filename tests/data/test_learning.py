@@ -168,7 +168,7 @@ def test_too_many_levels_are_names_of_people(monkeypatch):
         study(table)
 
 
-def test_what_cannot_be_learnt_is_refused():
+def test_what_cannot_be_learned_is_refused():
     with pytest.raises(InputError, match="column 'x' is infinite in row 4;"):
         study(pa.table({"x": [1.0, None, 2.0, 3.0, float("inf")]}))
     with pytest.raises(InputError, match="people has no rows"):

@@ -111,12 +111,12 @@ def test_too_many_combinations_are_a_sentence(world):
     assert np.prod(sizes) < 1e4
     people = pd.DataFrame({"town": ["a", "b"] * 3, "w": 1.0} | {f"x{j}": np.arange(6.0) for j in range(30)})
     stream = open_batches(people)
-    learnt = learn(stream, [f"x{j}" for j in range(30)], by=["town"], weight="w", n_sample=6)
-    sample = learnt.encoder.encode(learnt.sample).dense(learnt.encoder.n_inputs)
+    learned = learn(stream, [f"x{j}" for j in range(30)], by=["town"], weight="w", n_sample=6)
+    sample = learned.encoder.encode(learned.sample).dense(learned.encoder.n_inputs)
     with pytest.raises(InputError, match="more than can be numbered"):
         count_people(
             open_batches(people),
-            learn_bins(learnt.encoder, sample, 8),
+            learn_bins(learned.encoder, sample, 8),
             place="town",
             keys=["a", "b"],
             weight="w",

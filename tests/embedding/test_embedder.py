@@ -103,7 +103,7 @@ def test_every_map_equals_plain_numpy(people, name, oracle):
     assert len(fitted.get_feature_names_out()) == found.values.shape[1]
 
 
-def test_the_linear_map_gives_shares_and_standardised_means(people):
+def test_the_linear_map_gives_shares_and_standardized_means(people):
     fitted = MeanEmbedding(feature_map="linear", categorical=["sex"]).fit(people, by="region", weight="w")
     table = dict(zip(fitted.get_feature_names_out(), fitted.transform(people).values.T, strict=True))
     frame = people.to_pandas()

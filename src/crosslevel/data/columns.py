@@ -194,13 +194,13 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """The learnt encoding of all columns, in order.
+    """The learned encoding of all columns, in order.
 
     Attributes
     ----------
     columns : tuple of Category and Number
     unknown : {"error", "ignore"}
-        What to do with a level that was not there when the encoding was learnt.
+        What to do with a level that was not there when the encoding was learned.
     """
 
     columns: tuple[Category | Number, ...]

@@ -42,7 +42,7 @@ __all__ = ["Learned", "learn", "learn_people", "learn_table", "read_weights"]
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 BATCH_ROWS = 16_384
-"""Rows learnt from at a time: a batch of 223 columns is then 10 MB."""
+"""Rows learned from at a time: a batch of 223 columns is then 10 MB."""
 FIRST_LOOK = 2048
 """Rows that clear nearly every column of leaking the place, before whole batches are grouped."""
 
@@ -392,11 +392,11 @@ def learn(
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
     if weight is not None and not sketch.any_weight:
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
-    learnt = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
-    constant = tuple(c.name for c in learnt if _is_constant(c, moments))
+    learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
+    constant = tuple(c.name for c in learned if _is_constant(c, moments))
     leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
     drawn = sketch.finish()
-    return Learned(Encoder(learnt, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
+    return Learned(Encoder(learned, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
 
 
 def _one_ahead(stream: Batches, study: Callable[[pa.RecordBatch, int], int], n_jobs: int) -> Iterator[int]:

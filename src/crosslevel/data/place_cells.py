@@ -64,7 +64,7 @@ class Pairs:
         return np.repeat(np.arange(self.n_places), np.diff(self.start))
 
     def take(self, places: slice) -> Pairs:
-        """Keep the pairs of neighbouring places."""
+        """Keep the pairs of neighboring places."""
         start = self.start[places.start : places.stop + 1]
         some = slice(int(start[0]), int(start[-1]))
         return Pairs(start - start[0], self.cell[some], self.weight[some])

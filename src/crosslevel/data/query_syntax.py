@@ -266,7 +266,7 @@ class _Parser:
         return Truth(left, negated)
 
     def chain(self, left: str | Literal, first: Token, negated: bool) -> Condition:
-        """Read ``18 <= age < 65``: each neighbouring pair is compared."""
+        """Read ``18 <= age < 65``: each neighboring pair is compared."""
         links: list[Condition] = []
         while self.token.kind == "sign" and self.token.text in OPPOSITE:
             operator = self.token.text

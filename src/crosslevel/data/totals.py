@@ -31,7 +31,7 @@ SAME = 1e-9
 class Totals:
     """What was counted in the places, as a chain of questions.
 
-    Each is asked of those who said no to the one before; the first, when turnout is modelled, of everybody.
+    Each is asked of those who said no to the one before; the first, when turnout is modeled, of everybody.
 
     Attributes
     ----------

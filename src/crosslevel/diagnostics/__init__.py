@@ -1,4 +1,4 @@
-"""Is the answer to be trusted? Coverage, calibration and the hidden-label test, for any room."""
+"""Coverage, calibration, cross-validation over bags, and the hidden-label test, for any room."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _classes(work: _Folds) -> BagValidation:
         raise InputError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least two.")
     if (counts < 2).any():
         raise InputError(
-            f"y holds {listed(classes[counts < 2].tolist())} once only; a class that is left out must also be learnt, so that each "
+            f"y holds {listed(classes[counts < 2].tolist())} once only; a class that is left out must also be learned, so that each "
             "needs two bags. Drop it, or join it with another."
         )
     p, plain = np.empty((work.n, len(classes))), np.empty((work.n, len(classes)))

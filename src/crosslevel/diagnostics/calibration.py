@@ -1,4 +1,4 @@
-"""Do intervals and densities keep their word, also for small bags? Coverage, PIT and log score by stratum, and conformal repair.
+"""Coverage, PIT and log score of forecasts by stratum, and conformal intervals where coverage falls short.
 
 Marginal coverage hides those who need the interval most: 95 % overall may be 99 % of large bags and 80 % of small ones. Everything
 here is reported by stratum, such as a class of bag sizes.

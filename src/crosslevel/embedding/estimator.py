@@ -96,7 +96,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     Notes
     -----
-    A categorical column gets a position per level, missing being a level of its own. A numeric column is centred and
+    A categorical column gets a position per level, missing being a level of its own. A numeric column is centered and
     divided by its weighted standard deviation; where it is missing it is 0 and a second position says so. Neither the
     encoded matrix nor the feature matrix is ever formed.
 
@@ -231,7 +231,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             Further bags within each bag, in the same pass; the answer gains the key ``subgroup``, ``"all"`` being
             everybody.
         checkpoint : path, optional
-            A file the state is written to now and then. A pass that finds it there goes on from it and ends with the same
+            A file the state is written to now and then. A pass that finds it there resumes from it and ends with the same
             bits; it is removed at the end.
         checkpoint_every : float, default 30
             Seconds between two writings.

@@ -89,7 +89,7 @@ def run_pass(
     job : Pass
     engine : Engine
     checkpoint : path, optional
-        A file that the state is written to now and then; a pass that finds it goes on from there.
+        A file that the state is written to now and then; a pass that finds it resumes from there.
     checkpoint_every : float
         Seconds between two writings.
     progress : callable, optional
@@ -144,7 +144,7 @@ class Checkpoint:
     def begin(
         self, n_features: int, names: tuple[str, ...], subgroups: tuple[str, ...] = ()
     ) -> tuple[BagSums, tuple[int, int], int]:
-        """Give the state to go on from, the position of its next chunk, and the rows already in it."""
+        """Give the state to resume from, the position of its next chunk, and the rows already in it."""
         if self.path is None or not self.path.exists():
             return BagSums(n_features, names, subgroups), (0, 0), 0
         facts, keys, arrays = self._read()
@@ -199,7 +199,7 @@ class Checkpoint:
 
 
 class _Interrupts:
-    """Hold Ctrl-C back until the state is whole, so that a stopped pass can always go on; a second one breaks through.
+    """Hold Ctrl-C back until the state is whole, so that a stopped pass can always resume; a second one breaks through.
 
     Only where Python's own handler is in place: who installed another knows better.
     """

@@ -25,7 +25,7 @@ def area(ring: np.ndarray) -> float:
 
 
 def coasts(country: Country) -> list[np.ndarray]:
-    """Chain the edges that no neighbour walks the other way."""
+    """Chain the edges that no neighbor walks the other way."""
     edges = directed_edges(country)
     onward: dict[tuple[float, ...], list[tuple[float, ...]]] = {}
     for a, b in edges:
@@ -74,13 +74,13 @@ def test_no_point_is_in_two_polygons_and_every_seed_is_in_its_own():
 def test_states_are_compact_blocks_that_use_every_number():
     country = invent_country(200, 8, np.random.default_rng(0))
     assert sorted(set(country.state.tolist())) == list(range(8))
-    centres = np.stack([country.xy[country.state == s].mean(axis=0) for s in range(8)])
-    own = np.linalg.norm(country.xy - centres[country.state], axis=1)
-    any_state = np.linalg.norm(country.xy[:, None] - centres, axis=2).min(axis=1)
+    centers = np.stack([country.xy[country.state == s].mean(axis=0) for s in range(8)])
+    own = np.linalg.norm(country.xy - centers[country.state], axis=1)
+    any_state = np.linalg.norm(country.xy[:, None] - centers, axis=2).min(axis=1)
     assert (own < any_state + 0.15).all()
 
 
-def test_smooth_fields_are_standardised_and_smooth():
+def test_smooth_fields_are_standardized_and_smooth():
     rng = np.random.default_rng(0)
     xy = rng.uniform(-1, 1, (400, 2))
     field = smooth_field(xy, 0.4, rng)

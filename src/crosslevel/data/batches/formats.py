@@ -205,7 +205,7 @@ def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) ->
         raise FileError(
             f"{path} is a broken link: {path.readlink()}, where it points, does not exist. Correct the link."
         )
-    raise FileError(f"{path} does not exist.{_neighbour(path)}")
+    raise FileError(f"{path} does not exist.{_neighbor(path)}")
 
 
 def _open_files(paths: list[Path], options: CsvOptions, delimiter: str | None) -> list[Source]:
@@ -241,7 +241,7 @@ def _endings(formats: Iterable[str]) -> str:
     return ", ".join(formats)
 
 
-def _neighbour(path: Path) -> str:
+def _neighbor(path: Path) -> str:
     if not path.parent.is_dir():
         return f" Nor does its folder {path.parent}."
     names = sorted(p.name for p in path.parent.iterdir())

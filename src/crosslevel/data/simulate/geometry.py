@@ -2,7 +2,7 @@
 
 Seeds are spread evenly over a box; the ``n_regions`` of them that lie deepest inside an invented coastline are land
 and the rest is sea. A region is the Voronoi cell of its seed, its sides made winding by midpoint displacement. Each
-side is displaced once and used by both neighbours, so the polygons share their borders to the last bit.
+side is displaced once and used by both neighbors, so the polygons share their borders to the last bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crosslevel.typing import FloatArray
 __all__ = ["Country", "feature_collection", "invent_country", "smooth_field"]
 
 
-CENTRE = (4.0, 51.0)
+CENTER = (4.0, 51.0)
 """Longitude and latitude of the middle of the box."""
 HALF_BOX = (9.0, 6.0)
 """Half width and half height of the box, in degrees."""
@@ -38,7 +38,7 @@ class Country:
     lon, lat : (n_regions,)
         Seeds of the regions, from north to south.
     xy : (n_regions, 2)
-        The same in units in which the box is 3 wide and 2 high, centred at 0.
+        The same in units in which the box is 3 wide and 2 high, centered at 0.
     state : (n_regions,) int
         State of each region, 0 to n_states - 1, contiguous blocks of regions.
     rings : list of (n_points, 2)
@@ -76,12 +76,12 @@ def invent_country(n_regions: int, n_states: int, rng: np.random.Generator) -> C
 
 
 def _degrees(xy: FloatArray) -> FloatArray:
-    """Turn box units into longitude and latitude; five decimals are about a metre."""
-    return np.round(np.array(CENTRE) + xy * (HALF_BOX[0] / 1.5, HALF_BOX[1]), 5)
+    """Turn box units into longitude and latitude; five decimals are about a meter."""
+    return np.round(np.array(CENTER) + xy * (HALF_BOX[0] / 1.5, HALF_BOX[1]), 5)
 
 
 def _distinct(ring: FloatArray) -> FloatArray:
-    """Drop points that rounding made equal to the one before; a neighbour drops the same ones."""
+    """Drop points that rounding made equal to the one before; a neighbor drops the same ones."""
     return ring[np.concatenate([[True], (ring[1:] != ring[:-1]).any(axis=1)])]
 
 
@@ -101,8 +101,8 @@ def _even_points(n: int, rng: np.random.Generator) -> FloatArray:
 def _depth(xy: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Measure how far inside the coast a point lies: a wavy mainland and an island off it."""
     depth = np.full(len(xy), -np.inf)
-    for centre, radius, waves in (((-0.12, 0.0), (1.18, 0.76), 9), ((1.15, -0.62), (0.24, 0.2), 4)):
-        dx, dy = (xy[:, 0] - centre[0]) / radius[0], (xy[:, 1] - centre[1]) / radius[1]
+    for center, radius, waves in (((-0.12, 0.0), (1.18, 0.76), 9), ((1.15, -0.62), (0.24, 0.2), 4)):
+        dx, dy = (xy[:, 0] - center[0]) / radius[0], (xy[:, 1] - center[1]) / radius[1]
         angle, distance = np.arctan2(dy, dx), np.hypot(dx, dy)
         k = np.arange(2, waves + 2)
         amplitude = rng.normal(size=len(k)) * 0.16 / k**0.7
@@ -169,17 +169,17 @@ def _ring(sides: dict[int, list[tuple[int, FloatArray]]]) -> FloatArray:
 
 def _blocks(xy: FloatArray, n_blocks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """Group points into compact blocks (Lloyd's algorithm from spread-out starts), numbered from north to south."""
-    centres = xy[[int(rng.integers(len(xy)))]]
-    while len(centres) < n_blocks:
-        gap, _ = cKDTree(centres).query(xy)
-        centres = np.concatenate([centres, xy[[int(np.argmax(gap))]]])
+    centers = xy[[int(rng.integers(len(xy)))]]
+    while len(centers) < n_blocks:
+        gap, _ = cKDTree(centers).query(xy)
+        centers = np.concatenate([centers, xy[[int(np.argmax(gap))]]])
     for _ in range(8):
-        _, block = cKDTree(centres).query(xy)
+        _, block = cKDTree(centers).query(xy)
         size = np.bincount(block, minlength=n_blocks)
         if (size == 0).any():  # pragma: no cover - a start is a point of its own block
             break
-        centres = np.stack([np.bincount(block, xy[:, a], minlength=n_blocks) / size for a in (0, 1)], axis=1)
-    _, block = cKDTree(centres).query(xy)
+        centers = np.stack([np.bincount(block, xy[:, a], minlength=n_blocks) / size for a in (0, 1)], axis=1)
+    _, block = cKDTree(centers).query(xy)
     _, block = np.unique(block, return_inverse=True)
     first = np.argsort(-np.array([xy[block == b, 1].mean() for b in range(block.max() + 1)]), kind="stable")
     return np.argsort(first)[block].astype(np.int64)

@@ -132,7 +132,7 @@ def nation(
     people_per_region : int
         Sampled people in an average region; the population is ``1 / sampling_rate`` times as large.
     n_states : int
-        States, each a block of neighbouring regions; one per region where there are fewer regions.
+        States, each a block of neighboring regions; one per region where there are fewer regions.
     sampling_rate : float
         Share of the population in the survey, in (0, 1].
     turnout : float, optional
@@ -142,7 +142,7 @@ def nation(
     spatial : float
         Standard deviation of the smooth place effect, in log odds.
     place_sd : float
-        Standard deviation of the place effect that neighbours do not share.
+        Standard deviation of the place effect that neighbors do not share.
     random_state : int, Generator or None
         Seed. Each region has a stream of its own, so the answer does not depend on how the work is cut.
 
@@ -180,7 +180,7 @@ def nation(
     - f = race (-0.95, 1.2, 0.2, 0) + education (-0.5, -0.35, -0.05, 0.4, 0.8 for the first race; 0.15, 0.1, 0, -0.1,
       -0.15 for others)
       + urban (0.4 first race, 0.15 others) + 0.7 cos(2.5 pi c) + [woman] (0.2 + 0.5 (1 - c)) + z (0.25 z - 0.1) - 0.25;
-    - a_i = spatial * (0.9 smooth field - 0.5 standardised m_i) + place_sd * noise;
+    - a_i = spatial * (0.9 smooth field - 0.5 standardized m_i) + place_sd * noise;
     - b_i = -1.2 (m_i - 0.35) for the first race and -0.5 (m_i - 0.35) for others, + 0.5 s_i.
 
     So age and income act non-monotonely, race and education interact, and where minorities are many everybody votes

@@ -86,9 +86,9 @@ def _weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
 
 def _distances(rows: FloatArray, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]) -> FloatArray:
     """Distances of the pairs; those far below the rounding error of the squares are exactly 0."""
-    centred = rows - rows.mean(axis=0)
-    square = (centred**2).sum(axis=1)
-    gram = centred @ centred.T
+    centered = rows - rows.mean(axis=0)
+    square = (centered**2).sum(axis=1)
+    gram = centered @ centered.T
     d2 = square[first] + square[second] - 2.0 * gram[first, second]
     return np.sqrt(np.where(d2 > 1e-12 * (square[first] + square[second]), d2, 0.0))
 

@@ -1,6 +1,6 @@
 """Add the features of a tile of 64 rows into the sums of the bags, when a row may belong to many bags.
 
-Rows arrive sorted by the bags they belong to. Neighbours with equal membership form a *cell*; a cell's weighted sum is
+Rows arrive sorted by the bags they belong to. Neighbors with equal membership form a *cell*; a cell's weighted sum is
 made once and then added to each of its bags, so twenty overlapping bags cost twenty short additions per cell, not
 twenty per row. Everything is float64 from the product with the weight on.
 """

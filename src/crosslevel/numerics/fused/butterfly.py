@@ -1,7 +1,7 @@
 """The Walsh–Hadamard transform of 64 rows at once, interleaved.
 
 A *line* is 64 floats: one coordinate of the 64 rows of a tile. A tile of width ``D`` is ``D`` lines on end, so every
-butterfly works on whole lines and vectorises whatever its stride. Twelve stages over 1 MB would be twelve trips
+butterfly works on whole lines and vectorizes whatever its stride. Twelve stages over 1 MB would be twelve trips
 through the second-level cache; instead six stages at a time run on blocks of 64 lines (16 kB, first-level cache):
 two trips for ``D = 4096``.
 
@@ -85,7 +85,7 @@ def _radix8(b, start, n, step):
 
 @njit(**JIT)
 def hadamard_block(b, start, bits):
-    """Transform ``2 ** bits`` (at most 64) neighbouring lines that begin at float ``start`` (uint64), in place."""
+    """Transform ``2 ** bits`` (at most 64) neighboring lines that begin at float ``start`` (uint64), in place."""
     if bits == 1:
         _radix2(b, start, _LINE, _LINE)
     elif bits == 2:

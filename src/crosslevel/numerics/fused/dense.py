@@ -98,12 +98,12 @@ def _squares(codes, reals, norms):
 
 
 @njit(**JIT)
-def _gaussian(z, norms, rows, centres, gamma, value):
+def _gaussian(z, norms, rows, centers, gamma, value):
     """``value = exp(-gamma |x - u|^2)`` from the products in ``z`` and the squared lengths of both."""
     for lane in range(rows.size):
         for k in range(PANEL):
             i = lane * PANEL + k
-            value[i] = np.exp(-gamma * max((norms[rows[lane]] + centres[k]) - 2.0 * z[i], 0.0))
+            value[i] = np.exp(-gamma * max((norms[rows[lane]] + centers[k]) - 2.0 * z[i], 0.0))
 
 
 @njit(**JIT)
@@ -155,7 +155,7 @@ def embed_gaussian(
     bags,
     order,
     panels,
-    centres,
+    centers,
     gamma,
     sums,
     chunk,
@@ -181,7 +181,7 @@ def embed_gaussian(
             cells = find_cells(bags, rows, cell_start)
             found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
             _products(codes, reals, real_columns, rows, panels[p], listed, quartet, chunk[0])
-            _gaussian(chunk[0], norms, rows, centres[p], gamma, chunk[1])
+            _gaussian(chunk[0], norms, rows, centers[p], gamma, chunk[1])
             add_features(
                 chunk[1], PANEL, min(PANEL, m - first), lane_weights, cell_start, cells,
                 bag_list, bag_start, bag_cells, found, cell_sums, sums, first,

@@ -1,4 +1,4 @@
-"""Sine and cosine in float32, written so that the compiler vectorises them.
+"""Sine and cosine in float32, written so that the compiler vectorizes them.
 
 The coefficients interpolate the functions at Chebyshev nodes; the error stated was measured over the whole range.
 """

@@ -81,8 +81,8 @@ def make_plan(feature_map: FeatureMap) -> Plan:
     if isinstance(f, DenseFourier):
         return Plan(f, "fourier", (_panels(f.W).astype(np.float32), f.n_frequencies))
     if isinstance(f, Landmarks | Nystrom):
-        centres = _panels((f.U**2).sum(axis=1, keepdims=True))
-        return Plan(f, "gaussian", (_panels(f.U), centres, 1.0 / (2.0 * f.bandwidth**2)))
+        centers = _panels((f.U**2).sum(axis=1, keepdims=True))
+        return Plan(f, "gaussian", (_panels(f.U), centers, 1.0 / (2.0 * f.bandwidth**2)))
     return Plan(f, "linear", ())
 
 

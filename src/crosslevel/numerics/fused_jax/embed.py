@@ -141,7 +141,7 @@ def _lay_out(f: FeatureMap, real_columns: npt.NDArray[Any], variant: Variant, n_
         return Spec("fourier", variant, f.n_frequencies), arrays["parts"][0].shape[1], arrays
     if isinstance(f, Landmarks | Nystrom):
         gamma = np.float64(1.0 / (2.0 * f.bandwidth**2))
-        arrays = {"U": f.U, "centres": (f.U**2).sum(axis=1), "gamma": gamma}
+        arrays = {"U": f.U, "centers": (f.U**2).sum(axis=1), "gamma": gamma}
         return Spec("gaussian", variant, f.n_features), f.n_inputs, arrays
     return Spec("linear", variant, f.n_features), f.n_inputs, {}
 

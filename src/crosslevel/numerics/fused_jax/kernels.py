@@ -61,7 +61,7 @@ def cut(x, count):
     """Cut float32 into ``count`` bfloat16 parts that add up to it, 8 bits each."""
     parts = []
     for _ in range(count):
-        # A plain cast there and back is optimised away; this rounding is not.
+        # A plain cast there and back is optimized away; this rounding is not.
         part = lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
         parts.append(part.astype(jnp.bfloat16))
         x = x - part
@@ -145,7 +145,7 @@ def features(spec, arrays, codes, reals):
     if spec.kind == "gaussian":
         # |x|^2 = the number of codes + the squares of the reals
         square = (codes >= 0).sum(axis=0) + (reals.astype(z.dtype) ** 2).sum(axis=0)
-        distance = jnp.maximum(square[None, :] + arrays["centres"][:, None] - 2.0 * z, 0.0)
+        distance = jnp.maximum(square[None, :] + arrays["centers"][:, None] - 2.0 * z, 0.0)
         return jnp.exp(-arrays["gamma"] * distance)
     return jnp.concatenate([jnp.cos(z), jnp.sin(z)])
 
