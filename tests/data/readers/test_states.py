@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crosslevel.data.readers.states import FIPS_OF_STATE, state_codes
+from crosslevel.data.readers.acs_pums import FIPS_OF_STATE, state_codes
 from crosslevel.errors import InputError
 
 

@@ -30,7 +30,6 @@ from crosslevel.data.batches.formats import find_files
 from crosslevel.data.batches.sources import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
 from crosslevel.data.queries import Query, parse
-from crosslevel.data.readers.states import state_codes
 from crosslevel.errors import FileError, InputError, unknown_name
 
 __all__ = ["read_acs_pums"]
@@ -43,6 +42,21 @@ CODES = re.compile(
 WIDTHS = {"two": 2, "three": 3, "four": 4, "five": 5, "any": 0}
 PERSON_FILE = re.compile(r"(psam_p|ss\d\dp|csv_p)(?P<state>\d\d|[a-z]{2})[a-z]?\.(csv|csv\.gz|zip)", re.IGNORECASE)
 HOUSING_FILE = re.compile(r"(psam_h|ss\d\dh|csv_h)\w*\.(csv|csv\.gz|zip)", re.IGNORECASE)
+
+
+_POSTAL = (
+    "AL AK . AZ AR CA . CO CT DE DC FL GA . HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH "
+    "OK OR PA . RI SC SD TN TX UT VT VA . WA WV WI WY"
+)
+FIPS_OF_STATE = {
+    **{postal: f"{number:02d}" for number, postal in enumerate(_POSTAL.split(), start=1) if postal != "."},
+    "AS": "60",
+    "GU": "66",
+    "MP": "69",
+    "PR": "72",
+    "VI": "78",
+}
+"""FIPS state code of each postal code."""
 
 
 def read_acs_pums(
@@ -249,3 +263,21 @@ def _padded(values: pa.Array, width: int) -> pa.Array:
     negative = pc.binary_join_element_wise("-", pc.utf8_lpad(pc.utf8_ltrim(text, "-"), width - 1, "0"), "")
     padded = pc.if_else(pc.match_substring_regex(text, r"^[0-9]+$"), pc.utf8_lpad(text, width, "0"), text)
     return pc.if_else(pc.match_substring_regex(text, r"^-[0-9]+$"), negative, padded)
+
+
+def state_codes(states: Sequence[str | int] | str | int, argument: str = "states") -> set[str]:
+    """Read postal codes or state codes as two-digit state codes.
+
+    Examples
+    --------
+    >>> sorted(state_codes(["al", 6, "48"]))
+    ['01', '06', '48']
+    """
+    codes = set()
+    for state in [states] if isinstance(states, str | int) else states:
+        text = str(state).strip().upper()
+        code = f"{int(text):02d}" if text.isdigit() else FIPS_OF_STATE.get(text)
+        if code not in FIPS_OF_STATE.values():
+            raise unknown_name(argument, state, [*FIPS_OF_STATE], "state")
+        codes.add(str(code))
+    return codes

@@ -19,6 +19,7 @@ from crosslevel.data.simulate.nation import PEOPLE_SCHEMA, check_settings, draw_
 from crosslevel.data.simulate.people import RegionDraw
 from crosslevel.data.simulate.places import Plan, plan_nation
 from crosslevel.errors import FileError, InputError
+from crosslevel.typing import RandomState
 
 __all__ = ["NationFiles", "write_nation"]
 
@@ -69,7 +70,7 @@ def write_nation(
     contextual: float = 1.0,
     spatial: float = 0.35,
     place_sd: float = 0.15,
-    random_state: int | np.random.Generator | None = 0,
+    random_state: RandomState = 0,
     files: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> NationFiles:

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crosslevel.data.checks import read_seed
 from crosslevel.data.simulate.geometry import feature_collection
 from crosslevel.data.simulate.levels import Cells, check_by, composition_table, rates, truth_table
 from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
 from crosslevel.data.simulate.places import Plan, Settings, plan_nation
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import RandomState
 
 __all__ = ["PEOPLE_SCHEMA", "Nation", "check_settings", "draw_people", "nation", "people_table", "places_table"]
 
@@ -121,7 +123,7 @@ def nation(
     contextual: float = 1.0,
     spatial: float = 0.35,
     place_sd: float = 0.15,
-    random_state: int | np.random.Generator | None = 0,
+    random_state: RandomState = 0,
 ) -> Nation:
     """Simulate a nation in which Goodman's regression is wrong and the truth is known.
 
@@ -143,7 +145,7 @@ def nation(
         Standard deviation of the smooth place effect, in log odds.
     place_sd : float
         Standard deviation of the place effect that neighbors do not share.
-    random_state : int, Generator or None
+    random_state : int, None, Generator or RandomState
         Seed. Each region has a stream of its own, so the answer does not depend on how the work is cut.
 
     Returns
@@ -225,7 +227,7 @@ def check_settings(
     contextual: float,
     spatial: float,
     place_sd: float,
-    random_state: int | np.random.Generator | None,
+    random_state: RandomState,
 ) -> Settings:
     """Refuse arguments that define no nation, each with a sentence."""
     for name, value in (("n_regions", n_regions), ("people_per_region", people_per_region), ("n_states", n_states)):
@@ -251,19 +253,7 @@ def check_settings(
         contextual=float(contextual),
         spatial=float(spatial),
         place_sd=float(place_sd),
-        entropy=_entropy(random_state),
-    )
-
-
-def _entropy(random_state: int | np.random.Generator | None) -> int:
-    if random_state is None:
-        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
-        return int(random_state)
-    raise InputError(
-        f"random_state={random_state!r} is not a seed; pass a whole number >= 0, a numpy Generator or None."
+        entropy=read_seed(random_state),
     )
 
 
