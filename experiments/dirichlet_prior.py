@@ -3,14 +3,14 @@
 All of this was declared before the first run:
 
 * Candidates: Gamma(shape, rate shape / mean) for every shape of 1, 2, 4, 8, 16, 32 and mean of 1, 2, 4, 8, 16, 32, eiPack's (4, 2) among
-  them; and a prior whose shape and mean are learnt, log-normal around eiPack's with a spread of 1 and of 2.
+  them; and a prior whose shape and mean are learned, log-normal around eiPack's with a spread of 1 and of 2.
 * Tables, sources weighing alike: North Carolina (3x3 and 5x3), registration in Southern counties (ei_matproii and eco_reg), nativity by
   illiteracy (every fifth county of eco_forgnlit30c), and every 25th of New Zealand's districts, all elections in a row, but for those of
   more than 100 units, which take too long. The precincts of south-east North Carolina (senc) are not among them, so that they can test
   the choice.
 * Error: 50 sum|estimate - truth| / sum truth over the district's cells, in per cent of people, at the posterior mean.
 * Criterion: the mean error over sources; the mean rank over sources is shown beside it and breaks ties (means within 0.05).
-* First all candidates with short chains. Then the three of lowest mean error, eiPack's, and the better of the learnt ones, with the
+* First all candidates with short chains. Then the three of lowest mean error, eiPack's, and the better of the learned ones, with the
   chains of the library: four, doubled up to 8,000 draws each until r-hat is below 1.01 and the effective sample size above 400 (1,000 draws
   were not enough for the first table tried). How many tables a candidate converged on is printed beside it. The winner is the best of
   these finalists by the criterion.
@@ -35,6 +35,7 @@ import numpy as np
 from ecological_data import NZ_YEARS, Known, new_zealand, north_carolina, senc, two_by_two
 from scipy.stats import rankdata
 
+from crosslevel.ecological.tables.composition import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.unit_tables import unit_tables
@@ -52,7 +53,7 @@ Prior = tuple[float, float] | Hyperprior
 def candidates() -> dict[str, Prior]:
     """Give the priors by their names, which are shape and rate."""
     fixed: dict[str, Prior] = {f"{a:g}, {a / m:g}": (float(a), a / m) for a in SHAPES for m in MEANS}
-    return fixed | {f"learnt, spread {s}": Hyperprior(4.0, 2.0, float(s)) for s in SPREADS}
+    return fixed | {f"learned, spread {s}": Hyperprior(4.0, 2.0, float(s)) for s in SPREADS}
 
 
 def at_the_edge(prior: Prior) -> bool:
@@ -90,7 +91,7 @@ def thinned(known: Known, path: Path) -> Known:
 def measure(known: Known, prior: Prior, plan: Plan) -> dict[str, Any]:
     """Give the per cent of people whom the posterior mean puts in a wrong cell, and whether the chains met."""
     tables = unit_tables(*known.tables)
-    found = sample_posterior(tables.X, tables.T, prior, plan)
+    found = sample_posterior(tables.X, tables.T, prior, plan, ContextualEffect(np.zeros(tables.T.shape), 0.0, 0.0))
     said = found.diagnostics
     return {
         "error": float(50 * np.abs(found.mean.sum(axis=0) - known.truth).sum() / known.truth.sum()),
@@ -170,8 +171,8 @@ def main() -> None:
     if args.short:
         return
     order = sorted(screened, key=lambda name: screened[name])
-    learnt = next(name for name in order if isinstance(priors[name], Hyperprior))
-    chosen = list(dict.fromkeys([*order[:FINALISTS], DEFAULT, learnt]))
+    learned = next(name for name in order if isinstance(priors[name], Hyperprior))
+    chosen = list(dict.fromkeys([*order[:FINALISTS], DEFAULT, learned]))
     winner = best(stage(kept, "finalists", {name: priors[name] for name in chosen}, by_source, LONG))
     print(f"\nwinner: {winner}{' (on the edge of the grid)' if at_the_edge(priors[winner]) else ''}", flush=True)
     for name in dict.fromkeys([winner, DEFAULT]):

@@ -71,7 +71,7 @@ class Answer:
 
 def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
     names = ("goodman", "neighborhood", "rxc_em", "rxc", "king", "multinomial_dirichlet")
-    plain = {PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, context=0, context_sd=0)}
+    plain = {PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0)}
     return {name: getattr(ecological, name) for name in names} | plain
 
 
@@ -192,7 +192,7 @@ def curvature_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
 
 def tested(known: Known) -> float | None:
     try:
-        return float(car_test(*known.tables, draws=199)["p_value"][-1])
+        return float(car_test(*known.tables, n_draws=199)["p_value"][-1])
     except InputError:  # too few units for so many groups
         return None
 

@@ -107,7 +107,7 @@ def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
         "king": ecological.king,
         "multinomial_dirichlet, approximate": lambda x, t: ecological.multinomial_dirichlet(x, t, method="approximate"),
         CHAINS: ecological.multinomial_dirichlet,
-        PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, context=0, context_sd=0),
+        PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
     }
 
 

@@ -32,7 +32,7 @@ def _closed():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return king(GROUPS, OUTCOMES, draws=200, units=[f"u{i}" for i in range(25)])
+    return king(GROUPS, OUTCOMES, n_draws=200, units=[f"u{i}" for i in range(25)])
 
 
 def labels(ax):

@@ -112,8 +112,8 @@ def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folde
         (("--seed", "-1"), "--seed=-1 is not a whole number"),
         (("--level", "95"), "level=95.0 is not between 0 and 1"),
         (("--weights", "people"), "--weights='people' is not a choice"),
-        (("--context", "7"), "--context=7.0 is not a number between -1 and 2"),
-        (("--context-sd", "-1"), "--context-sd=-1.0 is not a number between 0 and 1"),
+        (("--contextual-slope", "7"), "--contextual-slope=7.0 is not a number between -1 and 2"),
+        (("--contextual-slope-sd", "-1"), "--contextual-slope-sd=-1.0 is not a number between 0 and 1"),
     ],
 )
 def test_bad_options_are_refused_whatever_the_method(crosslevel, folder, asked, words):
@@ -159,11 +159,15 @@ def test_repairs_are_done_and_said(crosslevel, folder):
 
 def test_the_context_is_handed_to_those_that_have_one(crosslevel, folder, tables):
     asked = (*ASKED, "--outcome", "did not vote", "--methods", "rxc,goodman")
-    done = crosslevel(*asked, "--context", "0", "--context-sd", "0", "--out", "constant", cwd=folder)
+    done = crosslevel(*asked, "--contextual-slope", "0", "--contextual-slope-sd", "0", "--out", "constant", cwd=folder)
     found = cl.load(folder / "constant" / "rxc.crosslevel")
-    np.testing.assert_allclose(found["estimate"], rxc(tables, context=0.0, context_sd=0.0)["estimate"], rtol=1e-9)
-    np.testing.assert_allclose(found["std_error"], rxc(tables, context=0.0, context_sd=0.0)["std_error"], rtol=1e-9)
-    assert "rxc (context 0)" in done.out
+    np.testing.assert_allclose(
+        found["estimate"], rxc(tables, contextual_slope=0.0, contextual_slope_sd=0.0)["estimate"], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        found["std_error"], rxc(tables, contextual_slope=0.0, contextual_slope_sd=0.0)["std_error"], rtol=1e-9
+    )
+    assert "rxc (contextual slope 0)" in done.out
     assert "goodman (population weights)" in done.out
 
 

@@ -265,16 +265,18 @@ def ecological(
     weights: Annotated[
         str, typer.Option(help="'population' or 'equal': units in Goodman's regression.", rich_help_panel=TABLE)
     ] = "population",
-    context: Annotated[
+    contextual_slope: Annotated[
         float | None,
         typer.Option(
-            help="How far groups lean with their surroundings, in rxc and multinomial_dirichlet: 0.35 if left out, 0 for not.",
+            help="Contextual effect in rxc and multinomial_dirichlet: 0.35 if left out, 0 for constant rates.",
             rich_help_panel=TABLE,
         ),
     ] = None,
-    context_sd: Annotated[
+    contextual_slope_sd: Annotated[
         float | None,
-        typer.Option(help="Spread of that assumption, which widens intervals: 0.1 if left out.", rich_help_panel=TABLE),
+        typer.Option(
+            help="Standard deviation of that slope, which widens intervals: 0.1 if left out.", rich_help_panel=TABLE
+        ),
     ] = None,
     balance: Annotated[
         str | None,

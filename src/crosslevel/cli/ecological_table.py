@@ -19,8 +19,8 @@ from crosslevel import ecological
 from crosslevel.cli.console import check_folder, make_folder, quietly, read_table, write_estimates
 from crosslevel.data import checks, frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout
-from crosslevel.ecological.tables.compare import METHODS, comparison_words
-from crosslevel.ecological.tables.contextual.model import CONTEXT_RANGE, CONTEXT_SD_RANGE
+from crosslevel.ecological.tables.compare import METHODS, describe_comparison
+from crosslevel.ecological.tables.composition import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.reports import report
 from crosslevel.results import Estimates, Provenance, save
@@ -46,8 +46,8 @@ class Settings:
     unit: str | None
     methods: list[str]
     weights: str
-    context: float | None
-    context_sd: float | None
+    contextual_slope: float | None
+    contextual_slope_sd: float | None
     balance: str | None
     rest: str | None
     missing: str
@@ -131,8 +131,8 @@ def _check(settings: Settings) -> None:
     if settings.rest is not None and settings.balance != "none-of-the-above":
         raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
     for option, value, limits in (
-        ("--context", settings.context, CONTEXT_RANGE),
-        ("--context-sd", settings.context_sd, CONTEXT_SD_RANGE),
+        ("--contextual-slope", settings.contextual_slope, SLOPE_RANGE),
+        ("--contextual-slope-sd", settings.contextual_slope_sd, SLOPE_SD_RANGE),
     ):
         if value is not None:
             checks.check_between(value, option, *limits)
@@ -202,7 +202,7 @@ def _among_voters(answers: Mapping[str, Estimates], abstain: list[str]) -> dict[
 def _run(name: str, tables: UnitTables, settings: Settings) -> Estimates:
     function = getattr(ecological, name)
     given = {"level": settings.level, "random_state": settings.seed, "weights": settings.weights}
-    given |= {n: v for n in ("context", "context_sd") if (v := getattr(settings, n)) is not None}
+    given |= {n: v for n in ("contextual_slope", "contextual_slope_sd") if (v := getattr(settings, n)) is not None}
     known = inspect.signature(function).parameters
     answer: Estimates = function(tables, None, **{n: v for n, v in given.items() if n in known})
     return answer
@@ -244,7 +244,7 @@ def side_by_side(answers: Mapping[str, Estimates], title: str, notes: Sequence[s
     return Estimates.build(
         made,
         keys=(*first.keys, "method"),
-        method=comparison_words(answers),
+        method=describe_comparison(answers),
         level=level,
         interval="none" if level is None else "each method's own",
         provenance=Provenance.of(

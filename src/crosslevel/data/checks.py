@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "count_jobs",
     "read_seed",
     "refuse_idle",
+    "refuse_idle_arguments",
 ]
 
 
@@ -126,16 +128,21 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     return float(value)
 
 
-def check_whole(value: object, argument: str, least: int) -> int:
-    """Refuse what is no whole number of at least ``least``.
+def check_whole(value: object, argument: str, least: int, most: int | None = None) -> int:
+    """Refuse what is not a whole number from ``least`` to ``most``.
 
     Examples
     --------
     >>> check_whole(3, "n_draws", 1)
     3
+    >>> check_whole(2.5, "n_draws", 1, 100)
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: n_draws=2.5 is not a whole number from 1 to 100; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{argument}={value!r} is not a whole number of at least {least}; pass one.")
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= (most or np.inf):
+        bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise InputError(f"{argument}={value!r} is not a whole number {bounds}; pass one.")
     return int(value)
 
 
@@ -209,11 +216,26 @@ def refuse_idle(estimator: Any, names: Sequence[str], because: str) -> None:
     ...
     crosslevel.errors.InputError: rank=5 has no effect with method='exact'; use method='nystrom', or leave rank out.
     """
-    known = inspect.signature(type(estimator).__init__).parameters
-    for name in names:
-        value, default = getattr(estimator, name), known[name].default
+    refuse_idle_arguments(type(estimator).__init__, {name: getattr(estimator, name) for name in names}, because)
+
+
+def refuse_idle_arguments(function: Callable[..., Any], given: Mapping[str, Any], because: str) -> None:
+    """Refuse arguments of a function that were set but cannot act with the others given, as :func:`refuse_idle` does.
+
+    Examples
+    --------
+    >>> def answer(method="exact", rank=None):
+    ...     refuse_idle_arguments(answer, {"rank": rank}, "with method='exact'; use method='nystrom'")
+    >>> answer(rank=5)
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: rank=5 has no effect with method='exact'; use method='nystrom', or leave rank out.
+    """
+    known = inspect.signature(function).parameters
+    for name, value in given.items():
+        default = known[name].default
         if value is not default and not (type(value) is type(default) and np.array_equal(value, default)):
-            raise InputError(f"{name}={value!r} has no effect {because}, or leave {name} out.")
+            raise InputError(f"{name}={reprlib.repr(value)} has no effect {because}, or leave {name} out.")
 
 
 def check_seed(seed: int | None, argument: str = "random_state") -> int | None:

@@ -9,18 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosslevel.ecological.court.choice import candidate_of_choice, polarization
-    from crosslevel.ecological.court.margins import margin
+    from crosslevel.ecological.court.choice import candidate_of_choice
+    from crosslevel.ecological.court.polarization import margin, polarization
     from crosslevel.ecological.court.voters import among_voters, turnout
     from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.ecological.tables.assumptions.car_test import car_test
     from crosslevel.ecological.tables.assumptions.robustness import sensitivity
-    from crosslevel.ecological.tables.baselines import bounds, goodman, neighborhood
+    from crosslevel.ecological.tables.baselines import bounds, homogeneous, neighborhood
     from crosslevel.ecological.tables.compare import compare
     from crosslevel.ecological.tables.contextual.estimator import rxc
     from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
     from crosslevel.ecological.tables.em import rxc_em
-    from crosslevel.ecological.tables.homogeneous import homogeneous
+    from crosslevel.ecological.tables.goodman import goodman
     from crosslevel.ecological.tables.king.estimator import king
     from crosslevel.ecological.tables.linear_programming import lp
     from crosslevel.ecological.tables.unit_tables import UnitTables, group_counts, table_from_frame, unit_tables
@@ -54,11 +54,11 @@ _HOMES = {
     "car_test": "tables.assumptions.car_test",
     "sensitivity": "tables.assumptions.robustness",
     "bounds": "tables.baselines",
-    "goodman": "tables.baselines",
+    "goodman": "tables.goodman",
     "neighborhood": "tables.baselines",
     "compare": "tables.compare",
     "rxc_em": "tables.em",
-    "homogeneous": "tables.homogeneous",
+    "homogeneous": "tables.baselines",
     "king": "tables.king.estimator",
     "lp": "tables.linear_programming",
     "multinomial_dirichlet": "tables.dirichlet.estimator",
@@ -68,8 +68,8 @@ _HOMES = {
     "table_from_frame": "tables.unit_tables",
     "unit_tables": "tables.unit_tables",
     "candidate_of_choice": "court.choice",
-    "polarization": "court.choice",
-    "margin": "court.margins",
+    "polarization": "court.polarization",
+    "margin": "court.polarization",
     "among_voters": "court.voters",
     "turnout": "court.voters",
     "EcologicalInference": "estimator",

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from crosslevel import ecological
-from crosslevel.ecological.court.choice import polarization
-from crosslevel.ecological.court.margins import margin
+from crosslevel.ecological.court.polarization import margin, polarization
 from crosslevel.ecological.court.voters import among_voters, turnout
 
 OUTCOMES = ("a", "b", "c", "did not vote")

@@ -7,10 +7,8 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import ecological
-from crosslevel.ecological.court.choice import candidate_of_choice, polarization
-from crosslevel.ecological.court.margins import margin
-from crosslevel.ecological.court.words import say_chance
-from crosslevel.ecological.tables.bounds import cell_bounds
+from crosslevel.ecological.court.choice import candidate_of_choice, describe_probability
+from crosslevel.ecological.court.polarization import margin, polarization
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
@@ -41,9 +39,8 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
     return cell_estimates(
         tables,
         cells,
-        cell_bounds(tables.X, tables.T),
         method="made",
-        call="made()",
+        call="crosslevel.ecological.made()",
         level=level,
         interval="none" if draws is None else "made",
         columns=columns,
@@ -116,11 +113,11 @@ def test_outcomes_that_are_level_share_the_first_place():
     assert black["rank"].tolist() == [1, 1, 3]
     assert black["probability_first"].tolist() == [0.5, 0.5, 0.0]
     assert black["lead"].tolist() == pytest.approx([0.0, 0.0, -0.2])
-    assert "black: a and b are level with 0.400 of the group each." in found.diagnostics["findings"]
+    assert "black: a and b are tied with 0.400 of the group each." in found.diagnostics["findings"]
     apart = polarization(made(shares, np.tile(shares, (3, 1, 1))), GROUPS)
     assert apart["choices_differ"].tolist() == [None, None, None]
     assert apart["probability_choices_differ"][0] == pytest.approx(0.5)
-    assert "not settled" in apart.title
+    assert "undecided" in apart.title
 
 
 def test_the_order_of_outcomes_does_not_matter():
@@ -245,7 +242,7 @@ def test_a_group_without_people_is_null():
     assert np.isnan(apart["estimate"]).all()
     assert np.isnan(apart["probability_choices_differ"]).all()
     assert apart.diagnostics["findings"] == [
-        "black choose a, white choose nobody; which candidates they choose is not settled."
+        "black choose a, white choose nobody; which candidates they choose is undecided."
     ]
     leads = margin(result, ("a", "b"))
     assert np.isnan(leads.select(group="white")["lower"]).all()
@@ -322,6 +319,6 @@ def test_names_match_whole_not_in_part():
 
 
 def test_a_chance_is_never_said_to_be_certain():
-    assert say_chance(1.0, 100) == "above 0.99"
-    assert say_chance(0.995, 200) == "0.995"
-    assert say_chance(0.0, 50) == "below 0.02"
+    assert describe_probability(1.0, 100) == "above 0.99"
+    assert describe_probability(0.995, 200) == "0.995"
+    assert describe_probability(0.0, 50) == "below 0.02"

@@ -11,7 +11,6 @@ import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.court.voters import among_voters, turnout
-from crosslevel.ecological.tables.bounds import cell_bounds
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
@@ -83,7 +82,7 @@ def made(draws, shares, counts=(100.0, 50.0)):
         dict(zip(("x", "y"), X.T, strict=True)), dict(zip(("a", "b", HOME, "blank"), cells.sum(axis=1).T, strict=True))
     )
     return cell_estimates(
-        tables, cells, cell_bounds(tables.X, tables.T), method="made", call="made()", draws=draws,
+        tables, cells, method="made", call="crosslevel.ecological.made()", draws=draws,
         columns={"conf_low": shares, "conf_high": shares}, level=0.8, interval="made",
     )  # fmt: skip
 

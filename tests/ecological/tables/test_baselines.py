@@ -165,14 +165,19 @@ def test_the_callers_kind_of_frame_comes_back():
         ([[1, 1], [2, 2], [3, 3]], [[2, 0], [1, 3], [2, 4]], {}, "move together or are zero"),
         ([[1, 0], [2, 0], [3, 0]], [[1, 0], [1, 1], [2, 1]], {}, "move together or are zero"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": "pop"}, "weights='pop' is not a choice"),
-        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, 2]}, "weights has 2 values for 3 rows"),
+        ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, 2]}, "weights has 2 rows for 3 units"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, -2, 1]}, r"weights has 1 negative value"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [1, np.nan, 1]}, "weights has 1 missing or"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [0, 0, 0]}, "weights is zero in every row"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": [[1, 1, 1]]}, "weights has 2 dimensions"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"weights": ["a", "b", "c"]}, "weights holds something"),
         ([[1, 2], [2, 1], [2, 2]], [[2, 1], [1, 2], [2, 2]], {"level": 95}, "level=95 is not between"),
-        ([[1, 2], [2, 1], [0, 0]], [[2, 1], [1, 2], [0, 0]], {"weights": [1, 1, 1]}, "weights cannot be matched"),
+        (
+            [[1, 2], [2, 1], [2, 2]],
+            [[2, 1], [1, 2], [2, 2]],
+            {"bounded": True, "level": 0.9},
+            "level=0.9 has no effect",
+        ),
     ],
 )
 def test_bad_regressions_get_a_sentence(X, T, options, message):
@@ -189,7 +194,7 @@ def test_the_weights_are_printed_with_the_answer(weights, said):
     assert f"{said} weights" in found.method
     assert f"{said} weights" in found.summary()
     assert found.diagnostics["weights"] == said
-    assert f"weights='{said}'" in found.provenance.call
+    assert f"weights={'weights' if said == 'own' else repr(said)}" in found.provenance.call
 
 
 def registration(path, share, registered, people):

@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from crosslevel.ecological.tables.composition import predicted_by_composition
 from crosslevel.ecological.tables.contextual import kernels, model
-from crosslevel.ecological.tables.contextual.intervals import (
-    CALIBRATION,
-    Calibration,
-    calibrated_variance,
-    certify,
-    posterior,
-)
-from crosslevel.ecological.tables.contextual.pooling import fit_table, rake_units
+from crosslevel.ecological.tables.contextual.intervals import CALIBRATION, Calibration, posterior
+from crosslevel.ecological.tables.raking import fit_table, rake_units
 from crosslevel.errors import ConvergenceError
 
 
@@ -63,7 +58,7 @@ def test_the_objective_is_the_formula_and_its_gradient_is_its_slope(R, C):
 
 
 def test_without_context_and_prior_it_is_the_gaussian_multinomial_fit():
-    """With b = 0, tau large and phi = 1: the same rates as an independent maximisation over a softmax of rates."""
+    """With b = 0, tau large and phi = 1: the same rates as an independent maximization over a softmax of rates."""
     x, y, _ = world(seed=3, n=60, R=2, C=2, people=400)
     task = replace(model.problem(x, y, np.zeros((2, 2)), 1e3), H=np.zeros_like(y))
 
@@ -88,7 +83,7 @@ def test_without_context_and_prior_it_is_the_gaussian_multinomial_fit():
 
 def test_context_is_what_composition_predicts():
     x, y, _ = world(n=200, R=3, C=3, people=300)
-    H = model.context(x, y)
+    H = predicted_by_composition(x, y)
     ybar = y.sum(axis=0) / y.sum()
     predicted = np.exp(H) * ybar
     np.testing.assert_allclose(predicted.sum(axis=1), 1, rtol=1e-12)
@@ -97,7 +92,7 @@ def test_context_is_what_composition_predicts():
     free = shares @ np.linalg.lstsq(w * shares, w * (y / y.sum(axis=1, keepdims=True)), rcond=None)[0]
     np.testing.assert_allclose(predicted, free, atol=0.01)  # the ridge is a thousandth
     same = np.tile([30.0, 70.0], (5, 1))
-    assert not model.context(same, np.tile([40.0, 60.0], (5, 1))).any()
+    assert not predicted_by_composition(same, np.tile([40.0, 60.0], (5, 1))).any()
 
 
 def test_expected_cells_are_the_conditional_mean_and_its_variance():
@@ -124,8 +119,8 @@ def test_expected_cells_are_the_conditional_mean_and_its_variance():
 def test_constant_rates_are_found_when_they_are_the_truth():
     x, y, rates = world(seed=7, n=150, R=3, C=3, people=400)
     task = model.problem(x, y, np.zeros((3, 3)), 3.0)
-    belief = posterior(task, model.fit_mode(task, 0.0), 0.0, 0)
-    np.testing.assert_allclose(belief.table / x.sum(axis=0)[:, None], rates, atol=0.03)
+    found = posterior(task, model.find_mode(task, 0.0), 0.0, 0)
+    np.testing.assert_allclose(found.table / x.sum(axis=0)[:, None], rates, atol=0.03)
 
 
 def test_raking_holds_both_margins_the_table_and_the_bounds():
@@ -149,28 +144,28 @@ def test_raking_holds_both_margins_the_table_and_the_bounds():
 def test_a_start_far_from_the_mode_is_polished_or_refused(monkeypatch):
     x, y, _ = world()
     task = model.problem(x, y, np.zeros((4, 3)), 0.8)
-    best = model.fit_mode(task, 0.35)
+    best = model.find_mode(task, 0.35)
     far = replace(best, theta=best.theta + 0.05, objective=model.objective(best.theta + 0.05, 0.35, task)[0])
-    mode, hessian, decrement = certify(task, far)
+    mode, hessian, decrement = model.refine_mode(task, far)
     assert decrement <= model.MAX_DECREMENT
     np.testing.assert_allclose(mode.objective, best.objective, atol=1e-2)
     assert np.linalg.eigvalsh(hessian).min() > 0
-    monkeypatch.setattr("crosslevel.ecological.tables.contextual.intervals.NEWTON_STEPS", 1)
+    monkeypatch.setattr("crosslevel.ecological.tables.contextual.model.NEWTON_STEPS", 1)
     with pytest.raises(ConvergenceError, match="posterior standard deviations from the mode"):
-        certify(task, far)
+        model.refine_mode(task, far)
 
 
 def test_intervals_are_calibrated_by_the_constants_of_their_variant():
     p, v = np.array([0.5, 0.1]), np.array([0.01, 0.0])
-    np.testing.assert_allclose(calibrated_variance(p, v, Calibration(2.0, 0.1)), [0.04 + 0.01 * 0.2501, 0.01 * 0.0901])
+    np.testing.assert_allclose(Calibration(2.0, 0.1).variance(p, v), [0.04 + 0.01 * 0.2501, 0.01 * 0.0901])
     assert CALIBRATION[False, False] == Calibration(1.04, 0.053)
     assert CALIBRATION[True, True] == Calibration(1.45, 0.032)
 
 
-def test_context_spread_widens_what_is_believed():
+def test_the_standard_deviation_of_the_slope_widens_the_posterior():
     x, y, _ = world(n=60)
     task = model.problem(x, y, np.zeros((4, 3)), 0.8)
-    mode = model.fit_mode(task, 0.35)
+    mode = model.find_mode(task, 0.35)
     sure, unsure = (posterior(task, mode, sd, 0) for sd in (0.0, 0.3))
     assert unsure.variance.sum() > 1.2 * sure.variance.sum()
     np.testing.assert_array_equal(posterior(task, mode, 0.3, 0).draws, unsure.draws)
@@ -183,6 +178,6 @@ def test_tables_of_draws_are_the_summed_expected_cells():
     thetas, b = model.start(task) + rng.normal(0, 0.3, (2, 16)), np.array([0.1, 0.5])
     etas = thetas[:, None, :3] + thetas[:, 3:-1].reshape(2, 4, 3)
     tables = kernels.expected_tables(etas, b, np.exp(thetas[:, -1]), task.x, task.y, task.H)
-    for theta, lean, table in zip(thetas, b, tables, strict=True):
-        cells = model.expected_cells(model.Mode(theta, lean, 0.0, 0.0, 0), task)
+    for theta, slope, table in zip(thetas, b, tables, strict=True):
+        cells = model.expected_cells(model.Mode(theta, slope, 0.0, 0.0, 0), task)
         np.testing.assert_allclose(table, cells.sum(axis=0), rtol=1e-12)

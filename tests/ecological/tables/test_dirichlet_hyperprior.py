@@ -1,4 +1,4 @@
-"""Does a learnt prior of alpha follow its own law, and the alphas when there are many?"""
+"""Does a learned prior of alpha follow its own law, and the alphas when there are many?"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LEANING = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
 
 
 @pytest.mark.parametrize(
-    ("N", "edge", "lean"),
+    ("N", "edge", "factor"),
     [
         (8, 1.0, None),
         (8, 0.1, None),
@@ -44,14 +44,14 @@ LEANING = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
         (8, 0.1, LEANING[[0, 1, 0]]),
     ],
 )
-def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge, lean):
+def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge, factor):
     """Geweke (2004): when T is drawn given beta between moves, alpha and beta have their prior for ever."""
     rng = np.random.default_rng(0)
     shape, rate, C = 4.0, 2.0, 3
     x = np.array([[0.5, 0.5], [0.8, 0.2], [0.0, 1.0]])
     n, R = x.shape
     m, alpha, step = start(x, C), rng.gamma(shape, 1 / rate, (R, C)), np.full((R, C), 0.5)
-    kinds, of = alike(n, C) if lean is None else np.unique(lean, axis=0, return_inverse=True)
+    kinds, of = alike(n, C) if factor is None else np.unique(factor, axis=0, return_inverse=True)
     of, edges = of.ravel(), np.full((R, C, n), edge)
     people = np.array([(x[of == k] > 0).sum(axis=0) for k in range(len(kinds))], dtype=float).T.copy()
     turns = 24_000
@@ -151,10 +151,10 @@ def test_drawn_tables_follow_the_law_of_tables_with_both_margins():
 def test_gradient_of_the_approximate_posterior():
     rng = np.random.default_rng(4)
     x, t, N = rng.dirichlet(np.ones(3), 7), rng.dirichlet(np.ones(4), 7), rng.uniform(20, 400, 7)
-    phi, lean = rng.normal(size=(3, 4)), np.exp(rng.normal(size=(7, 4)))
-    _, slope = log_posterior(phi, x, t, N, (4.0, 2.0), lean)
+    phi, factor = rng.normal(size=(3, 4)), np.exp(rng.normal(size=(7, 4)))
+    _, slope = log_posterior(phi, x, t, N, (4.0, 2.0), factor)
     for r, c in itertools.product(range(3), range(4)):
         e = np.zeros((3, 4))
         e[r, c] = 1e-5
-        high, low = (log_posterior(phi + s * e, x, t, N, (4.0, 2.0), lean)[0] for s in (1, -1))
+        high, low = (log_posterior(phi + s * e, x, t, N, (4.0, 2.0), factor)[0] for s in (1, -1))
         assert slope[r, c] == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-5)

@@ -129,7 +129,7 @@ def test_every_draw_lies_inside_its_bounds_and_accounts_for_its_totals():
     X[:4] = [[0, 200], [200, 0], [1, 199], [199, 1]]
     T[4:6] = [[0, 200], [200, 0]]
     T[:4] = [[50, 150], [70, 130], [3, 197], [120, 80]]
-    found = king(X, T, draws=300, point="mean")
+    found = king(X, T, n_draws=300, point="mean")
     draws = found.units.draws.reshape(300, 40, 2, 2)
     there = np.isfinite(draws)
     low, high = (found.units[c].reshape(40, 2, 2) for c in ("lower", "upper"))
@@ -182,7 +182,7 @@ def coverage(worlds, **settings):
     errors, inside = [], []
     for seed in range(worlds):
         X, T, truth = world(seed=seed, **settings)
-        found = king(X, T, draws=300, random_state=seed)
+        found = king(X, T, n_draws=300, random_state=seed)
         errors.append(found["estimate"][[0, 2]] - truth)
         inside.append((found["conf_low"][[0, 2]] <= truth) & (truth <= found["conf_high"][[0, 2]]))
     return np.array(errors), np.array(inside)
@@ -216,7 +216,7 @@ def test_a_covariate_mends_what_composition_spoils():
     X = np.column_stack([x, 1 - x]) * 1000
     yes = X[:, 0] * b + X[:, 1] * w
     T, truth = np.column_stack([yes, 1000 - yes]), (X[:, 0] * b).sum() / X[:, 0].sum()
-    plain, mended = king(X, T, draws=300), king(X, T, zb=pl.DataFrame({"density": 10 * z}), draws=300)
+    plain, mended = king(X, T, n_draws=300), king(X, T, zb=pl.DataFrame({"density": 10 * z}), n_draws=300)
     assert mended.diagnostics["coefficients"]["zb"]["density"] == pytest.approx(-0.04, abs=0.015)
     assert abs(mended["estimate"][0] - truth) < abs(plain["estimate"][0] - truth)
     assert mended["conf_low"][0] <= truth <= mended["conf_high"][0]
@@ -234,19 +234,21 @@ def test_the_groups_and_outcomes_can_be_exchanged():
 
 def test_same_seed_same_numbers_and_checked_tables_are_taken():
     X, T, _ = world(30)
-    frame = king(pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(T, columns=["yes", "no"]), draws=100, random_state=4)
-    checked = king(unit_tables(X, T), draws=100, random_state=4)
+    frame = king(
+        pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(T, columns=["yes", "no"]), n_draws=100, random_state=4
+    )
+    checked = king(unit_tables(X, T), n_draws=100, random_state=4)
     np.testing.assert_array_equal(frame["estimate"], checked["estimate"])
     assert isinstance(frame.to_frame(), pd.DataFrame)
-    assert (king(X, T, draws=100, random_state=5)["std_error"] != checked["std_error"]).all()
+    assert (king(X, T, n_draws=100, random_state=5)["std_error"] != checked["std_error"]).all()
 
 
 def test_a_unit_without_people_takes_its_covariates_with_it():
     X, T, _ = world(30)
     z = np.random.default_rng(0).normal(size=30)
-    whole = king(X, T, zb=z, draws=100)
+    whole = king(X, T, zb=z, n_draws=100)
     X1, T1 = np.insert(X, 3, 0, axis=0), np.insert(T, 3, 0, axis=0)
-    gap = king(X1, T1, zb=np.insert(z, 3, 99.0), draws=100)
+    gap = king(X1, T1, zb=np.insert(z, 3, 99.0), n_draws=100)
     np.testing.assert_allclose(gap["estimate"], whole["estimate"], atol=1e-12)
     assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
 
@@ -282,13 +284,13 @@ def test_rs_numbers_are_reproduced_by_its_own_sampler(real_data, name, columns, 
     ("name", "columns", "truth"), [("ei_matproii", ("x", "t", "n"), 0.55), ("eco_reg", ("X", "Y", "N"), 0.5515)]
 )
 def test_the_posterior_is_wider_than_r_says_and_holds_the_truth(real_data, name, columns, truth):
-    found = king(*registration(real_data, name, columns), draws=2000, point="mean")
+    found = king(*registration(real_data, name, columns), n_draws=2000, point="mean")
     expected, spread = {"ei_matproii": (0.600, 0.043), "eco_reg": (0.626, 0.046)}[name]  # 80 Metropolis chains of 6,000
     assert found["estimate"][0] == pytest.approx(expected, abs=0.006)
     assert found["std_error"][0] == pytest.approx(spread, rel=0.12)
     assert found["conf_low"][0] < truth < found["conf_high"][0]
     assert found.diagnostics["converged"] is True
-    assert found.diagnostics["starts_at_mode"] >= 3
+    assert found.diagnostics["restarts_at_mode"] >= 3
     draws = found.units.draws
     assert ((draws >= found.units["lower"] - 1e-9) & (draws <= found.units["upper"] + 1e-9)).all()
 
@@ -328,7 +330,7 @@ def test_shares_that_never_vary_are_answered_with_a_warning():
 
 def test_one_composition_everywhere_is_answered_widely_with_a_warning():
     _, T, _ = world(40)
-    found = king(np.tile([400, 600], (40, 1)), T, draws=300)
+    found = king(np.tile([400, 600], (40, 1)), T, n_draws=300)
     assert any("nearly the same composition" in w for w in found.warnings)
     assert found["std_error"][0] > 0.1
 
@@ -336,7 +338,7 @@ def test_one_composition_everywhere_is_answered_widely_with_a_warning():
 def test_units_of_one_group_each_leave_nothing_open():
     _, T, _ = world(40)
     X = np.where(np.arange(40)[:, None] % 2 == 0, [[1000, 0]], [[0, 1000]])
-    found = king(X, T, draws=100)
+    found = king(X, T, n_draws=100)
     np.testing.assert_allclose(
         found["estimate"][[0, 2]], [T[::2, 0].mean() / 1000, T[1::2, 0].mean() / 1000], rtol=1e-9
     )
@@ -346,11 +348,11 @@ def test_units_of_one_group_each_leave_nothing_open():
 def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(monkeypatch):
     monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.MOST_KEPT", 1_000_000)
     X, T, truth = world(10_000)
-    found = king(X, T, draws=200)
+    found = king(X, T, n_draws=200)
     assert found.units.draws is None
     assert any("not kept" in w for w in found.warnings)
     np.testing.assert_allclose(found["estimate"][[0, 2]], truth, atol=0.01)
-    assert found.diagnostics["starts_at_mode"] == 5
+    assert found.diagnostics["restarts_at_mode"] == 5
 
 
 @pytest.mark.parametrize(
@@ -369,11 +371,11 @@ def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(mo
         ({"zw": {"a": np.arange(30.0), "b": 2 * np.arange(30.0) + 1}}, "zw has columns that determine"),
         ({"zw": np.where(np.arange(30) == 7, np.nan, np.arange(30.0))}, "zw.*missing or infinite.*row 7"),
         ({"zb": 3.0}, "zb has 0 dimensions"),
-        ({"draws": 10}, "draws=10 is not a whole number between 50"),
+        ({"n_draws": 10}, "n_draws=10 is not a whole number"),
         ({"erho": -1}, "erho=-1 is not a standard deviation"),
         ({"sampler": "nuts"}, "sampler='nuts' is not a sampler"),
         ({"level": 95}, "Did you mean 0.95"),
-        ({"random_state": -1}, "random_state=-1 is not a whole number"),
+        ({"random_state": -1}, "random_state=-1 is not a seed"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(changes, message):
@@ -387,8 +389,8 @@ def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):
     X, T, _ = world(30)
     monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.FAR_FROM_MODE", -1.0)
     with pytest.raises(ConvergenceError, match="search for the mode.*rxc counts people. Pass allow_unconverged=True"):
-        king(X, T, draws=100)
-    found = king(X, T, draws=100, allow_unconverged=True)
+        king(X, T, n_draws=100)
+    found = king(X, T, n_draws=100, allow_unconverged=True)
     assert found.diagnostics["converged"] is False
     assert any("search for the mode" in w for w in found.warnings)
 
@@ -404,7 +406,7 @@ def test_sampling_that_rests_on_few_draws_gives_no_numbers(monkeypatch):
     monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.find_mode", too_narrow)
     monkeypatch.setattr("crosslevel.ecological.tables.king.simulation.ROUNDS", 1)
     with pytest.raises(ConvergenceError, match="rests on .* effective draws"):
-        king(X, T, draws=200)
+        king(X, T, n_draws=200)
 
 
 def test_poor_proposals_are_mended_in_further_rounds():
@@ -424,5 +426,5 @@ def test_units_of_a_few_people_are_answered_inside_the_bounds_if_at_all():
     """Shares of ten people are not continuous: many units are unanimous, and the density has hardly a top."""
     rng = np.random.default_rng(0)
     X, T = rng.multinomial(10, [0.5, 0.5], 60), rng.multinomial(10, [0.1, 0.9], 60)
-    found = king(X, T, draws=100, allow_unconverged=True)
+    found = king(X, T, n_draws=100, allow_unconverged=True)
     assert ((found["estimate"] >= found["lower"] - 1e-9) & (found["estimate"] <= found["upper"] + 1e-9)).all()

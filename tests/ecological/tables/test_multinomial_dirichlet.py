@@ -10,31 +10,31 @@ import pyarrow.csv as pv
 import pytest
 from scipy import stats
 
-from crosslevel.ecological.tables.contextual.model import no_surroundings, surroundings
+from crosslevel.ecological.tables.composition import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, _Chain, _score, sample_posterior
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
-SHORT = {"draws": 100, "warmup": 40, "allow_unconverged": True}
-PUBLISHED = {"context": 0.0, "context_sd": 0.0}
+SHORT = {"n_draws": 100, "warmup": 40, "allow_unconverged": True}
+PUBLISHED = {"contextual_slope": 0.0, "contextual_slope_sd": 0.0}
 
 
-def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), context=0.0):
+def world(seed=0, n=30, people=300, alpha=((6.0, 2.0, 1.0), (1.0, 5.0, 2.0)), slope=0.0):
     """Units whose inner tables follow the model; their margins and these tables."""
     rng = np.random.default_rng(seed)
     alpha = np.asarray(alpha)
     shares = rng.dirichlet(np.ones(len(alpha)), n)
     X = rng.multinomial(people, shares)
-    lean = np.ones((n, alpha.shape[1]))
-    for _ in range(50 if context else 0):  # to where outcomes are what everybody leans to
-        expected = lean[:, None, :] * alpha
+    factor = np.ones((n, alpha.shape[1]))
+    for _ in range(50 if slope else 0):  # to where outcomes are what the factor makes them
+        expected = factor[:, None, :] * alpha
         expected = np.einsum("nr,nrc->nc", X, expected / expected.sum(axis=2, keepdims=True))
-        lean = (expected / expected.mean(axis=0)) ** context
+        factor = (expected / expected.mean(axis=0)) ** slope
     cells = np.array(
         [
             [rng.multinomial(k, rng.dirichlet(a * w)) for k, a in zip(row, alpha, strict=True)]
-            for row, w in zip(X, lean, strict=True)
+            for row, w in zip(X, factor, strict=True)
         ]
     )
     return X, cells.sum(axis=1), cells
@@ -47,9 +47,9 @@ def answered():
 
 
 @pytest.fixture(scope="module")
-def leaning():
-    X, T, cells = world(n=40, context=0.35)
-    return X, T, cells, multinomial_dirichlet(X, T), multinomial_dirichlet(X, T, context_sd=0.0)
+def contextual():
+    X, T, cells = world(n=40, slope=0.35)
+    return X, T, cells, multinomial_dirichlet(X, T), multinomial_dirichlet(X, T, contextual_slope_sd=0.0)
 
 
 def test_every_draw_of_every_unit_adds_up_and_lies_inside_the_bounds(answered):
@@ -91,7 +91,7 @@ def test_the_certificate_stands_in_the_answer(answered):
     assert min(said["min_ess_bulk"], said["min_ess_tail"]) >= 400
     assert said["divergences"] == 0
     assert 0.2 < said["acceptance"] < 0.7
-    assert said["draws"] * said["chains"] == len(found.draws)
+    assert said["n_draws"] * said["chains"] == len(found.draws)
     assert not found.warnings
 
 
@@ -131,47 +131,51 @@ def test_the_approximation_is_near_the_chains_and_says_what_it_is(answered):
     np.testing.assert_allclose(tables.sum(axis=1), T, atol=1e-9)
 
 
-def test_groups_that_lean_are_found_where_the_model_without_context_misses(leaning):
-    X, T, cells, found, _ = leaning
+def test_a_contextual_effect_is_found_where_the_model_without_it_misses(contextual):
+    X, T, cells, found, _ = contextual
     truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
     assert (found["conf_low"] <= truth).all()
     assert (truth <= found["conf_high"]).all()
     off = []
     for seed in range(6):
-        X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), context=0.35)
+        X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), contextual_slope=0.35)
         truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
         quick = {"method": "approximate", "lambda2": 0.25}
         both = [multinomial_dirichlet(X, T, **quick, **options) for options in ({}, PUBLISHED)]
         off.append([np.abs(answer["estimate"] - truth).max() for answer in both])
-    leant, plain = np.mean(off, axis=0)
-    assert leant < 0.02
-    assert plain > 2 * leant
+    with_effect, plain = np.mean(off, axis=0)
+    assert with_effect < 0.02
+    assert plain > 2 * with_effect
 
 
-def test_what_was_assumed_stands_in_the_answer(answered, leaning):
-    plain, found = answered[3], leaning[3]
-    assert "context 0.35 +- 0.1" in found.method
-    assert "no context" in plain.method
-    assert "context=0.35, context_sd=0.1" in found.provenance.call
-    assert (found.diagnostics["context"], found.diagnostics["context_sd"]) == (0.35, 0.1)
-    assert (plain.diagnostics["context"], plain.diagnostics["context_sd"]) == (0.0, 0.0)
-    assert np.abs(found.diagnostics["context_slope"]).max() > 0.001
-    assert np.abs(plain.diagnostics["context_slope"]).max() > 0.001  # what leaning would do, though none is assumed
+def test_what_was_assumed_stands_in_the_answer(answered, contextual):
+    plain, found = answered[3], contextual[3]
+    assert "contextual slope 0.35 +- 0.1" in found.method
+    assert "no contextual effect" in plain.method
+    assert "contextual_slope=0.35, contextual_slope_sd=0.1" in found.provenance.call
+    assert (found.diagnostics["contextual_slope"], found.diagnostics["contextual_slope_sd"]) == (0.35, 0.1)
+    assert (plain.diagnostics["contextual_slope"], plain.diagnostics["contextual_slope_sd"]) == (0.0, 0.0)
+    assert np.abs(found.diagnostics["slope_sensitivity"]).max() > 0.001
+    assert (
+        np.abs(plain.diagnostics["slope_sensitivity"]).max() > 0.001
+    )  # what an effect would do, though none is assumed
     assert not plain.warnings
     alike = multinomial_dirichlet([[60, 40]] * 4, [[30, 70], [20, 80], [25, 75], [40, 60]], **SHORT)
-    assert "same composition: context changes nothing" in " ".join(alike.warnings)
-    assert alike.diagnostics["context_slope"] == [0.0] * 4
+    assert "same composition: contextual_slope changes nothing" in " ".join(alike.warnings)
+    assert alike.diagnostics["slope_sensitivity"] == [0.0] * 4
 
 
-def test_intervals_cover_on_worlds_that_lean():
+def test_intervals_cover_on_worlds_with_a_contextual_effect():
     """Contexts drawn around the default: 90 % intervals that allow for it cover, those that take it for known do not."""
     rng = np.random.default_rng(6)
     hits = []
     quick = {"method": "approximate", "lambda1": 16.0, "lambda2": 0.8, "level": 0.9}
     for seed in range(30):
-        X, T, cells = world(seed, n=60, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), context=rng.normal(0.35, 0.3))
+        X, T, cells = world(
+            seed, n=60, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), contextual_slope=rng.normal(0.35, 0.3)
+        )
         truth = (cells.sum(axis=0) / X.sum(axis=0)[:, None]).ravel()
-        answers = [multinomial_dirichlet(X, T, context_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
+        answers = [multinomial_dirichlet(X, T, contextual_slope_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
         hits.append([(truth >= found["conf_low"]) & (truth <= found["conf_high"]) for found in answers])
     allowed, known = np.mean(hits, axis=(0, 2))
     assert 0.80 < allowed < 0.98
@@ -181,16 +185,16 @@ def test_intervals_cover_on_worlds_that_lean():
 def test_the_slope_in_context_is_how_the_answer_moves():
     """A covariance over draws against two fits."""
     X, T, _ = world(n=16)
-    run = {"draws": 1500, "allow_unconverged": True, "context_sd": 0.0}
-    below, here, above = (multinomial_dirichlet(X, T, context=b, **run) for b in (0.15, 0.35, 0.55))
+    run = {"n_draws": 1500, "allow_unconverged": True, "contextual_slope_sd": 0.0}
+    below, here, above = (multinomial_dirichlet(X, T, contextual_slope=b, **run) for b in (0.15, 0.35, 0.55))
     moved = (above["estimate"] - below["estimate"]) / 4
     assert np.abs(moved).max() > 0.01
-    np.testing.assert_allclose(here.diagnostics["context_slope"], moved, atol=0.0015)
+    np.testing.assert_allclose(here.diagnostics["slope_sensitivity"], moved, atol=0.0015)
 
 
-def test_what_is_not_known_of_context_widens_the_interval(leaning):
-    X, T, _, found, given = leaning
-    slope = np.array(found.diagnostics["context_slope"])  # of a move by 0.1, which is also the spread
+def test_the_uncertainty_of_the_slope_widens_the_interval(contextual):
+    X, T, _, found, given = contextual
+    slope = np.array(found.diagnostics["slope_sensitivity"])  # of a move by 0.1, which is also the spread
     np.testing.assert_allclose(found["std_error"] ** 2, given["std_error"] ** 2 + slope**2, rtol=0.08)
     np.testing.assert_array_equal(found["estimate"], given["estimate"])
     assert (np.abs(found.draws.mean(axis=0) - found["estimate"]) < 0.05 * found["std_error"]).all()
@@ -206,18 +210,20 @@ def test_a_group_that_lives_alone_keeps_no_one_from_being_unsure():
     X, T, _ = world(n=12)
     X = np.vstack([np.column_stack([X, np.zeros(12)]), [[0, 0, 300]] * 3])
     T = np.vstack([T, [[100, 100, 100]] * 3])
-    answers = [multinomial_dirichlet(1.2345678 * X, 1.2345678 * T, context_sd=sd, **SHORT) for sd in (0.3, 0.0)]
+    answers = [
+        multinomial_dirichlet(1.2345678 * X, 1.2345678 * T, contextual_slope_sd=sd, **SHORT) for sd in (0.3, 0.0)
+    ]
     assert (answers[0]["std_error"][:6] > 1.1 * answers[1]["std_error"][:6]).any()
     np.testing.assert_allclose(answers[0]["std_error"][6:], 0.0, atol=1e-9)
 
 
-def test_the_approximation_leans_as_the_chains_do(leaning):
-    X, T, _, found, _ = leaning
+def test_the_approximation_has_the_contextual_effect_of_the_chains(contextual):
+    X, T, _, found, _ = contextual
     quick = multinomial_dirichlet(X, T, method="approximate")
     assert np.abs(quick["estimate"] - found["estimate"]).max() < 0.02
     assert np.abs(quick["std_error"] / found["std_error"] - 1).max() < 0.35
-    sure, unsure = (multinomial_dirichlet(X, T, method="approximate", context_sd=sd) for sd in (0.0, 0.3))
-    slope = 3 * np.array(found.diagnostics["context_slope"])
+    sure, unsure = (multinomial_dirichlet(X, T, method="approximate", contextual_slope_sd=sd) for sd in (0.0, 0.3))
+    slope = 3 * np.array(found.diagnostics["slope_sensitivity"])
     np.testing.assert_allclose(unsure["std_error"] ** 2 - sure["std_error"] ** 2, slope**2, rtol=0.15, atol=1e-4)
 
 
@@ -248,11 +254,11 @@ def test_the_prior_matters_where_data_say_little():
     assert "1 unit(s) for 2 groups" in loose.warnings[0]
 
 
-def test_a_prior_that_is_learnt_goes_where_the_table_says():
-    """Groups that behave alike everywhere have large alphas: eiPack's prior holds against it, a learnt one follows."""
+def test_a_prior_that_is_learned_goes_where_the_table_says():
+    """Groups that behave alike everywhere have large alphas: eiPack's prior holds against it, a learned one follows."""
     X, T, cells = world(n=60, people=2000, alpha=((120.0, 60.0, 20.0), (20.0, 100.0, 80.0)))
     fixed = multinomial_dirichlet(X, T, random_state=1, allow_unconverged=True, **PUBLISHED)
-    found = multinomial_dirichlet(X, T, prior="learnt", random_state=1, allow_unconverged=True, **PUBLISHED)
+    found = multinomial_dirichlet(X, T, prior="learned", random_state=1, allow_unconverged=True, **PUBLISHED)
     shape, rate = found.diagnostics["prior_shape_rate"]
     assert shape / rate > 10
     assert fixed.diagnostics["prior_shape_rate"] == pytest.approx([4.0, 2.0])
@@ -260,7 +266,7 @@ def test_a_prior_that_is_learnt_goes_where_the_table_says():
     assert (found["std_error"] < fixed["std_error"]).all()
     truth = cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]
     assert np.abs(found["estimate"] - truth.ravel()).max() < 0.03
-    assert "prior='learnt'" in found.provenance.call
+    assert "prior='learned'" in found.provenance.call
 
 
 def test_options_without_people_and_units_of_one_group():
@@ -299,9 +305,9 @@ def test_weighted_counts_need_not_be_whole():
 def test_chains_that_have_not_met_give_no_numbers():
     X, T, _ = world(n=10)
     with pytest.raises(ConvergenceError, match=r"have not met after 400 draws each: r-hat .* raise draws="):
-        multinomial_dirichlet(X, T, draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01)
+        multinomial_dirichlet(X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01)
     found = multinomial_dirichlet(
-        X, T, draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01, allow_unconverged=True
+        X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01, allow_unconverged=True
     )
     assert found.diagnostics["converged"] is False
     assert "do not report" in found.warnings[0]
@@ -309,10 +315,10 @@ def test_chains_that_have_not_met_give_no_numbers():
 
 def test_the_chains_are_lengthened_until_they_meet():
     X, T, _ = world(n=10)
-    found = multinomial_dirichlet(X, T, draws=75, warmup=40)
+    found = multinomial_dirichlet(X, T, n_draws=75, warmup=40)
     assert found.diagnostics["converged"] is True
-    assert found.diagnostics["draws"] in (150, 300, 600)
-    assert len(found.draws) == 4 * found.diagnostics["draws"]
+    assert found.diagnostics["n_draws"] in (150, 300, 600)
+    assert len(found.draws) == 4 * found.diagnostics["n_draws"]
 
 
 def test_progress_counts_up_to_what_was_planned():
@@ -332,7 +338,7 @@ def test_an_interrupt_stops_all_chains():
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        multinomial_dirichlet(X, T, draws=100_000, progress=interrupt)
+        multinomial_dirichlet(X, T, n_draws=100_000, progress=interrupt)
     assert threading.active_count() == before
 
 
@@ -343,25 +349,25 @@ def test_a_long_run_is_announced(monkeypatch):
     with pytest.warns(
         CrosslevelWarning, match=r"sampling 20 units of 2 x 3 tables takes about .* method='approximate'"
     ):
-        multinomial_dirichlet(X, T, draws=400, allow_unconverged=True)
+        multinomial_dirichlet(X, T, n_draws=400, allow_unconverged=True)
 
 
-def test_units_are_counted_by_their_surroundings_and_who_lives_there():
+def test_units_are_counted_by_their_composition_and_who_lives_there():
     X = np.array([[300.0, 0.0], [90.0, 210.0], [90.0, 210.0], [120.0, 180.0], [10.0, 290.0], [200.0, 100.0]])
     T = world(n=6)[1].astype(float)
-    around = surroundings(X, T, 0.35, 0.1)
-    chain = _Chain.start(X, T, (4.0, 2.0), around, np.random.default_rng(0), 10)
-    assert len(chain.lean) == 5  # two units are alike
-    np.testing.assert_allclose(chain.lean[chain.of], around.lean())
+    effect = ContextualEffect(predicted_by_composition(X, T), 0.35, 0.1)
+    chain = _Chain.start(X, T, (4.0, 2.0), effect, np.random.default_rng(0), 10)
+    assert len(chain.factor) == 5  # two units are alike
+    np.testing.assert_allclose(chain.factor[chain.of], effect.factor())
     assert chain.people.sum(axis=1).tolist() == [6.0, 5.0]
     assert chain.people[:, chain.of[1]].tolist() == [2.0, 2.0]
     assert chain.people[:, chain.of[0]].tolist() == [1.0, 0.0]
-    alone = _Chain.start(X, T, (4.0, 2.0), no_surroundings(T.shape), np.random.default_rng(0), 10)
-    assert alone.lean.tolist() == [[1.0, 1.0, 1.0]]
+    alone = _Chain.start(X, T, (4.0, 2.0), ContextualEffect(np.zeros(T.shape), 0.0, 0.0), np.random.default_rng(0), 10)
+    assert alone.factor.tolist() == [[1.0, 1.0, 1.0]]
     assert alone.people.tolist() == [[6.0], [5.0]]
 
 
-def test_the_score_is_the_derivative_of_the_density_in_context():
+def test_the_score_is_the_derivative_of_the_density_in_the_slope():
     rng = np.random.default_rng(7)
     x = np.array([[0.3, 0.7], [1.0, 0.0], [0.6, 0.4]])
     alpha, H = rng.gamma(4.0, 0.5, (2, 3)), rng.normal(size=(3, 3))
@@ -380,7 +386,13 @@ def test_units_are_kept_within_their_room(monkeypatch):
     """Few tables of many units: the mean is still of all draws."""
     X, T, _ = world(n=50)
     monkeypatch.setattr(dirichlet_sampler, "UNIT_DRAWS", (12, 12))
-    found = sample_posterior(X.astype(float), T.astype(float), (4.0, 2.0), Plan(2, 101, 20, 101, 0))
+    found = sample_posterior(
+        X.astype(float),
+        T.astype(float),
+        (4.0, 2.0),
+        Plan(2, 101, 20, 101, 0),
+        ContextualEffect(np.zeros(T.shape), 0.0, 0.0),
+    )
     assert 4 <= len(found.units) <= 4 * 7
     np.testing.assert_allclose(found.mean.sum(axis=0), found.cells.mean(axis=(0, 1)), rtol=1e-9)
 
@@ -389,18 +401,18 @@ def test_units_are_kept_within_their_room(monkeypatch):
     ("options", "words"),
     [
         ({"method": "sampel"}, r"method='sampel' is not a method.*Did you mean 'sample'"),
-        ({"prior": "learned"}, r"prior='learned' is not a kind of prior.*Did you mean 'learnt'"),
-        ({"prior": "learnt", "method": "approximate"}, r"prior='learnt' needs chains; pass method='sample'"),
+        ({"prior": "learned"}, r"prior='learned' is not a kind of prior.*Did you mean 'learned'"),
+        ({"prior": "learned", "method": "approximate"}, r"prior='learned' needs chains; pass method='sample'"),
         ({"lambda1": 0}, r"lambda1=0 is not a positive number"),
         ({"lambda2": "2"}, r"lambda2='2' is not a positive number"),
         ({"chains": 1}, r"chains=1 is not a whole number of at least 2"),
-        ({"draws": 10.5}, r"draws=10.5 is not a whole number of at least 50"),
+        ({"n_draws": 10.5}, r"n_draws=10.5 is not a whole number of at least 50"),
         ({"warmup": True}, r"warmup=True is not a whole number"),
         ({"level": 95}, r"Did you mean 0.95"),
-        ({"context": "some"}, r"context='some' is not a number between -1 and 2"),
-        ({"context": np.nan}, r"context=nan is not a number"),
-        ({"context": True}, r"context=True is not a number"),
-        ({"context_sd": -0.1}, r"context_sd=-0.1 is not a number between 0 and 1"),
+        ({"contextual_slope": "some"}, r"contextual_slope='some' is not a number between -1 and 2"),
+        ({"contextual_slope": np.nan}, r"contextual_slope=nan is not a number"),
+        ({"contextual_slope": True}, r"contextual_slope=True is not a number"),
+        ({"contextual_slope_sd": -0.1}, r"contextual_slope_sd=-0.1 is not a number between 0 and 1"),
     ],
 )
 def test_bad_options_are_refused_with_a_repair(options, words):

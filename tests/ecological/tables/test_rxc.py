@@ -59,7 +59,7 @@ def test_context_mends_what_constancy_gets_wrong():
     X, T, cells = elections(n=120, lean=0.35)
     truth = cells.sum(axis=0)
     with_context = wrong(ecological.rxc(X, T), truth)
-    assert with_context < 0.6 * wrong(ecological.rxc(X, T, context=0.0), truth)
+    assert with_context < 0.6 * wrong(ecological.rxc(X, T, contextual_slope=0.0), truth)
     assert with_context < 0.6 * wrong(ecological.goodman(X, T), truth)
 
 
@@ -67,12 +67,12 @@ def test_sensitivity_says_what_other_contexts_would_answer():
     X, T, _ = elections()
     found = ecological.rxc(X, T)
     lines = found.diagnostics["sensitivity"]
-    assert list(lines) == ["context=0", "context=0.35", "context=0.7"]
-    np.testing.assert_allclose(lines["context=0.35"], found["estimate"], atol=1e-3)
-    other = ecological.rxc(X, T, context=0.7)
-    np.testing.assert_allclose(lines["context=0.7"], other["estimate"], atol=1e-3)
-    move = np.abs(np.subtract(lines["context=0.7"], lines["context=0"])).max()
-    assert found.diagnostics["largest_move_from_context_0_to_0.7"] == pytest.approx(move)
+    assert list(lines) == ["contextual_slope=0", "contextual_slope=0.35", "contextual_slope=0.7"]
+    np.testing.assert_allclose(lines["contextual_slope=0.35"], found["estimate"], atol=1e-3)
+    other = ecological.rxc(X, T, contextual_slope=0.7)
+    np.testing.assert_allclose(lines["contextual_slope=0.7"], other["estimate"], atol=1e-3)
+    move = np.abs(np.subtract(lines["contextual_slope=0.7"], lines["contextual_slope=0"])).max()
+    assert found.diagnostics["largest_move_from_slope_0_to_0.7"] == pytest.approx(move)
 
 
 def test_the_same_seed_gives_the_same_answer_and_the_order_of_units_does_not_matter():
@@ -159,7 +159,9 @@ def test_ten_thousand_units_are_answered():
     rng = np.random.default_rng(0)
     X = rng.integers(1, 200, (10_000, 2))
     yes = rng.binomial(X, [0.7, 0.3]).sum(axis=1)
-    found = ecological.rxc(X, np.column_stack([yes, X.sum(axis=1) - yes]), context=0.0, context_sd=0.0)
+    found = ecological.rxc(
+        X, np.column_stack([yes, X.sum(axis=1) - yes]), contextual_slope=0.0, contextual_slope_sd=0.0
+    )
     np.testing.assert_allclose(found["estimate"][[0, 2]], [0.7, 0.3], atol=0.02)
 
 
@@ -173,18 +175,18 @@ def test_intervals_widen_with_the_level():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": "high"}, "context='high' is not a number"),
-        ({"context": 5}, "context=5 is not a number between"),
-        ({"context_sd": -0.1}, "context_sd=-0.1 is not a number"),
+        ({"contextual_slope": "high"}, "contextual_slope='high' is not a number"),
+        ({"contextual_slope": 5}, "contextual_slope=5 is not a number between"),
+        ({"contextual_slope_sd": -0.1}, "contextual_slope_sd=-0.1 is not a number"),
         ({"tau": "wide"}, "tau='wide' is neither"),
         ({"tau": 0}, "tau=0 is not a number"),
         ({"pool": "district"}, "pool='district' is one string"),
-        ({"pool": [1, 2]}, "pool has 2 districts for 40 rows"),
+        ({"pool": [1, 2]}, "pool has 2 rows for 40 units"),
         ({"pool": [None] * 40}, "pool has 40 missing"),
         ({"labels": {"group_9": "a"}}, "labels='group_9' is not a option|labels='group_9' is not an option"),
         ({"labels": {"group_0": "a"}}, "labels tie no group to an outcome"),
         ({"level": 95}, "level=95 is not between"),
-        ({"random_state": -1}, "random_state=-1 is not a whole number"),
+        ({"random_state": -1}, "random_state=-1 is not a seed"),
     ],
 )
 def test_bad_options_get_a_sentence(options, message):
@@ -208,7 +210,7 @@ def test_tables_that_cannot_be_answered_get_a_sentence(X, T, message):
 
 def test_a_fit_that_did_not_converge_is_refused(monkeypatch):
     X, T, _ = elections()
-    monkeypatch.setattr("crosslevel.ecological.tables.contextual.intervals.MAX_DECREMENT", -1.0)
+    monkeypatch.setattr("crosslevel.ecological.tables.contextual.model.MAX_DECREMENT", -1.0)
     with pytest.raises(ConvergenceError, match="did not converge"):
         ecological.rxc(X, T)
 

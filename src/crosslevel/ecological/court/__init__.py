@@ -1,1 +1,1 @@
-"""Reports that courts know: candidate of choice, polarisation, margins, turnout."""
+"""Reports that courts use: candidate of choice, racially polarized voting, margins, turnout."""

@@ -1,4 +1,4 @@
-"""Inference from two margins by unit: bounds, neighborhood, Goodman.
+"""Answers without a model of rates: the method of bounds, the neighborhood model, homogeneous units.
 
 Each function takes counts (units x groups, units x outcomes) and answers with one table: a row per group and outcome,
 `estimate` being the share of the group with that outcome, the deterministic bounds beside it, and ``.units`` the same
@@ -8,27 +8,22 @@ for every unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
-import numpy.typing as npt
-from scipy import stats
 
-from crosslevel.data import checks
-from crosslevel.ecological.tables.bounds import cell_bounds
-from crosslevel.ecological.tables.goodman import bounded_fit, goodman_fit
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray
 
-__all__ = ["bounds", "goodman", "neighborhood"]
+__all__ = ["bounds", "homogeneous", "neighborhood"]
 
 
 def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
-    """Say what the margins imply with certainty (Duncan and Davis 1953).
+    """Give the deterministic bounds: what the margins imply with certainty (Duncan and Davis 1953).
 
-    The columns ``lower`` and ``upper`` hold the share of each group with each outcome for sure; ``estimate`` is their
+    The columns ``lower`` and ``upper`` bound the share of each group with each outcome; ``estimate`` is their
     midpoint and carries no interval, since nothing inside the bounds is more probable than anything else.
     They are sharp for each cell by itself, of a unit and of the district, whatever the numbers of groups and outcomes;
     two cells need not reach theirs together.
@@ -61,15 +56,12 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
     ([0.167, 0.583, 0.625, 0.0], [0.417, 0.833, 1.0, 0.375])
     """
     tables = unit_tables(groups, outcomes, units)
-    limits = cell_bounds(tables.X, tables.T)
-    midpoint = (limits.low + limits.high) / 2
-    return cell_estimates(
-        tables, midpoint, limits, method="bounds (Duncan-Davis), midpoint", call="bounds(groups, outcomes)"
-    )
+    midpoint = (tables.bounds.low + tables.bounds.high) / 2
+    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis), midpoint", call=describe_call("bounds"))
 
 
 def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
-    """Assume that everybody behaves like their unit, whatever their group.
+    """Estimate by the neighborhood model: everybody behaves like their unit, whatever their group.
 
     The naive baseline: in each unit every group has the unit's own outcome shares. It respects all totals and bounds and
     says nothing about differences within units.
@@ -99,118 +91,56 @@ def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[obj
     """
     tables = unit_tables(groups, outcomes, units)
     cells = tables.X[:, :, None] * tables.T[:, None, :] / tables.N[:, None, None]
-    return cell_estimates(
-        tables,
-        cells,
-        cell_bounds(tables.X, tables.T),
-        method="neighborhood (everybody behaves like their unit)",
-        call="neighborhood(groups, outcomes)",
-    )
+    method = "neighborhood (everybody behaves like their unit)"
+    return cell_estimates(tables, cells, method=method, call=describe_call("neighborhood"))
 
 
-def goodman(
-    groups: object,
-    outcomes: object = None,
-    *,
-    units: Sequence[object] | None = None,
-    weights: str | npt.ArrayLike = "population",
-    level: float = 0.95,
-    bounded: bool = False,
+def homogeneous(
+    groups: object, outcomes: object = None, *, threshold: float = 0.8, units: Sequence[object] | None = None
 ) -> Estimates:
-    """Regress outcome shares on group shares (Goodman 1953), with robust standard errors.
-
-    The share of each group with each outcome is assumed to be unrelated to the composition of its unit. Where that
-    fails (aggregation bias) the estimate is biased and its interval does not cover; cells outside [0, 1] or outside the
-    deterministic bounds show that it has failed. They are flagged, not hidden.
+    """Estimate each group from its homogeneous units, in which it is at least ``threshold`` of the people.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
         Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    threshold : float, default 0.8
+        Least share of a group in a unit that stands for it; above one half.
     units : sequence, optional
         Names of the units.
-    weights : {"population", "equal"} or array, default "population"
-        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables). The
-        choice can matter more than the interval is wide: it stands in ``method`` and ``diagnostics``.
-    level : float, default 0.95
-        Level of the intervals (Student t with n_units - n_groups degrees of freedom).
-    bounded : bool, default False
-        Constrain every share to [0, 1] and every group's shares to add up to one (constrained least squares). There is
-        then no interval: at an edge its errors are not normal.
 
     Returns
     -------
     Estimates
-        Keys ``group``, ``outcome``; ``outside`` is true where the estimate violates the bounds. ``.units`` repeats the
-        regression's constant share in every unit.
-
-    References
-    ----------
-    Goodman, L. A. (1953). Ecological regressions and behavior of individuals. American Sociological Review 18.
+        Keys ``group``, ``outcome``; no interval. ``units_used`` counts the units of each group; a group without any is
+        null. ``.units`` repeats the rates in every unit.
 
     Examples
     --------
-    >>> young = [10, 40, 70, 90]
-    >>> people = {"young": young, "old": [100 - y for y in young]}
-    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
-    >>> goodman(people, votes)["estimate"].round(6).tolist()
+    >>> people = {"young": [95, 50, 5], "old": [5, 50, 95]}
+    >>> votes = {"yes": [60, 50, 20], "no": [40, 50, 80]}
+    >>> homogeneous(people, votes, threshold=0.9)["estimate"].tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.5 < float(threshold) <= 1:
+        raise InputError(f"threshold={threshold!r} is not a share above 0.5; pass for example 0.8 or 0.9.")
     tables = unit_tables(groups, outcomes, units)
-    level = checks.check_level(level)
-    w, said = _unit_weights(tables, weights, checked=isinstance(groups, UnitTables))
-    used, N = w > 0, tables.N[:, None]
-    x, t = (tables.X / N)[used], (tables.T / N)[used]
-    fit = goodman_fit(x, t, w[used], tables.groups)
-    B = bounded_fit(x, t, w[used]) if bounded else fit.B
-    dof = int(used.sum()) - len(tables.groups)
-    half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
-    errors = {"std_error": fit.std_error, "conf_low": B - half, "conf_high": B + half}
-    limits = cell_bounds(tables.X, tables.T)
-    total = tables.X.sum(axis=0)[:, None]
-    outside = (B * total < limits.low.sum(axis=0) - 1e-9 * total) | (B * total > limits.high.sum(axis=0) + 1e-9 * total)
+    pure = (tables.X / tables.N[:, None] >= threshold).astype(float)
+    people = pure.T @ tables.N
+    rates = np.divide(
+        pure.T @ tables.T,
+        people[:, None],
+        out=np.full((len(tables.groups), len(tables.outcomes)), np.nan),
+        where=people[:, None] > 0,
+    )
+    used = pure.sum(axis=0).astype(np.int64)
+    without = [g for g, n in zip(tables.groups, used, strict=True) if n == 0]
     return cell_estimates(
         tables,
-        B * tables.X[:, :, None],
-        limits,
-        method=f"Goodman regression, {said} weights{', constrained to [0, 1]' if bounded else ''}",
-        call=f"goodman(groups, outcomes, weights={said!r}, level={level!r}, bounded={bounded!r})",
-        level=None if bounded else level,
-        interval="none" if bounded else f"t({dof}), HC1 robust errors",
-        columns={**({} if bounded else errors), "outside": outside},
-        diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
-        warnings=(
-            *_outside_warning(tables, outside),
-            *(
-                (f"{int((~used).sum())} unit(s) of weight zero were left out of the regression.",)
-                if not used.all()
-                else ()
-            ),
-        ),
-    )
-
-
-def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, checked: bool) -> tuple[FloatArray, str]:
-    if isinstance(weights, str):
-        if weights == "population":
-            return tables.N, weights
-        if weights == "equal":
-            return np.ones(len(tables.N)), weights
-        raise unknown_name("weights", weights, ["population", "equal"], "choice")
-    given = checks.check_weights(weights, "weights", len(tables.units) + (0 if checked else len(tables.dropped)))
-    if tables.dropped and not checked:
-        raise InputError(
-            f"weights cannot be matched: {len(tables.dropped)} unit(s) without people were left out ({listed(tables.dropped)}); "
-            "drop them from groups, outcomes and weights first, or pass unit_tables(...) and weights for its units."
-        )
-    return given, "own"
-
-
-def _outside_warning(tables: UnitTables, outside: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    if not outside.any():
-        return ()
-    cells = [f"{tables.groups[r]} × {tables.outcomes[c]}" for r, c in np.argwhere(outside)]
-    return (
-        f"{len(cells)} cell(s) lie outside the deterministic bounds ({listed(cells)}): the assumption of constant shares "
-        "fails on these data, and the intervals do not cover.",
+        rates * tables.X[:, :, None],
+        method=f"homogeneous units, {threshold:g} or more of one group",
+        call=describe_call("homogeneous", threshold=threshold),
+        columns={"units_used": np.repeat(used[:, None], len(tables.outcomes), axis=1)},
+        diagnostics={"threshold": float(threshold), "units_used": int(used.sum())},
+        warnings=(f"No unit is homogeneous for {listed(without)}: null.",) if without else (),
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from crosslevel import ecological
 from crosslevel.data import checks
@@ -16,22 +15,11 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["METHODS", "compare", "comparison_words"]
+__all__ = ["METHODS", "compare", "describe_comparison"]
 
-METHODS = (
-    "bounds",
-    "neighborhood",
-    "homogeneous",
-    "goodman",
-    "lp",
-    "rxc_em",
-    "rxc",
-    "king",
-    "multinomial_dirichlet",
-)
+METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "lp", "rxc_em", "rxc", "king", "multinomial_dirichlet")
 """Functions of ``crosslevel.ecological`` that take counts by unit; each is loaded when it is called."""
 
-WITH_LEVEL = ("goodman", "rxc", "king", "multinomial_dirichlet")
 COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count")
 
 
@@ -43,7 +31,7 @@ def compare(
     units: Sequence[object] | None = None,
     level: float = 0.95,
 ) -> Estimates:
-    """Answer by several methods, one table.
+    """Estimate by several methods and put their answers in one table.
 
     Parameters
     ----------
@@ -60,8 +48,7 @@ def compare(
     Returns
     -------
     Estimates
-        Keys ``group``, ``outcome``, ``method``. Diagnostics hold the seconds of each method, and its warnings and
-        certificate.
+        Keys ``group``, ``outcome``, ``method``. Diagnostics hold the seconds of each method and its own diagnostics.
 
     Examples
     --------
@@ -71,13 +58,9 @@ def compare(
     >>> both.select(group="young", outcome="yes")["estimate"].round(3).tolist()
     [0.48, 0.6]
     """
-    if isinstance(methods, str):
-        raise InputError(f"methods={methods!r} is one string; pass a list, [{methods!r}].")
-    if not isinstance(methods, Sequence | Mapping):
+    if isinstance(methods, str) or not isinstance(methods, Sequence | Mapping) or not methods:
         raise InputError(f"methods={methods!r} is not a list of names; pass for example ['bounds', 'goodman'].")
     chosen = dict(methods) if isinstance(methods, Mapping) else {name: {} for name in methods}
-    if not chosen:
-        raise InputError("methods is empty; name at least one method.")
     level = checks.check_level(level)
     for name in chosen:
         if name not in METHODS:
@@ -92,7 +75,7 @@ def compare(
     return Estimates.build(
         _interleaved(answers),
         keys=("group", "outcome", "method"),
-        method=comparison_words(answers),
+        method=describe_comparison(answers),
         level=level if with_interval else None,
         interval="each method's own" if with_interval else "none",
         provenance=Provenance.of(
@@ -113,29 +96,18 @@ def compare(
     )
 
 
-def comparison_words(answers: Mapping[str, Estimates]) -> str:
-    """Name the methods compared, with the weights and the context of those that have a choice of them."""
-    words = []
+def describe_comparison(answers: Mapping[str, Estimates]) -> str:
+    """Name the methods compared, with the weights and the contextual slope of those that have a choice of them."""
+    said = []
     for name, answer in answers.items():
-        said = answer.diagnostics
-        chosen = f" ({said['weights']} weights)" if "weights" in said else ""
-        words.append(name + (f" (context {said['context']:g})" if "context" in said else chosen))
-    return "comparison: " + ", ".join(words)
+        slope, weights = (answer.diagnostics.get(key) for key in ("contextual_slope", "weights"))
+        chosen = "" if weights is None else f" ({weights} weights)"
+        said.append(name + (chosen if slope is None else f" (contextual slope {slope:g})"))
+    return "comparison: " + ", ".join(said)
 
 
 def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]) -> Estimates:
     function: Callable[..., Estimates] = getattr(ecological, name)
-    _check_options(name, function, options)
-    given = {**({"level": level} if name in WITH_LEVEL else {}), **options}
-    try:
-        return function(tables, None, **given)
-    except InputError as error:
-        raise InputError(f"methods={name!r}: {error}") from error
-    except ConvergenceError as error:
-        raise ConvergenceError(f"methods={name!r}: {error}") from error
-
-
-def _check_options(name: str, function: Callable[..., Estimates], options: Mapping[str, Any]) -> None:
     if not isinstance(options, Mapping):
         raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
     if "pool" in options:
@@ -144,6 +116,12 @@ def _check_options(name: str, function: Callable[..., Estimates], options: Mappi
     for option in options:
         if option not in known:
             raise unknown_name(f"methods[{name!r}]", option, known, "option")
+    # a bounded regression has no interval
+    own_level = {"level": level} if "level" in known and not options.get("bounded") else {}
+    try:
+        return function(tables, None, **{**own_level, **options})
+    except (InputError, ConvergenceError) as error:
+        raise type(error)(f"methods={name!r}: {error}") from error
 
 
 def _interleaved(answers: Mapping[str, Estimates]) -> dict[str, Any]:
@@ -154,8 +132,5 @@ def _interleaved(answers: Mapping[str, Estimates]) -> dict[str, Any]:
     }
     columns["method"] = np.tile(np.array(list(answers)), first.num_rows)
     for name in COLUMNS:
-        stacked = [
-            np.asarray(a.table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)) for a in answers.values()
-        ]
-        columns[name] = np.column_stack(stacked).ravel()
+        columns[name] = np.column_stack([np.asarray(a[name], dtype=np.float64) for a in answers.values()]).ravel()
     return columns

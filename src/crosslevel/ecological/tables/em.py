@@ -1,19 +1,19 @@
-"""Multinomial expectation-maximisation: constant rates, each unit's outcomes shared out among its groups by turns.
+"""Multinomial expectation-maximization: constant rates, each unit's outcomes allocated to its groups in turn.
 
-E step: q_irc proportional over c to p_rc y_ic / sum_h x_ih p_hc, the chance that a person of group r in unit i has outcome
+E step: q_irc proportional over c to p_rc y_ic / sum_h x_ih p_hc, the probability that a person of group r in unit i has outcome
 c. M step: p_rc = sum_i x_ir q_irc / sum_i x_ir. The multinomial approximation of Hermosilla, Ubilla and others (fastei).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
-from crosslevel.ecological.tables.bounds import cell_bounds
-from crosslevel.ecological.tables.contextual.pooling import rake_units
-from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.data import checks
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
@@ -31,25 +31,24 @@ def rxc_em(
     units: Sequence[object] | None = None,
     allow_unconverged: bool = False,
 ) -> Estimates:
-    """Estimate R x C tables by multinomial expectation-maximisation, stopped early or run out.
+    """Estimate R x C tables by multinomial expectation-maximization, stopped early or run to convergence.
 
-    Rates are assumed constant over units. Stopping early (``tol=1e-3``, the custom) shrinks the groups towards each
-    other, and is better on elections with counted inner tables than running out (``tol=1e-5``): it hides aggregation
-    bias. There is no interval.
+    Rates are assumed constant over units. Stopping early (``tol=1e-3``, the usual choice) shrinks the groups towards
+    each other, which hides aggregation bias. There is no interval.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
         Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
     tol : float, default 1e-3
-        Stop when no rate moves by more than this in one turn.
+        Stop when no rate moves by more than this in one iteration.
     max_iterations : int, default 10,000
     units : sequence, optional
         Names of the units.
     allow_unconverged : bool, default False
-        Answer with a warning, and ``diagnostics["converged"]`` false, instead of refusing.
+        Answer with a warning, and ``diagnostics["converged"]`` false, instead of raising an error.
 
-    Returns
+    Ren_iterations
     -------
     Estimates
         Keys ``group``, ``outcome``; no interval. ``.units`` the same per unit, inside its bounds.
@@ -72,41 +71,34 @@ def rxc_em(
     """
     tables = unit_tables(groups, outcomes, units)
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-3, or 1e-5 to run out.")
-    if isinstance(max_iterations, bool) or not isinstance(max_iterations, Integral) or max_iterations < 1:
-        raise InputError(f"max_iterations={max_iterations!r} is not a whole number above 0; pass for example 10_000.")
+        raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-3, or 1e-5 for convergence.")
     X, T = tables.X, tables.T
-    cells, turns, moved = expectation_maximisation(X, T, float(tol), int(max_iterations))
+    cells, n_iterations, moved = _iterate(X, T, float(tol), checks.check_whole(max_iterations, "max_iterations", 1))
     unfinished = (
-        f"EM still moves by {moved:.1e} after {turns:,} turns (tol {tol:g}); raise max_iterations or tol."
-        if moved > tol
-        else ""
+        f"EM still moves by {moved:.1e} after {n_iterations:,} iterations (tol {tol:g}); raise max_iterations or tol."
     )
-    if unfinished and not allow_unconverged:
+    if moved > tol and not allow_unconverged:
         raise ConvergenceError(unfinished)
     raked = rake_units(cells, cells.sum(axis=0), X, T * (X.sum(axis=1) / T.sum(axis=1))[:, None])
     return cell_estimates(
         tables,
         raked,
-        cell_bounds(X, T),
         method=f"multinomial EM, stopped at {tol:g}",
-        call=f"rxc_em(groups, outcomes, tol={tol!r})",
-        diagnostics={"converged": not unfinished, "iterations": turns, "tol": float(tol)},
-        warnings=(f"Not converged: {unfinished}",) if unfinished else (),
+        call=describe_call("rxc_em", tol=tol, max_iterations=max_iterations),
+        diagnostics={"converged": moved <= tol, "iterations": n_iterations, "tol": float(tol)},
+        warnings=(f"Not converged: {unfinished}",) if moved > tol else (),
     )
 
 
-def expectation_maximisation(
-    X: FloatArray, T: FloatArray, tol: float, max_iterations: int
-) -> tuple[FloatArray, int, float]:
-    """Give the expected cells (n_units, n_groups, n_outcomes), the number of turns and the last turn's largest move."""
+def _iterate(X: FloatArray, T: FloatArray, tol: float, max_iterations: int) -> tuple[FloatArray, int, float]:
+    """Give the expected cells (n_units, n_groups, n_outcomes), the number of iterations and the last one's largest move."""
     people = X.sum(axis=0)
     safe = np.where(people > 0, people, 1.0)
     # begin where every group behaves like its units
     p = X.T @ (T / X.sum(axis=1)[:, None]) / safe[:, None]
-    turns, moved = 0, np.inf
-    while moved > tol and turns < max_iterations:
-        turns += 1
+    n_iterations, moved = 0, np.inf
+    while moved > tol and n_iterations < max_iterations:
+        n_iterations += 1
         expected = X @ p
         ratio = np.divide(T, expected, out=np.zeros_like(T), where=expected > 0)
         q = p[None] * ratio[:, None, :]
@@ -116,4 +108,4 @@ def expectation_maximisation(
         new = cells.sum(axis=0) / safe[:, None]
         moved = float(np.abs(new - p).max())
         p = new
-    return cells, turns, moved
+    return cells, n_iterations, moved

@@ -8,16 +8,23 @@ times n / (n - R)).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
+from scipy import stats
 
-from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray
+from crosslevel.data import checks
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.results import Estimates
+from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["GoodmanFit", "bounded_fit", "goodman_fit"]
+__all__ = ["GoodmanFit", "bounded_fit", "goodman", "goodman_fit"]
 
 
 MAX_CONDITION = 1e10
@@ -25,6 +32,85 @@ MAX_CONDITION = 1e10
 
 SUMS_WEIGHT = 1e4
 """Weight of the rows' sums in the bounded regression: they then hold to about eight digits before rows are rescaled."""
+
+
+def goodman(
+    groups: object,
+    outcomes: object = None,
+    *,
+    units: Sequence[object] | None = None,
+    weights: str | npt.ArrayLike = "population",
+    level: float = 0.95,
+    bounded: bool = False,
+) -> Estimates:
+    """Estimate by Goodman's ecological regression of outcome shares on group shares, with robust standard errors.
+
+    The share of each group with each outcome is assumed to be unrelated to the composition of its unit. Where that
+    fails (aggregation bias) the estimate is biased and its interval does not cover; cells outside [0, 1] or outside the
+    deterministic bounds show that it has failed. They are flagged, not hidden.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    units : sequence, optional
+        Names of the units.
+    weights : {"population", "equal"} or array, default "population"
+        Weight of each unit in the regression, an array having one per row of ``groups`` (per unit of checked tables). The
+        choice can matter more than the interval is wide: it stands in ``method`` and ``diagnostics``.
+    level : float, default 0.95
+        Level of the intervals (Student t with n_units - n_groups degrees of freedom). Not with ``bounded``.
+    bounded : bool, default False
+        Constrain every share to [0, 1] and every group's shares to add up to one (constrained least squares). There is
+        then no interval: at an edge its errors are not normal.
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; ``outside`` is true where the estimate violates the bounds. ``.units`` repeats the
+        regression's constant share in every unit.
+
+    References
+    ----------
+    Goodman, L. A. (1953). Ecological regressions and behavior of individuals. American Sociological Review 18.
+
+    Examples
+    --------
+    >>> young = [10, 40, 70, 90]
+    >>> people = {"young": young, "old": [100 - y for y in young]}
+    >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
+    >>> goodman(people, votes)["estimate"].round(6).tolist()
+    [0.6, 0.4, 0.2, 0.8]
+    """
+    tables = unit_tables(groups, outcomes, units)
+    level = checks.check_level(level)
+    if bounded:
+        checks.refuse_idle_arguments(goodman, {"level": level}, "with bounded=True, which has no interval")
+    w, said = _unit_weights(tables, weights, groups)
+    used, N = w > 0, tables.N[:, None]
+    x, t = (tables.X / N)[used], (tables.T / N)[used]
+    fit = goodman_fit(x, t, w[used], tables.groups)
+    B = bounded_fit(x, t, w[used]) if bounded else fit.B
+    dof = int(used.sum()) - len(tables.groups)
+    half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
+    errors = {} if bounded else {"std_error": fit.std_error, "conf_low": B - half, "conf_high": B + half}
+    limits, total = tables.bounds, tables.X.sum(axis=0)[:, None]
+    outside = (B * total < limits.low.sum(axis=0) - 1e-9 * total) | (B * total > limits.high.sum(axis=0) + 1e-9 * total)
+    left_out = int((~used).sum())
+    return cell_estimates(
+        tables,
+        B * tables.X[:, :, None],
+        method=f"Goodman regression, {said} weights{', constrained to [0, 1]' if bounded else ''}",
+        call=describe_call("goodman", weights=weights, level=level, bounded=bounded),
+        level=None if bounded else level,
+        interval="none" if bounded else f"t({dof}), HC1 robust errors",
+        columns={**errors, "outside": outside},
+        diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
+        warnings=(
+            *_outside_warning(tables, outside),
+            *((f"{left_out} unit(s) of weight zero were left out of the regression.",) if left_out else ()),
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,3 +181,22 @@ def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray
     wanted = np.concatenate([(Q.T @ (root * t)).ravel(), np.full(R, SUMS_WEIGHT)])
     B = scipy.optimize.nnls(np.vstack([design, sums]), wanted, maxiter=100 * R * C)[0].reshape(R, C)
     return B / B.sum(axis=1, keepdims=True)
+
+
+def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, groups: object) -> tuple[FloatArray, str]:
+    if isinstance(weights, str):
+        if weights not in ("population", "equal"):
+            raise unknown_name("weights", weights, ["population", "equal"], "choice")
+        return tables.N if weights == "population" else np.ones(len(tables.N)), weights
+    given = checks.check_weights(weights, "weights")
+    return given[rows_kept(tables, groups, "weights", len(given))], "own"
+
+
+def _outside_warning(tables: UnitTables, outside: BoolArray) -> tuple[str, ...]:
+    if not outside.any():
+        return ()
+    cells = [f"{tables.groups[r]} × {tables.outcomes[c]}" for r, c in np.argwhere(outside)]
+    return (
+        f"{len(cells)} cell(s) lie outside the deterministic bounds ({listed(cells)}): the assumption of constant shares "
+        "fails on these data, and the intervals do not cover.",
+    )

@@ -1,4 +1,4 @@
-"""The one table in which every method of this room answers: the district's cells, and ``.units`` the same by unit."""
+"""The one table in which every method for counts by unit answers: the district's cells, and ``.units`` the same by unit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.tables.bounds import CellBounds
 from crosslevel.ecological.tables.unit_tables import UnitTables
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["cell_estimates"]
+__all__ = ["cell_estimates", "describe_call"]
 
 INTERVAL = ("std_error", "conf_low", "conf_high")
+
+
+def describe_call(function: str, **options: Any) -> str:
+    """Write a call with its options, data by their names and what was not given left out.
+
+    Examples
+    --------
+    >>> describe_call("rxc", tau="auto", pool=["a", "b"], labels=None, level=0.9)
+    "crosslevel.ecological.rxc(groups, outcomes, tau='auto', pool=pool, level=0.9)"
+    """
+    plain = (bool, int, float, str, np.number)
+    shown = [f"{n}={v!r}" if isinstance(v, plain) else f"{n}={n}" for n, v in options.items() if v is not None]
+    return f"crosslevel.ecological.{function}({', '.join(['groups, outcomes', *shown])})"
 
 
 def cell_estimates(
     tables: UnitTables,
     cells: FloatArray,
-    limits: CellBounds,
     *,
     method: str,
     call: str,
@@ -43,9 +54,8 @@ def cell_estimates(
     tables : UnitTables
     cells : (n_units, n_groups, n_outcomes)
         Counts. Their sums over units are the district's cells.
-    limits : CellBounds
     method, call : str
-        The method in words, and the call without ``crosslevel.ecological.`` before it.
+        The method in words, and the call as :func:`describe_call` writes it.
     level, interval
         Of the district's interval; the units' have the same when ``unit_columns`` holds ``conf_low``.
     columns : mapping of str to (n_groups, n_outcomes), optional
@@ -64,59 +74,51 @@ def cell_estimates(
 
     Examples
     --------
-    >>> from crosslevel.ecological.tables.bounds import cell_bounds
     >>> from crosslevel.ecological.tables.unit_tables import unit_tables
     >>> tables = unit_tables({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
     >>> cells = tables.X[:, :, None] * tables.T[:, None, :] / 100
-    >>> found = cell_estimates(tables, cells, cell_bounds(tables.X, tables.T), method="example", call="example()")
+    >>> found = cell_estimates(tables, cells, method="example", call="example()")
     >>> found["estimate"].tolist(), found.units["count"][:2].tolist()
     ([0.35, 0.65, 0.725, 0.275], [24.0, 6.0])
     """
     code, names = _codes(districts, len(tables.units))
-    one = districts is None
-    provenance = Provenance.of(call=f"crosslevel.ecological.{call}", seed=seed, data=tables.fingerprints)
+    limits, n = tables.bounds, len(names)
+    provenance = Provenance.of(call=call, seed=seed, data=tables.fingerprints)
     shown: dict[str, Any] = {"method": method, "provenance": provenance, "frame": tables.frame}
     x = np.broadcast_to(tables.X[:, :, None], cells.shape)
-    where = np.array(tables.units)
-    by_unit_keys: dict[str, Any] = {} if one else {"district": [names[k] for k in code]}
-    present = None if one else _present(tables, code, len(names))
-    unit_level = level if "conf_low" in (unit_columns or {}) else None
-    there = None if present is None else present[code]
-    unit_table = _columns(tables, {**by_unit_keys, "unit": where}, cells, limits, x, unit_columns, there)
+    present = there = None
+    unit_keys: dict[str, Any] = {"unit": np.array(tables.units)}
+    keys: dict[str, Any] = {}
+    if districts is not None:
+        present = (_sums(tables.X, code, n) > 0)[:, :, None] & (_sums(tables.T, code, n) > 0)[:, None, :]
+        there = present[code]
+        unit_keys, keys = {"district": [names[k] for k in code], **unit_keys}, {"district": list(names)}
+    by_unit = _columns(tables, unit_keys, (cells, limits.low, limits.high, x), unit_columns, there)
     flat_draws = None if unit_draws is None else _flat_draws(unit_draws, x, there)
     if there is not None:  # most options of most districts would be empty rows
         kept = np.flatnonzero(there)
-        unit_table = {name: np.asarray(values)[kept] for name, values in unit_table.items()}
+        by_unit = {name: np.asarray(values)[kept] for name, values in by_unit.items()}
         flat_draws = None if flat_draws is None else flat_draws[:, kept]
-    by_unit = Estimates.build(
-        unit_table,
-        keys=(*by_unit_keys, "unit", "group", "outcome"),
-        level=unit_level,
-        interval="none" if unit_level is None else interval,
-        title="Share of each group with each outcome, by unit",
-        draws=flat_draws,
-        **shown,
-    )
-    total = CellBounds(low=_sums(limits.low, code, len(names)), high=_sums(limits.high, code, len(names)))
-    people = _sums(x, code, len(names))
+    with_interval = "conf_low" in (unit_columns or {})
+    total = tuple(_sums(values, code, n) for values in (cells, limits.low, limits.high, x))
     return Estimates.build(
-        _columns(
-            tables,
-            {} if one else {"district": list(names)},
-            _sums(cells, code, len(names)),
-            total,
-            people,
-            columns,
-            present,
-        ),
-        keys=(*(() if one else ("district",)), "group", "outcome"),
+        _columns(tables, keys, total, columns, present),
+        keys=(*keys, "group", "outcome"),
         level=level,
         interval=interval,
         diagnostics={"units": len(tables.units), **(diagnostics or {})},
         warnings=(*warnings, *tables.notes),
-        units=by_unit,
+        units=Estimates.build(
+            by_unit,
+            keys=(*unit_keys, "group", "outcome"),
+            level=level if with_interval else None,
+            interval=interval if with_interval else "none",
+            title="Share of each group with each outcome, by unit",
+            draws=flat_draws,
+            **shown,
+        ),
         title="Share of each group with each outcome",
-        draws=None if draws is None else _flat_draws(draws, people, present),
+        draws=None if draws is None else _flat_draws(draws, total[3], present),
         **shown,
     )
 
@@ -124,13 +126,12 @@ def cell_estimates(
 def _columns(
     tables: UnitTables,
     keys: Mapping[str, Any],
-    cells: FloatArray,
-    limits: CellBounds,
-    people: FloatArray,
+    counts: tuple[FloatArray, ...],
     extra: Mapping[str, npt.ArrayLike] | None,
-    present: npt.NDArray[np.bool_] | None,
+    present: BoolArray | None,
 ) -> dict[str, Any]:
-    """Make the columns of one table from (n, n_groups, n_outcomes) arrays; cells that are not present are null."""
+    """Make the columns of one table from cells, bounds and people (n, n_groups, n_outcomes); cells not present are null."""
+    cells, low, high, people = counts
     n, R, C = cells.shape
     there = people > 0 if present is None else (people > 0) & present
 
@@ -138,47 +139,38 @@ def _columns(
         array = np.asarray(values).reshape(n, R, C)
         return (np.where(there, array, np.nan) if array.dtype.kind == "f" else array).ravel()
 
-    def shares(counts: FloatArray) -> FloatArray:
-        return flat(np.divide(counts, people, out=np.full(cells.shape, np.nan), where=people > 0))
+    def shares(values: FloatArray) -> FloatArray:
+        return flat(np.divide(values, people, out=np.full(cells.shape, np.nan), where=people > 0))
 
     rest = dict(extra or {})
-    main = {name: flat(rest.pop(name)) for name in INTERVAL if name in rest}
-    counts = cells if present is None else np.where(present, cells, np.nan)
     return {
         **{name: np.repeat(np.asarray(values), R * C) for name, values in keys.items()},
         "group": np.tile(np.repeat(tables.groups, C), n),
         "outcome": np.tile(tables.outcomes, n * R),
         "estimate": shares(cells),
-        **main,
-        "lower": shares(limits.low),
-        "upper": shares(limits.high),
-        "count": counts.ravel(),
+        **{name: flat(rest.pop(name)) for name in INTERVAL if name in rest},
+        "lower": shares(low),
+        "upper": shares(high),
+        "count": (cells if present is None else np.where(present, cells, np.nan)).ravel(),
         **{name: flat(values) for name, values in rest.items()},
     }
 
 
-def _codes(districts: Sequence[object] | None, n: int) -> tuple[npt.NDArray[np.intp], tuple[object, ...]]:
+def _codes(districts: Sequence[object] | None, n: int) -> tuple[IntArray, tuple[object, ...]]:
     """Number the districts in order of first appearance; one district when none are given."""
-    if districts is None:
-        return np.zeros(n, dtype=np.intp), (None,)
-    names = tuple(dict.fromkeys(districts))
+    names = tuple(dict.fromkeys(districts or [None]))
     number = {name: k for k, name in enumerate(names)}
-    return np.array([number[d] for d in districts], dtype=np.intp), names
+    return np.array([number[d] for d in districts or [None] * n], dtype=np.intp), names
 
 
-def _sums(values: FloatArray, code: npt.NDArray[np.intp], n: int) -> FloatArray:
+def _sums(values: FloatArray, code: IntArray, n: int) -> FloatArray:
     """Sum over the units of each district: (n_units, ...) to (n_districts, ...)."""
     total = np.zeros((n, *values.shape[1:]))
     np.add.at(total, code, values)
     return total
 
 
-def _present(tables: UnitTables, code: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.bool_]:
-    """Tell which cells a district has at all: (n_districts, n_groups, n_outcomes)."""
-    return (_sums(tables.X, code, n) > 0)[:, :, None] & (_sums(tables.T, code, n) > 0)[:, None, :]
-
-
-def _flat_draws(draws: npt.ArrayLike, people: FloatArray, present: npt.NDArray[np.bool_] | None) -> FloatArray:
+def _flat_draws(draws: npt.ArrayLike, people: FloatArray, present: BoolArray | None) -> FloatArray:
     """Make a row per draw; NaN where there is no estimate."""
     array = np.asarray(draws, dtype=np.float64)
     there = people > 0 if present is None else (people > 0) & present

@@ -1,8 +1,8 @@
 """Constant rates by linear programming: the least total absolute error of the units' outcomes.
 
-The basic programme of the lphom family (Romero, Pavia, Martin and Romero 2020): minimise sum_ic |T_ic - sum_r X_ir p_rc|
+The basic program of the lphom family (Romero, Pavia, Martin and Romero 2020): minimize sum_ic |T_ic - sum_r X_ir p_rc|
 over tables of rates whose rows add up to one and which reproduce the district's outcomes. Its dual is what is solved: R C
-rows whatever the number of units, where the programme itself has one row per unit and outcome.
+rows whatever the number of units, where the program itself has one row per unit and outcome.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from crosslevel.ecological.tables.bounds import cell_bounds
-from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.results import Estimates
@@ -24,7 +23,7 @@ __all__ = ["lp"]
 
 
 def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
-    """Find the constant rates with the least total absolute error, by linear programming.
+    """Estimate constant rates with the least total absolute error, by linear programming.
 
     The basic method of the lphom family, for comparison. There is no interval.
 
@@ -59,9 +58,8 @@ def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | Non
     return cell_estimates(
         tables,
         rates * tables.X[:, :, None],
-        cell_bounds(tables.X, tables.T),
-        method="linear programme of least absolute error",
-        call="lp(groups, outcomes)",
+        method="linear program of least absolute error",
+        call=describe_call("lp"),
         diagnostics={"converged": True, "heterogeneity": error / (2 * tables.N.sum())},
     )
 
@@ -87,6 +85,6 @@ def least_absolute(X: FloatArray, T: FloatArray) -> tuple[FloatArray, float]:
         method="highs",
     )
     if not found.success:
-        raise ConvergenceError(f"the linear programme was not solved ({found.message}); merge tiny options.")
+        raise ConvergenceError(f"the linear program was not solved ({found.message}); merge tiny options.")
     rates = np.maximum(-found.ineqlin.marginals.reshape(R, C), 0)
     return rates / rates.sum(axis=1, keepdims=True), float(-found.fun * size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.ecological.tables import cleaning
-from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.typing import FloatArray
+from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
+from crosslevel.errors import InputError, listed
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["UnitTables", "group_counts", "table_from_frame", "unit_tables"]
 
@@ -41,6 +43,8 @@ class UnitTables:
         Names of the rows.
     dropped : tuple
         Names of units without people, left out.
+    kept : (n_rows,)
+        Which rows, after repairs, are the units with people.
     frame : kind of dataframe to answer with.
     fingerprints : mapping of argument to content hash, of the data before any repair.
     notes : tuple of str
@@ -53,6 +57,7 @@ class UnitTables:
     outcomes: tuple[str, ...]
     units: tuple[object, ...]
     dropped: tuple[object, ...]
+    kept: BoolArray
     frame: frames.FrameKind
     fingerprints: dict[str, str]
     notes: tuple[str, ...] = ()
@@ -61,6 +66,11 @@ class UnitTables:
     def N(self) -> FloatArray:
         """(n_units,) people in each unit."""
         return self.X.sum(axis=1)
+
+    @cached_property
+    def bounds(self) -> CellBounds:
+        """The deterministic bounds of every cell."""
+        return cell_bounds(self.X, self.T)
 
 
 def unit_tables(
@@ -122,8 +132,13 @@ def unit_tables(
     Outcomes fell short in 1 of 2 units; the outcome 'did not vote' takes the difference: 20 people, 13 % of all (0).
     """
     if isinstance(groups, UnitTables):
-        asked = (balance, rest, missing, duplicates, merge_below) != (None, REST, "error", "error", None)
-        return _as_they_are(groups, outcomes, units, asked or total is not None)
+        given = {"outcomes": outcomes, "units": units, "balance": balance, "rest": rest, "missing": missing}
+        given |= {"duplicates": duplicates, "merge_below": merge_below, "total": total}
+        checks.refuse_idle_arguments(unit_tables, given, "on tables that unit_tables has checked; make new tables")
+        return groups
+    if balance != "none-of-the-above":
+        because = "without balance='none-of-the-above', which makes the column it names; pass that too"
+        checks.refuse_idle_arguments(unit_tables, {"rest": rest}, because)
     if isinstance(outcomes, UnitTables) or outcomes is None:
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
@@ -144,7 +159,7 @@ def unit_tables(
         T=_numbers(T_table, "outcomes"),
         groups=tuple(X_table.column_names),
         outcomes=tuple(T_table.column_names),
-        units=unit_names(units, n),
+        units=_unit_names(units, n),
         total=_totals(total, n),
     )
     if balance != "none-of-the-above":  # which may add the second column
@@ -167,6 +182,7 @@ def unit_tables(
         outcomes=kept.outcomes,
         units=kept.units,
         dropped=dropped,
+        kept=keep,
         frame=frames.frame_kind(groups) if frames.is_frame(groups) else "pyarrow",
         fingerprints={"groups": fingerprint(X_table), "outcomes": fingerprint(T_table)},
         notes=(*filled, *multiplied, *summed, *balanced, *merged, *empty),
@@ -221,7 +237,6 @@ def table_from_frame(
         frames.check_columns(table, [name], argument)
         if name in (*groups, *outcomes):
             raise InputError(f"{argument}={name!r} is among the groups or outcomes too; leave it out there.")
-    _check_cleaning(cleaning_options)
     found = unit_tables(
         table.select(list(groups)),
         table.select(list(outcomes)),
@@ -294,8 +309,7 @@ def group_counts(
             f"or drop their people. Keys must have the same type in both ({cells.keys[by].type} and {where[by].type})."
         )
     share = np.zeros((len(keys), len(levels)))
-    for k, g, m in zip(cells.keys[by].to_pylist(), cells.keys[group].to_pylist(), mass, strict=True):
-        share[row[k], col[g]] += m
+    share[[row[k] for k in cells.keys[by].to_pylist()], [col[g] for g in cells.keys[group].to_pylist()]] = mass
     size = share.sum(axis=1, keepdims=True)
     if (size <= 0).any():
         empty = [k for k, s in zip(keys, size[:, 0], strict=True) if s <= 0]
@@ -312,15 +326,6 @@ def _as_table(counts: object, argument: str, word: str) -> pa.Table:
         return frames.to_arrow(counts, argument)
     array = checks.as_numbers(counts, argument, 2)
     return pa.table({f"{word}_{j}": array[:, j] for j in range(array.shape[1])})
-
-
-def _as_they_are(tables: UnitTables, outcomes: object, units: object, repairs: bool) -> UnitTables:
-    if outcomes is not None or units is not None or repairs:
-        what = "outcomes" if outcomes is not None else "units" if units is not None else "repairs"
-        raise InputError(
-            f"groups are tables that unit_tables has checked, which settled the {what} too; pass the tables alone, or make new ones."
-        )
-    return tables
 
 
 def _numbers(table: pa.Table, argument: str) -> FloatArray:
@@ -363,14 +368,17 @@ def _check_names(table: pa.Table, names: Sequence[str], argument: str) -> None:
         raise InputError(f"{argument} names {twice[0]!r} more than once; name each column once.")
 
 
-def _check_cleaning(options: dict[str, Any]) -> None:
-    known = ("balance", "rest", "missing", "duplicates", "merge_below")
-    for name in options:
-        if name not in known:
-            raise unknown_name("cleaning", name, known, "choice")
+def rows_kept(tables: UnitTables, groups: object, argument: str, n: int) -> BoolArray:
+    """Tell which rows of the caller's ``groups`` are units with people; refuse ``n`` values for other numbers of rows."""
+    kept = np.ones(len(tables.units), dtype=np.bool_) if isinstance(groups, UnitTables) else tables.kept
+    if n != len(kept):
+        raise InputError(
+            f"{argument} has {n:,} rows for {len(kept):,} units; pass one per row of groups, in that order."
+        )
+    return kept
 
 
-def unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
+def _unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
     """Name every row, by ``units`` or by number; names may repeat."""
     if units is None:
         return tuple(range(n))

@@ -8,16 +8,15 @@ groups to the outcomes of a unit (Goodman's do not), but the bounds hold them: u
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crosslevel.ecological.tables.answer_cells import Cells, cells_of
 from crosslevel.ecological.tables.bounds import cell_bounds
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["AnsweredUnits", "answered_units"]
 
@@ -42,13 +41,11 @@ class AnsweredUnits:
         The method's share of each group with each outcome in each unit; zero where nobody is of the group.
     low, high : (n_units, n_groups, n_outcomes)
         Bounds of those shares.
-    groups, outcomes, units : tuple
+    groups, outcomes : tuple of str
         Names.
-    district : object
-        Name of the district, None when there is only one.
     """
 
-    rows: npt.NDArray[np.intp]
+    rows: IntArray
     X: FloatArray
     T: FloatArray
     rates: FloatArray
@@ -56,8 +53,6 @@ class AnsweredUnits:
     high: FloatArray
     groups: tuple[str, ...]
     outcomes: tuple[str, ...]
-    units: tuple[object, ...]
-    district: object = None
 
     @property
     def x(self) -> FloatArray:
@@ -78,7 +73,7 @@ def answered_units(result: Estimates, groups: object = None, outcomes: object = 
 
     Examples
     --------
-    >>> from crosslevel.ecological.tables.baselines import goodman
+    >>> from crosslevel.ecological import goodman
     >>> people = {"young": [10, 40, 70, 90], "old": [90, 60, 30, 10]}
     >>> votes = {"yes": [24, 36, 48, 56], "no": [76, 64, 52, 44]}
     >>> found = answered_units(goodman(people, votes))[0]
@@ -96,14 +91,12 @@ def answered_units(result: Estimates, groups: object = None, outcomes: object = 
         )
     if (groups is None) != (outcomes is None) and not isinstance(groups, UnitTables):
         raise InputError("groups and outcomes belong together; pass both or neither.")
-    units = result.units
-    columns = {name: units[name] for name in units.table.column_names}
+    whole, inner = cells_of(result), cells_of(result.units)
     if "district" not in result.keys:
-        return [_district(result, columns, None, np.arange(len(units)), _given(result, groups, outcomes))]
+        return [_district(result, whole, inner, None, _given(result, groups, outcomes))]
     if groups is not None:
         raise InputError("groups and outcomes cannot be matched to a pooled answer; leave them out.")
-    names = list(dict.fromkeys(columns["district"].tolist()))
-    return [_district(result, columns, d, np.flatnonzero(columns["district"] == d), None) for d in names]
+    return [_district(result, whole, inner, d, None) for d in dict.fromkeys(place[0] for place in inner.places)]
 
 
 def _given(result: Estimates, groups: object, outcomes: object) -> tuple[FloatArray, FloatArray] | None:
@@ -117,48 +110,37 @@ def _given(result: Estimates, groups: object, outcomes: object) -> tuple[FloatAr
 
 
 def _district(
-    result: Estimates,
-    columns: dict[str, npt.NDArray[Any]],
-    district: object,
-    at: npt.NDArray[np.intp],
-    given: tuple[FloatArray, FloatArray] | None,
+    result: Estimates, whole: Cells, inner: Cells, district: object, given: tuple[FloatArray, FloatArray] | None
 ) -> AnsweredUnits:
-    names = [tuple(dict.fromkeys(columns[k][at].tolist())) for k in ("unit", "group", "outcome")]
-    units, groups, outcomes = names
-    shape = (len(units), len(groups), len(outcomes))
-    if len(groups) < 2 or len(outcomes) < 2 or len(at) != np.prod(shape):
+    key = () if district is None else (district,)
+    here = [k for k, place in enumerate(inner.places) if place[: len(key)] == key]
+    there = inner.row[here] >= 0  # a pooled district has no rows for options that it lacks
+    g, o = np.flatnonzero(there.any(axis=(0, 2))), np.flatnonzero(there.any(axis=(0, 1)))
+    groups, outcomes = tuple(inner.groups[k] for k in g), tuple(inner.outcomes[k] for k in o)
+    at = inner.row[np.ix_(here, g, o)]
+    if min(at.shape[1:]) < 2 or (at < 0).any() or key not in whole.places:
         raise _incomplete()
-    count, rates, low, high = (
-        columns[name][at].astype(np.float64).reshape(shape) for name in ("count", "estimate", "lower", "upper")
-    )
+    if not set(groups) <= set(whole.groups) or not set(outcomes) <= set(whole.outcomes):
+        raise _incomplete()
+    own = np.ix_([whole.groups.index(name) for name in groups], [whole.outcomes.index(name) for name in outcomes])
+    rows = whole.row[whole.places.index(key)][own]
+    if (rows < 0).any():
+        raise _incomplete()
+    units = result.units
+    count, rates, low, high = (units[name].astype(np.float64)[at] for name in ("count", "estimate", "lower", "upper"))
     X = count.sum(axis=2) if given is None else given[0]
     if not np.isfinite(X).all():
-        without = [g for r, g in enumerate(groups) if not np.isfinite(X[:, r]).all()]
+        without = [name for r, name in enumerate(groups) if not np.isfinite(X[:, r]).all()]
         raise InputError(
             f"result has no estimate for {listed(without)}, so its units cannot be rebuilt; pass groups and outcomes too."
         )
-    if X.shape != shape[:2]:
+    if X.shape != at.shape[:2]:
         raise _incomplete()
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     T = _outcomes(X, count, low, high) if given is None else given[1]
     _check_bounds(X, T, low, high)
-    where = {key: i for i, key in enumerate(zip(*(result[name].tolist() for name in result.keys), strict=True))}
-    try:
-        rows = np.array([[where[(*(() if district is None else (district,)), g, o)] for o in outcomes] for g in groups])
-    except KeyError:
-        raise _incomplete() from None
-    return AnsweredUnits(
-        rows=rows,
-        X=X,
-        T=T,
-        rates=np.where(X[:, :, None] > 0, rates, 0.0),
-        low=low,
-        high=high,
-        groups=groups,
-        outcomes=outcomes,
-        units=units,
-        district=district,
-    )
+    rates = np.where(X[:, :, None] > 0, rates, 0.0)
+    return AnsweredUnits(rows, X, T, rates, low, high, groups, outcomes)
 
 
 def _outcomes(X: FloatArray, count: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

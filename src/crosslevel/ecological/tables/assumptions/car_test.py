@@ -1,4 +1,4 @@
-"""Do outcomes bend with composition? The part of the assumption of constant rates that margins can refute.
+"""A test of constant rates: are outcomes linear in composition? The part of the assumption that margins can refute.
 
 If a group's rate is unrelated to composition (given covariates z), E[t | x, z] = sum_r x_r rate_r(z) is linear in x. The test
 regresses t on x (and x times z) by weighted least squares and asks whether the residuals e still vary smoothly with x: Q =
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.tables.assumptions.answered_units import answered_units
-from crosslevel.ecological.tables.assumptions.covariates import covariate_blocks
+from crosslevel.ecological.tables.covariates import covariate_blocks
+from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test"]
 
@@ -53,8 +53,8 @@ def car_test(
     covariates: object = None,
     *,
     weights: str = "population",
-    draws: int = 999,
-    random_state: int | None = 0,
+    n_draws: int = 999,
+    random_state: RandomState = 0,
 ) -> Estimates:
     """Test whether outcomes are linear in composition, as they are when rates do not depend on it.
 
@@ -73,9 +73,10 @@ def car_test(
         must not matter beyond. Add squares as columns of their own where a line would be too stiff.
     weights : {"population", "equal"}, default "population"
         Weight of each unit.
-    draws : int, default 999
-        Draws of the wild bootstrap; the p-value is a multiple of 1 / (draws + 1).
-    random_state : int or None, default 0
+    n_draws : int, default 999
+        Draws of the wild bootstrap; the p-value is a multiple of 1 / (n_draws + 1).
+    random_state : int, None, Generator or RandomState, default 0
+        Seed of the draws.
 
     Returns
     -------
@@ -103,8 +104,7 @@ def car_test(
         raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
     if weights not in ("population", "equal"):
         raise unknown_name("weights", weights, ["population", "equal"], "choice")
-    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < 99:
-        raise InputError(f"draws={draws!r} is not a whole number of at least 99; pass 999.")
+    n_draws, seed = checks.check_whole(n_draws, "n_draws", 99), checks.read_seed(random_state)
     w = N / N.mean() if weights == "population" else np.ones(len(N))
     blocks = {} if covariates is None else covariate_blocks(covariates, len(x))
     design = np.hstack([x, *((x[:, :, None] * Z[:, None, :]).reshape(len(x), -1) for Z in blocks.values())])
@@ -113,8 +113,7 @@ def car_test(
             f"groups and covariates make {design.shape[1]} terms for {len(x)} units; the test needs three times as many units. Merge "
             "groups or leave covariates out."
         )
-    random_state = checks.check_seed(random_state)
-    found = curvature_test(x, t, w, design, int(draws), random_state)
+    found = curvature_test(x, t, w, design, n_draws, seed)
     return Estimates.build(
         {
             "outcome": [*names, ALL],
@@ -126,12 +125,11 @@ def car_test(
         level=None,
         interval="none",
         provenance=Provenance.of(
-            call=f"crosslevel.ecological.car_test(groups, outcomes{'' if covariates is None else ', covariates'}, "
-            f"weights={weights!r}, draws={draws!r}, random_state={random_state!r})",
-            seed=random_state,
+            call=describe_call("car_test", covariates=covariates, weights=weights, n_draws=n_draws, random_state=seed),
+            seed=seed,
             data=data,
         ),
-        diagnostics={"units": len(x), "terms": design.shape[1], "draws": draws, "covariates": list(blocks)},
+        diagnostics={"units": len(x), "terms": design.shape[1], "n_draws": n_draws, "covariates": list(blocks)},
         warnings=(NOTE,),
         frame=frame,
         title="Curvature of outcomes in composition, over its mean if rates are constant",
@@ -161,7 +159,7 @@ def _shares(
 
 
 def curvature_test(
-    x: FloatArray, t: FloatArray, weights: FloatArray, design: FloatArray, draws: int, random_state: int | None
+    x: FloatArray, t: FloatArray, weights: FloatArray, design: FloatArray, n_draws: int, seed: int
 ) -> CurvatureTest:
     """Test whether the residuals of t on the design still vary smoothly with x.
 
@@ -172,10 +170,9 @@ def curvature_test(
     weights : (n_units,)
     design : (n_units, k)
         What outcomes may depend on linearly; holds x.
-    draws : int
-    random_state : int or None
+    n_draws, seed : int
     """
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(seed)
     root = np.sqrt(weights)[:, None]
     U, singular, _ = np.linalg.svd(root * design, full_matrices=False)
     U = U[:, singular > 1e-10 * singular[0]]
@@ -184,8 +181,8 @@ def curvature_test(
     G = features - U @ (U.T @ features)
     stretched = e / np.maximum(1 - np.square(U).sum(axis=1), 1e-3)[:, None]
     Q = np.square(G.T @ e).sum(axis=0)
-    signs = rng.choice([-1.0, 1.0], size=(draws, len(x)))
-    null = np.column_stack([np.square((signs * s) @ G).sum(axis=1) for s in stretched.T])  # (draws, n_outcomes)
+    signs = rng.choice([-1.0, 1.0], size=(n_draws, len(x)))
+    null = np.column_stack([np.square((signs * s) @ G).sum(axis=1) for s in stretched.T])  # (n_draws, n_outcomes)
     # outcomes that the line fits to the last digit show no curvature; without this their p-value would be rounding
     exact = np.sqrt(np.mean(np.square(e), axis=0)) <= 1e-9 * np.sqrt(np.mean(weights))
     mean = np.where(exact | (null.mean(axis=0) == 0), 1.0, null.mean(axis=0))
@@ -193,9 +190,9 @@ def curvature_test(
     together, together_null = Q.mean(), null.mean(axis=1)
     return CurvatureTest(
         statistic=Q,
-        p_value=(1 + (null >= Q).sum(axis=0)) / (draws + 1),
+        p_value=(1 + (null >= Q).sum(axis=0)) / (n_draws + 1),
         statistic_all=float(together),
-        p_value_all=float((1 + (together_null >= together).sum()) / (draws + 1)),
+        p_value_all=float((1 + (together_null >= together).sum()) / (n_draws + 1)),
     )
 
 

@@ -1,4 +1,4 @@
-"""How far does an answer depend on the one assumption that margins cannot check?"""
+"""Sensitivity of an answer to the one assumption that margins cannot check: rates unrelated to composition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 
 from crosslevel.ecological.tables.assumptions.answered_units import AnsweredUnits, answered_units
-from crosslevel.ecological.tables.assumptions.bias import Benchmark, benchmark, bias_scale, robustness_value
-from crosslevel.ecological.tables.assumptions.covariates import covariate_blocks
-from crosslevel.ecological.tables.assumptions.slope_shift import own_slope_map, shifted, slope_to_move
+from crosslevel.ecological.tables.assumptions.bias import (
+    Benchmark,
+    benchmark,
+    bias_scale,
+    own_slope_map,
+    robustness_value,
+    shifted,
+    slope_to_move,
+    within_group,
+)
+from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
@@ -21,7 +29,7 @@ __all__ = ["NEIGHBORHOOD_SLOPE", "SLOPE", "sensitivity"]
 
 SLOPE = 0.2
 """Slope that ``sens_low`` and ``sens_high`` allow for: the smallest multiple of 0.05 with which the widened intervals of goodman,
-rxc_em and rxc each hold 95 % of the cells of the tables with known truth, five sources having equal weight. Leaving any
+rxc_em and rxc each cover 95 % of the cells of the tables with known truth, five sources having equal weight. Leaving any
 source out gives the same value; see ``docs/guide/ecological-sensitivity.md``."""
 
 NEIGHBORHOOD_SLOPE = 0.45
@@ -51,12 +59,12 @@ def sensitivity(
     move: float | str = 0.05,
     slope: float | None = None,
 ) -> Estimates:
-    """Say how strongly rates would have to depend on composition to change an answer, and widen its interval for that.
+    """Measure the sensitivity of an answer to rates that depend on composition, and widen its interval for that.
 
     Methods that see margins assume that a group's rate has nothing to do with who else lives in its unit. If everybody's rate
     changes with composition, whatever the group, outcomes stay exactly linear in composition and the margins look as if
     rates were constant: nothing in the data shows it, and the estimate is off by the slope times the share of others
-    that the group lives among. This function turns that around.
+    that the group lives among. This function asks how large a slope would change the answer.
 
     Parameters
     ----------
@@ -66,13 +74,13 @@ def sensitivity(
         The counts it was made of, or ``groups`` alone, the result of :func:`unit_tables`. Only needed when the answer
         does not tell the outcomes of its units (a warning says so).
     covariates : dataframe or array, optional
-        What else is known of the units, one row each, as benchmarks: what would have happened had this been overlooked?
+        What else is known of the units, one row each, as benchmarks: what would have happened had this been omitted?
     move : float or {"half", "others"}, default 0.05
         The change to ask about: so far in either direction; to one half; or to where the group is no different from
         everybody else.
     slope : float, optional
         Slope to allow for in ``sens_low`` and ``sens_high``: the change of rate between a unit without the group and a unit of
-        that group alone. Default 0.2 (2 points per 10 points of share; 0.45 for ``neighborhood``), learnt on tables of known truth.
+        that group alone. Default 0.2 (2 points per 10 points of share; 0.45 for ``neighborhood``), learned on tables of known truth.
 
     Returns
     -------
@@ -87,7 +95,7 @@ def sensitivity(
         - ``bias_scale``: the factor of that scale, which the contour plot needs;
         - ``bench_low``, ``bench_high`` (with covariates): the interval widened by the largest change that observing a covariate
           makes;
-        - ``at_context=...`` (answers of ``rxc``): the estimate under other contexts.
+        - ``at_contextual_slope=...`` (answers of ``rxc``): the estimate under other contextual slopes.
 
         Diagnostics hold ``bench``, a table of what each covariate explains; ``curve``, the estimates over a range of slopes;
         and ``own_slope_map``, the bias of the regression per unit of each group's own slope, when only its own members
@@ -100,7 +108,7 @@ def sensitivity(
 
     Notes
     -----
-    With x_ir the group's share of unit i, the rate taken for p_irc becomes p_irc - d (1 - x_ir), cut off at the unit's
+    With x_ir the group's share of unit i, the rate taken for p_irc becomes p_irc - d (1 - x_ir), truncated at the unit's
     bounds. This is the worst case over all dependences on composition that all groups share and that differ by no more
     than d between units of one group alone. Slopes that differ between groups bend the outcomes, which ``car_test`` can see.
 
@@ -142,7 +150,7 @@ def sensitivity(
         {
             **{name: result.table[name] for name in (*result.keys, *kept)},
             **{name: np.where(np.isnan(result["estimate"]), np.nan, values) for name, values in columns.items()},
-            **_contexts(result),
+            **_at_other_slopes(result),
         },
         keys=result.keys,
         method=f"sensitivity of: {result.method}",
@@ -203,18 +211,18 @@ def _part(
 ) -> _Part:
     N = part.X.sum(axis=1)
     weights = np.ones(len(N)) if equal else N
-    centre = shifted(part.X, part.rates, part.low, part.high, 0.0)
-    distance = _distance(centre, part, move)
+    center = shifted(part.X, part.rates, part.low, part.high, 0.0)
+    distance = _distance(center, part, move)
     shares = part.T / N[:, None]
     condition = float(np.linalg.cond(np.sqrt(weights)[:, None] * part.x))
     told = bool(np.isfinite(shares).all()) and condition < MAX_CONDITION
-    scale = bias_scale(part.x, shares, weights) if told else np.full(centre.shape, np.nan)
-    robust = _robustness(part, centre, distance, either=not isinstance(move, str))
+    scale = bias_scale(part.x, shares, weights) if told else np.full(center.shape, np.nan)
+    robust = _robustness(part, center, distance, either=not isinstance(move, str))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(np.isfinite(robust), robustness_value(scale, np.abs(distance)), np.nan)
-    down = centre - shifted(part.X, part.rates, part.low, part.high, slope)
-    up = shifted(part.X, part.rates, part.low, part.high, -slope) - centre
-    low, high = _widened(result, part, centre, down, up)
+    down = center - shifted(part.X, part.rates, part.low, part.high, slope)
+    up = shifted(part.X, part.rates, part.low, part.high, -slope) - center
+    low, high = _widened(result, part, center, down, up)
     columns = {
         "sens_low": low,
         "sens_high": high,
@@ -230,25 +238,25 @@ def _part(
             )
         bench = _benchmarks(part, shares, weights, blocks)
         most = np.max([np.abs(b.change) for b in bench.values()], axis=0)
-        columns["bench_low"], columns["bench_high"] = _widened(result, part, centre, most, most)
+        columns["bench_low"], columns["bench_high"] = _widened(result, part, center, most, most)
     return _Part(columns=columns, bench=bench, own_slope=own_slope_map(part.X, weights))
 
 
-def _distance(centre: FloatArray, part: AnsweredUnits, move: float | str) -> FloatArray:
+def _distance(center: FloatArray, part: AnsweredUnits, move: float | str) -> FloatArray:
     """Give the move asked about, signed where it has a goal."""
     if move == "half":
-        return 0.5 - centre
+        return 0.5 - center
     if move == "others":
-        return part.T.sum(axis=0) / part.X.sum() - centre
-    return np.full(centre.shape, float(move))
+        return part.T.sum(axis=0) / part.X.sum() - center
+    return np.full(center.shape, float(move))
 
 
-def _robustness(part: AnsweredUnits, centre: FloatArray, distance: FloatArray, either: bool) -> FloatArray:
+def _robustness(part: AnsweredUnits, center: FloatArray, distance: FloatArray, either: bool) -> FloatArray:
     """Give the least slope that makes each move, infinite where the bounds rule it out."""
-    found = np.full(centre.shape, np.nan)
+    found = np.full(center.shape, np.nan)
     inside = np.clip(part.rates, part.low, part.high)
     everybody = part.X.sum(axis=1)
-    for r, c in np.ndindex(*centre.shape):
+    for r, c in np.ndindex(*center.shape):
         if not part.X[:, r].any() or not np.isfinite(distance[r, c]):
             continue
         pair = np.column_stack([part.X[:, r], everybody - part.X[:, r]])
@@ -259,7 +267,7 @@ def _robustness(part: AnsweredUnits, centre: FloatArray, distance: FloatArray, e
 
 
 def _widened(
-    result: Estimates, part: AnsweredUnits, centre: FloatArray, down: FloatArray, up: FloatArray
+    result: Estimates, part: AnsweredUnits, center: FloatArray, down: FloatArray, up: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Widen the method's interval (its estimate, where it has none) and keep it inside the district's bounds."""
     estimate, low, high, lower, upper = (
@@ -268,8 +276,8 @@ def _widened(
     low, high = np.where(np.isnan(low), estimate, low), np.where(np.isnan(high), estimate, high)
     # an estimate outside the bounds is taken to the nearest rates inside every unit's bounds first
     return (
-        np.clip(np.minimum(low, centre) - down, lower, upper),
-        np.clip(np.maximum(high, centre) + up, lower, upper),
+        np.clip(np.minimum(low, center) - down, lower, upper),
+        np.clip(np.maximum(high, center) + up, lower, upper),
     )
 
 
@@ -278,8 +286,6 @@ def _benchmarks(
 ) -> dict[str, Benchmark]:
     """Compare the regression without and with each covariate, and with all."""
     n, R = part.X.shape
-    total = part.X.sum(axis=0)
-    within = np.divide(part.X, total, out=np.zeros_like(part.X), where=total > 0)
     sets = dict(blocks)
     if len(blocks) > 1:
         sets["all covariates"] = np.hstack(list(blocks.values()))
@@ -291,7 +297,7 @@ def _benchmarks(
             raise InputError(
                 f"covariates[{name!r}] makes {R * Z.shape[1]} terms for {n} units; merge its values or leave it out."
             )
-        found[name] = benchmark(part.x, shares, weights, within, Z)
+        found[name] = benchmark(part.x, shares, weights, within_group(part.X), Z)
     return found
 
 
@@ -315,8 +321,8 @@ def _bench_table(part: AnsweredUnits, bench: dict[str, Benchmark]) -> dict[str, 
     return {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def _contexts(result: Estimates) -> dict[str, Any]:
-    """Give the answers of rxc under other contexts, as columns."""
+def _at_other_slopes(result: Estimates) -> dict[str, Any]:
+    """Give the answers of rxc under other contextual slopes, as columns."""
     lines = result.diagnostics.get("sensitivity", {})
     return {f"at_{name}": np.array(v, dtype=np.float64) for name, v in lines.items() if len(v) == len(result)}
 

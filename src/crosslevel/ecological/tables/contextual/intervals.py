@@ -1,8 +1,8 @@
-"""Intervals of the contextual model: Laplace around the mode, the assumption's own spread, and calibration.
+"""The posterior of a district's table: Laplace around the mode, the spread of the assumed slope, and calibration.
 
-The context b is "cut": it varies with its stated spread and is not updated by the data. What the Laplace interval cannot
-see (rates that vary with composition in other ways) enters through two constants, learnt on elections whose inner tables
-were counted: sd^2 = k^2 v + s0^2 (p (1 - p) + 1e-4).
+The contextual slope b is "cut": it varies with its stated standard deviation and is not updated by the data. What the
+Laplace interval cannot see (rates that vary with composition in other ways) enters through two constants, learned on
+elections whose inner tables were counted: sd^2 = k^2 v + s0^2 (p (1 - p) + 1e-4).
 """
 
 from __future__ import annotations
@@ -14,24 +14,20 @@ import scipy.linalg
 
 from crosslevel.ecological.tables.contextual import kernels
 from crosslevel.ecological.tables.contextual.model import (
-    EIGENVALUE_FLOOR,
-    MAX_DECREMENT,
     Mode,
     Problem,
-    curvature,
     expected_cells,
-    fit_mode,
-    objective,
+    find_mode,
+    refine_mode,
     unpack,
 )
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["CALIBRATION", "Calibration", "Posterior", "calibrated_variance", "posterior"]
+__all__ = ["CALIBRATION", "Calibration", "TablePosterior", "posterior"]
 
 
 N_DRAWS = 400
-NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,13 @@ class Calibration:
     k: float
     s0: float
 
+    def variance(self, share: FloatArray, variance: FloatArray) -> FloatArray:
+        """Turn the model's variance of shares into that of their error."""
+        return self.k**2 * variance + self.s0**2 * (share * (1 - share) + 1e-4)
+
 
 CALIBRATION = {
-    # (pooled, both directions): learnt on five New Zealand elections (2002 to 2014), leaving one out at a time
+    # (pooled, both directions): learned on five New Zealand elections (2002 to 2014), leaving one out at a time
     (False, False): Calibration(1.04, 0.053),
     (False, True): Calibration(1.08, 0.0),
     (True, False): Calibration(1.46, 0.039),
@@ -52,112 +52,98 @@ CALIBRATION = {
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """What one district's table is believed to be, in counts.
+class TablePosterior:
+    """The posterior of one district's table, in counts.
 
     Attributes
     ----------
-    mode : Mode
     table : (R, C)
         Posterior mean; rows add up to the groups.
     variance : (R, C)
-        Of the table: parameters, context and what the margins leave open given parameters.
+        Of the table, not calibrated: parameters, contextual slope and what the margins leave open given parameters.
     draws : (n_draws, R, C)
         Of the table given parameters.
     cells : (n, R, C)
-        Expected cells of every unit at the mode.
-    decrement : float
-        Distance from the exact mode in posterior standard deviations.
+        Expected cells of every unit at the mode; not raked.
+    gradient, decrement : float
+        Largest entry of the gradient at the mode, and distance from the exact mode in posterior standard deviations.
+    iterations : int
+    overdispersion : float
+        phi.
+    failure : str
+        Why the mode was not reached; empty where it was. Variance and draws are then not known.
     """
 
-    mode: Mode
     table: FloatArray
     variance: FloatArray
     draws: FloatArray
     cells: FloatArray
+    gradient: float
     decrement: float
+    iterations: int
+    overdispersion: float
+    failure: str = ""
 
 
-def posterior(task: Problem, mode: Mode, b_sd: float, random_state: int | None) -> Posterior:
+def posterior(task: Problem, mode: Mode, b_sd: float, seed: int, allow_unconverged: bool = False) -> TablePosterior:
     """Describe the table around the mode.
 
     Raises
     ------
     ConvergenceError
-        When the mode is not found to within ``MAX_DECREMENT`` posterior standard deviations.
+        When the mode is not reached, unless ``allow_unconverged``.
     """
-    mode, hessian, decrement = certify(task, mode)
-    z, z_b = _antithetic(len(mode.theta), random_state)
-    root = _root(hessian)
-    theta = mode.theta + z @ root.T
+    try:
+        mode, hessian, decrement = refine_mode(task, mode)
+    except ConvergenceError as error:
+        if not allow_unconverged:
+            raise
+        return _where_it_stopped(task, mode, str(error))
+    z, z_b = _antithetic(len(mode.theta), seed)
+    values, vectors = scipy.linalg.eigh(hessian)
+    theta = mode.theta + z @ (vectors / np.sqrt(values)).T
     if b_sd > 0:
-        ahead, behind = (fit_mode(task, mode.b + s * b_sd, mode.theta).theta for s in (1, -1))
+        ahead, behind = (find_mode(task, mode.b + s * b_sd, mode.theta).theta for s in (1, -1))
         theta = theta + z_b[:, None] * (ahead - behind) / 2
     R, C = task.M.shape
     eta = theta[:, None, :C] + theta[:, C:-1].reshape(-1, R, C)
     # the cut keeps draws far in the tail from overflowing; e^20 is beyond any spread of counts
-    tables = kernels.expected_tables(
-        eta, mode.b + b_sd * z_b, np.exp(np.clip(theta[:, -1], -20, 20)), task.x, task.y, task.H
-    )
-    rows = task.x.sum(axis=0)[:, None]
+    phis = np.exp(np.clip(theta[:, -1], -20, 20))
+    tables = kernels.expected_tables(eta, mode.b + b_sd * z_b, phis, task.x, task.y, task.H)
     tables = np.maximum(tables, 0)
-    tables *= rows / tables.sum(axis=2, keepdims=True)
+    tables *= task.x.sum(axis=0)[:, None] / tables.sum(axis=2, keepdims=True)
     a, d, log_phi = unpack(mode.theta, (R, C))
     given = kernels.cell_variance(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H)
-    return Posterior(
-        mode=mode,
+    return TablePosterior(
         table=tables.mean(axis=0),
         variance=tables.var(axis=0) + np.maximum(given, 0),
         draws=tables,
         cells=expected_cells(mode, task),
+        gradient=mode.gradient,
         decrement=decrement,
+        iterations=mode.iterations,
+        overdispersion=float(np.exp(log_phi)),
     )
 
 
-def certify(task: Problem, mode: Mode) -> tuple[Mode, FloatArray, float]:
-    """Polish the mode by Newton steps until it is exact enough, and give the curvature there.
-
-    Returns
-    -------
-    mode : Mode
-    hessian : (n_par, n_par)
-        With eigenvalues floored.
-    decrement : float
-    """
-    theta, value = mode.theta, mode.objective
-    for step in range(NEWTON_STEPS):
-        gradient = objective(theta, mode.b, task)[1]
-        values, vectors = scipy.linalg.eigh(curvature(theta, mode.b, task))
-        values = np.maximum(values, EIGENVALUE_FLOOR)
-        move = -vectors @ ((vectors.T @ gradient) / values)
-        decrement = float(np.sqrt(max(-gradient @ move, 0.0)))
-        if decrement <= MAX_DECREMENT:
-            found = Mode(theta, mode.b, value, float(np.abs(gradient).max()), mode.iterations + step)
-            return found, (vectors * values) @ vectors.T, decrement
-        size = 1.0
-        while size > 1e-4 and not objective(theta + size * move, mode.b, task)[0] < value:
-            size /= 2
-        theta = theta + size * move
-        value = objective(theta, mode.b, task)[0]
-    raise ConvergenceError(
-        f"the contextual model did not converge: {decrement:.2g} posterior standard deviations from the mode after "
-        f"{mode.iterations} iterations and {NEWTON_STEPS} Newton steps (limit {MAX_DECREMENT}); merge tiny options."
+def _where_it_stopped(task: Problem, mode: Mode, failure: str) -> TablePosterior:
+    """Give the table at the last step of a search that did not reach its mode; its variance is not known."""
+    cells, unknown = np.maximum(expected_cells(mode, task), 0), np.full(task.M.shape, np.nan)
+    return TablePosterior(
+        table=cells.sum(axis=0),
+        variance=unknown,
+        draws=unknown[None],
+        cells=cells,
+        gradient=mode.gradient,
+        decrement=np.nan,
+        iterations=mode.iterations,
+        overdispersion=float(np.exp(mode.theta[-1])),
+        failure=failure,
     )
 
 
-def calibrated_variance(share: FloatArray, variance: FloatArray, constants: Calibration) -> FloatArray:
-    """Turn the model's variance of shares into that of their error."""
-    return constants.k**2 * variance + constants.s0**2 * (share * (1 - share) + 1e-4)
-
-
-def _root(hessian: FloatArray) -> FloatArray:
-    """Give a square root of the inverse: root root' = hessian^-1."""
-    values, vectors = scipy.linalg.eigh(hessian)
-    return vectors / np.sqrt(values)
-
-
-def _antithetic(n: int, random_state: int | None) -> tuple[FloatArray, FloatArray]:
+def _antithetic(n: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Draw normals in pairs of opposite sign, so that odd terms cancel in the mean."""
-    z = np.random.default_rng(random_state).standard_normal((N_DRAWS // 2, n + 1))
+    z = np.random.default_rng(seed).standard_normal((N_DRAWS // 2, n + 1))
     both = np.concatenate([z, -z])
     return both[:, :-1], both[:, -1]

@@ -1,21 +1,20 @@
 """Fused loops of the contextual model: likelihood with gradient, expected cells, and their variance given parameters.
 
 Arguments, everywhere: ``eta`` (R, C) = a + d, ``b``, ``phi``, ``x`` (n, R), ``y`` (n, C), ``H`` (n, C). Symbols as in
-``contextual.py``. Sums run over units in order, so equal inputs give equal bits.
+``model.py``. Sums run over units in order, so equal inputs give equal bits.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crosslevel.ecological.tables.raking import JIT
 from crosslevel.numerics.compiled import njit
+from crosslevel.typing import FloatArray
 
-A = npt.NDArray[np.float64]
-JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+A = FloatArray
 
 EXTRA = 0.5
 """Added to the diagonal of the multinomial variance, so that a unit without one of the outcomes keeps a proper variance."""
@@ -99,9 +98,8 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A) -> tuple[float, A
     """Give log L, its gradient by eta (R, C) and by log phi."""
     n, R = x.shape
     C = y.shape[1]
-    p, slope = np.empty((R, C)), np.zeros((R, C))
-    L, inverse = np.empty((C, C)), np.zeros((C, C))
-    e, w, g = np.zeros(C), np.zeros(C), np.empty(C)
+    slope, g = np.zeros((R, C)), np.empty(C)
+    p, L, inverse, e, w = _room(R, C)
     value, by_phi = 0.0, 0.0
     for i in range(n):
         _shares(eta, b, H, i, p)
@@ -135,53 +133,53 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A) -> tuple[float, A
 
 
 @njit(**JIT)
+def _expected(eta: A, b: float, phi: float, x: A, y: A, H: A, i: int, room: tuple[A, A, A, A, A], cell: A) -> None:
+    """Fill cell (R, C) with the expected inner table of unit i."""
+    p, L, inverse, e, w = room
+    _shares(eta, b, H, i, p)
+    _solve(p, x, y, i, phi, L, inverse, e, w)
+    R, C = cell.shape
+    for r in range(R):
+        wp = 0.0
+        for c in range(C):
+            wp += w[c] * p[r, c]
+        for c in range(C):
+            cell[r, c] = x[i, r] * p[r, c] * (1.0 + phi * (w[c] - wp))
+
+
+@njit(**JIT)
+def _room(R: int, C: int) -> tuple[A, A, A, A, A]:
+    """Make the arrays that one unit after the other is worked out in: p, L, inverse, e and w."""
+    return np.empty((R, C)), np.empty((C, C)), np.zeros((C, C)), np.zeros(C), np.zeros(C)
+
+
+@njit(**JIT)
 def expected_cells(eta: A, b: float, phi: float, x: A, y: A, H: A, cells: A) -> None:
     """Fill cells (n, R, C) with the expected inner tables given both margins."""
-    n, R = x.shape
-    C = y.shape[1]
-    p, L, inverse = np.empty((R, C)), np.empty((C, C)), np.zeros((C, C))
-    e, w = np.zeros(C), np.zeros(C)
-    for i in range(n):
-        _shares(eta, b, H, i, p)
-        _solve(p, x, y, i, phi, L, inverse, e, w)
-        for r in range(R):
-            wp = 0.0
-            for c in range(C):
-                wp += w[c] * p[r, c]
-            for c in range(C):
-                cells[i, r, c] = x[i, r] * p[r, c] * (1.0 + phi * (w[c] - wp))
+    room = _room(x.shape[1], y.shape[1])
+    for i in range(len(x)):
+        _expected(eta, b, phi, x, y, H, i, room, cells[i])
 
 
 @njit(**JIT)
 def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A) -> A:
     """Give the summed expected table of every draw: (n_draws, R, C)."""
-    n, R = x.shape
-    C = y.shape[1]
-    tables = np.zeros((len(bs), R, C))
-    p, L, inverse = np.empty((R, C)), np.empty((C, C)), np.zeros((C, C))
-    e, w = np.zeros(C), np.zeros(C)
+    R, C = x.shape[1], y.shape[1]
+    tables, cell, room = np.zeros((len(bs), R, C)), np.empty((R, C)), _room(R, C)
     for s in range(len(bs)):
-        for i in range(n):
-            _shares(etas[s], bs[s], H, i, p)
-            _solve(p, x, y, i, phis[s], L, inverse, e, w)
-            for r in range(R):
-                wp = 0.0
-                for c in range(C):
-                    wp += w[c] * p[r, c]
-                for c in range(C):
-                    tables[s, r, c] += x[i, r] * p[r, c] * (1.0 + phis[s] * (w[c] - wp))
+        for i in range(len(x)):
+            _expected(etas[s], bs[s], phis[s], x, y, H, i, room, cell)
+            tables[s] += cell
     return tables
 
 
 @njit(**JIT)
 def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A) -> A:
     """Give the variance of the summed table given parameters: (R, C), in squared counts."""
-    n, R = x.shape
-    C = y.shape[1]
-    total = np.zeros((R, C))
-    p, L, inverse = np.empty((R, C)), np.empty((C, C)), np.zeros((C, C))
-    e, w, v = np.zeros(C), np.zeros(C), np.empty(C)
-    for i in range(n):
+    R, C = x.shape[1], y.shape[1]
+    total, v = np.zeros((R, C)), np.empty(C)
+    p, L, inverse, e, w = _room(R, C)
+    for i in range(len(x)):
         _shares(eta, b, H, i, p)
         _solve(p, x, y, i, phi, L, inverse, e, w)
         for r in range(R):
@@ -195,89 +193,3 @@ def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A) -> A:
                         known += v[h] * inverse[h, m] * v[m]
                 total[r, c] += phi * x[i, r] * v[c] - phi * phi * x[i, r] * x[i, r] * known
     return total
-
-
-@njit(**JIT)
-def rake(cells: A, x: A, y: A, target: A, rounds: int) -> None:
-    """Scale cells (n, R, C) in place to the margins of every unit and, while it can be done, to the summed table.
-
-    The last step moves what is left over so that both margins hold exactly and no cell is negative (the rounding of
-    Altschuler, Weed and Rigollet 2017), which puts every cell inside its deterministic bounds.
-    """
-    n, R, C = cells.shape
-    total = np.zeros((R, C))
-    for _ in range(rounds):
-        total[:, :] = 0.0
-        for i in range(n):
-            for r in range(R):
-                for c in range(C):
-                    total[r, c] += cells[i, r, c]
-        for i in range(n):
-            for r in range(R):
-                for c in range(C):
-                    if total[r, c] > 0.0:
-                        cells[i, r, c] *= target[r, c] / total[r, c]
-        for i in range(n):
-            _fit_margins(cells[i], x[i], y[i], 2)
-    for i in range(n):
-        _fit_margins(cells[i], x[i], y[i], 20)
-        _round_to_margins(cells[i], x[i], y[i])
-
-
-@njit(**JIT)
-def _fit_margins(cell: A, x: A, y: A, rounds: int) -> None:
-    R, C = cell.shape
-    for _ in range(rounds):
-        for c in range(C):
-            s = 0.0
-            for r in range(R):
-                s += cell[r, c]
-            f = y[c] / s if s > 0.0 else 0.0
-            for r in range(R):
-                cell[r, c] *= f
-        for r in range(R):
-            s = 0.0
-            for c in range(C):
-                s += cell[r, c]
-            f = x[r] / s if s > 0.0 else 0.0
-            for c in range(C):
-                cell[r, c] *= f
-
-
-@njit(**JIT)
-def _round_to_margins(cell: A, x: A, y: A) -> None:
-    R, C = cell.shape
-    for r in range(R):
-        s = 0.0
-        for c in range(C):
-            s += cell[r, c]
-        if s > x[r]:
-            for c in range(C):
-                cell[r, c] *= x[r] / s
-    for c in range(C):
-        s = 0.0
-        for r in range(R):
-            s += cell[r, c]
-        if s > y[c]:
-            for r in range(R):
-                cell[r, c] *= y[c] / s
-    left_r, left_c = np.empty(R), np.empty(C)
-    left = 0.0
-    for r in range(R):
-        s = x[r]
-        for c in range(C):
-            s -= cell[r, c]
-        left_r[r] = max(s, 0.0)
-        left += left_r[r]
-    left_y = 0.0
-    for c in range(C):
-        s = y[c]
-        for r in range(R):
-            s -= cell[r, c]
-        left_c[c] = max(s, 0.0)
-        left_y += left_c[c]
-    if left <= 0.0 or left_y <= 0.0:
-        return
-    for r in range(R):
-        for c in range(C):
-            cell[r, c] += left_r[r] * left_c[c] / max(left, left_y)

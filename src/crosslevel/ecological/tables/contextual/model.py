@@ -1,4 +1,4 @@
-"""The contextual model of R x C tables: group rates that lean with their surroundings, overdispersed.
+"""The contextual model of R x C tables: group rates that change with the composition of their unit, overdispersed.
 
 Units i, groups r, outcomes c; x_ir people of each group, y_ic people with each outcome, N_i = sum_r x_ir.
 
@@ -6,9 +6,9 @@ Units i, groups r, outcomes c; x_ir people of each group, y_ic people with each 
     y_i   ~ N(sum_r x_ir p_ir, S_i),            S_i = phi (sum_r x_ir [diag(p_ir) - p_ir p_ir'] + 0.5 I)
 
 with the last outcome dropped from y_i and S_i, a quasi-likelihood matched by moments. m_i is what the composition of
-unit i predicts for its outcomes, computed once; b says how far every group leans to what is strong around it. b = 0 is
-the constancy of Goodman's regression, b = 1 is close to the neighborhood model. It is an assumption: m is made of y, so
-the likelihood always asks for more of it, and must not choose it.
+unit i predicts for its outcomes, computed once; b is the contextual slope. b = 0 is the constancy of Goodman's
+regression, b = 1 is close to the neighborhood model. It is an assumption: m is made of y, so the likelihood always
+favors a larger b, and must not choose it.
 
 Priors: d_rc ~ N(M_rc, tau^2), a_c ~ N(log ybar_c, 3^2) up to a constant, log phi ~ N(1, 1).
 """
@@ -21,36 +21,20 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from crosslevel.ecological.tables.composition import predicted_by_composition
 from crosslevel.ecological.tables.contextual import kernels
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "CONTEXT_RANGE",
-    "CONTEXT_SD_RANGE",
-    "Mode",
-    "Problem",
-    "Surroundings",
-    "curvature",
-    "expected_cells",
-    "fit_mode",
-    "no_surroundings",
-    "objective",
-    "problem",
-    "surroundings",
-    "unpack",
-]
+__all__ = ["Mode", "Problem", "expected_cells", "find_mode", "objective", "problem", "refine_mode", "unpack"]
 
 
-CONTEXT_RANGE, CONTEXT_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)
-"""What may be stated of how far groups lean, and how unsure that is."""
-CONTEXT_RIDGE = 1e-3  # of the mean squared composition: composition predicts, it need not be told apart
-CONTEXT_FLOOR = 0.1  # of the overall share, so that log m stays tame where composition predicts nothing
 A_SD = 3.0
 LOG_PHI = (1.0, 1.0)  # mean and sd: phi is near 2 for polling places and near 1000 for counties, so the data decide
 EIGENVALUE_FLOOR = 1e-2
 MAX_DECREMENT = 0.05
 """Largest distance from the mode, in posterior standard deviations, at which a fit counts as converged."""
+NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,7 @@ class Problem:
     tau : float
         Prior sd of d.
     a0 : (C,)
-        Prior mean of a: log overall shares, centred.
+        Prior mean of a: log overall shares, centered.
     """
 
     x: FloatArray
@@ -103,67 +87,18 @@ class Mode:
 
 
 def problem(x: FloatArray, y: FloatArray, M: FloatArray, tau: float) -> Problem:
-    """Prepare one district: the context of every unit and the priors."""
+    """Prepare one district: what composition predicts in every unit, and the priors."""
     N = x.sum(axis=1)
     y = y * (N / y.sum(axis=1))[:, None]
     log_share = np.log(y.sum(axis=0) / N.sum())
     return Problem(
         x=np.ascontiguousarray(x),
         y=np.ascontiguousarray(y),
-        H=context(x, y),
+        H=predicted_by_composition(x, y),
         M=M,
         tau=tau,
         a0=log_share - log_share.mean(),
     )
-
-
-def context(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Predict the outcomes of every unit from its composition: log(m_ic / ybar_c), (n, C).
-
-    The two sides may count different totals; a unit weighs as much as its groups do.
-    """
-    N, t = x.sum(axis=1), y / y.sum(axis=1, keepdims=True)
-    ybar, xbar = N @ t / N.sum(), x.sum(axis=0) / N.sum()
-    A = np.sqrt(N)[:, None] * (x / N[:, None] - xbar)
-    moved = np.sqrt(N)[:, None] * (t - ybar)
-    gram = A.T @ A
-    ridge = CONTEXT_RIDGE * np.trace(gram) / x.shape[1]
-    if ridge <= 0:  # every unit has the same composition
-        return np.zeros(y.shape)
-    slope = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), A.T @ moved, assume_a="pos")
-    m = np.maximum(ybar + (x / N[:, None] - xbar) @ slope, CONTEXT_FLOOR * ybar)
-    return np.log(m / m.sum(axis=1, keepdims=True) / ybar)
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """How groups are assumed to lean with their surroundings.
-
-    Attributes
-    ----------
-    H : (n, C)
-        Log of what composition predicts, over the overall share.
-    b, sd : float
-        How far every group leans to it, and how unsure that is.
-    """
-
-    H: FloatArray
-    b: float
-    sd: float
-
-    def lean(self, off: float = 0.0) -> FloatArray:
-        """Give the factor (n, C) of every rate before rates are made to add up, ``off`` being added to b."""
-        return np.asarray(np.exp((self.b + off) * self.H))
-
-
-def surroundings(x: FloatArray, y: FloatArray, b: float, sd: float) -> Surroundings:
-    """Prepare the context of every unit."""
-    return Surroundings(context(x, y), b, sd)
-
-
-def no_surroundings(shape: tuple[int, ...]) -> Surroundings:
-    """Give what leaves rates alone, for (n, C) outcomes."""
-    return Surroundings(np.zeros(shape), 0.0, 0.0)
 
 
 def unpack(theta: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray, float]:
@@ -180,13 +115,8 @@ def objective(theta: FloatArray, b: float, task: Problem) -> tuple[float, FloatA
     value, slope, by_phi = kernels.likelihood(a + d, b, np.exp(log_phi), task.x, task.y, task.H)
     off_d, off_a, off_phi = (d - task.M) / task.tau, (a - task.a0) / A_SD, (log_phi - LOG_PHI[0]) / LOG_PHI[1]
     total = -value + 0.5 * (np.sum(off_d**2) + np.sum(off_a**2) + off_phi**2)
-    gradient = np.concatenate(
-        [
-            -slope.sum(axis=0) + off_a / A_SD,
-            (-slope + off_d / task.tau).ravel(),
-            [-by_phi + off_phi / LOG_PHI[1]],
-        ]
-    )
+    by_a, by_d = -slope.sum(axis=0) + off_a / A_SD, -slope + off_d / task.tau
+    gradient = np.concatenate([by_a, by_d.ravel(), [-by_phi + off_phi / LOG_PHI[1]]])
     return (total, gradient) if np.isfinite(total) else (np.inf, np.zeros_like(theta))
 
 
@@ -195,7 +125,7 @@ def start(task: Problem) -> FloatArray:
     return np.concatenate([task.a0, task.M.ravel(), [LOG_PHI[0]]])
 
 
-def fit_mode(task: Problem, b: float, theta: FloatArray | None = None) -> Mode:
+def find_mode(task: Problem, b: float, theta: FloatArray | None = None) -> Mode:
     """Find the mode by L-BFGS from ``theta`` (default: independence)."""
     found = scipy.optimize.minimize(
         objective,
@@ -207,12 +137,47 @@ def fit_mode(task: Problem, b: float, theta: FloatArray | None = None) -> Mode:
     )
     if not np.isfinite(found.fun):
         raise ConvergenceError("the contextual model has no finite likelihood on these counts; merge tiny options.")
-    return Mode(
-        theta=found.x, b=b, objective=float(found.fun), gradient=float(np.abs(found.jac).max()), iterations=found.nit
+    return Mode(found.x, b, float(found.fun), float(np.abs(found.jac).max()), found.nit)
+
+
+def refine_mode(task: Problem, mode: Mode) -> tuple[Mode, FloatArray, float]:
+    """Take Newton steps until the mode is exact enough, and give the curvature there.
+
+    Returns
+    -------
+    mode : Mode
+    hessian : (n_par, n_par)
+        With eigenvalues floored.
+    decrement : float
+        Distance from the exact mode in posterior standard deviations.
+
+    Raises
+    ------
+    ConvergenceError
+        When that distance stays above ``MAX_DECREMENT``.
+    """
+    theta, value = mode.theta, mode.objective
+    for step in range(NEWTON_STEPS):
+        gradient = objective(theta, mode.b, task)[1]
+        values, vectors = scipy.linalg.eigh(_curvature(theta, mode.b, task))
+        values = np.maximum(values, EIGENVALUE_FLOOR)
+        move = -vectors @ ((vectors.T @ gradient) / values)
+        decrement = float(np.sqrt(max(-gradient @ move, 0.0)))
+        if decrement <= MAX_DECREMENT:
+            found = Mode(theta, mode.b, value, float(np.abs(gradient).max()), mode.iterations + step)
+            return found, (vectors * values) @ vectors.T, decrement
+        size = 1.0
+        while size > 1e-4 and not objective(theta + size * move, mode.b, task)[0] < value:
+            size /= 2
+        theta = theta + size * move
+        value = objective(theta, mode.b, task)[0]
+    raise ConvergenceError(
+        f"the contextual model did not converge: {decrement:.2g} posterior standard deviations from the mode after "
+        f"{mode.iterations} iterations and {NEWTON_STEPS} Newton steps (limit {MAX_DECREMENT}); merge tiny options."
     )
 
 
-def curvature(theta: FloatArray, b: float, task: Problem) -> FloatArray:
+def _curvature(theta: FloatArray, b: float, task: Problem) -> FloatArray:
     """Give the Hessian of the objective by central differences of the gradient, (n_par, n_par)."""
     n = len(theta)
     hessian = np.empty((n, n))

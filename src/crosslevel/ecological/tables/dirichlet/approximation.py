@@ -2,8 +2,8 @@
 
 With mu_r = alpha_r / A_r, A_r the sum of alpha_r and V_r = (diag mu_r - mu_r mu_r') / (A_r + 1), the outcome shares of a unit
 have mean theta = sum_r x_r mu_r and variance S = (1 - 1/N) sum_r x_r^2 V_r + (diag theta - theta theta') / N. They are taken
-for normal, which the betas of rare outcomes are not; the posterior of log alpha is taken for normal around its mode. Where groups
-lean with their surroundings, alpha_r is the unit's own, alpha_rc exp(b H_ic), and b is drawn anew for every draw.
+for normal, which the betas of rare outcomes are not; the posterior of log alpha is taken for normal around its mode. With a
+contextual effect alpha_r is the unit's own, alpha_rc exp(b H_ic), and b is drawn anew for every draw.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from crosslevel.ecological.tables.contextual.model import Surroundings, no_surroundings
+from crosslevel.ecological.tables.composition import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.moves import draw_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
@@ -58,7 +58,7 @@ def approximate_posterior(
     prior: tuple[float, float],
     draws: int,
     rng: np.random.Generator,
-    around: Surroundings | None = None,
+    effect: ContextualEffect,
 ) -> Approximation:
     """Find the mode of alpha and draw inner tables around it.
 
@@ -70,18 +70,17 @@ def approximate_posterior(
         Of every alpha_rc.
     draws : int
     rng : numpy.random.Generator
-    around : Surroundings, optional
-        How groups lean with their surroundings; by default they do not. The mode moves with b, which the data do not choose.
+    effect : ContextualEffect
+        The mode moves with its slope, which the data do not choose.
     """
-    around = around or no_surroundings(T.shape)
     N, shape = X.sum(axis=1), (X.shape[1], T.shape[1])
     x, t = X / N[:, None], T / T.sum(axis=1, keepdims=True)
 
     def loss_at(off: float) -> Loss:
-        lean = around.lean(off)
+        factor = effect.factor(off)
 
         def loss(phi: FloatArray) -> tuple[float, FloatArray]:
-            value, slope = log_posterior(phi.reshape(shape), x, t, N, prior, lean)
+            value, slope = log_posterior(phi.reshape(shape), x, t, N, prior, factor)
             return -value, -slope.ravel()
 
         return loss
@@ -90,15 +89,15 @@ def approximate_posterior(
     loss = loss_at(0.0)
     mode, left, iterations = _mode(loss, start)
     moved = np.zeros_like(mode)
-    if around.sd > 0:
-        moved = (_mode(loss_at(around.sd), mode)[0] - _mode(loss_at(-around.sd), mode)[0]) / 2
+    if effect.sd > 0:
+        moved = (_mode(loss_at(effect.sd), mode)[0] - _mode(loss_at(-effect.sd), mode)[0]) / 2
     spread = _spread(loss, mode)
     mean, square, cells = np.zeros((*X.shape, shape[1])), np.zeros((*X.shape, shape[1])), np.empty((draws, *shape))
     tables = np.empty_like(mean)
     for k in range(draws):
-        z = rng.standard_normal() if around.sd > 0 else 0.0
+        z = rng.standard_normal() if effect.sd > 0 else 0.0
         alpha = np.exp((mode + z * moved + spread @ rng.standard_normal(mode.size)).reshape(shape))
-        own = alpha * around.lean(z * around.sd)[:, None, :]
+        own = alpha * effect.factor(z * effect.sd)[:, None, :]
         draw_tables(x[:, :, None] * _betas(own, x, t, N, rng), X, t * N[:, None], rng, tables)
         mean += tables / draws
         square += tables**2 / draws
@@ -127,11 +126,11 @@ def _mode(loss: Loss, start: FloatArray) -> tuple[FloatArray, float, int]:
 
 
 def log_posterior(
-    phi: FloatArray, x: FloatArray, t: FloatArray, N: FloatArray, prior: tuple[float, float], lean: FloatArray
+    phi: FloatArray, x: FloatArray, t: FloatArray, N: FloatArray, prior: tuple[float, float], factor: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Give the log posterior of phi = log alpha (R, C), up to a constant, and its gradient; lean is (n, C)."""
+    """Give the log posterior of phi = log alpha (R, C), up to a constant, and its gradient; factor is (n, C)."""
     alpha = np.exp(phi)
-    own = alpha * lean[:, None, :]
+    own = alpha * factor[:, None, :]
     A = own.sum(axis=2)
     mu = own / A[:, :, None]
     theta, S, q = _moments(mu, A, x, N)

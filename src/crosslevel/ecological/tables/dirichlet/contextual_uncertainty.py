@@ -1,10 +1,10 @@
-"""What is not known of context, in draws of the district: each is moved as far as a context of its own would move it."""
+"""Uncertainty of the contextual slope in draws of the district: each is moved as far as a slope of its own would move it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from crosslevel.ecological.tables.contextual.kernels import rake
+from crosslevel.ecological.tables.raking import rake
 from crosslevel.typing import FloatArray
 
 __all__ = ["balanced_normal", "moved_along"]
@@ -22,9 +22,9 @@ def moved_along(draws: FloatArray, slope: FloatArray, z: FloatArray, low: FloatA
     draws : (n_draws, R, C)
         Tables in counts, inside their bounds.
     slope : (R, C)
-        Of the mean table in context; its rows and columns sum to zero.
+        Of the mean table in the contextual slope; its rows and columns sum to zero.
     z : (n_draws,)
-        How far context is off.
+        How far the contextual slope is off.
     low, high : (R, C)
         Bounds.
 
@@ -38,13 +38,13 @@ def moved_along(draws: FloatArray, slope: FloatArray, z: FloatArray, low: FloatA
     moved = np.ascontiguousarray(room * np.exp(fall) + np.maximum(step, 0.0))
     rake(moved, room.sum(axis=2), room.sum(axis=1), moved[0], 0)
     ahead = moved + low - draws
-    # a cell known for sure moves by rounding errors, and must hold nobody back
+    # a cell known with certainty moves by rounding errors, and must not hold the others back
     moves = ahead > ROUNDING * np.maximum(1.0, high)
     reach = np.divide(high - draws, ahead, out=np.ones_like(ahead), where=moves).min(axis=(1, 2))
     return np.asarray(np.clip(draws + reach[:, None, None] * ahead, low, high))
 
 
-def balanced_normal(n: int, seed: int | None) -> FloatArray:
+def balanced_normal(n: int, seed: int) -> FloatArray:
     """Draw n standard normal numbers in pairs of opposite sign, so that they leave a mean where it is."""
     rng = np.random.default_rng(seed)
     half = rng.standard_normal(n // 2)

@@ -1,41 +1,75 @@
-"""The hierarchical Multinomial-Dirichlet model for R x C tables, by chains that must meet or by an approximation."""
+"""The hierarchical Multinomial-Dirichlet model for R x C tables, by chains that must converge or by an approximation."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
-from crosslevel.ecological.tables.contextual.model import (
-    CONTEXT_RANGE,
-    CONTEXT_SD_RANGE,
-    Surroundings,
-    surroundings,
+from crosslevel.ecological.tables.composition import (
+    SLOPE,
+    SLOPE_SD,
+    ContextualEffect,
+    check_slope,
+    predicted_by_composition,
 )
 from crosslevel.ecological.tables.dirichlet.approximation import approximate_posterior
 from crosslevel.ecological.tables.dirichlet.contextual_uncertainty import balanced_normal, moved_along
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
-from crosslevel.ecological.tables.dirichlet.sampler import Plan, Posterior, sample_posterior
-from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, RandomState
 
 if TYPE_CHECKING:
-    from crosslevel.typing import Progress
+    from crosslevel.embedding.run import Progress
 
 __all__ = ["multinomial_dirichlet"]
 
 
 EXTENSION = 8  # the chains may grow to this many times the draws asked for
 APPROXIMATE_DRAWS = 400
-WORDS = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"
+NAME = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What is laid out: tables in counts of the options with people.
+
+    Attributes
+    ----------
+    mean : (n_units, R, C)
+    district : (n_draws, R, C)
+    method, interval : str
+    diagnostics : dict
+    warnings : tuple of str
+    sd : (n_units, R, C) or None
+        Of the units, where they have an interval.
+    units : (n_kept, n_units, R, C) or None
+        Draws of the units behind that interval.
+    slope : (R, C) or None
+        How fast the mean table moves with the contextual slope.
+    drawn : bool
+        Whether the draws are posterior draws, and kept.
+    """
+
+    mean: FloatArray
+    district: FloatArray
+    method: str
+    interval: str
+    diagnostics: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+    sd: FloatArray | None = None
+    units: FloatArray | None = None
+    slope: FloatArray | None = None
+    drawn: bool = True
 
 
 def multinomial_dirichlet(
@@ -44,27 +78,27 @@ def multinomial_dirichlet(
     *,
     units: Sequence[object] | None = None,
     method: str = "sample",
-    context: float = 0.35,
-    context_sd: float = 0.1,
+    contextual_slope: float = SLOPE,
+    contextual_slope_sd: float = SLOPE_SD,
     lambda1: float = 4.0,
     lambda2: float = 2.0,
     prior: str = "fixed",
     chains: int = 4,
-    draws: int = 1000,
+    n_draws: int = 1000,
     warmup: int = 200,
     level: float = 0.95,
     allow_unconverged: bool = False,
-    random_state: int | None = 0,
+    random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> Estimates:
     """Estimate R x C tables by the hierarchical Multinomial-Dirichlet model.
 
-    In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_ir), the outcomes are multinomial with chances
-    sum_r x_ir beta_ir, alpha_irc = alpha_rc exp(context H_ic) and alpha_rc ~ Gamma(lambda1, rate lambda2). H_ic is the log of what
-    the unit's composition predicts for outcome c, over its overall share: every group leans to what is strong around it,
-    by ``context``, as in :func:`rxc`, and differs beyond that from unit to unit by chance. ``context=0, context_sd=0`` is the model
-    without a covariate, in which who else lives there tells nothing: where that fails (aggregation bias) the answer is off and the
-    intervals are too narrow.
+    In unit i the shares of group r are beta_ir ~ Dirichlet(alpha_ir), the outcomes are multinomial with probabilities
+    sum_r x_ir beta_ir, alpha_irc = alpha_rc exp(contextual_slope H_ic) and alpha_rc ~ Gamma(lambda1, rate lambda2). H_ic is the log of
+    what the unit's composition predicts for outcome c, over its overall share: the rates of every group follow it by
+    ``contextual_slope``, as in :func:`rxc`, and differ beyond that from unit to unit by chance. ``contextual_slope=0,
+    contextual_slope_sd=0`` is the model without a covariate, in which composition does not matter: where that fails (aggregation
+    bias) the answer is off and the intervals are too narrow.
 
     Parameters
     ----------
@@ -73,29 +107,29 @@ def multinomial_dirichlet(
     units : sequence, optional
         Names of the units.
     method : {"sample", "approximate"}, default "sample"
-        Chains that are run until they have met, or a normal approximation around the mode, in about a second.
-    context : float, default 0.35
-        How far every group leans to what its unit's composition favours. An assumption, not an estimate: H is made of the outcomes,
-        so that the likelihood is nothing to learn it from. The default is that of :func:`rxc`, learnt on tables with counted cells.
-    context_sd : float, default 0.1
-        Spread of that assumption; it widens the intervals of the district. Those of units are given ``context``.
+        Chains that are run until they have converged, or 400 draws from a normal approximation around the mode, in about a second.
+    contextual_slope : float, default 0.35
+        How strongly the rates of every group follow what its unit's composition predicts. An assumption, not an estimate: H is made
+        of the outcomes, so the likelihood must not choose it. The default is that of :func:`rxc`, learned on tables with counted cells.
+    contextual_slope_sd : float, default 0.1
+        Standard deviation of that assumption; it widens the intervals of the district. Those of units are given the slope.
     lambda1, lambda2 : float, default 4 and 2
         Shape and rate of the gamma prior of every alpha_rc. The answer can depend on them: groups that never have an
-        outcome for sure pull alpha towards 0, and the prior holds against it. 4 and 2 are the prior of the R package
+        outcome draw alpha towards 0, and the prior holds against it. 4 and 2 are the prior of the R package
         eiPack; the notes compare others.
-    prior : {"fixed", "learnt"}, default "fixed"
-        Whether the prior of alpha is Gamma(lambda1, rate lambda2), or a gamma distribution whose shape and mean are learnt from
+    prior : {"fixed", "learned"}, default "fixed"
+        Whether the prior of alpha is Gamma(lambda1, rate lambda2), or a gamma distribution whose shape and mean are learned from
         the table: log-normal around lambda1 and lambda1 / lambda2, each within a factor of e two times in three. Only with chains.
     chains : int, default 4
-        Independent chains, run on the cores there are.
-    draws, warmup : int, default 1000 and 200
-        Draws kept of each chain, and thrown away before. A draw is five sweeps over all units. ``draws`` is doubled, up to
-        eight times as many, until the chains have met.
+        Independent chains, run on the cores there are. This and the next two only with ``method="sample"``.
+    n_draws, warmup : int, default 1000 and 200
+        Draws kept of each chain, and discarded before. A draw is five sweeps over all units. ``n_draws`` is doubled, up to
+        eight times as many, until the chains have converged.
     level : float, default 0.95
         Level of the intervals (posterior quantiles).
     allow_unconverged : bool, default False
-        Answer, with a warning in the result, even when the chains have not met.
-    random_state : int or None, default 0
+        Answer, with a warning in the result, even when the chains have not converged.
+    random_state : int, None, Generator or RandomState, default 0
         Seed. The answer does not depend on the number of cores.
     progress : callable, optional
         Called with draws done and draws planned, over all chains.
@@ -105,8 +139,8 @@ def multinomial_dirichlet(
     Estimates
         Keys ``group``, ``outcome``; ``estimate`` is the posterior mean of the share of the people counted, and
         ``.draws`` are all draws of it. ``.units`` the same per unit, some of the draws being kept. Every draw, of the district and
-        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["context_slope"]`` (of
-        chains) says by how much each share would move were ``context`` 0.1 larger, to first order.
+        of every unit, adds up to both margins and lies inside the deterministic bounds. ``diagnostics["slope_sensitivity"]`` (of
+        chains) says by how much each share would move were ``contextual_slope`` 0.1 larger, to first order.
 
     Raises
     ------
@@ -122,21 +156,21 @@ def multinomial_dirichlet(
     -----
     The model ties beta to the outcomes only up to multinomial error, and its rates are not the shares of the people who were
     counted. What is reported is the inner table: given the rates and both margins it is drawn from (the large-count limit
-    of) its noncentral hypergeometric law, once per draw. In large units that equals raking the rates to the margins; in
-    small ones it adds the chance that a rate leaves.
+    of) its noncentral hypergeometric distribution, once per draw. In large units that equals raking the rates to the margins; in
+    small ones it adds the randomness that a rate leaves.
 
     No prior is best everywhere. Of 36, fixed beforehand, eiPack's has the best mean rank and puts 4.5 % of people in a wrong cell
     on average over four sources whose inner cells are known (North Carolina's counties in 2025, registration in Southern
     counties, nativity by illiteracy, 13 New Zealand districts); Gamma(4, 0.5) has the lowest mean, 3.9 %, but loses on the 2 x 2
-    tables, and its chains are refused on North Carolina's 5 x 3 table. A learnt prior puts 5.7 %: its shape goes to about 0.4,
-    which lets alphas go to 0. That comparison, ``experiments/dirichlet_prior.py``, is of ``context=0``.
+    tables, and its chains are refused on North Carolina's 5 x 3 table. A learned prior puts 5.7 %: its shape goes to about 0.4,
+    which lets alphas go to 0. That comparison, ``experiments/dirichlet_prior.py``, is of ``contextual_slope=0``.
 
     The published model allows for a covariate of the unit in the same place as H; here it is what composition predicts, and its
-    coefficient is stated. Whether to lean by default was judged on the same four sources by a criterion fixed beforehand: with 0.35
+    coefficient is stated. Whether to assume it by default was judged on the same four sources by a criterion fixed beforehand: with 0.35
     the mean error falls from 4.4 to 4.1 %, by North Carolina alone (7.3 to 3.0 %); registration (0.7 to 3.3 %) and New Zealand (9.7
-    to 10.1 %) lose. On the precincts of south-east North Carolina, left out of it, the model without context puts 2.3 % in a wrong
-    cell and its intervals hold 1 of 9 cells; with the default 1.5 % and 9 of 9. Look at both, and at ``context_slope``.
-    On vote transfers (15 districts of New Zealand) its 95 % intervals hold two cells in three, those of :func:`rxc` 96 %.
+    to 10.1 %) lose. On the precincts of south-east North Carolina, left out of it, the model without it puts 2.3 % in a wrong
+    cell and its intervals cover 1 of 9 cells; with the default 1.5 % and 9 of 9. Look at both, and at ``slope_sensitivity``.
+    On vote transfers (15 districts of New Zealand) its 95 % intervals cover two cells in three, those of :func:`rxc` 96 %.
     ``experiments/dirichlet_context.py`` prints the comparison.
 
     References
@@ -155,212 +189,202 @@ def multinomial_dirichlet(
     (True, True)
     """
     tables = unit_tables(groups, outcomes, units)
-    level = checks.check_level(level)
-    checks.check_seed(random_state)
-    if method not in ("sample", "approximate"):
-        raise unknown_name("method", method, ["sample", "approximate"], "method")
-    if prior not in ("fixed", "learnt"):
-        raise unknown_name("prior", prior, ["fixed", "learnt"], "kind of prior")
-    if prior == "learnt" and method == "approximate":
-        raise InputError("prior='learnt' needs chains; pass method='sample', or leave prior out.")
-    b = checks.check_between(context, "context", *CONTEXT_RANGE)
-    b_sd = checks.check_between(context_sd, "context_sd", *CONTEXT_SD_RANGE)
-    gamma = (_positive(lambda1, "lambda1"), _positive(lambda2, "lambda2"))
+    level, seed = checks.check_level(level), checks.read_seed(random_state)
+    for argument, value, choices in (
+        ("method", method, ("sample", "approximate")),
+        ("prior", prior, ("fixed", "learned")),
+    ):
+        if value not in choices:
+            raise unknown_name(argument, value, choices, argument)
+    if method == "approximate":
+        idle = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup, "progress": progress}
+        idle |= {"allow_unconverged": allow_unconverged}
+        checks.refuse_idle_arguments(multinomial_dirichlet, idle, "with method='approximate'; pass method='sample'")
+    slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
+    gamma = (_check_positive(lambda1, "lambda1"), _check_positive(lambda2, "lambda2"))
     plan = Plan(
-        chains=_whole(chains, "chains", 2),
-        draws=_whole(draws, "draws", 50),
-        warmup=_whole(warmup, "warmup", 20),
-        max_draws=EXTENSION * int(draws),
-        random_state=random_state,
+        chains=checks.check_whole(chains, "chains", 2),
+        draws=checks.check_whole(n_draws, "n_draws", 50),
+        warmup=checks.check_whole(warmup, "warmup", 20),
+        max_draws=EXTENSION * n_draws,
+        seed=seed,
     )
-    learnt = "prior='learnt', " if prior == "learnt" else ""
-    options = f"context={b!r}, context_sd={b_sd!r}, lambda1={gamma[0]!r}, lambda2={gamma[1]!r}, {learnt}level={level!r}"
-    call = f"multinomial_dirichlet(groups, outcomes, method={method!r}, {options}, random_state={random_state!r})"
+    sampling = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup} if method == "sample" else {}
+    call = describe_call(
+        "multinomial_dirichlet",
+        method=method,
+        contextual_slope=slope,
+        contextual_slope_sd=slope_sd,
+        lambda1=gamma[0],
+        lambda2=gamma[1],
+        **sampling,
+        level=level,
+        random_state=seed,
+    )
     R, C = np.flatnonzero(tables.X.sum(axis=0) > 0), np.flatnonzero(tables.T.sum(axis=0) > 0)
     X, T = np.ascontiguousarray(tables.X[:, R]), np.ascontiguousarray(tables.T[:, C])
-    answer: dict[str, Any] = {"call": call, "seed": random_state, "level": level}
     place = np.ix_(R, C)
     if min(len(R), len(C)) == 1:
-        return _fixed(tables, X, T, place, answer)
-    few = _few_units(len(X), len(R))
-    around = surroundings(X, T, b, b_sd)
-    if (b, b_sd) != (0.0, 0.0) and not around.H.any():
-        few = (*few, "every unit has the same composition: context changes nothing here.")
+        return _laid_out(tables, _exact(X, T), place, level, call, seed)
+    effect = ContextualEffect(predicted_by_composition(X, T), slope, slope_sd)
     if method == "approximate":
-        return _approximate(tables, X, T, place, gamma, around, few, answer)
-    given = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learnt" else gamma
-    found = sample_posterior(X, T, given, plan, progress, around)
-    return _sampled(tables, found, place, allow_unconverged, gamma, around, few, answer)
+        found = _approximate(X, T, gamma, effect, seed)
+    else:
+        given = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learned" else gamma
+        bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
+        found = _sampled(X, T, given, plan, progress, effect, bounds, allow_unconverged)
+    common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": gamma[0], "lambda2": gamma[1]}
+    found.diagnostics.update(common)
+    return _laid_out(tables, found, place, level, call, seed, _warnings(effect, len(X), len(R)))
 
 
 def _sampled(
-    tables: UnitTables,
-    found: Posterior,
-    place: tuple[Any, ...],
+    X: FloatArray,
+    T: FloatArray,
+    prior: tuple[float, float] | Hyperprior,
+    plan: Plan,
+    progress: Progress | None,
+    effect: ContextualEffect,
+    bounds: tuple[FloatArray, FloatArray],
     allow_unconverged: bool,
-    prior: tuple[float, float],
-    around: Surroundings,
-    warnings: tuple[str, ...],
-    answer: dict[str, Any],
-) -> Estimates:
-    certificate = found.diagnostics
-    if not certificate.converged:
-        words = (
-            f"r-hat {certificate.max_rhat:.3f} (must be below 1.01), effective sample size "
-            f"{min(certificate.min_ess_bulk, certificate.min_ess_tail):.0f} (at least 400)"
+) -> _Answer:
+    """Answer from the chains; the uncertainty of the contextual slope moves the district's draws."""
+    found = sample_posterior(X, T, prior, plan, effect, progress)
+    chains, warnings = found.diagnostics, ()
+    if not chains.converged:
+        why = (
+            f"r-hat {chains.max_rhat:.3f} (must be below 1.01), effective sample size "
+            f"{min(chains.min_ess_bulk, chains.min_ess_tail):.0f} (at least 400)"
         )
         if not allow_unconverged:
             raise ConvergenceError(
-                f"the {certificate.chains} chains have not met after {certificate.draws:,} draws each: {words}; raise draws= or "
+                f"the {chains.chains} chains have not converged after {chains.draws:,} draws each: {why}; raise n_draws= or "
                 "warmup=, merge small groups and outcomes, or pass allow_unconverged=True to look at them."
             )
-        warnings = (f"the chains have not met ({words}): do not report these numbers.", *warnings)
-    limits = cell_bounds(tables.X, tables.T)
-    cells, sd = _whole_table(tables, found.mean, place), _whole_table(tables, found.sd, place)
-    district, slope = found.cells.reshape(-1, *found.cells.shape[2:]), _whole_table(tables, found.slope, place)
-    district = _whole_table(tables, district, place)
-    if around.sd > 0:
-        z = around.sd * balanced_normal(len(district), answer["seed"])
-        district = moved_along(district, slope, z, limits.low.sum(axis=0), limits.high.sum(axis=0))
-    kept = _whole_table(tables, found.units, place)
-    return cell_estimates(
-        tables,
-        cells,
-        limits,
-        method=f"{WORDS}, {_leaning_words(around)}, {certificate.chains} chains",
+        warnings = (f"the chains have not converged ({why}): do not report these numbers.",)
+    district = found.cells.reshape(-1, *found.cells.shape[2:])
+    if effect.sd > 0:
+        district = moved_along(district, found.slope, effect.sd * balanced_normal(len(district), plan.seed), *bounds)
+    return _Answer(
+        mean=found.mean,
+        district=district,
+        method=f"{NAME}, {_describe_effect(effect)}, {chains.chains} chains",
         interval="posterior quantile",
-        columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
-        unit_columns=_unit_columns(kept, cells, sd, limits, tables.X, answer["level"]),
-        draws=_shares(district, tables.X.sum(axis=0)[:, None]),
-        unit_draws=_shares(kept, tables.X[:, :, None]),
         diagnostics={
-            "converged": certificate.converged,
-            "max_rhat": certificate.max_rhat,
-            "min_ess_bulk": certificate.min_ess_bulk,
-            "min_ess_tail": certificate.min_ess_tail,
-            "divergences": certificate.divergences,
+            "converged": chains.converged,
+            "max_rhat": chains.max_rhat,
+            "min_ess_bulk": chains.min_ess_bulk,
+            "min_ess_tail": chains.min_ess_tail,
+            "divergences": chains.divergences,
             "acceptance": found.acceptance,
-            "chains": certificate.chains,
-            "draws": certificate.draws,
+            "chains": chains.chains,
+            "n_draws": chains.draws,
             "seconds": round(found.seconds, 3),
-            "context": around.b,
-            "context_sd": around.sd,
-            "context_slope": _shares(0.1 * slope, tables.X.sum(axis=0)[:, None]).ravel().tolist(),
-            "lambda1": prior[0],
-            "lambda2": prior[1],
             "prior_shape_rate": np.exp(np.log(found.prior).mean(axis=(0, 1))).tolist(),
             "alpha": found.alpha.mean(axis=(0, 1)).tolist(),
         },
         warnings=warnings,
-        **answer,
+        sd=found.sd,
+        units=found.units,
+        slope=found.slope,
     )
 
 
 def _approximate(
-    tables: UnitTables,
-    X: FloatArray,
-    T: FloatArray,
-    place: tuple[Any, ...],
-    prior: tuple[float, float],
-    around: Surroundings,
-    warnings: tuple[str, ...],
-    answer: dict[str, Any],
-) -> Estimates:
+    X: FloatArray, T: FloatArray, prior: tuple[float, float], effect: ContextualEffect, seed: int
+) -> _Answer:
     begun = time.perf_counter()
-    rng = np.random.default_rng(answer["seed"])
-    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, rng, around)
-    limits = cell_bounds(tables.X, tables.T)
-    cells, district = _whole_table(tables, found.mean, place), _whole_table(tables, found.cells, place)
-    return cell_estimates(
-        tables,
-        cells,
-        limits,
-        method=f"{WORDS}, {_leaning_words(around)}, approximate: normal around the mode",
+    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(seed), effect)
+    return _Answer(
+        mean=found.mean,
+        district=found.cells,
+        method=f"{NAME}, {_describe_effect(effect)}, approximate: normal around the mode",
         interval="approximate posterior quantile",
-        columns=_columns(district, cells.sum(axis=0), limits, tables.X, answer["level"]),
-        draws=_shares(district, tables.X.sum(axis=0)[:, None]),
         diagnostics={
             "converged": True,
             "approximate": True,
             "gradient_norm": found.gradient,
             "iterations": found.iterations,
             "seconds": round(time.perf_counter() - begun, 3),
-            "context": around.b,
-            "context_sd": around.sd,
-            "lambda1": prior[0],
-            "lambda2": prior[1],
             "alpha": found.alpha.tolist(),
         },
         warnings=(
             "the interval is a normal approximation and not checked against the posterior: it can be off where a group hardly "
             "ever has an outcome. Pass method='sample' before reporting it.",
-            *warnings,
         ),
-        **answer,
     )
 
 
-def _fixed(
-    tables: UnitTables, X: FloatArray, T: FloatArray, place: tuple[Any, ...], answer: dict[str, Any]
+def _exact(X: FloatArray, T: FloatArray) -> _Answer:
+    """Answer where one margin has one option: the inner tables are the other margin, with certainty."""
+    cells = X[:, :, None] * (T / T.sum(axis=1, keepdims=True))[:, None, :]
+    return _Answer(
+        mean=cells,
+        district=cells.sum(axis=0)[None],
+        method=f"{NAME}, exact: one margin has a single option",
+        interval="exact",
+        diagnostics={"converged": True, "exact": True},
+        sd=np.zeros_like(cells),
+        units=cells[None],
+        drawn=False,
+    )
+
+
+def _laid_out(
+    tables: UnitTables,
+    found: _Answer,
+    place: tuple[Any, ...],
+    level: float,
+    call: str,
+    seed: int,
+    warnings: tuple[str, ...] = (),
 ) -> Estimates:
-    """Answer where one margin has one option: the inner tables are the other margin, for sure."""
-    cells = _whole_table(tables, X[:, :, None] * (T / T.sum(axis=1, keepdims=True))[:, None, :], place)
-    limits = cell_bounds(tables.X, tables.T)
+    """Put the options with people among all options, and lay out."""
+
+    def whole(values: FloatArray) -> FloatArray:
+        out = np.zeros((*values.shape[:-2], len(tables.groups), len(tables.outcomes)))
+        out[(..., *place)] = values
+        return out
+
+    cells, district, limits = whole(found.mean), whole(found.district), tables.bounds
+    people, everybody = tables.X[:, :, None], tables.X.sum(axis=0)[:, None]
+    unit_columns, unit_draws = {}, None
+    if found.units is not None and found.sd is not None:
+        kept = whole(found.units)
+        unit_columns = _interval_columns(kept, cells, whole(found.sd), limits.low, limits.high, people, level)
+        unit_draws = _shares(kept, people) if found.drawn else None
+    moves = {}
+    if found.slope is not None:
+        moves = {"slope_sensitivity": _shares(whole(0.1 * found.slope), everybody).ravel().tolist()}
+    low, high = limits.low.sum(axis=0), limits.high.sum(axis=0)
     return cell_estimates(
         tables,
         cells,
-        limits,
-        method=f"{WORDS}, exact: one margin has a single option",
-        interval="exact",
-        columns=_columns(cells.sum(axis=0)[None], cells.sum(axis=0), limits, tables.X, answer["level"]),
-        unit_columns=_unit_columns(cells[None], cells, np.zeros_like(cells), limits, tables.X, answer["level"]),
-        diagnostics={"converged": True, "exact": True},
-        **answer,
+        method=found.method,
+        call=call,
+        level=level,
+        interval=found.interval,
+        columns=_interval_columns(district, cells.sum(axis=0), district.std(axis=0), low, high, everybody, level),
+        unit_columns=unit_columns,
+        draws=_shares(district, everybody) if found.drawn else None,
+        unit_draws=unit_draws,
+        diagnostics={**found.diagnostics, **moves},
+        warnings=(*found.warnings, *warnings),
+        seed=seed,
     )
 
 
-def _leaning_words(around: Surroundings) -> str:
-    return f"context {around.b:g} +- {around.sd:g}" if (around.b, around.sd) != (0.0, 0.0) else "no context"
-
-
-def _whole_table(tables: UnitTables, found: FloatArray, place: tuple[Any, ...]) -> FloatArray:
-    """Put (..., R, C) of the options with people into all options; the others have none."""
-    whole = np.zeros((*found.shape[:-2], len(tables.groups), len(tables.outcomes)))
-    whole[(..., *place)] = found
-    return whole
-
-
-def _shares(counts: FloatArray, people: FloatArray) -> FloatArray:
-    return np.divide(counts, people, out=np.zeros_like(counts), where=np.broadcast_to(people > 0, counts.shape))
-
-
-def _columns(
-    draws: FloatArray, mean: FloatArray, limits: CellBounds, X: FloatArray, level: float
-) -> dict[str, FloatArray]:
-    """Give the district's columns from draws (n_draws, R, C) of its cells in counts."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return _inside(
-        low, high, mean, draws.std(axis=0), limits.low.sum(axis=0), limits.high.sum(axis=0), X.sum(axis=0)[:, None]
-    )
-
-
-def _unit_columns(
-    draws: FloatArray, mean: FloatArray, sd: FloatArray, limits: CellBounds, X: FloatArray, level: float
-) -> dict[str, FloatArray]:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return _inside(low, high, mean, sd, limits.low, limits.high, X[:, :, None])
-
-
-def _inside(
-    low: FloatArray,
-    high: FloatArray,
+def _interval_columns(
+    draws: FloatArray,
     mean: FloatArray,
     sd: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
     people: FloatArray,
+    level: float,
 ) -> dict[str, FloatArray]:
-    """Make shares of counts; a skewed posterior's mean may leave the quantiles, and sums leave bounds by rounding."""
+    """Give standard errors and quantiles as shares; a skewed posterior's mean may leave the quantiles, sums the bounds."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return {
         "std_error": _shares(sd, people),
         "conf_low": _shares(np.clip(np.minimum(low, mean), lower, upper), people),
@@ -368,19 +392,21 @@ def _inside(
     }
 
 
-def _positive(value: object, argument: str) -> float:
+def _shares(counts: FloatArray, people: FloatArray) -> FloatArray:
+    return np.divide(counts, people, out=np.zeros_like(counts), where=np.broadcast_to(people > 0, counts.shape))
+
+
+def _describe_effect(effect: ContextualEffect) -> str:
+    return "no contextual effect" if effect.absent else f"contextual slope {effect.b:g} +- {effect.sd:g}"
+
+
+def _warnings(effect: ContextualEffect, n: int, R: int) -> tuple[str, ...]:
+    few = f"{n} unit(s) for {R} groups: the answer rests on the prior more than on the data."
+    same = "every unit has the same composition: contextual_slope changes nothing here."
+    return (*((few,) if n <= R else ()), *((same,) if not effect.absent and not effect.H.any() else ()))
+
+
+def _check_positive(value: object, argument: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1e6:
         raise InputError(f"{argument}={value!r} is not a positive number; the default prior is lambda1=4, lambda2=2.")
     return float(value)
-
-
-def _whole(value: object, argument: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{argument}={value!r} is not a whole number of at least {least}; pass one, or leave it out.")
-    return int(value)
-
-
-def _few_units(n: int, R: int) -> tuple[str, ...]:
-    if n > R:
-        return ()
-    return (f"{n} unit(s) for {R} groups: the answer rests on the prior more than on the data.",)

@@ -1,4 +1,4 @@
-"""A gamma prior of alpha whose shape and mean are themselves unknown, and learnt with the rest.
+"""A gamma prior of alpha whose shape and mean are themselves unknown, and learned with the rest.
 
 alpha_rc ~ Gamma(shape, rate shape / mean), with log shape and log mean normal around stated values. Given alpha the two depend on
 the units only through n = R C, the sum of log alpha and the sum of alpha, so that renewing them costs nothing beside a sweep.
@@ -18,12 +18,12 @@ __all__ = ["SPREAD", "Hyperprior", "renew"]
 SPREAD = 1.0
 """Standard deviation of the logarithms: one of them is off by a factor of e or more in a third of all problems."""
 WIDTH = 1.0  # of the first interval of a slice: about the spread
-TURNS = 3  # renewals of both to one of the units: they are dear, these are not
+TURNS = 3  # renewals of both to one of the units, which cost far more
 
 
 @dataclass(frozen=True)
 class Hyperprior:
-    """Where shape and mean of the gamma prior are expected, and how surely.
+    """Where shape and mean of the gamma prior are expected, and how certainly.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class Hyperprior:
         """
         shape = math.exp(u)
         likelihood = n * (shape * (u - v) - math.lgamma(shape)) + shape * logs - shape * math.exp(-v) * total
-        doubt = (u - math.log(self.shape)) ** 2 + (v - math.log(self.mean)) ** 2
-        return likelihood - doubt / (2 * self.spread**2)
+        distance = (u - math.log(self.shape)) ** 2 + (v - math.log(self.mean)) ** 2
+        return likelihood - distance / (2 * self.spread**2)
 
 
 def renew(

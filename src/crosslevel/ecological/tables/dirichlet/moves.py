@@ -1,8 +1,8 @@
 """Compiled moves of the Multinomial-Dirichlet sampler, and inner tables drawn between their margins.
 
 Arguments, everywhere: ``m`` (n, R, C) = x beta, the share of a unit's people in each cell; ``x`` (n, R) shares of the groups;
-``T`` (n, C) counts of the outcomes; ``alpha`` (R, C); ``lean`` (K, C) and ``of`` (n,): beta_ir ~ Dirichlet(alpha_r * lean[of[i]]), so
-that units of one surrounding share a row of ``lean`` (one row of ones where surroundings do not matter), and ``people`` (R, K)
+``T`` (n, C) counts of the outcomes; ``alpha`` (R, C); ``factor`` (K, C) and ``of`` (n,): beta_ir ~ Dirichlet(alpha_r * factor[of[i]]), so
+that units of one composition share a row of ``factor`` (one row of ones without a contextual effect), and ``people`` (R, K)
 counts the units of each in which a group lives; ``rng`` a generator of numpy, one to a chain.
 
 Given alpha the units are independent, and two kinds of exact slice moves mix them within a few sweeps however many people a
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.ecological.tables.contextual.kernels import JIT, rake
+from crosslevel.ecological.tables.raking import JIT, rake
 from crosslevel.numerics.compiled import njit
 
 A = npt.NDArray[np.float64]
@@ -108,8 +108,8 @@ def _shift(m: A, theta: A, t: A, alpha: A, r: int, c: int, d: int, rng: Any) -> 
 
 
 @njit(**JIT)
-def sweep_units(m: A, x: A, T: A, alpha: A, lean: A, of: Numbers, rng: Any, S: A) -> int:
-    """Renew every unit given alpha; fill S (R, C) with sums of lean * log beta and give the number of slices lost."""
+def sweep_units(m: A, x: A, T: A, alpha: A, factor: A, of: Numbers, rng: Any, S: A) -> int:
+    """Renew every unit given alpha; fill S (R, C) with sums of factor * log beta and give the number of slices lost."""
     n, R = x.shape
     C = T.shape[1]
     theta, here, own = np.empty(C), np.empty(R, np.int64), np.empty((R, C))
@@ -125,7 +125,7 @@ def sweep_units(m: A, x: A, T: A, alpha: A, lean: A, of: Numbers, rng: Any, S: A
             theta[c] = 0.0
             for r in range(R):
                 theta[c] += m[i, r, c]
-                own[r, c] = alpha[r, c] * lean[of[i], c]
+                own[r, c] = alpha[r, c] * factor[of[i], c]
         for c in range(C):
             for a in range(k if k > 1 else 0):
                 b = (a + 1 + int(rng.random() * (k - 1))) % k
@@ -140,15 +140,15 @@ def sweep_units(m: A, x: A, T: A, alpha: A, lean: A, of: Numbers, rng: Any, S: A
                 total += m[i, r, c]
             for c in range(C):
                 m[i, r, c] = max(m[i, r, c] * x[i, r] / total, TINY)
-                S[r, c] += lean[of[i], c] * math.log(m[i, r, c] / x[i, r])
+                S[r, c] += factor[of[i], c] * math.log(m[i, r, c] / x[i, r])
     return lost
 
 
 @njit(**JIT)
-def _row_density(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: float) -> float:
+def _row_density(a: A, k: int, factor: A, people: A, S: A, shape: float, rate: float) -> float:
     """Give the log density of log alpha_r given its betas, leaving out what only other entries than the k-th change.
 
-    ``people`` (K,) and ``S`` (C,) are the rows of this group: units in each surrounding, and sums of lean * log beta.
+    ``people`` (K,) and ``S`` (C,) are the rows of this group: units of each composition, and sums of factor * log beta.
     """
     C = len(a)
     h = 0.0
@@ -159,9 +159,9 @@ def _row_density(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: flo
         if people[j] > 0.0:
             total, parts = 0.0, 0.0
             for c in range(C):
-                total += a[c] * lean[j, c]
+                total += a[c] * factor[j, c]
                 if k < 0 or c == k:
-                    parts += math.lgamma(a[c] * lean[j, c])
+                    parts += math.lgamma(a[c] * factor[j, c])
             h += people[j] * (math.lgamma(total) - parts)
     return h
 
@@ -174,26 +174,26 @@ def _scaled(a: A, k: int, z: float, new: A) -> None:
 
 
 @njit(**JIT)
-def slice_alpha(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: float, rng: Any, new: A) -> int:
+def slice_alpha(a: A, k: int, factor: A, people: A, S: A, shape: float, rate: float, rng: Any, new: A) -> int:
     """Renew one entry of alpha_r, or its scale, given the betas, by slice sampling with stepping out."""
-    level = _row_density(a, k, lean, people, S, shape, rate) + math.log(rng.random())
+    level = _row_density(a, k, factor, people, S, shape, rate) + math.log(rng.random())
     width = 2.0 / math.sqrt(people.sum() + 1.0)
     low = -width * rng.random()
     high = low + width
     for _ in range(SHRINKS):
         _scaled(a, k, low, new)
-        if _row_density(new, k, lean, people, S, shape, rate) < level:
+        if _row_density(new, k, factor, people, S, shape, rate) < level:
             break
         low -= width
     for _ in range(SHRINKS):
         _scaled(a, k, high, new)
-        if _row_density(new, k, lean, people, S, shape, rate) < level:
+        if _row_density(new, k, factor, people, S, shape, rate) < level:
             break
         high += width
     for _ in range(SHRINKS):
         z = low + (high - low) * rng.random()
         _scaled(a, k, z, new)
-        if _row_density(new, k, lean, people, S, shape, rate) >= level:
+        if _row_density(new, k, factor, people, S, shape, rate) >= level:
             for c in range(len(a)):
                 a[c] = new[c]
             return 0
@@ -205,12 +205,12 @@ def slice_alpha(a: A, k: int, lean: A, people: A, S: A, shape: float, rate: floa
 
 
 @njit(**JIT)
-def _norm(a: float, lean: A, others: A, people: A) -> float:
+def _norm(a: float, factor: A, others: A, people: A) -> float:
     """Give the log normaliser of all betas' densities, up to what does not change with alpha_rc = a."""
     h = 0.0
     for j in range(len(people)):
         if people[j] > 0.0:
-            own = a * lean[j]
+            own = a * factor[j]
             h += people[j] * (math.lgamma(own + others[j]) - math.lgamma(own))
     return h
 
@@ -221,7 +221,7 @@ def interweave(
     x: A,
     T: A,
     alpha: A,
-    lean: A,
+    factor: A,
     of: Numbers,
     people: A,
     r: int,
@@ -242,11 +242,11 @@ def interweave(
     """
     units, R = x.shape
     C = T.shape[1]
-    others = np.zeros(len(lean))
-    for j in range(len(lean)):
+    others = np.zeros(len(factor))
+    for j in range(len(factor)):
         for d in range(C):
             if d != c:
-                others[j] += alpha[r, d] * lean[j, d]
+                others[j] += alpha[r, d] * factor[j, d]
     small, depth, beta, theta = np.empty(units, np.int64), np.empty(units), np.empty(units), np.empty((units, C))
     S, count = 0.0, 0
     for i in range(units):
@@ -254,9 +254,9 @@ def interweave(
             continue
         b = m[i, r, c] / x[i, r]
         if b >= edge[i]:
-            S += lean[of[i], c] * math.log(b)
+            S += factor[of[i], c] * math.log(b)
             continue
-        S += lean[of[i], c] * math.log(edge[i])
+        S += factor[of[i], c] * math.log(edge[i])
         small[count], depth[count], beta[count] = i, math.log(b / edge[i]), b
         for d in range(C):
             theta[count, d] = 0.0
@@ -264,11 +264,11 @@ def interweave(
                 theta[count, d] += m[i, q, d]
         count += 1
     a, k, accepted = alpha[r, c], 1.0, 0
-    norm = _norm(a, lean[:, c], others, people[r])
+    norm = _norm(a, factor[:, c], others, people[r])
     for _ in range(TRIES):
         z = step * rng.standard_normal()
         a_new, k_new = a * math.exp(z), k * math.exp(-z)
-        norm_new = _norm(a_new, lean[:, c], others, people[r])
+        norm_new = _norm(a_new, factor[:, c], others, people[r])
         h = norm_new - norm + shape * z + (a_new - a) * (S - rate) - count * z
         level = math.log(rng.random())
         for j in range(count):
@@ -310,7 +310,7 @@ def advance(
     x: A,
     T: A,
     alpha: A,
-    lean: A,
+    factor: A,
     of: Numbers,
     people: A,
     edge: A,
@@ -329,12 +329,12 @@ def advance(
     S, new = np.empty((R, C)), np.empty(C)
     accepted, lost = 0, 0
     for _ in range(sweeps):
-        lost += sweep_units(m, x, T, alpha, lean, of, rng, S)
+        lost += sweep_units(m, x, T, alpha, factor, of, rng, S)
         for r in range(R):
             for k in range(-1, C):
-                lost += slice_alpha(alpha[r], k, lean, people[r], S[r], shape, rate, rng, new)
+                lost += slice_alpha(alpha[r], k, factor, people[r], S[r], shape, rate, rng, new)
             for c in range(C):
-                times = interweave(m, x, T, alpha, lean, of, people, r, c, edge[r, c], shape, rate, step[r, c], rng)
+                times = interweave(m, x, T, alpha, factor, of, people, r, c, edge[r, c], shape, rate, step[r, c], rng)
                 accepted += times
                 if adapt:
                     step[r, c] = min(step[r, c] * math.exp(0.05 * (times - ACCEPT * TRIES)), 3.0)

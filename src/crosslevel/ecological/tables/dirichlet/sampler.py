@@ -1,14 +1,13 @@
-"""Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they have met.
+"""Chains of the Multinomial-Dirichlet posterior: started apart, run side by side, lengthened until they converge.
 
 beta_ir ~ Dirichlet(alpha_ir), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_irc = alpha_rc exp(b H_ic), alpha_rc ~ Gamma(shape, rate):
 Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica
-Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``contextual.py``) and whose
+Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``composition.py``) and whose
 coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learnt under a hyperprior.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
@@ -20,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
-from crosslevel.ecological.tables.contextual.model import Surroundings, no_surroundings
+from crosslevel.data.checks import count_jobs
+from crosslevel.ecological.tables.composition import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior, renew
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
@@ -49,16 +49,16 @@ class Plan:
     chains, draws, warmup : int
         Chains, draws kept of each and draws thrown away before; a draw is five sweeps.
     max_draws : int
-        How far ``draws`` may be doubled until the chains have met.
-    random_state : int or None
-        Seed; every chain has a stream of its own, so the threads do not matter.
+        How far ``draws`` may be doubled until the chains have converged.
+    seed : int
+        Of the chains; every chain has a stream of its own, so the threads do not matter.
     """
 
     chains: int
     draws: int
     warmup: int
     max_draws: int
-    random_state: int | None
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Posterior:
     units : (n_kept, n_units, R, C)
         Some of these tables, evenly spaced.
     slope : (R, C)
-        How fast the district's mean table moves with b, in counts; 0 without surroundings.
+        How fast the district's mean table moves with b, in counts; 0 without a contextual effect.
     diagnostics : ChainDiagnostics
         Of log alpha, the district's cells and, where it is learnt, the log prior together.
     acceptance, seconds : float
@@ -99,10 +99,10 @@ def sample_posterior(
     T: FloatArray,
     prior: tuple[float, float] | Hyperprior,
     plan: Plan,
+    effect: ContextualEffect,
     progress: Callable[[int, int | None], None] | None = None,
-    around: Surroundings | None = None,
 ) -> Posterior:
-    """Run the chains until they have met or ``max_draws`` is reached.
+    """Run the chains until they have converged or ``max_draws`` is reached.
 
     Parameters
     ----------
@@ -111,16 +111,14 @@ def sample_posterior(
     prior : (shape, rate) or Hyperprior
         Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learnt.
     plan : Plan
+    effect : ContextualEffect
     progress : callable, optional
         Called with draws done and draws planned, over all chains, from the calling thread.
-    around : Surroundings, optional
-        How groups lean with their surroundings; by default they do not.
     """
     begun = time.perf_counter()
-    around = around or no_surroundings(T.shape)
-    seeds = np.random.SeedSequence(plan.random_state).spawn(plan.chains)
+    seeds = np.random.SeedSequence(plan.seed).spawn(plan.chains)
     slots = int(np.clip(UNIT_BYTES / (X.size * T.shape[1] * 8), *UNIT_DRAWS)) // plan.chains + 1
-    chains = [_Chain.start(X, T, prior, around, np.random.default_rng(seed), slots) for seed in seeds]
+    chains = [_Chain.start(X, T, prior, effect, np.random.default_rng(seed), slots) for seed in seeds]
     draws = plan.draws
     _run(chains, plan.warmup, draws, progress)
     while True:
@@ -172,7 +170,7 @@ class _Chain:
     alpha: FloatArray
     edge: FloatArray
     slots: int
-    lean: FloatArray
+    factor: FloatArray
     of: npt.NDArray[np.int64]
     H: FloatArray
     people: FloatArray
@@ -195,7 +193,7 @@ class _Chain:
         X: FloatArray,
         T: FloatArray,
         given: tuple[float, float] | Hyperprior,
-        around: Surroundings,
+        effect: ContextualEffect,
         rng: np.random.Generator,
         slots: int,
     ) -> _Chain:
@@ -207,8 +205,8 @@ class _Chain:
         start = 0.98 * t + 0.02 / C
         error = np.sqrt((T + 0.5) * (N - T + 0.5).clip(0.5) / (N + 1) ** 3)  # of the observed outcome shares
         shape = (*X.shape, C)
-        # units of one surrounding are counted together: without any that is one row, and alpha needs no pass over the units
-        kinds, of = np.unique(around.lean(), axis=0, return_inverse=True)
+        # units of one composition are counted together: without a contextual effect that is one row, and alpha needs no pass over the units
+        kinds, of = np.unique(effect.factor(), axis=0, return_inverse=True)
         of = of.ravel().astype(np.int64)  # its shape differs between versions of numpy
         people = np.zeros((X.shape[1], len(kinds)))
         np.add.at(people.T, of, X > 0)
@@ -225,9 +223,9 @@ class _Chain:
             alpha=np.clip(rng.gamma(prior[0], 1 / prior[1], size=shape[1:]), 0.1, 50.0),
             edge=np.ascontiguousarray(edge.transpose(1, 2, 0)),
             slots=slots,
-            lean=kinds,
+            factor=kinds,
             of=of,
-            H=around.H,
+            H=effect.H,
             people=people,
             step=np.full(shape[1:], 0.2),
             total=np.zeros(shape),
@@ -236,7 +234,7 @@ class _Chain:
 
     def forward(self, adapt: bool) -> None:
         """Make one draw's worth of sweeps."""
-        table = (self.m, self.x, self.T, self.alpha, self.lean, self.of, self.people)
+        table = (self.m, self.x, self.T, self.alpha, self.factor, self.of, self.people)
         accepted, lost = advance(*table, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
         if self.hyper is not None:
             self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
@@ -251,7 +249,7 @@ class _Chain:
         self.total += tables
         self.square += tables**2
         self.cells.append(tables.sum(axis=0))
-        self.scores.append(_score(self.m, self.x, self.alpha * self.lean[self.of][:, None, :], self.H))
+        self.scores.append(_score(self.m, self.x, self.alpha * self.factor[self.of][:, None, :], self.H))
         self.alphas.append(self.alpha.copy())
         self.priors.append(self.prior)
         if len(self.alphas) % self.stride == 0:
@@ -282,7 +280,7 @@ def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int,
     """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
     planned, stop = (warmup + draws) * len(chains), threading.Event()
     at_first, since, told = _done(chains), 0.0, False
-    with ThreadPoolExecutor(min(len(chains), _cores())) as pool:
+    with ThreadPoolExecutor(min(len(chains), count_jobs(-1))) as pool:
         try:
             running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
             while running:
@@ -316,8 +314,3 @@ def _tell_if_long(left: float, shape: tuple[int, ...]) -> bool:
         stacklevel=5,
     )
     return True
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

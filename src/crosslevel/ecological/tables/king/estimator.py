@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
-from crosslevel.ecological.tables.bounds import cell_bounds
+from crosslevel.ecological.tables.covariates import covariate_table
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
 from crosslevel.ecological.tables.king.simulation import (
@@ -22,17 +20,17 @@ from crosslevel.ecological.tables.king.simulation import (
     draw_units,
     expected_units,
 )
-from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, unit_names, unit_tables
+from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["king"]
 
 
 POINTS = ("mode", "mean")
-SAMPLERS = ("posterior", "ei")
+SAMPLERS = {"posterior": draw_parameters, "ei": draw_parameters_as_ei}
 FAR_FROM_MODE = 0.01  # posterior standard deviations
 FEWEST_EFFECTIVE = 100
 MOST_KEPT = 40_000_000
@@ -49,19 +47,19 @@ def king(
     zb: object = None,
     zw: object = None,
     level: float = 0.95,
-    draws: int = 1000,
+    n_draws: int = 1000,
     erho: float = 0.5,
     esigma: float = 0.5,
     ebeta: float = 0.5,
     point: str = "mode",
     sampler: str = "posterior",
     allow_unconverged: bool = False,
-    random_state: int | None = 0,
+    random_state: RandomState = 0,
 ) -> Estimates:
     """Estimate 2 x 2 tables by King's (1997) truncated bivariate normal model.
 
     In every unit the two groups' shares with the first outcome, (b, w), are drawn from one bivariate normal distribution
-    cut to the unit square, whatever the unit's composition. The unit's totals leave only a line of the square possible;
+    truncated to the unit square, whatever the unit's composition. The unit's totals leave only a line of the square possible;
     each answer is a draw from the distribution along that line, so it lies inside the unit's bounds and reproduces its
     totals.
 
@@ -69,7 +67,7 @@ def king(
     the shares to be unrelated to the composition X of the unit. Margins cannot show whether they are. Where they are
     related (aggregation bias) the intervals are far too narrow: on literacy by race in the 1910 census, where the truth is
     known, R's answer by this model is 13 of its standard errors off. Read the answer beside :func:`bounds`, which hold
-    regardless, and beside ``sensitivity``, which says how much bias would overturn it.
+    regardless, and beside :func:`sensitivity`, which says how much bias would overturn it.
 
     Parameters
     ----------
@@ -78,11 +76,11 @@ def king(
     units : sequence, optional
         Names of the units.
     zb, zw : dataframe or array, optional
-        Covariates of the mean share of the first and of the second group, units x k. They are centred. With X itself
+        Covariates of the mean share of the first and of the second group, units x k. They are centered. With X itself
         among them the shares may depend on composition, but then the totals say little about the shares.
     level : float, default 0.95
         Level of the intervals.
-    draws : int, default 1000
+    n_draws : int, default 1000
         Draws from the posterior.
     erho : float, default 0.5
         Standard deviation of the normal prior of atanh(rho); 0 for none.
@@ -91,12 +89,12 @@ def king(
     ebeta : float, default 0.5
         Standard deviation of the prior of both means, flat inside [0, 1] and falling off outside; 0 for none.
     point : {"mode", "mean"}, default "mode"
-        The estimate: what is expected at the likeliest parameters, as in King (1997), or the mean of the posterior.
+        The estimate: the expectation at the most probable parameters, as in King (1997), or the mean of the posterior.
     sampler : {"posterior", "ei"}, default "posterior"
         ``"ei"`` draws the parameters as the R package does, to reproduce its answers: too close to the mode.
     allow_unconverged : bool, default False
         Answer, with a warning, even where the mode or the sampling failed.
-    random_state : int or None, default 0
+    random_state : int, None, Generator or RandomState, default 0
         Seed of the draws.
 
     Returns
@@ -104,7 +102,7 @@ def king(
     Estimates
         Keys ``group``, ``outcome``: the share among all people of the group; standard error and interval are those of the
         draws. ``.units`` the same in every unit. ``.draws`` of both (of units up to 40 million numbers). Diagnostics hold the distribution
-        before it is cut, at the mode: ``mean``, ``sd`` (first group, second group), ``rho`` and ``coefficients``.
+        before truncation, at the mode: ``mean``, ``sd`` (first group, second group), ``rho`` and ``coefficients``.
 
     Raises
     ------
@@ -124,9 +122,9 @@ def king(
 
     Where this differs from R: the probability of the square and all gradients are exact; parameters are sampled from the
     posterior by importance, in a mixture of Student t's that adapts until half the draws are effective. R proposes from a
-    quarter of the covariance and accepts by one random number per batch, so its draws crowd around the mode. On
+    quarter of the covariance and accepts by one random number per batch, so its draws lie too close to the mode. On
     Matsusaka's registration data (268 counties; truth 0.550) R says 0.568 with standard error 0.024, and so does
-    ``sampler="ei"``; at the likeliest parameters 0.566 is expected, while the posterior, by importance as by Metropolis, has mean
+    ``sampler="ei"``; at the most probable parameters 0.566 is expected, while the posterior, by importance as by Metropolis, has mean
     0.600 and standard deviation 0.043. In 100 simulated worlds of
     60 units the 95 % intervals of R's sampler covered 83, those of the posterior 94. R also takes ``ebeta`` for a variance.
 
@@ -145,77 +143,79 @@ def king(
     True
     """
     tables = unit_tables(groups, outcomes, units)
-    level, random_state = checks.check_level(level), checks.check_seed(random_state)
-    n_draws = _count(draws)
-    prior = Prior(*(_sd(v, a) for v, a in ((erho, "erho"), (esigma, "esigma"), (ebeta, "ebeta"))))
-    if point not in POINTS:
-        raise unknown_name("point", point, POINTS, "point")
-    if sampler not in SAMPLERS:
-        raise unknown_name("sampler", sampler, SAMPLERS, "sampler")
+    level, seed = checks.check_level(level), checks.read_seed(random_state)
+    n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
+    prior = Prior(_check_sd(erho, "erho"), _check_sd(esigma, "esigma"), _check_sd(ebeta, "ebeta"))
+    for argument, value, choices in (("point", point, POINTS), ("sampler", sampler, tuple(SAMPLERS))):
+        if value not in choices:
+            raise unknown_name(argument, value, choices, argument)
     X, T = _shares(tables)
-    rows = _rows_kept(tables, units, checked=isinstance(groups, UnitTables))
-    names_b, Zb, scale_b = _covariates(zb, "zb", rows, len(X))
-    names_w, Zw, scale_w = _covariates(zw, "zw", rows, len(X))
+    names_b, Zb, scale_b = _covariates(zb, "zb", tables, groups)
+    names_w, Zw, scale_w = _covariates(zw, "zw", tables, groups)
     problem = Problem(lines=tomography_lines(X, T), Zb=Zb, Zw=Zw, prior=prior)
     if len(X) < problem.n_parameters:
         raise InputError(
             f"groups has {len(X)} unit(s) with people for the {problem.n_parameters} parameters of king; pass at least "
             f"{problem.n_parameters} units, or call bounds, which needs no model."
         )
-    rng = np.random.default_rng(random_state)
-    # factorising 5 x 5 matrices by a pool of threads costs more than the work
+    rng = np.random.default_rng(seed)
+    # factorizing 5 x 5 matrices by a pool of threads costs more than the work
     with threadpool_limits(limits=1, user_api="blas"):
         mode = find_mode(problem)
-        found = (draw_parameters if sampler == "posterior" else draw_parameters_as_ei)(problem, mode, n_draws, rng)
+        found = SAMPLERS[sampler](problem, mode, n_draws, rng)
     failure = _failure(mode, found, n_draws, sampler)
     if failure and not allow_unconverged:
         raise ConvergenceError(f"{failure} Pass allow_unconverged=True to see the numbers all the same.")
-    first, second = draw_units(problem, found.phi, rng)
-    middle = expected_units(problem, mode.phi) if point == "mode" else (first.mean(axis=0), second.mean(axis=0))
-    cells = tables.X[:, :, None] * _four(*middle)
-    options = {"level": level, "draws": n_draws, "erho": erho, "esigma": esigma, "ebeta": ebeta, "point": point}
-    options["sampler"] = sampler
-    shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    ties = "".join(f", {name}={name}" for name, given in (("zb", zb), ("zw", zw)) if given is not None)
-    kept = 4 * first.size <= MOST_KEPT
+    pair = draw_units(problem, found.phi, rng)
+    middle = expected_units(problem, mode.phi) if point == "mode" else (pair[0].mean(axis=0), pair[1].mean(axis=0))
+    cells, weight = tables.X[:, :, None] * _four(*middle), tables.X / tables.X.sum(axis=0)
+    district = pair[0] @ weight[:, 0], pair[1] @ weight[:, 1]
+    kept = 4 * pair[0].size <= MOST_KEPT
+    call = describe_call(
+        "king",
+        zb=zb,
+        zw=zw,
+        level=level,
+        n_draws=n_draws,
+        erho=erho,
+        esigma=esigma,
+        ebeta=ebeta,
+        point=point,
+        sampler=sampler,
+        random_state=seed,
+    )
     return cell_estimates(
         tables,
         cells,
-        cell_bounds(tables.X, tables.T),
-        method="King's truncated bivariate normal" + (", with covariates" if ties else ""),
-        call=f"king(groups, outcomes{ties}, {shown}, random_state={random_state!r})",
+        method="King's truncated bivariate normal" + (", with covariates" if names_b or names_w else ""),
+        call=call,
         level=level,
         interval="posterior quantile",
-        columns=_around(
-            _district_columns(tables, first, second, level), cells.sum(axis=0) / tables.X.sum(axis=0)[:, None]
-        ),
-        unit_columns=_around(_interval_columns(first, second, level), _four(*middle)),
-        draws=_four(*_district_shares(tables, first, second)),
-        unit_draws=_four(first, second) if kept else None,
-        diagnostics=_diagnostics(
-            problem, mode, found, failure is None, {"zb": (names_b, scale_b), "zw": (names_w, scale_w)}
-        ),
+        columns=_interval_columns(district, cells.sum(axis=0) / tables.X.sum(axis=0)[:, None], level),
+        unit_columns=_interval_columns(pair, _four(*middle), level),
+        draws=_four(*district),
+        unit_draws=_four(*pair) if kept else None,
+        diagnostics={
+            "converged": failure is None,
+            **_diagnostics(problem, mode, found),
+            "coefficients": {
+                "zb": dict(zip(names_b, (mode.phi[5 : 5 + len(names_b)] / scale_b).tolist(), strict=True)),
+                "zw": dict(zip(names_w, (mode.phi[5 + len(names_b) :] / scale_w).tolist(), strict=True)),
+            },
+        },
         warnings=(*_warnings(tables, mode, X, sampler, kept), *((failure,) if failure else ())),
-        seed=random_state,
+        seed=seed,
     )
 
 
-def _diagnostics(
-    problem: Problem,
-    mode: Mode,
-    found: ParameterDraws,
-    converged: bool,
-    covariates: dict[str, tuple[list[str], FloatArray]],
-) -> dict[str, Any]:
-    """Give the certificate, and the distribution at the mode before it is cut; coefficients per unit of the covariate."""
+def _diagnostics(problem: Problem, mode: Mode, found: ParameterDraws) -> dict[str, Any]:
+    """Say how the search and the sampling went, and give the distribution at the mode before truncation."""
     normal = untruncated(mode.phi[None, :], problem)
-    slopes = np.split(mode.phi[5:], [problem.Zb.shape[1]])
     return {
-        "converged": converged,
         "gradient_norm": mode.gradient_norm,
         "distance_to_mode_in_sd": mode.distance,
-        "starts": mode.starts,
-        "starts_at_mode": mode.agreeing,
+        "n_restarts": mode.n_restarts,
+        "restarts_at_mode": mode.agreeing,
         "other_modes": len(mode.lower),
         "effective_draws": found.effective,
         "proposals": found.proposals,
@@ -224,20 +224,10 @@ def _diagnostics(
         "mean": [float(normal.mb.mean()), float(normal.mw.mean())],
         "sd": [float(normal.sb[0, 0]), float(normal.sw[0, 0])],
         "rho": float(normal.rho[0, 0]),
-        "coefficients": {
-            side: dict(zip(names, (slope / scale).tolist(), strict=True))
-            for (side, (names, scale)), slope in zip(covariates.items(), slopes, strict=True)
-        },
     }
 
 
-def _count(draws: object) -> int:
-    if isinstance(draws, bool) or not isinstance(draws, Integral) or not 50 <= int(draws) <= 1_000_000:
-        raise InputError(f"draws={draws!r} is not a whole number between 50 and 1,000,000; pass one, such as 1000.")
-    return int(draws)
-
-
-def _sd(value: object, argument: str) -> float:
+def _check_sd(value: object, argument: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
         raise InputError(f"{argument}={value!r} is not a standard deviation; pass a number > 0, or 0 for no prior.")
     return float(value)
@@ -262,49 +252,27 @@ def _shares(tables: UnitTables) -> tuple[FloatArray, FloatArray]:
     return X, T
 
 
-def _rows_kept(tables: UnitTables, units: Sequence[object] | None, checked: bool) -> npt.NDArray[np.bool_]:
-    """Tell which rows of the caller's tables are units with people."""
-    if checked or not tables.dropped:
-        return np.ones(len(tables.units), dtype=bool)
-    dropped = set(tables.dropped)
-    n = len(tables.units) + len(dropped)
-    return np.array([name not in dropped for name in unit_names(units, n)])
-
-
 def _covariates(
-    given: Any, argument: str, rows: npt.NDArray[np.bool_], n: int
+    given: Any, argument: str, tables: UnitTables, groups: object
 ) -> tuple[list[str], FloatArray, FloatArray]:
-    """Read covariates: names, values centred and scaled to unit variance (n_units, k), and the scales."""
+    """Read covariates: names, values centered and scaled to unit variance (n_units, k), and the scales."""
+    n = len(tables.units)
     if given is None:
         return [], np.empty((n, 0)), np.empty(0)
-    if frames.is_frame(given):
-        table = frames.to_arrow(given, argument)
-    else:
-        array = checks.as_numbers(given, argument)
-        if array.ndim > 2 or np.ndim(given) == 0:
-            raise InputError(f"{argument} has {np.ndim(given)} dimensions; pass units x covariates.")
-        array = array[:, None] if array.ndim == 1 else array
-        table = pa.table({f"{argument}_{j}": array[:, j] for j in range(array.shape[1])})
-    if table.num_rows != len(rows) or table.num_columns == 0:
-        raise InputError(
-            f"{argument} has {table.num_rows:,} rows and {table.num_columns} column(s) for {len(rows):,} units; pass one row of "
-            "covariates per unit, in the order of groups."
-        )
-    columns = [
-        checks.check_finite(frames.column(table, name, argument), f"{argument}[{name!r}]", 1)[rows]
-        for name in table.column_names
-    ]
+    table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
+    rows, names = rows_kept(tables, groups, argument, table.num_rows), table.column_names
+    columns = [checks.check_finite(frames.column(table, c, argument), f"{argument}[{c!r}]", 1)[rows] for c in names]
     Z = np.column_stack(columns)
-    centred = Z - Z.mean(axis=0)
-    scale = centred.std(axis=0)
-    for name, spread, column in zip(table.column_names, scale, columns, strict=True):
+    centered = Z - Z.mean(axis=0)
+    scale = centered.std(axis=0)
+    for name, spread, column in zip(names, scale, columns, strict=True):
         if spread <= 1e-12 * max(1.0, float(np.abs(column).max())):
             raise InputError(
                 f"{argument}[{name!r}] is the same in every unit; drop it, the mean has a constant already."
             )
-    if np.linalg.matrix_rank(centred / scale, tol=1e-8 * np.sqrt(n)) < Z.shape[1]:
-        raise InputError(f"{argument} has columns that determine one another; drop one of {table.column_names}.")
-    return list(table.column_names), centred / scale, scale
+    if np.linalg.matrix_rank(centered / scale, tol=1e-8 * np.sqrt(n)) < Z.shape[1]:
+        raise InputError(f"{argument} has columns that determine one another; drop one of {names}.")
+    return list(names), centered / scale, scale
 
 
 def _failure(mode: Mode, found: ParameterDraws, n_draws: int, sampler: str) -> str | None:
@@ -319,7 +287,7 @@ def _failure(mode: Mode, found: ParameterDraws, n_draws: int, sampler: str) -> s
     if sampler == "posterior" and found.effective < fewest:
         return (
             f"Importance sampling of king's parameters rests on {found.effective:.0f} effective draws of {found.proposals:,} "
-            f"({fewest:.0f} are needed): the posterior is far from any bell. Fewer covariates or a narrower prior may "
+            f"({fewest:.0f} are needed): the posterior is far from normal. Fewer covariates or a narrower prior may "
             "help, and bounds needs neither."
         )
     return None
@@ -330,8 +298,8 @@ def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, sampler: str, kept:
     for name, held in zip(tables.groups, mode.at_limit[2:4], strict=True):
         if held and mode.phi[2 + tables.groups.index(name)] < 0:
             said.append(
-                f"The shares of {name!r} may be the same in every unit: the likeliest spread is the smallest tried, {SMALLEST_SPREAD:g}. "
-                "Few units, or very regular ones, do this; the intervals then lean on the prior."
+                f"The shares of {name!r} may be the same in every unit: its spread at the mode is the smallest tried, {SMALLEST_SPREAD:g}. "
+                "Few units, or very regular ones, do this; the intervals then depend on the prior."
             )
     if mode.at_limit[[0, 1, 4]].any() or mode.at_limit[5:].any():
         said.append(
@@ -343,7 +311,7 @@ def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, sampler: str, kept:
             "to 2 on the scale of estimation. The importance weights make up for that."
         )
     if mode.agreeing == 1:
-        said.append(f"Only 1 of {mode.starts} searches ended at the mode; there may be a higher one.")
+        said.append(f"Only 1 of {mode.n_restarts} searches ended at the mode; there may be a higher one.")
     if X.std() < LITTLE_VARIATION:
         said.append(
             f"All units have nearly the same composition (the share of {tables.groups[0]!r} has standard deviation {X.std():.2g}): "
@@ -352,14 +320,8 @@ def _warnings(tables: UnitTables, mode: Mode, X: FloatArray, sampler: str, kept:
     if sampler == "ei":
         said.append("Parameters were drawn as R's ei does, too close to the mode: the standard errors are too small.")
     if not kept:
-        said.append("The draws by unit were not kept, being too many; pass fewer draws to have them.")
+        said.append("The draws by unit were not kept, being too many; pass a smaller n_draws to have them.")
     return said
-
-
-def _district_shares(tables: UnitTables, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weigh the units by their people: two (n_draws,)."""
-    weight = tables.X / tables.X.sum(axis=0)
-    return first @ weight[:, 0], second @ weight[:, 1]
 
 
 def _four(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -368,26 +330,16 @@ def _four(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.stack([shares, 1.0 - shares], axis=-1)
 
 
-def _around(columns: dict[str, Any], share: FloatArray) -> dict[str, Any]:
-    """Let the interval hold the estimate, which is no draw."""
-    return columns | {
-        "conf_low": np.minimum(columns["conf_low"], share),
-        "conf_high": np.maximum(columns["conf_high"], share),
-    }
+def _interval_columns(pair: tuple[FloatArray, FloatArray], share: FloatArray, level: float) -> dict[str, Any]:
+    """Give standard deviation and quantiles over the draws of the two groups' shares, each (..., 2, 2).
 
-
-def _interval_columns(first: FloatArray, second: FloatArray, level: float) -> dict[str, Any]:
-    """Give standard deviation and quantiles over the draws, each (..., 2, 2)."""
+    The interval is widened to hold the estimate ``share``, which is not a draw.
+    """
     ends = [(1 - level) / 2, (1 + level) / 2]
-    (low_b, high_b), (low_w, high_w) = np.quantile(first, ends, axis=0), np.quantile(second, ends, axis=0)
-    spread = np.stack([first.std(axis=0), second.std(axis=0)], axis=-1)
-    low, high = np.stack([low_b, low_w], axis=-1), np.stack([high_b, high_w], axis=-1)
+    low, high = np.stack([np.quantile(draws, ends, axis=0) for draws in pair], axis=-1)
+    spread = np.stack([draws.std(axis=0) for draws in pair], axis=-1)
     return {
         "std_error": np.stack([spread, spread], axis=-1),
-        "conf_low": np.stack([low, 1.0 - high], axis=-1),
-        "conf_high": np.stack([high, 1.0 - low], axis=-1),
+        "conf_low": np.minimum(np.stack([low, 1.0 - high], axis=-1), share),
+        "conf_high": np.maximum(np.stack([high, 1.0 - low], axis=-1), share),
     }
-
-
-def _district_columns(tables: UnitTables, first: FloatArray, second: FloatArray, level: float) -> dict[str, Any]:
-    return _interval_columns(*_district_shares(tables, first, second), level)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
 from crosslevel.ecological.tables.king.likelihood import Problem, log_posterior_slope
-from crosslevel.typing import FloatArray
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["Mode", "find_mode", "limits"]
 
@@ -24,7 +23,7 @@ STARTS = ((0.2, 0.2, 0.0), (0.1, 0.3, 0.3), (0.3, 0.1, -0.3), (0.05, 0.05, 0.0),
 AGREEMENT = 1e-3
 """Log posterior within which two searches have found the same mode: a thousandth of a nat is invisible in any answer."""
 DEPTH = 7.0
-"""Modes lower than this in log posterior hold less than a thousandth of its mass, and are forgotten."""
+"""Modes lower than this in log posterior hold less than a thousandth of its mass, and are left out."""
 WIDEST = 2.0
 """Largest sd of a proposal on the scale of estimation: 0.5 in a mean, a factor of 7 in a spread."""
 
@@ -41,7 +40,7 @@ class Mode:
         Inverse of minus the curvature, repaired where that is not positive.
     gradient_norm : of the gradient, less what pushes against a limit.
     distance : to the mode, in posterior standard deviations (Newton decrement).
-    starts, agreeing : searches begun, and those that ended here.
+    n_restarts, agreeing : searches begun, and those that ended here.
     at_limit : (n_parameters,) bool
         Parameters that a limit of the search holds.
     flat : directions whose curvature was not positive enough and was replaced.
@@ -53,9 +52,9 @@ class Mode:
     covariance: FloatArray
     gradient_norm: float
     distance: float
-    starts: int
+    n_restarts: int
     agreeing: int
-    at_limit: npt.NDArray[np.bool_]
+    at_limit: BoolArray
     flat: int
     lower: tuple[tuple[FloatArray, FloatArray], ...] = ()
 
@@ -69,7 +68,7 @@ def limits(n_parameters: int) -> FloatArray:
 
 
 def find_mode(problem: Problem) -> Mode:
-    """Climb the posterior from several starts by exact gradients and finish by Newton's steps.
+    """Maximize the posterior from several starts by exact gradients and finish by Newton steps.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ def find_mode(problem: Problem) -> Mode:
         covariance=covariance,
         gradient_norm=float(np.linalg.norm(free)),
         distance=float(np.sqrt(max(float(free @ covariance @ free), 0.0))),
-        starts=len(ends),
+        n_restarts=len(ends),
         agreeing=sum(-end[0] > value - AGREEMENT for end in ends),
         at_limit=held,
         flat=flat,
@@ -155,9 +154,7 @@ def _precision(phi: FloatArray, problem: Problem) -> FloatArray:
     return np.nan_to_num((found + found.T) / 2)
 
 
-def _newton(
-    phi: FloatArray, problem: Problem, box: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+def _newton(phi: FloatArray, problem: Problem, box: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     """Polish the end of a search; give it with the curvature, the gradient and the parameters that a limit holds."""
     value, gradient = log_posterior_slope(phi, problem)
     for _ in range(20):
@@ -184,7 +181,7 @@ def _newton(
     return phi, precision, gradient, held
 
 
-def _covariance(precision: FloatArray, gradient: FloatArray, held: npt.NDArray[np.bool_]) -> tuple[FloatArray, int]:
+def _covariance(precision: FloatArray, gradient: FloatArray, held: BoolArray) -> tuple[FloatArray, int]:
     """Invert the curvature, at most ``WIDEST`` in any direction; give also the number of directions cut to that.
 
     Against a limit the posterior falls off as exp(-|gradient| distance), with sd 1 / |gradient|.

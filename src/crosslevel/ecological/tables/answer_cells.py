@@ -1,8 +1,7 @@
-"""An answer of this room read as cells, by place, group and outcome; and the frame of a report made from it."""
+"""Read the answer of a method as cells, by place, group and outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.results import Estimates, Provenance
+from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Cells", "cells_of", "excluded", "names_of", "pair_of", "people_of", "report_estimates"]
+__all__ = ["NOBODY", "Cells", "cells_of", "people_of"]
 
 
-SAME_SUM = 1e-6
-"""Largest relative difference between a sum of cells and its people that is taken for rounding."""
 NOBODY = 1e-9
 """Share of a group below which it counts as empty: far below one person, far above rounding."""
 
@@ -64,7 +61,7 @@ class Cells:
 
 
 def cells_of(result: object) -> Cells:
-    """Read an answer of this room by place, group and outcome.
+    """Read the answer of a method by place, group and outcome.
 
     Examples
     --------
@@ -106,64 +103,3 @@ def people_of(cells: Cells, result: Estimates) -> FloatArray:
     # nobody lives where counts are zero and shares null; zero shares say only that the people are elsewhere
     empty = np.where(rows, ~np.isnan(count).all(axis=2) & np.isnan(share).all(axis=2), True)
     return np.where((counted == 0) & empty, 0.0, people)
-
-
-def names_of(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
-    """Read one name or several."""
-    if isinstance(names, str):
-        return (names,)
-    if not isinstance(names, Sequence):
-        raise InputError(f"{argument}={names!r} is not a name or a list of names; pass text.")
-    return tuple(dict.fromkeys(names))
-
-
-def excluded(cells: Cells, names: tuple[str, ...], argument: str) -> IntArray:
-    """Give the numbers of the outcomes that are left, at least two."""
-    out = {cells.number(argument, name, "outcome") for name in names}
-    kept = np.array([c for c in range(len(cells.outcomes)) if c not in out], dtype=np.intp)
-    if len(kept) < 2:
-        raise InputError(f"{argument}={names!r} leaves {len(kept)} outcome(s); leave at least two to choose from.")
-    return kept
-
-
-def pair_of(cells: Cells, names: object, argument: str, side: str) -> tuple[int, int]:
-    """Read the names of two different groups or outcomes."""
-    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != 2 or names[0] == names[1]:
-        raise InputError(f"{argument}={names!r} is not a pair; pass the names of two different {side}s.")
-    return cells.number(argument, names[0], side), cells.number(argument, names[1], side)
-
-
-def report_estimates(
-    result: Estimates,
-    columns: Mapping[str, Any],
-    *,
-    keys: Sequence[str],
-    title: str,
-    call: str,
-    level: float | None,
-    interval: str,
-    draws: npt.ArrayLike | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
-    warnings: Sequence[str] = (),
-    units: Estimates | None = None,
-) -> Estimates:
-    """Make a report of a result: its method, seed, data and warnings, with the call around its call."""
-    came = result.provenance
-    name, _, options = call.partition("(")
-    kept = {k: v for k, v in result.diagnostics.items() if not isinstance(v, list | dict)}
-    return Estimates.build(
-        columns,
-        keys=keys,
-        method=result.method,
-        level=level,
-        interval=interval,
-        provenance=Provenance.of(
-            call=f"crosslevel.ecological.{name}({came.call}, {options}", seed=came.seed, data=came.data
-        ),
-        diagnostics={**kept, **(diagnostics or {})},
-        warnings=tuple(dict.fromkeys((*result.warnings, *warnings))),
-        units=units,
-        frame=result.frame,
-        title=title,
-        draws=draws,
-    )

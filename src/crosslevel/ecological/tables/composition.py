@@ -1,0 +1,83 @@
+"""What the composition of a unit predicts for its outcomes, and how rates are assumed to change with it.
+
+Shared by the contextual model and by the Multinomial-Dirichlet model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from crosslevel.data import checks
+from crosslevel.typing import FloatArray
+
+__all__ = [
+    "SLOPE",
+    "SLOPE_RANGE",
+    "SLOPE_SD",
+    "SLOPE_SD_RANGE",
+    "ContextualEffect",
+    "check_slope",
+    "predicted_by_composition",
+]
+
+
+SLOPE, SLOPE_SD = 0.35, 0.1
+"""The contextual slope and its standard deviation, learned on tables whose inner cells were counted."""
+SLOPE_RANGE, SLOPE_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)
+RIDGE = 1e-3  # of the mean squared composition: composition predicts, it need not be told apart
+FLOOR = 0.1  # of the overall share, so that log m stays tame where composition predicts nothing
+
+
+@dataclass(frozen=True)
+class ContextualEffect:
+    """How the rates of every group are assumed to change with the composition of their unit.
+
+    Attributes
+    ----------
+    H : (n, C)
+        Log of what composition predicts, over the overall share.
+    b, sd : float
+        The contextual slope, by which log rates change with H, and its standard deviation.
+    """
+
+    H: FloatArray
+    b: float
+    sd: float
+
+    @property
+    def absent(self) -> bool:
+        """Whether rates are assumed not to change at all."""
+        return (self.b, self.sd) == (0.0, 0.0)
+
+    def factor(self, off: float = 0.0) -> FloatArray:
+        """Give the factor (n, C) of every rate before rates are made to add up, ``off`` being added to b."""
+        return np.asarray(np.exp((self.b + off) * self.H))
+
+
+def check_slope(slope: object, sd: object) -> tuple[float, float]:
+    """Check the contextual slope and its standard deviation."""
+    return (
+        checks.check_between(slope, "contextual_slope", *SLOPE_RANGE),
+        checks.check_between(sd, "contextual_slope_sd", *SLOPE_SD_RANGE),
+    )
+
+
+def predicted_by_composition(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Predict the outcomes of every unit from its composition: H_ic = log(m_ic / ybar_c), (n, C).
+
+    The two sides may count different totals; a unit weighs as much as its groups do.
+    """
+    N, t = x.sum(axis=1), y / y.sum(axis=1, keepdims=True)
+    ybar, xbar = N @ t / N.sum(), x.sum(axis=0) / N.sum()
+    A = np.sqrt(N)[:, None] * (x / N[:, None] - xbar)
+    moved = np.sqrt(N)[:, None] * (t - ybar)
+    gram = A.T @ A
+    ridge = RIDGE * np.trace(gram) / x.shape[1]
+    if ridge <= 0:  # every unit has the same composition
+        return np.zeros(y.shape)
+    slope = scipy.linalg.solve(gram + ridge * np.eye(len(gram)), A.T @ moved, assume_a="pos")
+    m = np.maximum(ybar + (x / N[:, None] - xbar) @ slope, FLOOR * ybar)
+    return np.log(m / m.sum(axis=1, keepdims=True) / ybar)
