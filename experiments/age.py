@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from crosslevel.diagnostics.calibration import calibration_table, size_strata
-from crosslevel.distribution.mean_shrinkage import MeanShrinkage
-from crosslevel.distribution.stored import StoredBags
+from crosslevel import Bags, MeanShrinkage
 from crosslevel.errors import FileError
 
 BAGS, PICTURES, WIDTH, LARGEST = 19_545, 400_000, 4_096, 796
@@ -117,13 +116,13 @@ class FeatureFile:
         return out
 
 
-def load(folder: Path) -> tuple[StoredBags, np.ndarray]:
+def load(folder: Path) -> tuple[Bags, np.ndarray]:
     """Open a folder without reading its features."""
     for name in ("features.npy", "offsets.npy", "ages.npy"):
         if not (folder / name).is_file():
             raise FileError(f"{folder / name} does not exist; a folder needs features.npy, offsets.npy and ages.npy.")
     features = FeatureFile(folder / "features.npy")
-    return StoredBags(features, np.load(folder / "offsets.npy")), np.load(folder / "ages.npy")
+    return Bags(features, np.load(folder / "offsets.npy")), np.load(folder / "ages.npy")
 
 
 def peak_gib() -> float:
@@ -137,7 +136,7 @@ def run(folder: Path, split_seed: int, quick: bool) -> dict[str, object]:
     parts = splits(len(bags), split_seed)
     known = np.sort(np.concatenate([parts.train, parts.early_stop, parts.validation]))
     model = MeanShrinkage(
-        n_landmarks=16 if quick else 128, bandwidth_scale=1.0 if quick else [1.0, 1.5], restarts=0, random_state=0
+        n_landmarks=16 if quick else 128, bandwidth_scale=1.0 if quick else [1.0, 1.5], n_restarts=0, random_state=0
     )
     begun = time.perf_counter(), time.process_time()
     model.fit(bags[known], ages[known])
@@ -159,7 +158,7 @@ def run(folder: Path, split_seed: int, quick: bool) -> dict[str, object]:
         "nll": round(float(table["nll"][0]), 3),
         "coverage": {s: round(float(c), 3) for s, c in zip(table["stratum"], table["estimate"], strict=True)},
         "landmarks": model.n_landmarks_,
-        "converged": model.converged_,
+        "converged": model.convergence_["converged"],
         "splits": {name: len(part) for name, part in asdict(parts).items()},
     }
 

@@ -48,12 +48,11 @@ from gamma_scores import Score, Scores, best_possible, constant, score
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.distribution.evidence import fit_evidence
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
 from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
-from crosslevel.distribution.muandet import fit_shrunk
-from crosslevel.distribution.ridge import fit_ridge
-from crosslevel.distribution.shrinkage_model import fit_shrinkage_model
+from crosslevel.distribution.linear.kernel_mean_shrinkage import fit_shrunk
+from crosslevel.distribution.linear.penalty import fit_evidence, fit_ridge
+from crosslevel.distribution.shrinkage.model import fit_shrinkage_model
 
 FloatArray = npt.NDArray[np.float64]
 

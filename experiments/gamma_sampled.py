@@ -17,11 +17,12 @@ from gamma_scores import Score, score
 from threadpoolctl import threadpool_limits
 
 from crosslevel.distribution.features import pool
-from crosslevel.distribution.full_bayes import FullBayes
-from crosslevel.distribution.full_bayes_fit import MixturePredictive, SampledModel, sample_model
-from crosslevel.distribution.full_bayes_model import Settings
 from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
-from crosslevel.distribution.shrinkage_model import fit_shrinkage_model
+from crosslevel.distribution.predictive import MixturePredictive
+from crosslevel.distribution.sampled.estimator import FullBayes
+from crosslevel.distribution.sampled.model import SampledModel, sample_model
+from crosslevel.distribution.sampled.sampler import Settings
+from crosslevel.distribution.shrinkage.model import fit_shrinkage_model
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -31,7 +32,7 @@ seeds 201 to 208: .3 of .3, .5 and 1."""
 TRAIN, TEST = 200, 1000
 FRACTIONS = (0.25, 0.25, 0.25)
 LANDMARKS = 30
-LENGTH = Settings(chains=4, warmup=500, draws=1000)
+LENGTH = Settings(n_chains=4, n_warmup=500, n_draws=1000)
 """What `FullBayes` does unless told otherwise."""
 
 
@@ -78,7 +79,7 @@ def compare(train: Labelled, test: Labelled, features: FeatureSettings, settings
         known, new = pool(train.bags, maps, within=True), pool(test.bags, maps)
         quick = fit_shrinkage_model(known, train.y)
         start = time.process_time()
-        sampled = sample_model(known, train.y, "k", settings, FullBayes().prior_scale)
+        sampled = sample_model(known, train.y, "base", settings, FullBayes().prior_scale)
         seconds = time.process_time() - start
         drawn = sampled.predict(new[sampled.chosen])
         return Pair(
@@ -118,14 +119,14 @@ def sampled_section(seed: int, fixed: Pair, pairs: dict[int, Pair]) -> str:
         table.append([name, f"{quick.mean():.4f}", f"{sampled.mean():.4f}", f"{gap.mean():+.4f} ± {error:.4f}", better])
     cover = " and ".join(f"{np.mean([getattr(p, w).cover for p in both]):.3f}" for w in ("quick", "sampled"))
     well = sum(p.fit.sampled_well for p in both)
-    chains, draws = fit.w.shape[:2]
+    (chains, draws), seen = fit.draws.w.shape[:2], fit.draws.diagnostics
     return "\n".join(
         [
             "## Everything sampled",
             "",
-            f"`FullBayes` on the bags of 1,000 of seed {seed}, {chains} chains of {LENGTH.warmup} + {draws} iterations: "
-            f"r-hat {fit.max_rhat:.4f} at most, effective size {min(fit.min_ess_bulk, fit.min_ess_tail):.0f} at least, "
-            f"{int(fit.diverging.sum())} divergences, {fit.n_steps.mean():.0f} steps an iteration; "
+            f"`FullBayes` on the bags of 1,000 of seed {seed}, {chains} chains of {LENGTH.n_warmup} + {draws} iterations: "
+            f"r-hat {seen.max_rhat:.4f} at most, effective size {min(seen.min_ess_bulk, seen.min_ess_tail):.0f} at least, "
+            f"{int(fit.draws.diverging.sum())} divergences, {fit.draws.n_steps.mean():.0f} steps an iteration; "
             f"{fixed.seconds:.0f} s of processor time.",
             "",
             lay(["", "MSE", "NLL", "NLL, mean of logs", "95 % coverage"], rows),

@@ -22,7 +22,7 @@ bags = cl.Bags.from_list([rng.normal(0.0, s, size=(k, 1)) for s, k in zip(y, siz
 train, test = np.arange(n) < 200, np.arange(n) >= 200
 
 model = MeanShrinkage(n_landmarks=30).fit(bags[train], y[train])
-found = model.estimates(bags[test], y=y[test])
+found = model.estimate(bags[test], y=y[test])
 print(found.summary(5))
 
 # %%

@@ -24,6 +24,7 @@ _HOME = {
     "Intervals": "crosslevel.binned.regions.boxes",
     "KRLS": "crosslevel.krls.estimator",
     "MeanEmbedding": "crosslevel.embedding.estimator",
+    "MeanShrinkage": "crosslevel.distribution.shrinkage.estimator",
     "Polygons": "crosslevel.binned.regions.polygons",
     "Simplices": "crosslevel.binned.regions.simplices",
     "load": "crosslevel.results.files",
@@ -60,6 +61,7 @@ __all__ = [
     "Estimates",
     "Intervals",
     "MeanEmbedding",
+    "MeanShrinkage",
     "Polygons",
     "Simplices",
     "__version__",
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from crosslevel.binned.regions.polygons import Polygons
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.data.bags import Bags
+    from crosslevel.distribution.shrinkage.estimator import MeanShrinkage
     from crosslevel.ecological.estimator import EcologicalInference
     from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.embedding.estimator import MeanEmbedding

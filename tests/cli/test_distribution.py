@@ -199,7 +199,7 @@ def test_bad_files_get_a_sentence(crosslevel, folder, members, labels, words):
 
 
 def test_a_fit_that_does_not_converge_leaves_with_one(crosslevel, folder, monkeypatch):
-    from crosslevel.distribution import mean_shrinkage
+    from crosslevel.distribution.shrinkage import estimator as mean_shrinkage
 
     class Stuck:
         chosen, converged = 0, False

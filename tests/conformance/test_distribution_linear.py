@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from crosslevel.distribution.bayesian_linear import BayesianLinear
-from crosslevel.distribution.frequentist import FrequentistShrinkage
-from crosslevel.distribution.linear_classifier import BayesianLinearClassifier
-from crosslevel.distribution.rbf_network import RBFNetwork
+from crosslevel.distribution.linear.estimator import (
+    BayesianLinear,
+    BayesianLinearClassifier,
+    FrequentistShrinkage,
+    RBFNetwork,
+)
 
 ESTIMATORS = [
     BayesianLinear(),

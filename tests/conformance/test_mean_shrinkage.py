@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from crosslevel.distribution.full_bayes import FullBayes, FullBayesClassifier
-from crosslevel.distribution.mean_shrinkage import MeanShrinkage, MeanShrinkageClassifier
+from crosslevel.distribution.sampled.estimator import FullBayes, FullBayesClassifier
+from crosslevel.distribution.shrinkage.estimator import MeanShrinkage, MeanShrinkageClassifier
 
 SMALL = {"n_landmarks": 30, "bandwidth_scale": 1.5}
 FEW = {"n_landmarks": 8, "bandwidth_scale": 1.0}
-SHORT = SMALL | {"chains": 2, "warmup": 20, "draws": 20, "allow_unconverged": True}
+SHORT = SMALL | {"n_chains": 2, "n_warmup": 20, "n_draws": 20, "allow_unconverged": True}
 
 
 # no check is expected to fail, here or below
 @parametrize_with_checks(
-    [MeanShrinkage(**SMALL), MeanShrinkage("integral", **SMALL), MeanShrinkageClassifier(restarts=0, **FEW)],
+    [MeanShrinkage(**SMALL), MeanShrinkage("integral", **SMALL), MeanShrinkageClassifier(n_restarts=0, **FEW)],
     expected_failed_checks=lambda estimator: {},
 )
 def test_scikit_learn_checks(estimator, check):

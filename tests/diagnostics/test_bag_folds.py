@@ -10,7 +10,7 @@ from crosslevel.data.bags import Bags
 from crosslevel.diagnostics import bag_folds, cross_validate_bags, size_strata
 from crosslevel.diagnostics.bag_folds import deal
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
-from crosslevel.distribution.full_bayes_fit import MixturePredictive
+from crosslevel.distribution.predictive import MixturePredictive
 from crosslevel.errors import ConvergenceError, InputError
 
 ONE = {"n_landmarks": 6, "bandwidth_scale": 1.0}

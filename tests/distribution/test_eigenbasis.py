@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from crosslevel.distribution.eigenbasis import eigenbasis, integral_kernel, shrink_factors
-from crosslevel.distribution.shrinkage import Problem, dense_posterior, label_posterior
+from crosslevel.distribution.shrinkage.eigenbasis import eigenbasis, integral_kernel, shrink_factors
+from crosslevel.distribution.shrinkage.likelihood import Problem, dense_posterior, label_posterior
 from crosslevel.errors import InputError
 
 SIZES = np.array([1.0, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0, 1e6, 1e12, np.inf])

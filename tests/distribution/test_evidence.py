@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslevel.distribution.evidence import fit_evidence, log_evidence, maximise
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.linear import decompose, penalty_grid
+from crosslevel.distribution.linear.model import decompose, penalty_grid
+from crosslevel.distribution.linear.penalty import fit_evidence, log_evidence
 from crosslevel.errors import InputError
 
 
@@ -65,7 +65,7 @@ def test_the_slope_is_the_derivative(intercept):
 def test_the_maximum_is_one():
     features, y = case()
     design = decompose(features, y, "rkhs", True)
-    found = maximise(design)
+    found = fit_evidence([features], y, "rkhs")
     assert abs(found.slope) < 1e-9
     assert found.bound == ""
     assert found.criterion >= log_evidence(design, penalty_grid(design))[0].max() - 1e-9

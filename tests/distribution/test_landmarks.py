@@ -155,7 +155,6 @@ def test_given_landmarks_are_in_units_of_the_data(world):
         ({"bandwidth_scale": [1.0, 0.0]}, "bandwidth_scale=.*positive number"),
         ({"landmarks": "kmean"}, "Did you mean 'kmeans'"),
         ({"landmarks": np.zeros((2, 5))}, r"landmarks has shape \(2, 5\); pass one row of 2 columns"),
-        ({"random_state": -1}, "random_state=-1"),
     ],
 )
 def test_messages(world, setting, words):

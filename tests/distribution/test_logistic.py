@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.logistic import INTERCEPT_VARIANCE, find_weights, fit_logistic
+from crosslevel.distribution.linear.logistic import INTERCEPT_VARIANCE, find_weights, fit_logistic
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial, find_mode
 

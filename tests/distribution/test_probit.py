@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from crosslevel.distribution.eigenbasis import shrink_factors
-from crosslevel.distribution.probit import (
-    ProbitFit,
+from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
+from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, label_posterior
+from crosslevel.distribution.shrinkage.probit import (
     fit_probit,
-    latent_posterior,
     probit_evidence,
     probit_objective,
     probit_probability,
 )
-from crosslevel.distribution.shrinkage import Certificate, Problem, label_posterior
+from crosslevel.numerics.evidence import Convergence
 
 
 def make_problem(n=100, q=4, seed=0, dense=False):
@@ -57,13 +56,13 @@ def test_latent_score_is_as_uncertain_as_weights_and_embedding_make_it():
     rng = np.random.default_rng(0)
     root = rng.normal(0, 0.5, (3, 3))
     problem = Problem(rng.normal(size=(3, 2)), np.array([1.0, 4.0, np.inf]), np.array([0.8, 2.0]), np.ones(3))
-    fit = ProbitFit(np.array([0.7, -0.4]), 0.3, 0.9, 1.0, root @ root.T, 0.0, Certificate(True, 0, 0, 1, 1, 1, (), ""))
+    fit = WeightPosterior(np.array([0.7, -0.4]), 0.3, 0.9, 1.0, root @ root.T, 0.0, Convergence(True, 0.0))
     w = rng.multivariate_normal(np.append(fit.b, fit.a), fit.covariance, 400_000)
     noise = problem.s / problem.sizes[:, None]
     S = fit.eta / (fit.eta + noise)
     embedding = S * problem.delta + np.sqrt(S * noise) * rng.normal(size=(len(w), 3, 2))
     score = w[:, :1] + np.einsum("dik,dk->di", embedding, w[:, 1:])
-    mean, variance = latent_posterior(problem, fit)
+    mean, variance = fit.scores(problem)
     np.testing.assert_allclose(mean, score.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(variance, score.var(axis=0), rtol=0.015)
 
@@ -115,8 +114,8 @@ def test_fit_is_calibrated_on_fresh_bags_of_every_size():
     problem = make_problem(n=1600, seed=2)
     half = [Problem(problem.delta[k::2], problem.sizes[k::2], problem.s, problem.y[k::2]) for k in (0, 1)]
     found = fit_probit(half[0])
-    assert found.certificate.converged
-    p = probit_probability(*latent_posterior(half[1], found))
+    assert found.convergence.converged
+    p = probit_probability(*found.scores(half[1]))
     for size in (1.0, 5.0, 50.0):
         one = half[1].sizes == size
         assert p[one].mean() == pytest.approx((half[1].y[one] > 0).mean(), abs=0.07)

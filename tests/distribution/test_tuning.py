@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crosslevel.distribution import tuning as module
 from crosslevel.distribution.features import LandmarkMap
-from crosslevel.distribution.rbf_network import RBFNetwork
-from crosslevel.distribution.tuning import objective
+from crosslevel.distribution.linear import tuning as module
+from crosslevel.distribution.linear.estimator import RBFNetwork
+from crosslevel.distribution.linear.tuning import objective
 from crosslevel.errors import InputError
 
 
@@ -47,7 +47,7 @@ def test_tuning_helps_landmarks_that_lie_badly(world, norm):
 def test_landmarks_return_when_tuning_does_not_help(world, monkeypatch):
     bags, y = world
     monkeypatch.setattr(module, "fit_ridge", lambda *a: replace(real(*a), criterion=np.inf))
-    real = __import__("crosslevel.distribution.ridge", fromlist=["fit_ridge"]).fit_ridge
+    real = __import__("crosslevel.distribution.linear.penalty", fromlist=["fit_ridge"]).fit_ridge
     options = {"n_landmarks": 5, "bandwidth_scale": 1.0}
     plain = RBFNetwork(**options).fit(bags, y)
     tuned = RBFNetwork(fine_tune=True, tuning_steps=2, **options).fit(bags, y)

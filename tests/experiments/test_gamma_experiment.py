@@ -181,8 +181,8 @@ def test_a_part_made_again_takes_the_place_of_its_last_version(page):
 def sampled(experiment, monkeypatch):
     """The comparison with a sampler that draws from Laplace's fit: what is scored does not ask how it was drawn."""
     module = experiment("gamma_sampled")
-    from crosslevel.distribution import full_bayes_fit
-    from crosslevel.distribution.full_bayes_model import Draws
+    from crosslevel.distribution.sampled import model as full_bayes_fit
+    from crosslevel.distribution.sampled.sampler import Draws
     from crosslevel.numerics.chains import ChainDiagnostics
 
     def draw(problem, fit, prior, settings):
@@ -203,7 +203,7 @@ def test_the_sampled_model_is_compared_on_the_same_features(sampled):
         assert pair.sampled.nll == pytest.approx(pair.quick.nll, abs=0.1)
         assert pair.mean_log > pair.sampled.nll  # Jensen
         assert pair.sampled.mse < 1.0
-        assert pair.fit.w.shape == (2, 40, sampled.LANDMARKS + 1)
+        assert pair.fit.draws.w.shape == (2, 40, sampled.LANDMARKS + 1)
     text = sampled.sampled_section(23, pairs[101], pairs)
     gap = np.array([p.sampled.nll - p.quick.nll for p in pairs.values()])
     assert f"{gap.mean():+.4f} ± {gap.std(ddof=1) / np.sqrt(2):.4f} | {(gap < 0).sum()} of 2 |" in text
@@ -212,7 +212,7 @@ def test_the_sampled_model_is_compared_on_the_same_features(sampled):
 
 
 def test_the_mean_of_logs_is_that(sampled):
-    from crosslevel.distribution.full_bayes_fit import MixturePredictive
+    from crosslevel.distribution.predictive import MixturePredictive
 
     found = MixturePredictive(np.array([[0.0], [1.0]]), np.array([[1.0], [4.0]]))
     expected = -np.mean([stats.norm.logpdf(0.5, 0, 1), stats.norm.logpdf(0.5, 1, 2)])

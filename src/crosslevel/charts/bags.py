@@ -37,7 +37,7 @@ def predicted_bags(
     Parameters
     ----------
     estimates : Estimates
-        Of ``model.estimates(bags, y=y)`` or of cross-validation: with ``truth``, ``std_error`` and ``size``.
+        Of ``model.estimate(bags, y=y)`` or of cross-validation: with ``truth``, ``std_error`` and ``size``.
     ax : matplotlib.axes.Axes, optional
     sizes : (float, float), optional
         Draw the bags of these sizes only, ends included; for a row of pictures by size.
@@ -99,7 +99,7 @@ def _columns(estimates: Estimates) -> tuple[FloatArray, ...]:
     for name in ("truth", "size"):
         if name not in estimates.table.column_names:
             raise InputError(
-                f"estimates has no column {name!r}; pass model.estimates(bags, y=y), or the predictions of cross_validate_bags."
+                f"estimates has no column {name!r}; pass model.estimate(bags, y=y), or the predictions of cross_validate_bags."
             )
     found = tuple(np.asarray(estimates[n], dtype=np.float64) for n in names)
     if not np.isfinite(found[2]).all():

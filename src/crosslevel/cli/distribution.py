@@ -117,7 +117,7 @@ def run(settings: Settings, as_json: bool) -> None:
     if settings.out is not None or fresh is not None:
         model = quietly(lambda: empty.fit(bags, y))
         if fresh is not None:
-            predicted = model.estimates(fresh) if settings.classify else model.estimates(fresh, settings.level)
+            predicted = model.estimate(fresh) if settings.classify else model.estimate(fresh, settings.level)
     console.print(f"Done in {time.monotonic() - began:,.1f} s", markup=False)
     answer = Answer(checked, model, predicted, left_out)
     files = _write(settings, answer)

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.checks import check_level, read_seed
 from crosslevel.diagnostics.calibration import calibration_table, size_strata, strata_of
-from crosslevel.distribution import answers, reading
+from crosslevel.distribution import reading
 from crosslevel.distribution.base import BagClassifier, BagRegressor
+from crosslevel.distribution.predictive import class_table, label_table
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, RandomState
@@ -137,7 +138,7 @@ class _Folds:
     def about(self, score: str) -> dict[str, Any]:
         """Words for the tables."""
         name = type(self.model).__name__
-        said = reading.say_parameters(self.model.get_params())
+        said = reading.describe_parameters(self.model.get_params())
         call = f"cross_validate_bags({name}({said}), X, y, folds={self.folds})"
         return {
             "method": f"{score} of {self.words}, by size of bag",
@@ -212,7 +213,7 @@ def _numbers(work: _Folds) -> BagValidation:
         baseline_nll=plain["nll"],
         baseline_coverage=plain["estimate"],
     )
-    table = answers.label_table(work.bags, held, y, work.level, work.words, about["provenance"], {})
+    table = label_table(work.bags, held, y, work.level, work.words, about["provenance"], {})
     return BagValidation(replace(scores, **about), table.with_columns(stratum=work.strata, fold=fold + 1))
 
 
@@ -244,7 +245,7 @@ def _classes(work: _Folds) -> BagValidation:
         **about,
     )
     truth = work.labels[:, None] == classes
-    table = answers.class_table(work.bags, p, classes, truth, work.words, about["provenance"], {})
+    table = class_table(work.bags, p, classes, truth, work.words, about["provenance"], {})
     each = {"stratum": np.repeat(work.strata, len(classes)), "fold": np.repeat(fold + 1, len(classes))}
     return BagValidation(scores, table.with_columns(**each))
 

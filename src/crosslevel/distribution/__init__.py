@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from crosslevel.errors import nearest
 
 if TYPE_CHECKING:
-    from crosslevel.distribution.bayesian_linear import BayesianLinear
-    from crosslevel.distribution.frequentist import FrequentistShrinkage
-    from crosslevel.distribution.full_bayes import FullBayes, FullBayesClassifier
-    from crosslevel.distribution.linear_classifier import BayesianLinearClassifier
-    from crosslevel.distribution.mean_shrinkage import MeanShrinkage, MeanShrinkageClassifier
-    from crosslevel.distribution.rbf_network import RBFNetwork
-    from crosslevel.distribution.stored import StoredBags
+    from crosslevel.distribution.linear.estimator import (
+        BayesianLinear,
+        BayesianLinearClassifier,
+        FrequentistShrinkage,
+        RBFNetwork,
+    )
+    from crosslevel.distribution.sampled.estimator import FullBayes, FullBayesClassifier
+    from crosslevel.distribution.shrinkage.estimator import MeanShrinkage, MeanShrinkageClassifier
 
 __all__ = [
     "BayesianLinear",
@@ -28,27 +29,25 @@ __all__ = [
     "MeanShrinkage",
     "MeanShrinkageClassifier",
     "RBFNetwork",
-    "StoredBags",
 ]
 
 _HOMES = {
-    "BayesianLinear": "bayesian_linear",
-    "BayesianLinearClassifier": "linear_classifier",
-    "FrequentistShrinkage": "frequentist",
-    "FullBayes": "full_bayes",
-    "FullBayesClassifier": "full_bayes",
-    "MeanShrinkage": "mean_shrinkage",
-    "MeanShrinkageClassifier": "mean_shrinkage",
-    "RBFNetwork": "rbf_network",
-    "StoredBags": "stored",
+    "BayesianLinear": "linear",
+    "BayesianLinearClassifier": "linear",
+    "FrequentistShrinkage": "linear",
+    "FullBayes": "sampled",
+    "FullBayesClassifier": "sampled",
+    "MeanShrinkage": "shrinkage",
+    "MeanShrinkageClassifier": "shrinkage",
+    "RBFNetwork": "linear",
 }
-"""Public name -> the module of this room that defines it."""
+"""Public name -> the folder of its model."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'crosslevel.distribution' has no attribute {name!r}.{nearest(name, __all__)}")
-    value = getattr(importlib.import_module(f"crosslevel.distribution.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"crosslevel.distribution.{_HOMES[name]}.estimator"), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""What all estimators over bags share: reading bags, learning features, answering with a distribution, saving.
+"""What all estimators over bags share: reading bags, learning features, answering with a distribution.
 
 A model adds ``__init__`` (its parameters beside those of the features), ``_fit_features`` and the class of its fit: a frozen
 dataclass of arrays and plain values with ``predict``, made by functions on arrays.
@@ -6,40 +6,37 @@ dataclass of arrays and plain values with ``predict``, made by functions on arra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.distribution import answers, reading, saved
+from crosslevel.distribution import reading
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
-from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
-from crosslevel.distribution.predictive import Predictive
-from crosslevel.distribution.second_level import SecondLevel, second_levels
-from crosslevel.distribution.stored import StoredBags
+from crosslevel.distribution.landmarks import FeatureSettings, SecondLevel, candidate_maps
+from crosslevel.distribution.predictive import Predictive, class_table, label_table
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, RandomState
 
 __all__ = ["BagClassifier", "BagEstimator", "BagRegressor", "Fit"]
 
 
 class Fit(Protocol):
-    """What ``_fit_features`` returns: a frozen dataclass whose fields are arrays, numbers, text or None.
+    """What ``_fit_features`` returns: a frozen dataclass.
 
     Attributes
     ----------
     chosen : int
         Which of the candidates it is a model of.
     converged : bool
-        The certificate; a fit without it is refused.
+        A fit that did not converge is refused.
     """
 
     @property
@@ -59,16 +56,15 @@ class BagEstimator(BaseEstimator):
     ----------
     map_ : LandmarkMap
         The chosen landmarks and bandwidth.
-    converged_ : bool
     n_features_in_ : int
         Number of columns of the people.
-    diagnostics_ : dict
+    convergence_, diagnostics_ : dict
+        How the search for the hyperparameters ended, and all that the tables carry.
+    warnings_ : tuple of str
     """
 
     _within: ClassVar[bool] = False
     """Whether the model needs the covariance within bags."""
-    _fit_class: ClassVar[type]
-    """The dataclass ``_fit_features`` returns, for saving; classifiers: of one binary problem."""
 
     def __init__(
         self,
@@ -77,7 +73,7 @@ class BagEstimator(BaseEstimator):
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
         standardize: bool = True,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
@@ -91,25 +87,22 @@ class BagEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : Bags, StoredBags, list of (n_people, n_columns) arrays, or array (n_bags, n_columns)
+        X : Bags, list of (n_people, n_columns) arrays, or array (n_bags, n_columns)
             The bags; rows of a 2-D array are bags of one.
         y : (n_bags,)
             One label per bag.
         """
+        self._check_parameters()
+        self._seed = checks.read_seed(self.random_state)
         bags = reading.read_bags(self, X, reset=True)
         target = self._read_target(y, len(bags))
-        second = self._second_kind()
-        settings = self._settings()
-        maps = candidate_maps(bags, settings)
-        candidates = pool(bags, maps, within=self._within, norms=self._needs_norms())
-        seconds: Sequence[SecondLevel | None] = [None] * len(candidates)
-        if second != "linear":
-            candidates, seconds, maps = second_levels(candidates, second, settings.random_state)
+        candidates = self._candidates(bags)
         self._solve(candidates, target)
-        self.map_: LandmarkMap = maps[self._chosen()]
-        self._second = seconds[self._chosen()]
+        chosen = candidates[self._chosen()]
+        assert chosen.map is not None  # for the type
+        self.map_: LandmarkMap = chosen.map
+        self._second: SecondLevel | None = chosen.second
         self._data = reading.fingerprints(bags, y)
-        self._notes = {}
         self._set_attributes()
         return self
 
@@ -121,66 +114,54 @@ class BagEstimator(BaseEstimator):
         X : Bags, list of arrays or 2-D array
         """
         check_is_fitted(self, "map_")
-        bags = reading.read_bags(self, X, reset=False)
-        return self._features(bags)
+        return self._features(reading.read_bags(self, X, reset=False))
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give the saved form; see `crosslevel.save`."""
-        check_is_fitted(self, "map_")
-        return saved.to_payload(self)
-
-    @classmethod
-    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the model from its saved form."""
-        return saved.from_payload(cls, meta, arrays)
-
-    def _features(self, bags: Bags | StoredBags) -> BagFeatures:
+    def _features(self, bags: Bags) -> BagFeatures:
         found = pool(bags, [self.map_], norms=self._needs_norms())[0]
         return found if self._second is None else self._second.apply(found)
+
+    def _candidates(self, bags: Bags) -> list[BagFeatures]:
+        """Make the features that the model chooses from."""
+        given = {f.name: getattr(self, f.name) for f in fields(FeatureSettings)}
+        maps = candidate_maps(bags, FeatureSettings(**(given | {"random_state": self._seed})))
+        return pool(bags, maps, within=self._within, norms=self._needs_norms())
 
     def _needs_norms(self) -> bool:
         """Tell whether the model needs the mean squared length of each bag's people."""
         return False
 
-    def _second_kind(self) -> str:
-        """Name the kernel that is put on the embeddings before the model sees them; models that have one say which."""
-        return "linear"
-
-    def _settings(self) -> FeatureSettings:
-        return FeatureSettings(**{f.name: getattr(self, f.name) for f in fields(FeatureSettings)})
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are wrong or cannot act; models add theirs."""
 
     def _set_attributes(self) -> None:
-        """Set what follows from the fit alone; also after loading. Subclasses add theirs."""
-        self.converged_ = all(f.converged for f in self._fits)
+        """Set what follows from the fit; models add theirs."""
         self.n_landmarks_ = len(self.map_.U)
         self.bandwidth_ = self.map_.bandwidth
-        self.diagnostics_ = self._diagnostics()
+        self.convergence_ = {"converged": self._converged()} | self._fits[0].diagnostics()
+        self.diagnostics_ = self.convergence_ | {"landmarks": self.n_landmarks_, "bandwidth": self.bandwidth_}
+        self.warnings_: tuple[str, ...] = ()
 
-    def _diagnostics(self) -> dict[str, Any]:
-        shared = {"converged": self.converged_, "landmarks": self.n_landmarks_, "bandwidth": self.bandwidth_}
-        return shared | self._fits[0].diagnostics() | self._notes
+    def _converged(self) -> bool:
+        return all(f.converged for f in self._fits)
 
     def _chosen(self) -> int:
-        return self._fits[0].chosen
+        return int(self._fits[0].chosen)
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: npt.NDArray[Any]) -> None:
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
         """Set ``_fits``, a tuple of one fit, or one for each class."""
         raise NotImplementedError
 
-    def _read_target(self, y: Any, n: int) -> npt.NDArray[Any]:
+    def _read_target(self, y: Any, n: int) -> AnyArray:
         raise NotImplementedError
 
     def _provenance(self, call: str) -> Provenance:
-        said = reading.say_parameters(self.get_params())
-        return Provenance.of(
-            call=f"{type(self).__name__}({said}).fit(X, y).{call}", seed=self._settings().random_state, data=self._data
-        )
+        given = reading.describe_parameters(self.get_params())
+        call = f"{type(self).__name__}({given}).fit(X, y).{call}"
+        return Provenance.of(call=call, seed=self._seed, data=self._data)
 
     _fits: tuple[Any, ...]
     _data: dict[str, str]
-    _notes: dict[str, Any]
-    """Further diagnostics, plain values; they are saved."""
-    _second: SecondLevel | None
+    _seed: int
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -236,7 +217,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         found = self.features(X)
         return self._fits[0].predict(found)
 
-    def estimates(self, X: Any, level: float = 0.95, y: Any = None) -> Estimates:
+    def estimate(self, X: Any, level: float = 0.95, y: Any = None) -> Estimates:
         """Give the predictions as a table, a row per bag.
 
         Parameters
@@ -255,13 +236,13 @@ class BagRegressor(RegressorMixin, BagEstimator):
         bags = reading.read_bags(self, X, reset=False)
         found = self._fits[0].predict(self._features(bags))
         truth = None if y is None else reading.read_numbers(y, len(bags))
-        return answers.label_table(
+        return label_table(
             bags,
             found,
             truth,
             checks.check_level(level),
             type(self).__name__,
-            self._provenance("estimates(X)"),
+            self._provenance("estimate(X)"),
             self.diagnostics_,
         )
 
@@ -269,7 +250,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """Fit the model on each of the candidates and keep the best."""
         raise NotImplementedError
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: npt.NDArray[Any]) -> None:
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
         found = self._fit_features(candidates, target)
         if not found.converged:
             raise ConvergenceError(
@@ -290,9 +271,9 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     A subclass gives ``_fit_binary(candidates, t) -> Fit`` (t is 0 or 1) whose ``probability(features)`` is P(t = 1), (n,).
     """
 
-    classes_: npt.NDArray[Any]
+    classes_: AnyArray
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Predict the class of each bag, (n_bags,)."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
@@ -311,7 +292,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         logs = self.predict_log_proba(X)
         return np.asarray(logs[self._one_hot(y, len(logs))])
 
-    def estimates(self, X: Any, y: Any = None) -> Estimates:
+    def estimate(self, X: Any, y: Any = None) -> Estimates:
         """Give the probabilities as a table, a row per bag and class.
 
         Parameters
@@ -324,11 +305,11 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         bags = reading.read_bags(self, X, reset=False)
         found = self._probabilities(self._features(bags))
         truth = None if y is None else self._one_hot(y, len(bags))
-        return answers.class_table(
-            bags, found, self.classes_, truth, type(self).__name__, self._provenance("estimates(X)"), self.diagnostics_
+        return class_table(
+            bags, found, self.classes_, truth, type(self).__name__, self._provenance("estimate(X)"), self.diagnostics_
         )
 
-    def _one_hot(self, y: Any, n: int) -> npt.NDArray[np.bool_]:
+    def _one_hot(self, y: Any, n: int) -> BoolArray:
         """Mark each bag's own class, (n, n_classes)."""
         labels = reading.read_labels(y, n)
         own = np.asarray(labels[:, None] == self.classes_, dtype=bool).reshape(n, -1)
@@ -349,7 +330,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """Fit the model of one class against the rest."""
         raise NotImplementedError
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: npt.NDArray[Any]) -> None:
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
         if len(self.classes_) == 1:
             raise InputError(f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs at least two.")
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
@@ -371,7 +352,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def _chosen(self) -> int:
         return self._fits[0].chosen if self._shared_choice is None else self._shared_choice
 
-    def _read_target(self, y: Any, n: int) -> npt.NDArray[Any]:
+    def _read_target(self, y: Any, n: int) -> AnyArray:
         labels = reading.read_labels(y, n)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels)

@@ -11,38 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data import checks
+from crosslevel.data.bags import Bags
 from crosslevel.errors import InputError
 from crosslevel.numerics.features.landmark import EIGENVALUE_CUT
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["BagFeatures", "LandmarkMap", "People", "blocks", "pool", "root_inverse"]
+if TYPE_CHECKING:
+    from crosslevel.distribution.landmarks import SecondLevel
+
+__all__ = ["BagFeatures", "LandmarkMap", "blocks", "pool", "root_inverse"]
 
 
 BLOCK = 2**18
 """Numbers (people x landmarks, or people x columns) of a block: it stays in the cache."""
 FEWEST_ROWS, MOST_ROWS = 64, 8192
-
-
-class People(Protocol):
-    """Bags whose people lie one bag after the other: `Bags`, or `StoredBags` for those that stay on disk.
-
-    ``values`` (n_people, n_columns) is read by slices; ``offsets`` (n_bags + 1,) and ``weights`` (n_people,) are in memory.
-    """
-
-    @property
-    def values(self) -> npt.NDArray[np.floating]: ...  # noqa: D102
-    @property
-    def offsets(self) -> npt.NDArray[np.int64]: ...  # noqa: D102
-    @property
-    def weights(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def effective_sizes(self) -> FloatArray: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +81,8 @@ class BagFeatures:
         Average of the rows of ``mu``.
     map : LandmarkMap or None
         How they were made.
+    second : SecondLevel or None
+        The second kernel that ``mu`` holds the values of, if there is one.
     norms : (n,) or None
         Weighted mean over each bag's people of ``|k(U, x) @ whiten|^2``, the squared length of one person's embedding.
     """
@@ -104,6 +94,7 @@ class BagFeatures:
     m0: FloatArray
     map: LandmarkMap | None = None
     norms: FloatArray | None = None
+    second: SecondLevel | None = None
 
     def __len__(self) -> int:
         return len(self.mu)
@@ -118,7 +109,7 @@ class BagFeatures:
         """The matrix (d, r) that makes ``mu @ whiten`` coordinates in which K is the identity; see `root_inverse`."""
         return root_inverse(self.K)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> BagFeatures:
+    def take(self, rows: IntArray) -> BagFeatures:
         """Give some of the bags; Sigma and m0 stay those of all."""
         norms = None if self.norms is None else self.norms[rows]
         return replace(self, mu=self.mu[rows], sizes=self.sizes[rows], norms=norms)
@@ -157,7 +148,7 @@ def kernel_values(square: FloatArray, bandwidth: float, out: FloatArray | None =
     return np.exp(out, out=out)
 
 
-def blocks(bags: People, rows: int) -> Iterator[tuple[FloatArray, slice, npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+def blocks(bags: Bags, rows: int) -> Iterator[tuple[FloatArray, slice, IntArray, IntArray]]:
     """Cut the people into blocks: values (m, n_columns) as float64, which people, where bags begin in it, and which bags."""
     offsets = np.asarray(bags.offsets)
     for start in range(0, int(offsets[-1]), rows):
@@ -170,7 +161,7 @@ def blocks(bags: People, rows: int) -> Iterator[tuple[FloatArray, slice, npt.NDA
 
 
 def pool(
-    bags: People,
+    bags: Bags,
     maps: Sequence[LandmarkMap],
     *,
     within: bool = False,
@@ -181,7 +172,7 @@ def pool(
 
     Parameters
     ----------
-    bags : Bags or StoredBags
+    bags : Bags
     maps : sequence of LandmarkMap
         Maps that share landmarks (the first few of another's, or other bandwidths) share the work of measuring distances.
     within : bool
@@ -242,8 +233,8 @@ class _Sums:
         phi: FloatArray,
         share: FloatArray,
         size: FloatArray | None,
-        begins: npt.NDArray[np.intp],
-        which: npt.NDArray[np.intp],
+        begins: IntArray,
+        which: IntArray,
     ) -> None:
         if self.mu is None:
             self.mu = np.zeros((self.n_bags, phi.shape[1]))
@@ -256,9 +247,7 @@ class _Sums:
         phi *= share[:, None]
         self.mu[which] += np.add.reduceat(phi, begins, axis=0)
 
-    def add_norms(
-        self, phi: FloatArray, share: FloatArray, begins: npt.NDArray[np.intp], which: npt.NDArray[np.intp]
-    ) -> None:
+    def add_norms(self, phi: FloatArray, share: FloatArray, begins: IntArray, which: IntArray) -> None:
         assert self.A is not None and self.norms is not None  # noqa: PT018 - for the types
         white = phi[:, : self.d] @ self.A
         self.norms[which] += np.add.reduceat(np.einsum("ij,ij->i", white, white) * share, begins)

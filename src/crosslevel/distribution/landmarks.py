@@ -1,6 +1,9 @@
 """Where should the landmarks lie? k-means centres, random people, or people of high leverage; all seeded.
 
-Landmarks, the bandwidth and the columns' scales are learnt from a sample of people, drawn by weight.
+Landmarks, the bandwidth and the columns' scales are learned from a sample of people, drawn by weight.
+
+A second kernel between bags, exp(-|mu_i - mu_j|^2 / (2 t^2)) in the RKHS, lets labels depend on means nonlinearly: the bags'
+embeddings become its inputs, with bags as landmarks (Szabo et al. 2016), and what follows is linear in its values.
 """
 
 from __future__ import annotations
@@ -13,12 +16,23 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.data import checks
-from crosslevel.distribution.features import LandmarkMap, People, kernel_values, squared_distances
+from crosslevel.data.bags import Bags
+from crosslevel.distribution.features import BagFeatures, LandmarkMap, kernel_values, squared_distances
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.features import median_bandwidth
 from crosslevel.typing import FloatArray
 
-__all__ = ["RULES", "SCALES", "FeatureSettings", "candidate_maps", "choose_landmarks", "median_scale", "sample_people"]
+__all__ = [
+    "LEVELS",
+    "RULES",
+    "FeatureSettings",
+    "SecondLevel",
+    "candidate_maps",
+    "choose_landmarks",
+    "median_scale",
+    "sample_people",
+    "second_levels",
+]
 
 
 RULES = ("kmeans", "random", "leverage", "paper")
@@ -31,6 +45,11 @@ PAPER_SEED = 1
 LEVERAGE_PEOPLE = 1_500
 LEVERAGE_RIDGE = 1e-3
 """Ridge of the leverage scores, as a share of the people."""
+LEVELS = ("linear", "rbf")
+SECOND_COUNT = 100
+"""Bags that serve as landmarks of the second kernel, at most."""
+SECOND_SCALES = (1.0, 2.0, 4.0)
+"""Multiples of the median distance between bags that are tried; the wider, the closer to the linear model."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +77,7 @@ class FeatureSettings:
     bandwidth: Any = "median"
     bandwidth_scale: Any = "auto"
     standardize: bool = True
-    random_state: int | None = 0
+    random_state: int = 0
 
     def counts(self) -> tuple[int, ...]:
         """Read ``n_landmarks``."""
@@ -87,7 +106,7 @@ class FeatureSettings:
         return tuple(sorted({float(g) for g in given}))
 
 
-def sample_people(bags: People, most: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def sample_people(bags: Bags, most: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw people by weight, all of them if they are few: values (m, n_columns) and weights (m,)."""
     n = int(bags.offsets[-1])
     if n <= most:
@@ -100,7 +119,7 @@ def sample_people(bags: People, most: int, rng: np.random.Generator) -> tuple[Fl
     return checks.check_finite(bags.values[rows], "X"), np.ones(len(rows))
 
 
-def median_scale(rows: FloatArray, weights: FloatArray, seed: int | None) -> float:
+def median_scale(rows: FloatArray, weights: FloatArray, seed: int) -> float:
     """Compute the root of half the median squared distance between two people; 1 if all coincide."""
     if len(rows) < 2 or not (rows != rows[0]).any():
         return 1.0
@@ -108,7 +127,7 @@ def median_scale(rows: FloatArray, weights: FloatArray, seed: int | None) -> flo
 
 
 def choose_landmarks(
-    rule: str, rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, seed: int | None
+    rule: str, rows: FloatArray, weights: FloatArray, count: int, bandwidth: float, seed: int
 ) -> FloatArray:
     """Choose at most ``count`` landmarks for people, (d, n_columns).
 
@@ -172,9 +191,9 @@ def _by_leverage(
     return rows[order[np.sort(first)[:count]]]
 
 
-def candidate_maps(bags: People, settings: FeatureSettings) -> list[LandmarkMap]:
+def candidate_maps(bags: Bags, settings: FeatureSettings) -> list[LandmarkMap]:
     """Learn the maps that a model chooses from: every number of landmarks with every bandwidth."""
-    seed = checks.check_seed(settings.random_state)
+    seed = settings.random_state
     rng = np.random.default_rng(seed)
     rows, weights = sample_people(bags, max(min(SAMPLE, SAMPLE_VALUES // bags.values.shape[1]), 2), rng)
     weights = weights / weights.max()  # products of weights may overflow
@@ -186,7 +205,7 @@ def candidate_maps(bags: People, settings: FeatureSettings) -> list[LandmarkMap]
 
 
 def _landmark_sets(
-    bags: People, settings: FeatureSettings, rows: FloatArray, weights: FloatArray, scale: FloatArray, bandwidth: float
+    bags: Bags, settings: FeatureSettings, rows: FloatArray, weights: FloatArray, scale: FloatArray, bandwidth: float
 ) -> list[FloatArray]:
     counts: Sequence[int] = settings.counts()
     if not isinstance(settings.landmarks, str):
@@ -222,7 +241,7 @@ def _column_scale(rows: FloatArray, weights: FloatArray) -> FloatArray:
     return np.where(constant, 1.0, sd)
 
 
-def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int | None) -> float:
+def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int) -> float:
     if isinstance(given, str):
         if given != "median":
             raise unknown_name("bandwidth", given, ["median"], "choice")
@@ -231,3 +250,44 @@ def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int | No
     if value.size != 1 or not 0 < value.item() < np.inf:
         raise InputError(f"bandwidth={given!r} is not 'median' or a positive number.")
     return float(value.item())
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLevel:
+    """The second kernel's map.
+
+    Attributes
+    ----------
+    A : (d, r)
+        Whitening of the first kernel: ``mu @ A`` has the RKHS's distances.
+    V : (q, r)
+        Landmarks, whitened embeddings of bags.
+    bandwidth : float
+        t.
+    """
+
+    A: FloatArray
+    V: FloatArray
+    bandwidth: float
+
+    def apply(self, features: BagFeatures) -> BagFeatures:
+        """Give the second kernel's values in place of the first's means."""
+        mu = kernel_values(squared_distances(features.mu @ self.A, self.V), self.bandwidth)
+        K = kernel_values(squared_distances(self.V, self.V), self.bandwidth)
+        return BagFeatures(mu, features.sizes, K, None, mu.mean(axis=0), features.map, second=self)
+
+
+def second_levels(candidates: Sequence[BagFeatures], kind: str, seed: int) -> list[BagFeatures]:
+    """Put a second kernel on each candidate, of several widths; ``kind="linear"`` leaves them as they are."""
+    if kind not in LEVELS:
+        raise unknown_name("second_level", kind, LEVELS, "choice")
+    if kind == "linear":
+        return list(candidates)
+    out: list[BagFeatures] = []
+    for one in candidates:
+        points = one.mu @ one.whiten
+        equal = np.ones(len(points))
+        width = median_scale(points, equal, seed)
+        V = choose_landmarks("random", points, equal, SECOND_COUNT, width, seed)
+        out += [SecondLevel(one.whiten, V, width * scale).apply(one) for scale in SECOND_SCALES]
+    return out

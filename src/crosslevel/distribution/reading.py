@@ -7,27 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.distribution.stored import StoredBags
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyArray, FloatArray
 
-__all__ = ["fingerprints", "read_bags", "read_labels", "read_numbers", "say_parameters"]
+__all__ = ["describe_parameters", "fingerprints", "read_bags", "read_labels", "read_numbers"]
 
 
 DIGITS = 16
 
 
-def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags | StoredBags:
+def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
     """Read X as bags, keeping scikit-learn's checks of names and shapes for arrays and frames."""
     if isinstance(X, list | tuple):
         X = _listed_bags(X)
-    if not isinstance(X, Bags | StoredBags):
+    if not isinstance(X, Bags):
         rows = validate_data(estimator, X, dtype=np.float64, reset=reset)
         return Bags(rows, np.arange(len(rows) + 1))
     width = X.shape[1]
@@ -64,7 +62,7 @@ def read_numbers(y: Any, n: int) -> FloatArray:
     return checks.check_finite(labels, "y", 1)
 
 
-def read_labels(y: Any, n: int) -> npt.NDArray[Any]:
+def read_labels(y: Any, n: int) -> AnyArray:
     """Read one class per bag."""
     labels = _one_per_bag(y, n)
     if labels.dtype.kind == "f":
@@ -75,7 +73,7 @@ def read_labels(y: Any, n: int) -> npt.NDArray[Any]:
     return labels
 
 
-def _one_per_bag(y: Any, n: int) -> npt.NDArray[Any]:
+def _one_per_bag(y: Any, n: int) -> AnyArray:
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
     labels = np.asarray(column_or_1d(y, warn=True))
@@ -84,24 +82,18 @@ def _one_per_bag(y: Any, n: int) -> npt.NDArray[Any]:
     return labels
 
 
-def fingerprints(bags: Bags | StoredBags, y: Any) -> dict[str, str]:
+def fingerprints(bags: Bags, y: Any) -> dict[str, str]:
     """Name the content of bags and labels; of stored bags, of every thousandth person."""
-    stored = isinstance(bags, StoredBags)
     digest = hashlib.sha256(bags.offsets.astype("<i8").tobytes())
     digest.update(bags.weights.astype("<f8", copy=False).data)
-    people = np.ascontiguousarray(bags.values[::1000] if stored else bags.values)
+    people = np.ascontiguousarray(bags.values[::1000] if bags.stored else bags.values)
     digest.update(people.data)
     labels = hashlib.sha256(repr(np.asarray(y).tolist()).encode())
-    kind = "sha256-sample" if stored else "sha256"
+    kind = "sha256-sample" if bags.stored else "sha256"
     return {"X": f"{kind}:{digest.hexdigest()[:DIGITS]}", "y": f"sha256:{labels.hexdigest()[:DIGITS]}"}
 
 
-def say_parameters(params: Mapping[str, Any]) -> str:
-    """Write parameters as a person would, arrays by their shape."""
-
-    def word(value: Any) -> str:
-        if isinstance(value, np.ndarray):
-            return f"array{value.shape}"
-        return repr(list(value)) if isinstance(value, tuple) else repr(value)  # files know lists only
-
-    return ", ".join(f"{k}={word(v)}" for k, v in params.items() if v is not None)
+def describe_parameters(params: Mapping[str, Any]) -> str:
+    """Write parameters as a call has them, arrays by their shape."""
+    given = {k: f"array{v.shape}" if isinstance(v, np.ndarray) else repr(v) for k, v in params.items() if v is not None}
+    return ", ".join(f"{k}={v}" for k, v in given.items())

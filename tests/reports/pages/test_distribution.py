@@ -63,7 +63,7 @@ def test_the_colour_can_be_chosen(checked, page):
 def test_a_model_with_bags_is_scored_by_size(model, world, page):
     bags, y = world
     section = page.check(distribution.section("Model", model, bags=bags, y=y, level=0.8))
-    found = model.estimates(bags, 0.8, y=y)
+    found = model.estimate(bags, 0.8, y=y)
     held = (found["conf_low"] <= y) & (y <= found["conf_high"])
     small = np.array([len(b) == 5 for b in bags])
     rows = {r["label"]: r for r in section.tables["strata"].to_pylist()}

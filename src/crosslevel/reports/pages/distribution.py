@@ -61,7 +61,7 @@ def section(
     ----------
     heading : str
     result : BagValidation, fitted regressor or classifier over bags, or Estimates
-        Estimates of ``model.estimates(bags)``, `calibration_table` or `cross_validate_bags`.
+        Estimates of ``model.estimate(bags)``, `calibration_table` or `cross_validate_bags`.
     shapes : optional
         Not used: bags are not places.
     bags : Bags, list of arrays or 2-D array, optional
@@ -87,7 +87,7 @@ def section(
             raise InputError("y is given without bags; pass the bags whose labels these are.")
         return _bare(heading, result)
     classify = isinstance(result, BagClassifier)
-    found = result.estimates(bags, y=y) if classify else result.estimates(bags, level, y=y)
+    found = result.estimate(bags, y=y) if classify else result.estimate(bags, level, y=y)
     return _of_tables(heading, found, None)
 
 

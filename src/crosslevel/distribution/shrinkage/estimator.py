@@ -7,34 +7,51 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from crosslevel.distribution.base import BagClassifier, BagRegressor
+from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.second_level import LEVELS
-from crosslevel.distribution.shrinkage_model import (
-    KERNELS,
-    ProbitModel,
-    ShrinkageModel,
-    fit_probit_model,
-    fit_shrinkage_model,
-)
+from crosslevel.distribution.shrinkage.model import KERNELS, ShrinkageModel, fit_probit_model, fit_shrinkage_model
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["MeanShrinkage", "MeanShrinkageClassifier"]
+__all__ = ["MeanShrinkage", "MeanShrinkageClassifier", "ShrinkageEstimator"]
 
 
-class MeanShrinkage(BagRegressor):
-    """Bayesian regression on bags that knows small bags to be small (sections 3.2 and 3.3 of the paper).
+class ShrinkageEstimator(BagEstimator):
+    """The parameters of all models whose embeddings are uncertain."""
 
-    A bag's mean embedding is a sample; the true one has a Gaussian process prior whose scale eta is learnt with the regression.
-    Small bags are shrunk towards the average bag, and what remains unknown of their embedding widens their interval. The
+    _within: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        shrinkage_kernel: str = "base",
+        n_landmarks: Any = "auto",
+        *,
+        landmarks: Any = "random",
+        bandwidth: Any = "median",
+        bandwidth_scale: Any = "auto",
+        standardize: bool = True,
+        random_state: RandomState = 0,
+    ) -> None:
+        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
+        self.shrinkage_kernel = shrinkage_kernel
+
+    def _check_parameters(self) -> None:
+        if self.shrinkage_kernel not in KERNELS:
+            raise unknown_name("shrinkage_kernel", self.shrinkage_kernel, KERNELS, "kernel")
+
+
+class MeanShrinkage(ShrinkageEstimator, BagRegressor):
+    """Bayesian regression on bags that accounts for the size of each bag (sections 3.2 and 3.3 of the paper).
+
+    A bag's mean embedding is a sample; the true one has a Gaussian process prior whose scale eta is learned with the regression.
+    Small bags are shrunk toward the average bag, and what remains unknown of their embedding widens their interval. The
     weights are integrated out by Laplace's method.
 
     Parameters
     ----------
-    shrinkage_kernel : {"k", "integral"}, default "k"
+    shrinkage_kernel : {"base", "integral"}, default "base"
         Prior covariance of embeddings: the kernel itself, or its integral against a Gaussian measure (the paper's shrinkageC)
-        whose width is learnt.
+        whose width is learned.
     n_landmarks : "auto", int or sequence of int, default "auto"
         Numbers of landmarks tried; "auto" is 30, 60 and 90. The evidence chooses, without a validation set.
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
@@ -42,16 +59,14 @@ class MeanShrinkage(BagRegressor):
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
         Multiples of the bandwidth tried; "auto" is .5, .75, 1, 1.25 and 1.5.
-    second_level : {"linear"}, default "linear"
-        A kernel between embeddings, which other models have, is refused: see the notes.
     standardize : bool, default True
         Divide each column by its standard deviation.
     penalty : "evidence" or float, default "evidence"
-        How the weights are held: by a prior alpha ~ N(0, rho^2 K^-1) whose rho maximises the evidence, or by the paper's
+        How the weights are penalized: by a prior alpha ~ N(0, rho^2 K^-1) whose rho maximises the evidence, or by the paper's
         penalty on the mean over bags, rho^2 = 1 / (2 n penalty); then the weights are the most probable ones and count as known.
-    restarts : int, default 2
+    n_restarts : int, default 2
         Further starts of the search on the chosen features.
-    random_state : int, default 0
+    random_state : int, None, Generator or RandomState, default 0
 
     Attributes
     ----------
@@ -65,8 +80,8 @@ class MeanShrinkage(BagRegressor):
     measure_sd_ : float or None
         Standard deviation of the Gaussian measure, for the integral kernel.
     log_evidence_ : float
-        Of the standardised labels.
-    converged_ : bool
+        Of the standardized labels.
+    convergence_ : dict
     map_ : LandmarkMap
 
     See Also
@@ -76,9 +91,9 @@ class MeanShrinkage(BagRegressor):
 
     Notes
     -----
-    In the generalised eigenbasis of the shrinkage kernel and of the covariance within bags every bag's posterior is diagonal, so
-    a step costs O(n d); no factorisation per bag and no jitter are needed. That a normal embedding makes a normal label holds only
-    while the label is linear in it, so there is no second kernel here.
+    In the generalized eigenbasis of the shrinkage kernel and of the covariance within bags every bag's posterior is diagonal, so
+    a step costs O(n d); no factorization per bag and no jitter are needed. That a normal embedding makes a normal label holds only
+    while the label is linear in it, so there is no second kernel between bags here; `BayesianLinear` has one.
 
     References
     ----------
@@ -96,56 +111,48 @@ class MeanShrinkage(BagRegressor):
     True
     """
 
-    _within: ClassVar[bool] = True
-    _fit_class: ClassVar[type] = ShrinkageModel
-
     def __init__(
         self,
-        shrinkage_kernel: str = "k",
+        shrinkage_kernel: str = "base",
         n_landmarks: Any = "auto",
         *,
         landmarks: Any = "random",
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
-        second_level: str = "linear",
         standardize: bool = True,
         penalty: str | float = "evidence",
-        restarts: int = 2,
-        random_state: int | None = 0,
+        n_restarts: int = 2,
+        random_state: RandomState = 0,
     ) -> None:
-        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
-        self.shrinkage_kernel = shrinkage_kernel
-        self.second_level = second_level
+        features = {"bandwidth": bandwidth, "bandwidth_scale": bandwidth_scale, "standardize": standardize}
+        super().__init__(shrinkage_kernel, n_landmarks, landmarks=landmarks, **features, random_state=random_state)
         self.penalty = penalty
-        self.restarts = restarts
-
-    def _second_kind(self) -> str:
-        return refuse_second(self.second_level, "MeanShrinkage", "FrequentistShrinkage")
+        self.n_restarts = n_restarts
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> ShrinkageModel:
-        if self.shrinkage_kernel not in KERNELS:
-            raise unknown_name("shrinkage_kernel", self.shrinkage_kernel, KERNELS, "kernel")
         return fit_shrinkage_model(
             candidates,
             y,
             kernel=self.shrinkage_kernel,
             penalty=check_penalty(self.penalty, len(candidates)),
-            restarts=check_count(self.restarts, "restarts"),
-            seed=self.random_state,
+            n_restarts=check_count(self.n_restarts, "n_restarts"),
+            seed=self._seed,
         )
 
     def _set_attributes(self) -> None:
         super()._set_attributes()
         fit: ShrinkageModel = self._fits[0]
-        self.alpha_ = fit.y_sd * (fit.P @ fit.a)
-        self.intercept_ = fit.y_mean + fit.y_sd * fit.b
-        self.sigma_, self.eta_ = float(fit.y_sd * np.sqrt(fit.sigma2)), fit.eta
-        self.rho_ = float(fit.y_sd * np.sqrt(fit.rho2))
+        found = fit.posterior
+        assert found.sigma2 is not None  # for the type
+        self.alpha_ = fit.y_sd * (fit.basis.P @ found.a)
+        self.intercept_ = fit.y_mean + fit.y_sd * found.b
+        self.sigma_, self.eta_ = float(fit.y_sd * np.sqrt(found.sigma2)), found.eta
+        self.rho_ = float(fit.y_sd * np.sqrt(found.rho2))
         self.measure_sd_ = fit.measure_sd
-        self.log_evidence_ = fit.log_evidence
+        self.log_evidence_ = found.log_evidence
 
 
-class MeanShrinkageClassifier(BagClassifier):
+class MeanShrinkageClassifier(ShrinkageEstimator, BagClassifier):
     """Classify bags with a probit link, small bags less surely (Appendix B of the paper, with its signs corrected).
 
     The probability of a class given a bag is Phi(xi / sqrt(1 + V)), where V holds what remains unknown of the bag's embedding and
@@ -153,22 +160,21 @@ class MeanShrinkageClassifier(BagClassifier):
 
     Parameters
     ----------
-    shrinkage_kernel : {"k", "integral"}, default "k"
+    shrinkage_kernel : {"base", "integral"}, default "base"
     n_landmarks : "auto", int or sequence of int, default "auto"
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "random"
     bandwidth : "median" or float, default "median"
     bandwidth_scale : "auto", float or sequence of float, default "auto"
-    second_level : {"linear"}, default "linear"
     standardize : bool, default True
-    restarts : int, default 1
-    random_state : int, default 0
+    n_restarts : int, default 1
+    random_state : int, None, Generator or RandomState, default 0
 
     Attributes
     ----------
     classes_ : (n_classes,)
     eta_ : (n_problems,)
         Scale of the shrinkage kernel, for each class against the rest (one entry for two classes).
-    converged_ : bool
+    convergence_ : dict
     map_ : LandmarkMap
 
     See Also
@@ -186,57 +192,31 @@ class MeanShrinkageClassifier(BagClassifier):
     True
     """
 
-    _within: ClassVar[bool] = True
-    _fit_class: ClassVar[type] = ProbitModel
-
     def __init__(
         self,
-        shrinkage_kernel: str = "k",
+        shrinkage_kernel: str = "base",
         n_landmarks: Any = "auto",
         *,
         landmarks: Any = "random",
         bandwidth: Any = "median",
         bandwidth_scale: Any = "auto",
-        second_level: str = "linear",
         standardize: bool = True,
-        restarts: int = 1,
-        random_state: int | None = 0,
+        n_restarts: int = 1,
+        random_state: RandomState = 0,
     ) -> None:
-        super().__init__(n_landmarks, landmarks, bandwidth, bandwidth_scale, standardize, random_state)
-        self.shrinkage_kernel = shrinkage_kernel
-        self.second_level = second_level
-        self.restarts = restarts
+        features = {"bandwidth": bandwidth, "bandwidth_scale": bandwidth_scale, "standardize": standardize}
+        super().__init__(shrinkage_kernel, n_landmarks, landmarks=landmarks, **features, random_state=random_state)
+        self.n_restarts = n_restarts
 
-    def _second_kind(self) -> str:
-        return refuse_second(self.second_level, "MeanShrinkageClassifier", "BayesianLinearClassifier")
-
-    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> ProbitModel:
-        if self.shrinkage_kernel not in KERNELS:
-            raise unknown_name("shrinkage_kernel", self.shrinkage_kernel, KERNELS, "kernel")
+    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> ShrinkageModel:
+        n_restarts = check_count(self.n_restarts, "n_restarts")
         return fit_probit_model(
-            candidates,
-            2.0 * t - 1.0,
-            kernel=self.shrinkage_kernel,
-            restarts=check_count(self.restarts, "restarts"),
-            seed=self.random_state,
+            candidates, 2.0 * t - 1.0, kernel=self.shrinkage_kernel, n_restarts=n_restarts, seed=self._seed
         )
 
     def _set_attributes(self) -> None:
         super()._set_attributes()
-        self.eta_ = np.array([f.eta for f in self._fits])
-
-
-def refuse_second(second_level: object, name: str, other: str) -> str:
-    """Refuse a kernel on embeddings that are themselves uncertain; it would make them inputs known exactly."""
-    if second_level not in LEVELS:
-        raise unknown_name("second_level", second_level, LEVELS, "choice")
-    if second_level != "linear":
-        raise InputError(
-            f"second_level={second_level!r} is not offered by {name}: the spread of a small bag's label has a closed form only "
-            f"while the label is linear in the bag's embedding. Use {other}(second_level={second_level!r}), whose intervals know "
-            "nothing of size, or more landmarks."
-        )
-    return "linear"
+        self.eta_ = np.array([f.posterior.eta for f in self._fits])
 
 
 def check_penalty(penalty: object, n_candidates: int) -> float | None:

@@ -1,4 +1,4 @@
-"""Kernel mean shrinkage estimators: a bag's mean embedding, pulled to a target as far as leaving people out advises.
+"""Kernel mean shrinkage estimators: a bag's mean embedding, shrunk toward a target as far as leaving people out advises.
 
 Muandet, Fukumizu, Sriperumbudur, Gretton & Schoelkopf (2014), "Kernel mean estimation and Stein effect" (S-KMSE), and Muandet,
 Sriperumbudur & Schoelkopf (2014), "Kernel mean estimation via spectral filtering". In whitened coordinates about the target,
@@ -15,16 +15,16 @@ coordinate k within bags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.linear import LinearFit
+from crosslevel.distribution.landmarks import SecondLevel, second_levels
+from crosslevel.distribution.linear.model import LinearFit
+from crosslevel.distribution.linear.penalty import fit_ridge
 from crosslevel.distribution.predictive import GaussianPredictive
-from crosslevel.distribution.ridge import fit_ridge
-from crosslevel.distribution.second_level import SecondLevel, second_levels
 from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray
 
@@ -67,39 +67,36 @@ class Shrinker:
 
 
 @dataclass(frozen=True, eq=False)
-class ShrunkFit(LinearFit):
-    """A linear fit on shrunken embeddings, with the fields of its `Shrinker`.
+class ShrunkFit:
+    """A ridge regression on shrunken embeddings.
 
-    ``second_whiten``, ``second_landmarks`` and ``second_bandwidth`` are A, V and t of the kernel between shrunken embeddings (see
-    `SecondLevel`), or None.
+    Attributes
+    ----------
+    linear : LinearFit
+    shrinker : Shrinker
+    second : SecondLevel or None
+        The kernel between shrunken embeddings.
+    chosen : int
     """
 
-    method: str
-    A: FloatArray
-    target: FloatArray
-    V: FloatArray
-    gamma: FloatArray
-    spread: float
-    strength: float
-    second_whiten: FloatArray | None = None
-    second_landmarks: FloatArray | None = None
-    second_bandwidth: float | None = None
+    linear: LinearFit
+    shrinker: Shrinker
+    second: SecondLevel | None
+    chosen: int
+    converged: bool = True
 
     def predict(self, features: BagFeatures) -> GaussianPredictive:
         """Give the distribution of the labels of bags."""
-        how = Shrinker(**{f.name: getattr(self, f.name) for f in fields(Shrinker)})
-        seen = shrink(features, how)
-        if self.second_whiten is not None and self.second_landmarks is not None and self.second_bandwidth is not None:
-            seen = SecondLevel(self.second_whiten, self.second_landmarks, self.second_bandwidth).apply(seen)
-        return LinearFit.predict(self, seen)
+        seen = shrink(features, self.shrinker)
+        return self.linear.predict(seen if self.second is None else self.second.apply(seen))
 
     def diagnostics(self) -> dict[str, Any]:
         """Say what the reader should know."""
-        return super().diagnostics() | {"filter": self.method, "strength": self.strength}
+        return self.linear.diagnostics() | {"filter": self.shrinker.method, "strength": self.shrinker.strength}
 
 
 def simple_amount(rho: FloatArray, varrho: FloatArray, sizes: FloatArray, spread: float) -> FloatArray:
-    """Compute how far each bag is pulled to the target, (n,), between 0 (not at all) and 1.
+    """Compute how far each bag is shrunk to the target, (n,), between 0 (not at all) and 1.
 
     Parameters
     ----------
@@ -200,22 +197,14 @@ def fit_shrunk(
     rule: str = "loo",
     *,
     second_level: str = "linear",
-    seed: int | None = 0,
+    seed: int = 0,
 ) -> ShrunkFit:
     """Shrink every candidate, fit ridge regressions, and keep the one of least left-out error."""
-    hows = [learn_shrinker(c, method, target) for c in candidates]
-    shrunk = [shrink(c, h) for c, h in zip(candidates, hows, strict=True)]
-    if second_level == "linear":
-        fit, second = fit_ridge(shrunk, y, "rkhs", rule), None
-        chosen = fit.chosen
-    else:
-        each = [second_levels([one], second_level, seed)[:2] for one in shrunk]
-        owners = np.repeat(np.arange(len(each)), [len(features) for features, _ in each])
-        fit = fit_ridge([f for features, _ in each for f in features], y, "rkhs", rule)
-        second = [s for _, levels in each for s in levels][fit.chosen]
-        chosen = int(owners[fit.chosen])
-    parts = {f.name: getattr(fit, f.name) for f in fields(fit)} | {"chosen": chosen}
-    parts |= {f.name: getattr(hows[chosen], f.name) for f in fields(Shrinker)}
-    if second is not None:
-        parts |= {"second_whiten": second.A, "second_landmarks": second.V, "second_bandwidth": second.bandwidth}
-    return ShrunkFit(**parts)
+    shrinkers = [learn_shrinker(c, method, target) for c in candidates]
+    shrunk = [shrink(c, s) for c, s in zip(candidates, shrinkers, strict=True)]
+    each = [second_levels([one], second_level, seed) for one in shrunk]
+    owners = np.repeat(np.arange(len(each)), [len(made) for made in each])
+    seen = [one for made in each for one in made]
+    fit = fit_ridge(seen, y, "rkhs", rule)
+    chosen = int(owners[fit.chosen])
+    return ShrunkFit(fit, shrinkers[chosen], seen[fit.chosen].second, chosen)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.linear import decompose, penalty_grid
-from crosslevel.distribution.ridge import fit_ridge, losses, minimise
+from crosslevel.distribution.linear.model import decompose, penalty_grid
+from crosslevel.distribution.linear.penalty import fit_ridge, losses
 from crosslevel.errors import InputError
 
 
@@ -85,7 +85,7 @@ def test_slopes_and_minimum(rule):
     for lam in (1e-3, 0.3, 9.0):
         up, down = (losses(design, np.array([lam * np.exp(s)]), rule)[0][0] for s in (1e-5, -1e-5))
         assert losses(design, np.array([lam]), rule)[1][0] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-9)
-    found = minimise(design, rule)
+    found = fit_ridge([features], y, "iid", rule)
     assert found.criterion <= losses(design, penalty_grid(design), rule)[0].min() + 1e-12
     assert abs(found.slope) < 1e-9
 

@@ -1,6 +1,6 @@
 """Draws of weights and hyperparameters by NUTS, started and whitened from Laplace's approximation.
 
-The model, in the eigenbasis (see :mod:`~crosslevel.distribution.shrinkage` for the symbols):
+The model, in the eigenbasis (see :mod:`~crosslevel.distribution.shrinkage.likelihood` for the symbols):
 
 - y ~ N(xi, nu), or for classes P(y = 1) = Phi(xi / sqrt(1 + V));
 - a ~ N(0, rho2 Q^-1), b ~ N(0, 2^2);
@@ -17,20 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-from crosslevel.distribution.probit import ProbitFit, probit_evidence
-from crosslevel.distribution.shrinkage import INTERCEPT_SD, Problem
-from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence
-from crosslevel.errors import MissingExtraError
+from crosslevel.distribution.shrinkage.laplace import evidence
+from crosslevel.distribution.shrinkage.likelihood import INTERCEPT_SD, Problem, WeightPosterior
+from crosslevel.distribution.shrinkage.probit import probit_evidence
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
-from crosslevel.numerics.double import double_precision
-from crosslevel.typing import FloatArray
+from crosslevel.numerics.nuts import import_jax, sample_nuts
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array
 
 __all__ = ["Draws", "HyperPrior", "Settings", "prior_around", "sample_posterior"]
 
@@ -58,9 +55,9 @@ class HyperPrior:
 class Settings:
     """How long to sample."""
 
-    chains: int = 4
-    warmup: int = 400
-    draws: int = 600
+    n_chains: int = 4
+    n_warmup: int = 400
+    n_draws: int = 600
     seed: int = 0
 
 
@@ -82,43 +79,42 @@ class Draws:
 
     w: FloatArray
     log_hyper: FloatArray
-    diverging: npt.NDArray[np.bool_]
-    n_steps: npt.NDArray[np.int64]
+    diverging: BoolArray
+    n_steps: Int64Array
     energy: FloatArray
     acceptance: FloatArray
     diagnostics: ChainDiagnostics
 
 
-def prior_around(fit: LaplaceFit | ProbitFit, scale: float = 1.0) -> HyperPrior:
+def prior_around(fit: WeightPosterior, scale: float = 1.0) -> HyperPrior:
     """Give log-normal priors around the hyperparameters of largest evidence.
 
     Examples
     --------
-    >>> from crosslevel.distribution.shrinkage import Certificate
-    >>> ends = Certificate(True, 0.0, 0.0, 1, 1, 1, (), "")
-    >>> fit = ProbitFit(np.zeros(1), 0.0, 1.0, 1.0, np.eye(2), 0.0, ends)
+    >>> from crosslevel.numerics.evidence import Convergence
+    >>> fit = WeightPosterior(np.zeros(1), 0.0, 1.0, 1.0, np.eye(2), 0.0, Convergence(True, 0.0))
     >>> prior_around(fit, 2.0)
     HyperPrior(location=(0.0, 0.0), scale=(2.0, 2.0))
     """
-    centre = _centre(fit)
+    centre = fit.log_hyper
     return HyperPrior(tuple(float(c) for c in centre), (float(scale),) * len(centre))
 
 
 def sample_posterior(
-    problem: Problem, fit: LaplaceFit | ProbitFit, prior: HyperPrior, settings: Settings | None = None
+    problem: Problem, fit: WeightPosterior, prior: HyperPrior, settings: Settings | None = None
 ) -> Draws:
     """Sample weights and hyperparameters.
 
     Parameters
     ----------
     problem : Problem
-    fit : LaplaceFit or ProbitFit
-        Of the same problem; a `ProbitFit` makes the labels -1 and 1.
+    fit : WeightPosterior
+        Of the same problem; one without sigma2 makes the labels -1 and 1.
     prior : HyperPrior
     settings : Settings, optional
     """
     settings = Settings() if settings is None else settings
-    probit = isinstance(fit, ProbitFit)
+    probit = fit.sigma2 is None
     q, k = len(problem.s), len(prior.location)
     sizes, which = np.unique(problem.sizes, return_inverse=True)
     data = {
@@ -128,75 +124,34 @@ def sample_posterior(
         "y": problem.y,
         "Q": np.eye(q) if problem.Q is None else problem.Q,
         **_straightened(fit, problem.Q),
-        "centre": _centre(fit),
+        "centre": fit.log_hyper,
         "T": _hyper_root(problem, fit, prior),
         "location": np.array(prior.location),
         "scale": np.array(prior.scale),
     }
-    found, extra = _run(data, probit, settings, (q + 1, k))
-    log_hyper = data["centre"] + found["h"] @ data["T"].T
-    bend = data["f"] + np.exp(-log_hyper[..., -1:])
-    u = data["m"] * (data["f"] + data["precision"]) / bend + found["z"] / np.sqrt(bend)
-    w = u @ data["V"].T
-    diverging = np.asarray(extra["diverging"], dtype=bool)
-    followed = np.concatenate([u, log_hyper], axis=2)
-    return Draws(
-        w=w,
-        log_hyper=log_hyper,
-        diverging=diverging,
-        n_steps=np.asarray(extra["num_steps"], dtype=np.int64),
-        energy=np.asarray(extra["energy"], dtype=np.float64),
-        acceptance=np.asarray(extra["accept_prob"], dtype=np.float64),
-        diagnostics=diagnose(followed, int(diverging.sum())),
-    )
-
-
-def _run(
-    data: Mapping[str, npt.NDArray[Any]], probit: bool, settings: Settings, sizes: tuple[int, int]
-) -> tuple[dict[str, FloatArray], dict[str, Any]]:
-    """Run the sampler in double precision, all chains in one vectorised program."""
-    try:
-        import jax
-        import jax.numpy as jnp
-        import numpyro  # noqa: F401 - missing here, not half way
-    except ImportError as error:
-        raise MissingExtraError(
-            "FullBayes needs jax and numpyro; install them with pip install 'crosslevel[bayes]', or use MeanShrinkage."
-        ) from error
+    import_jax("FullBayes", "use MeanShrinkage")
     rng = np.random.default_rng(settings.seed)
-    start = {name: rng.standard_normal((settings.chains, k)) for name, k in zip("zh", sizes, strict=True)}
-    with double_precision():
-        moved = {name: jnp.asarray(v) for name, v in data.items()}
-        first = {name: jnp.asarray(v) for name, v in start.items()}
-        keys = jax.random.split(jax.random.PRNGKey(settings.seed), settings.chains)
-        found, extra = _program(probit, settings.warmup, settings.draws)(keys, first, moved)
-        # copied: the device's buffers may go with the program
-        return {n: np.array(v) for n, v in found.items()}, {n: np.array(v) for n, v in extra.items()}
-
-
-@lru_cache(maxsize=8)
-def _program(probit: bool, warmup: int, draws: int) -> Any:
-    """Make the sampler of all chains; kept, because the compiled program serves every problem of the same shape."""
-    import jax
-    from numpyro.infer.hmc import hmc
-
-    minus = _minus_probit if probit else _minus_gaussian
-    begin, step = hmc(potential_fn_gen=lambda data: lambda at: minus(at, data), algo="NUTS")
-
-    def chain(key: Any, first: Any, data: Any) -> Any:
-        state = begin(
-            first, warmup, target_accept_prob=PROBIT_TARGET if probit else TARGET, model_args=(data,), rng_key=key
-        )
-        state, _ = jax.lax.scan(lambda now, _: (step(now, (data,)), None), state, None, length=warmup)
-
-        def keep(now: Any, _: Any) -> tuple[Any, Any]:
-            now = step(now, (data,))
-            names = ("diverging", "num_steps", "energy", "accept_prob")
-            return now, (now.z, {name: getattr(now, name) for name in names})
-
-        return jax.lax.scan(keep, state, None, length=draws)[1]
-
-    return jax.jit(jax.vmap(chain, (0, 0, None)))
+    found = sample_nuts(
+        _minus_probit if probit else _minus_gaussian,
+        data,
+        {name: rng.standard_normal((settings.n_chains, size)) for name, size in (("z", q + 1), ("h", k))},
+        n_warmup=settings.n_warmup,
+        n_draws=settings.n_draws,
+        seed=settings.seed,
+        target=PROBIT_TARGET if probit else TARGET,
+    )
+    log_hyper = data["centre"] + found.values["h"] @ data["T"].T
+    bend = data["f"] + np.exp(-log_hyper[..., -1:])
+    u = data["m"] * (data["f"] + data["precision"]) / bend + found.values["z"] / np.sqrt(bend)
+    return Draws(
+        w=u @ data["V"].T,
+        log_hyper=log_hyper,
+        diverging=found.diverging,
+        n_steps=found.n_steps,
+        energy=found.energy,
+        acceptance=found.acceptance,
+        diagnostics=diagnose(np.concatenate([u, log_hyper], axis=2), found.n_divergent),
+    )
 
 
 def _parts(at: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
@@ -240,19 +195,13 @@ def _minus_probit(at: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     return -jnp.sum(log_ndtr(data["y"] * xi / jnp.sqrt(1.0 + V))) - prior
 
 
-def _centre(fit: LaplaceFit | ProbitFit) -> FloatArray:
-    if isinstance(fit, ProbitFit):
-        return np.log([fit.eta, fit.rho2])
-    return np.log([fit.sigma2, fit.eta, fit.rho2])
-
-
-def _straightened(fit: LaplaceFit | ProbitFit, Q: FloatArray | None) -> dict[str, npt.NDArray[Any]]:
+def _straightened(fit: WeightPosterior, Q: FloatArray | None) -> dict[str, AnyArray]:
     """Give V, f, m and 1/rho2_hat: the coordinates in which the weights' conditional posterior is diagonal for every rho2."""
     q = len(fit.a)
     prior = np.zeros((q + 1, q + 1))
     prior[1:, 1:] = np.eye(q) if Q is None else Q
     known = linalg.inv(fit.covariance) - prior / fit.rho2
-    if isinstance(fit, ProbitFit):
+    if fit.sigma2 is None:
         known[0, 0] -= 1.0 / INTERCEPT_SD**2
     prior[0, 0] = fit.rho2 / INTERCEPT_SD**2  # any positive number would do: the intercept is not shrunk by rho2
     f, V = linalg.eigh((known + known.T) / 2.0, prior)
@@ -260,12 +209,12 @@ def _straightened(fit: LaplaceFit | ProbitFit, Q: FloatArray | None) -> dict[str
     return {"V": V, "f": np.maximum(f, 0.0), "m": m, "precision": np.array(1.0 / fit.rho2)}
 
 
-def _hyper_root(problem: Problem, fit: LaplaceFit | ProbitFit, prior: HyperPrior) -> FloatArray:
+def _hyper_root(problem: Problem, fit: WeightPosterior, prior: HyperPrior) -> FloatArray:
     """Factor the inverse curvature of the log evidence and prior in the log hyperparameters, by central differences."""
-    centre, start = _centre(fit), np.concatenate([[fit.b], fit.a])
+    centre, start = fit.log_hyper, np.concatenate([[fit.b], fit.a])
     k, step = len(centre), 0.05
     H = np.empty((k, k))
-    if isinstance(fit, ProbitFit):
+    if fit.sigma2 is None:
         at = {}
         for i in range(k):
             for j in range(i + 1):

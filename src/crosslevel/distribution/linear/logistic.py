@@ -16,7 +16,7 @@ from scipy import linalg, special
 from scipy.optimize import brentq
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.linear import PRIORS
+from crosslevel.distribution.linear.model import PRIORS
 from crosslevel.errors import unknown_name
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.typing import FloatArray

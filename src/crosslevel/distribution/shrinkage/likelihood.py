@@ -1,6 +1,6 @@
 """What a bag says about its label when its embedding is only a sample (eq. 8 of the paper), and the fit at a fixed penalty.
 
-Symbols, in the basis of :mod:`~crosslevel.distribution.eigenbasis` (n bags, q coordinates):
+Symbols, in the basis of :mod:`~crosslevel.distribution.shrinkage.eigenbasis` (n bags, q coordinates):
 
 - delta : (n, q) embeddings around their mean; S, C : (n, q) shrink factors and what remains unknown;
 - a : (q,) weights, b : intercept; sigma2 : variance of the label given the embedding; eta : scale of the shrinkage kernel;
@@ -12,16 +12,29 @@ Labels are expected near zero mean and unit variance, so that the starting value
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
-from crosslevel.distribution.eigenbasis import shrink_factors
+from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
+from crosslevel.numerics.evidence import Convergence, Maximum, maximize
 from crosslevel.typing import FloatArray
 
-__all__ = ["Certificate", "Mapped", "Problem", "dense_posterior", "fit_map", "label_posterior", "map_objective"]
+__all__ = [
+    "Problem",
+    "WeightPosterior",
+    "dense_posterior",
+    "fit_map",
+    "label_posterior",
+    "log_det",
+    "map_objective",
+    "maximize_evidence",
+    "ridge_start",
+    "solve_positive",
+]
 
 
 LOG_SIGMA2 = (np.log(1e-6), np.log(1e2))
@@ -68,45 +81,50 @@ class Problem:
         return a if self.Q is None else self.Q @ a
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """What a fit says about itself.
+@dataclass(frozen=True, eq=False)
+class WeightPosterior:
+    """The weights' posterior at the hyperparameters of largest evidence.
 
     Attributes
     ----------
-    converged : bool
-    objective : float
-        The value reached: minus a log posterior or log evidence.
-    gradient : float
-        Largest entry of the gradient there, components held by a bound left out.
-    iterations, starts : int
-        Iterations of the best start, and starts tried.
-    agreeing : int
-        Starts that ended within 0.01 of the best objective.
-    at_bound : tuple of str
-        Parameters at the limit of their search.
-    message : str
+    a : (q,)
+    b : float
+    eta, rho2 : float
+    covariance : (q + 1, q + 1)
+        Of (b, a).
+    log_evidence : float
+    convergence : Convergence
+    sigma2 : float or None
+        Of a label given the embedding; None on the probit scale, where it is one.
     """
-
-    converged: bool
-    objective: float
-    gradient: float
-    iterations: int
-    starts: int
-    agreeing: int
-    at_bound: tuple[str, ...]
-    message: str
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped:
-    """The most probable weights and hyperparameters at a fixed penalty."""
 
     a: FloatArray
     b: float
-    sigma2: float
     eta: float
-    certificate: Certificate
+    rho2: float
+    covariance: FloatArray
+    log_evidence: float
+    convergence: Convergence
+    sigma2: float | None = None
+
+    @property
+    def log_hyper(self) -> FloatArray:
+        """The logarithms of sigma2 (where there is one), eta and rho2."""
+        known = [] if self.sigma2 is None else [self.sigma2]
+        return np.log([*known, self.eta, self.rho2])
+
+    def scores(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
+        """Give mean and variance of every bag's label (or latent score), with the uncertainty of the weights.
+
+        Var = nu + x'Mx + sum_k M_kk C_k: the label's own, the weights' in the mean, and the weights' in the variance.
+        """
+        S, C = shrink_factors(problem.s, problem.sizes, self.eta)
+        X = np.column_stack([np.ones(len(S)), S * problem.delta])
+        spread = np.einsum("ij,ij->i", X @ self.covariance, X)
+        own = C @ (self.a**2 + np.diag(self.covariance)[1:])
+        return X @ np.concatenate(
+            [[self.b], self.a]
+        ), own + spread if self.sigma2 is None else self.sigma2 + own + spread
 
 
 def label_posterior(
@@ -187,17 +205,17 @@ def map_objective(theta: FloatArray, problem: Problem, penalty: float) -> tuple[
     return value, gradient
 
 
-def fit_map(problem: Problem, penalty: float, starts: int = 3, seed: int | None = 0) -> Mapped:
-    """Find the most probable weights, residual variance and shrinkage by L-BFGS from several starts.
+def fit_map(problem: Problem, penalty: float, n_starts: int = 3, seed: int = 0) -> WeightPosterior:
+    """Find the most probable weights, residual variance and shrinkage at a fixed penalty; the weights count as known.
 
     Parameters
     ----------
     problem : Problem
     penalty : float
         1/rho2; the paper's ``reg`` on a mean over n bags is penalty / (2 n).
-    starts : int
+    n_starts : int
         The first from a ridge regression, the others around it.
-    seed : int or None
+    seed : int
 
     Examples
     --------
@@ -205,34 +223,49 @@ def fit_map(problem: Problem, penalty: float, starts: int = 3, seed: int | None 
     >>> delta = rng.normal(size=(200, 2))
     >>> problem = Problem(delta, np.full(200, np.inf), np.ones(2), delta @ [1.0, -1.0] + 0.1 * rng.normal(size=200))
     >>> found = fit_map(problem, 1e-3)
-    >>> found.a.round(1).tolist(), found.certificate.converged
+    >>> found.a.round(1).tolist(), found.convergence.converged
     ([1.0, -1.0], True)
     """
     rng = np.random.default_rng(seed)
     q, unit = len(problem.s), problem.unit
-    eta_bounds = (LOG_ETA[0] + np.log(unit), LOG_ETA[1] + np.log(unit))
-    bounds: list[tuple[float | None, float | None]] = [*((None, None) for _ in range(q + 1)), LOG_SIGMA2, eta_bounds]
+    free = np.full(q + 1, np.inf)
+    lower = np.concatenate([-free, [LOG_SIGMA2[0], LOG_ETA[0] + np.log(unit)]])
+    upper = np.concatenate([free, [LOG_SIGMA2[1], LOG_ETA[1] + np.log(unit)]])
     # the weights are searched in units in which their coordinates have variance one
     scale = np.ones(q + 3)
     scale[:q] = 1.0 / np.sqrt(np.mean(problem.delta**2, axis=0) + 1e-12 * unit)
 
     def scaled(t: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = map_objective(t * scale, problem, penalty)
-        return value, gradient * scale
+        return -value, -gradient * scale
 
-    results = []
-    for k in range(max(1, starts)):
+    starts = []
+    for k in range(max(1, n_starts)):
         start = np.zeros(q + 3)
         log_eta = np.log(unit) + (0.0 if k == 0 else rng.normal(0.0, 2.0))
         start[:q], start[q] = ridge_start(problem, np.exp(log_eta), max(penalty, 1e-8 * unit * len(problem.y)))
         start[:q] /= scale[:q]
         start[q + 1], start[q + 2] = np.log(0.3), log_eta
-        options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-7}
-        results.append(optimize.minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options))
-    best = min(results, key=lambda r: float(r.fun))
-    certificate = certify(results, bounds, [*(f"a{k}" for k in range(q)), "b", "sigma2", "eta"], len(problem.y))
-    theta = best.x * scale
-    return Mapped(theta[:q], float(theta[q]), float(np.exp(theta[q + 1])), float(np.exp(theta[q + 2])), certificate)
+        starts.append(start)
+    names = [*(f"a{k}" for k in range(q)), "b", "sigma2", "eta"]
+    options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-7}
+    found = maximize(scaled, starts, lower, upper, names, flat=flat_slope(problem), rounds=1, options=options)
+    theta = found.theta * scale
+    return WeightPosterior(
+        a=theta[:q],
+        b=float(theta[q]),
+        eta=float(np.exp(theta[q + 2])),
+        rho2=1.0 / penalty if penalty > 0 else np.inf,
+        covariance=np.zeros((q + 1, q + 1)),
+        log_evidence=np.nan,
+        convergence=found.convergence,
+        sigma2=float(np.exp(theta[q + 1])),
+    )
+
+
+def flat_slope(problem: Problem) -> float:
+    """Give the largest slope of a log likelihood that counts as none for so many bags."""
+    return GRADIENT * max(len(problem.y), 100)
 
 
 def ridge_start(problem: Problem, eta: float, penalty: float) -> tuple[FloatArray, float]:
@@ -262,36 +295,54 @@ def solve_positive(A: FloatArray, b: FloatArray) -> FloatArray | None:
         return None
 
 
-def certify(
-    results: list[optimize.OptimizeResult],
-    bounds: Sequence[tuple[float | None, float | None]],
-    names: list[str],
-    n: int,
-) -> Certificate:
-    """Say how the best of several searches ended.
+def log_det(Q: FloatArray | None) -> float:
+    """Give the log determinant of the prior's precision; None is the identity."""
+    return 0.0 if Q is None else float(np.linalg.slogdet(Q)[1])
 
-    Examples
-    --------
-    >>> ends = optimize.OptimizeResult(x=np.array([0.0]), jac=np.array([1e-9]), fun=2.0, nit=3, message="flat")
-    >>> certify([ends], [(None, None)], ["a"], 10).converged
-    True
+
+Evaluate = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
+"""Log hyperparameters and where to begin looking for (b, a); minus the log evidence, its gradient and the (b, a) found."""
+
+
+def maximize_evidence(
+    problem: Problem,
+    evaluate: Evaluate,
+    starts: Sequence[FloatArray],
+    bounds: FloatArray,
+    names: Sequence[str],
+    options: Mapping[str, Any],
+) -> tuple[Maximum, FloatArray]:
+    """Search hyperparameters whose evidence needs the most probable weights; give them, and the weights last seen from the best start.
+
+    Every search looks for the weights where its last call found them, the first call at a ridge regression.
+
+    Parameters
+    ----------
+    problem : Problem
+    evaluate : callable
+    starts : sequence of (h,)
+    bounds : (h, 2)
+    names : sequence of str
+    options : mapping
+        Of L-BFGS.
     """
-    best = min(results, key=lambda r: float(r.fun))
-    x, g = np.asarray(best.x), np.asarray(best.jac)
-    held, at = np.zeros(len(x), dtype=bool), []
-    for k, (low, high) in enumerate(bounds):
-        below, above = low is not None and x[k] <= low + 1e-9, high is not None and x[k] >= high - 1e-9
-        if below or above:
-            held[k] = (below and g[k] > 0) or (above and g[k] < 0)
-            at.append(names[k])
-    largest = float(np.abs(np.where(held, 0.0, g)).max())
-    return Certificate(
-        converged=largest <= GRADIENT * max(n, 100),
-        objective=float(best.fun),
-        gradient=largest,
-        iterations=int(best.nit),
-        starts=len(results),
-        agreeing=sum(float(r.fun) - float(best.fun) < 0.01 for r in results),
-        at_bound=tuple(at),
-        message=str(best.message),
-    )
+    begun = {np.clip(s, *bounds.T).tobytes(): k for k, s in enumerate(starts)}
+    weights = [_first_weights(problem, np.clip(s, *bounds.T)) for s in starts]
+    now = 0
+
+    def objective(log_hyper: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal now
+        now = begun.get(log_hyper.tobytes(), now)
+        value, gradient, weights[now] = evaluate(log_hyper, weights[now])
+        return -value, -gradient
+
+    lower, upper = bounds.T
+    found = maximize(objective, starts, lower, upper, names, flat=flat_slope(problem), rounds=1, options=options)
+    return found, weights[found.start]
+
+
+def _first_weights(problem: Problem, log_hyper: FloatArray) -> FloatArray:
+    """Give (b, a) of a ridge regression at hyperparameters."""
+    penalty = np.exp(log_hyper[0] - log_hyper[2]) if len(log_hyper) == 3 else 1.0 / np.exp(log_hyper[1])
+    a, b = ridge_start(problem, float(np.exp(log_hyper[-2])), float(penalty))
+    return np.concatenate([[b], a])

@@ -1,4 +1,4 @@
-"""A label is linear in a bag's vector: the decomposition, the solution and the prediction that ridge and evidence share.
+"""A label is linear in a bag's vector: the decomposition, the solution and the prediction that ridge regression and the evidence share.
 
 With Z (n, r) the bags' vectors (centred when there is an intercept), ``Z = U diag(s) V'``, and t = U'y, everything a penalty
 ``lam`` can change is a function of s and t:
@@ -123,6 +123,11 @@ class LinearFit:
         away = features.mu - self.centre
         leverage = self.base + np.square(away @ self.root).sum(axis=1)
         return GaussianPredictive(self.offset + away @ self.coef, self.noise * (1.0 + leverage))
+
+    @property
+    def intercept(self) -> float:
+        """The label of a bag whose means are zero."""
+        return self.offset - float(self.centre @ self.coef)
 
     def diagnostics(self) -> dict[str, Any]:
         """Say what the reader should know."""

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from crosslevel.data.bags import Bags
 from crosslevel.distribution.features import (
     BLOCK,
     FEWEST_ROWS,
     MOST_ROWS,
     LandmarkMap,
-    People,
     blocks,
     kernel_values,
     pool,
     squared_distances,
 )
-from crosslevel.distribution.linear import LinearFit, decompose, solve
-from crosslevel.distribution.ridge import fit_ridge
+from crosslevel.distribution.linear.model import LinearFit, decompose, solve
+from crosslevel.distribution.linear.penalty import fit_ridge
 from crosslevel.typing import FloatArray
 
 __all__ = ["Tuned", "objective", "tune"]
@@ -43,12 +43,12 @@ class Tuned:
     report: dict[str, Any]
 
 
-def objective(bags: People, y: FloatArray, fmap: LandmarkMap, penalty: float) -> tuple[float, FloatArray, float]:
+def objective(bags: Bags, y: FloatArray, fmap: LandmarkMap, penalty: float) -> tuple[float, FloatArray, float]:
     """Compute J / n and its derivatives by the landmarks, (d, n_columns), and by the log bandwidth.
 
     Parameters
     ----------
-    bags : Bags or StoredBags
+    bags : Bags
     y : (n,)
     fmap : LandmarkMap
     penalty : float
@@ -70,15 +70,15 @@ def objective(bags: People, y: FloatArray, fmap: LandmarkMap, penalty: float) ->
         count = np.diff(np.append(begins, len(values)))
         x = values / fmap.scale
         square = squared_distances(x, U)
-        pull = kernel_values(square, fmap.bandwidth)
-        pull *= np.repeat(per_bag[which] / totals[which], count)[:, None] * bags.weights[people][:, None]
-        pull *= fit.coef
-        by_u += (pull.T @ x - pull.sum(axis=0)[:, None] * U) / b2
-        by_b += float((pull * square).sum()) / b2
+        weight = kernel_values(square, fmap.bandwidth)
+        weight *= np.repeat(per_bag[which] / totals[which], count)[:, None] * bags.weights[people][:, None]
+        weight *= fit.coef
+        by_u += (weight.T @ x - weight.sum(axis=0)[:, None] * U) / b2
+        by_b += float((weight * square).sum()) / b2
     return value, by_u, by_b
 
 
-def tune(bags: People, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: str, rule: str, max_iter: int) -> Tuned:
+def tune(bags: Bags, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: str, rule: str, max_iter: int) -> Tuned:
     """Move the landmarks from where they are, refit, and keep what leaves the smaller left-out error.
 
     Parameters
@@ -120,6 +120,6 @@ def tune(bags: People, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: 
     return Tuned(moved, replace(after, chosen=fit.chosen, curve=fit.curve), report)
 
 
-def _equal_penalty(bags: People, y: FloatArray, fmap: LandmarkMap, rule: str) -> float:
+def _equal_penalty(bags: Bags, y: FloatArray, fmap: LandmarkMap, rule: str) -> float:
     """Find the penalty on the weights' length that left-out error asks for."""
     return fit_ridge(pool(bags, [fmap]), y, "iid", rule).penalty

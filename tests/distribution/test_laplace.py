@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from crosslevel.distribution import shrinkage_evidence
-from crosslevel.distribution.eigenbasis import shrink_factors
-from crosslevel.distribution.shrinkage import Certificate, Problem, map_objective
-from crosslevel.distribution.shrinkage_evidence import LaplaceFit, evidence, fit_evidence, predictive
+from crosslevel.distribution.shrinkage import laplace as shrinkage_evidence
+from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
+from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
+from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, map_objective
+from crosslevel.numerics.evidence import Convergence
 
 
 def make_problem(n=60, q=5, seed=0, sizes=(1.0, 5.0, 20.0), dense=False):
@@ -75,11 +76,11 @@ def test_fit_finds_the_truth_and_its_predictions_cover():
     y = truth @ a + np.sqrt(sigma2) * rng.normal(size=n)
     fitted, fresh = Problem(delta[:600], N[:600], s, y[:600]), Problem(delta[600:], N[600:], s, y[600:])
     found = fit_evidence(fitted)
-    assert found.certificate.converged
+    assert found.convergence.converged
     np.testing.assert_allclose(found.a, a, atol=0.12)
     assert found.eta == pytest.approx(eta, rel=0.25)
     assert found.sigma2 == pytest.approx(sigma2, rel=0.4)
-    mean, variance = predictive(fresh, found)
+    mean, variance = found.scores(fresh)
     inside = np.abs(fresh.y - mean) < 1.96 * np.sqrt(variance)
     for size in (1.0, 5.0, 50.0):
         assert 0.90 < inside[fresh.sizes == size].mean() < 0.99
@@ -90,8 +91,8 @@ def test_predictive_is_the_mean_and_variance_over_weights_and_embeddings():
     rng = np.random.default_rng(0)
     root = rng.normal(0, 0.5, (3, 3))
     problem = Problem(rng.normal(size=(3, 2)), np.array([1.0, 4.0, np.inf]), np.array([0.8, 2.0]), np.zeros(3))
-    ends = Certificate(True, 0.0, 0.0, 1, 1, 1, (), "")
-    fit = LaplaceFit(np.array([0.7, -0.4]), 0.3, 0.2, 0.9, 1.0, root @ root.T, 0.0, ends)
+    ends = Convergence(True, 0.0)
+    fit = WeightPosterior(np.array([0.7, -0.4]), 0.3, 0.9, 1.0, root @ root.T, 0.0, ends, sigma2=0.2)
     w = rng.multivariate_normal(np.append(fit.b, fit.a), fit.covariance, 400_000)
     noise = problem.s / problem.sizes[:, None]
     S = fit.eta / (fit.eta + noise)
@@ -99,15 +100,15 @@ def test_predictive_is_the_mean_and_variance_over_weights_and_embeddings():
     labels = (
         w[:, :1] + np.einsum("dik,dk->di", embedding, w[:, 1:]) + np.sqrt(fit.sigma2) * rng.normal(size=(len(w), 3))
     )
-    mean, variance = predictive(problem, fit)
+    mean, variance = fit.scores(problem)
     np.testing.assert_allclose(mean, labels.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(variance, labels.var(axis=0), rtol=0.015)
 
 
 def test_every_start_ends_at_a_stationary_point_of_the_evidence():
-    found = fit_evidence(make_problem(n=200, seed=5), starts=3)
-    assert found.certificate.converged
-    assert found.certificate.starts == 3
+    found = fit_evidence(make_problem(n=200, seed=5), n_starts=3)
+    assert found.convergence.converged
+    assert found.convergence.n_starts == 3
 
 
 @pytest.mark.parametrize("wrong", ["size", "square"])

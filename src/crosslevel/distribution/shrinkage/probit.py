@@ -6,30 +6,28 @@ sum log Phi(y xi / sqrt(1 + V)) *minus* a'Qa / (2 rho2); the paper prints a plus
 bags that can be separated would send it to infinity. The weights are integrated out by Laplace's method with the Fisher
 information, and eta and rho2 maximise the evidence.
 
-Symbols are those of :mod:`~crosslevel.distribution.shrinkage`; y is -1 or 1.
+Symbols are those of :mod:`~crosslevel.distribution.shrinkage.likelihood`; y is -1 or 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy import linalg, optimize, special
+from scipy import linalg, special
 
-from crosslevel.distribution.eigenbasis import shrink_factors
-from crosslevel.distribution.shrinkage import (
+from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
+from crosslevel.distribution.shrinkage.likelihood import (
     INTERCEPT_SD,
     LOG_ETA,
     LOG_RHO2,
-    Certificate,
     Problem,
-    certify,
-    ridge_start,
+    WeightPosterior,
+    log_det,
+    maximize_evidence,
     solve_positive,
 )
 from crosslevel.typing import FloatArray
 
-__all__ = ["ProbitFit", "fit_probit", "latent_posterior", "probit_evidence", "probit_objective", "probit_probability"]
+__all__ = ["fit_probit", "probit_evidence", "probit_objective", "probit_probability"]
 
 
 NEWTON_STEPS = 100
@@ -37,30 +35,6 @@ DECREMENT = 1e-15
 """Half the squared Newton step, relative to the objective, at which the weights count as found."""
 DIFFERENCE = 1e-4
 """Step of the central differences of the evidence in its two hyperparameters: its error is about 1e-8."""
-
-
-@dataclass(frozen=True, eq=False)
-class ProbitFit:
-    """The weights' posterior at the hyperparameters of largest evidence.
-
-    Attributes
-    ----------
-    a : (q,)
-    b : float
-    eta, rho2 : float
-    covariance : (q + 1, q + 1)
-        Of (b, a).
-    log_evidence : float
-    certificate : Certificate
-    """
-
-    a: FloatArray
-    b: float
-    eta: float
-    rho2: float
-    covariance: FloatArray
-    log_evidence: float
-    certificate: Certificate
 
 
 def probit_probability(xi: FloatArray, variance: FloatArray) -> FloatArray:
@@ -164,21 +138,20 @@ def probit_evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) 
         w = w - size * step
         value, m, slope = trial
     F = fisher(m, slope)
-    log_det = 2.0 * float(np.log(np.diag(linalg.cholesky(F, lower=True))).sum())
-    log_Q = 0.0 if problem.Q is None else float(np.linalg.slogdet(problem.Q)[1])
-    minus = value + 0.5 * q * np.log(rho2) - 0.5 * log_Q + 0.5 * log_det + np.log(INTERCEPT_SD)
+    log_det_F = 2.0 * float(np.log(np.diag(linalg.cholesky(F, lower=True))).sum())
+    minus = value + 0.5 * q * np.log(rho2) - 0.5 * log_det(problem.Q) + 0.5 * log_det_F + np.log(INTERCEPT_SD)
     return float(minus), w, F
 
 
-def fit_probit(problem: Problem, starts: int = 2, seed: int | None = 0) -> ProbitFit:
+def fit_probit(problem: Problem, n_starts: int = 2, seed: int = 0) -> WeightPosterior:
     """Choose eta and rho2 by their evidence, and integrate the weights out.
 
     Parameters
     ----------
     problem : Problem
         Labels -1 and 1, both present.
-    starts : int
-    seed : int or None
+    n_starts : int
+    seed : int
 
     Examples
     --------
@@ -186,52 +159,31 @@ def fit_probit(problem: Problem, starts: int = 2, seed: int | None = 0) -> Probi
     >>> delta = rng.normal(size=(300, 1))
     >>> y = np.where(2.0 * delta[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)
     >>> found = fit_probit(Problem(delta, np.full(300, np.inf), np.ones(1), y))
-    >>> bool(abs(found.a[0] - 2.0) < 0.4), found.certificate.converged
+    >>> bool(abs(found.a[0] - 2.0) < 0.4), found.convergence.converged
     (True, True)
     """
     rng = np.random.default_rng(seed)
     unit = problem.unit
     middle = np.log([unit, 1.0 / (unit * len(problem.s))])
-    bounds = [(low + t, high + t) for (low, high), t in zip((LOG_ETA, LOG_RHO2), np.log([unit, 1 / unit]), strict=True)]
-    results, lasts = [], []
-    for k in range(max(1, starts)):
-        first = np.clip(middle + (k > 0) * rng.normal(0.0, [2.0, 1.0]), *np.transpose(bounds))
-        a, b = ridge_start(problem, float(np.exp(first[0])), 1.0 / float(np.exp(first[1])))
-        search = _Search(problem, np.concatenate([[b], a]))
-        options = {"maxiter": 100, "ftol": 1e-9, "gtol": 1e-4 * len(problem.y) ** 0.5}
-        results.append(optimize.minimize(search, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options))
-        lasts.append(search.w)
-    best = min(range(len(results)), key=lambda k: float(results[k].fun))
-    value, w, F = probit_evidence(np.asarray(results[best].x), problem, lasts[best])
-    eta, rho2 = (float(v) for v in np.exp(results[best].x))
-    covariance = linalg.cho_solve(linalg.cho_factor(F, lower=True), np.eye(len(w)))
-    certificate = certify(results, bounds, ["eta", "rho2"], len(problem.y))
-    return ProbitFit(w[1:], float(w[0]), eta, rho2, covariance, -value, certificate)
+    bounds = np.array([LOG_ETA, LOG_RHO2]) + np.log([unit, 1 / unit])[:, None]
+    starts = [middle + (k > 0) * rng.normal(0.0, [2.0, 1.0]) for k in range(n_starts)]
 
-
-def latent_posterior(problem: Problem, fit: ProbitFit) -> tuple[FloatArray, FloatArray]:
-    """Give mean and variance of every bag's latent score, with the uncertainty of the embedding and of the weights."""
-    S, C = shrink_factors(problem.s, problem.sizes, fit.eta)
-    X = np.column_stack([np.ones(len(S)), S * problem.delta])
-    mean = X @ np.concatenate([[fit.b], fit.a])
-    spread = np.einsum("ij,ij->i", X @ fit.covariance, X)
-    return mean, C @ (fit.a**2 + np.diag(fit.covariance)[1:]) + spread
-
-
-class _Search:
-    """The evidence and its central differences; each call starts from the last mode."""
-
-    def __init__(self, problem: Problem, w: FloatArray) -> None:
-        self.problem, self.w = problem, w
-
-    def __call__(self, log_hyper: FloatArray) -> tuple[float, FloatArray]:
-        value, self.w, _ = probit_evidence(log_hyper, self.problem, self.w)
+    def evaluate(log_hyper: FloatArray, w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Give the evidence with its central differences."""
+        value, w, _ = probit_evidence(log_hyper, problem, w)
         gradient = np.empty(2)
         for k in range(2):
             step = DIFFERENCE * np.eye(2)[k]
-            ahead, behind = (probit_evidence(log_hyper + side * step, self.problem, self.w)[0] for side in (1, -1))
+            ahead, behind = (probit_evidence(log_hyper + side * step, problem, w)[0] for side in (1, -1))
             gradient[k] = (ahead - behind) / (2.0 * DIFFERENCE)
-        return value, gradient
+        return value, gradient, w
+
+    options = {"maxiter": 100, "ftol": 1e-9, "gtol": 1e-4 * len(problem.y) ** 0.5}
+    best, w = maximize_evidence(problem, evaluate, starts, bounds, ["eta", "rho2"], options)
+    value, w, F = probit_evidence(best.theta, problem, w)
+    eta, rho2 = (float(v) for v in np.exp(best.theta))
+    covariance = linalg.cho_solve(linalg.cho_factor(F, lower=True), np.eye(len(w)))
+    return WeightPosterior(w[1:], float(w[0]), eta, rho2, covariance, -value, best.convergence)
 
 
 def _mills(t: FloatArray) -> FloatArray:

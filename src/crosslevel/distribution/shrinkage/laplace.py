@@ -1,6 +1,6 @@
 """How probable are the labels when the weights are integrated out? Laplace's answer, its gradient and its maximum.
 
-Symbols are those of :mod:`~crosslevel.distribution.shrinkage`; further, with x = (1, S delta) and B = (0, a C) per bag,
+Symbols are those of :mod:`~crosslevel.distribution.shrinkage.likelihood`; further, with x = (1, S delta) and B = (0, a C) per bag,
 
 - F = sum x x'/nu + 2 sum B B'/nu^2 + prior : (q + 1, q + 1), the Fisher information of (b, a), positive definite always;
 - H : (q + 1, q + 1), the exact Hessian of minus the log posterior;
@@ -14,22 +14,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
-from crosslevel.distribution.eigenbasis import shrink_factors
-from crosslevel.distribution.shrinkage import (
+from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
+from crosslevel.distribution.shrinkage.likelihood import (
     LOG_ETA,
     LOG_RHO2,
     LOG_SIGMA2,
-    Certificate,
     Problem,
-    certify,
-    ridge_start,
+    WeightPosterior,
+    log_det,
+    maximize_evidence,
     solve_positive,
 )
 from crosslevel.typing import FloatArray
 
-__all__ = ["Evidence", "LaplaceFit", "evidence", "fit_evidence", "predictive"]
+__all__ = ["Evidence", "evidence", "fit_evidence"]
 
 
 NEWTON_STEPS = 100
@@ -56,31 +56,6 @@ class Evidence:
     gradient: FloatArray
     w: FloatArray
     F: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class LaplaceFit:
-    """The weights' posterior at the hyperparameters of largest evidence.
-
-    Attributes
-    ----------
-    a : (q,)
-    b : float
-    sigma2, eta, rho2 : float
-    covariance : (q + 1, q + 1)
-        Of (b, a).
-    log_evidence : float
-    certificate : Certificate
-    """
-
-    a: FloatArray
-    b: float
-    sigma2: float
-    eta: float
-    rho2: float
-    covariance: FloatArray
-    log_evidence: float
-    certificate: Certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +88,9 @@ class _Bags:
         nu = self.sigma2 + self.C @ (w * w)
         e = self.problem.y - self.X @ w
         B = self.C * w
-        pull = self.prior @ w
-        value = 0.5 * float(np.sum(np.log(nu) + e * e / nu)) + 0.5 * float(w @ pull)
-        gradient = B.T @ (1.0 / nu - e * e / nu**2) - self.X.T @ (e / nu) + pull
+        shrinkage = self.prior @ w
+        value = 0.5 * float(np.sum(np.log(nu) + e * e / nu)) + 0.5 * float(w @ shrinkage)
+        gradient = B.T @ (1.0 / nu - e * e / nu**2) - self.X.T @ (e / nu) + shrinkage
         return _State(value, e, nu, self.X, B, gradient)
 
     def fisher(self, at: _State) -> FloatArray:
@@ -174,9 +149,9 @@ def evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) -> Evid
     F = bags.fisher(at)
     q = len(problem.s)
     factor = linalg.cho_factor(F, lower=True)
-    log_det = 2.0 * float(np.log(np.diag(factor[0])).sum())
-    constant = 0.5 * (len(problem.y) - 1) * np.log(2.0 * np.pi) - 0.5 * _log_det(problem.Q)
-    value = at.value + 0.5 * q * np.log(bags.rho2) + 0.5 * log_det + constant
+    log_det_F = 2.0 * float(np.log(np.diag(factor[0])).sum())
+    constant = 0.5 * (len(problem.y) - 1) * np.log(2.0 * np.pi) - 0.5 * log_det(problem.Q)
+    value = at.value + 0.5 * q * np.log(bags.rho2) + 0.5 * log_det_F + constant
     M = linalg.cho_solve(factor, np.eye(q + 1))
     return Evidence(float(value), _gradient(bags, at, w, M), w, F)
 
@@ -206,25 +181,27 @@ def _gradient(bags: _Bags, at: _State, w: FloatArray, M: FloatArray) -> FloatArr
 
     by_sigma2 = along(np.full(len(nu), bags.sigma2), None, None)
     by_eta = along((C * bags.left) @ (w * w), X * bags.left, B * bags.left)
-    pull = bags.prior @ w
-    by_rho2 = -0.5 * float(w @ pull) + 0.5 * (len(w) - 1) - 0.5 * float(np.sum(M * bags.prior)) + float(v @ pull)
+    shrinkage = bags.prior @ w
+    by_rho2 = (
+        -0.5 * float(w @ shrinkage) + 0.5 * (len(w) - 1) - 0.5 * float(np.sum(M * bags.prior)) + float(v @ shrinkage)
+    )
     return np.array([by_sigma2, by_eta, by_rho2])
 
 
 def fit_evidence(
-    problem: Problem, starts: int = 2, seed: int | None = 0, warm: tuple[float, float, float] | None = None
-) -> LaplaceFit:
+    problem: Problem, n_starts: int = 2, seed: int = 0, warm: WeightPosterior | None = None
+) -> WeightPosterior:
     """Choose sigma2, eta and rho2 by their evidence (L-BFGS from several starts), and integrate the weights out.
 
     Parameters
     ----------
     problem : Problem
         Labels near zero mean and unit variance.
-    starts : int
+    n_starts : int
         The first from scales of the data, the others at random around it.
-    seed : int or None
-    warm : (sigma2, eta, rho2), optional
-        A first start of the caller's, such as the fit of neighbouring features.
+    seed : int
+    warm : WeightPosterior, optional
+        Where the first start is instead, such as the fit of neighboring features.
 
     Examples
     --------
@@ -232,56 +209,25 @@ def fit_evidence(
     >>> delta = rng.normal(size=(200, 2))
     >>> problem = Problem(delta, np.full(200, np.inf), np.ones(2), delta @ [1.0, -1.0] + 0.1 * rng.normal(size=200))
     >>> found = fit_evidence(problem)
-    >>> found.a.round(1).tolist(), round(found.sigma2, 2), found.certificate.converged
+    >>> found.a.round(1).tolist(), round(found.sigma2, 2), found.convergence.converged
     ([1.0, -1.0], 0.01, True)
     """
     rng = np.random.default_rng(seed)
     middle = np.log([0.3, problem.unit, 1.0 / (problem.unit * len(problem.s))])
-    shift = (0.0, np.log(problem.unit), -np.log(problem.unit))
-    bounds = [(low + t, high + t) for (low, high), t in zip((LOG_SIGMA2, LOG_ETA, LOG_RHO2), shift, strict=True)]
-    results, lasts = [], []
-    for k in range(max(1, starts)):
-        first = np.log(warm) if k == 0 and warm is not None else middle + (k > 0) * rng.normal(0.0, [0.5, 2.0, 1.0])
-        first = np.clip(first, *np.transpose(bounds))
-        search = _Search(problem, first)
-        options = {"maxiter": 200, "ftol": 1e-10, "gtol": 1e-5 * len(problem.y) ** 0.5}
-        results.append(optimize.minimize(search, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options))
-        lasts.append(search.w)
-    best = min(range(len(results)), key=lambda k: float(results[k].fun))
-    log_hyper = np.asarray(results[best].x)
-    found = evidence(log_hyper, problem, lasts[best])
-    results[best].jac = found.gradient
-    certificate = certify(results, bounds, ["sigma2", "eta", "rho2"], len(problem.y))
+    shift = np.array([0.0, np.log(problem.unit), -np.log(problem.unit)])
+    bounds = np.array([LOG_SIGMA2, LOG_ETA, LOG_RHO2]) + shift[:, None]
+    known = [] if warm is None else [warm.log_hyper]
+    starts = known + [middle + (k > 0) * rng.normal(0.0, [0.5, 2.0, 1.0]) for k in range(len(known), n_starts)]
+
+    def evaluate(log_hyper: FloatArray, w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        found = evidence(log_hyper, problem, w)
+        return found.value, found.gradient, found.w
+
+    options = {"maxiter": 200, "ftol": 1e-10, "gtol": 1e-5 * len(problem.y) ** 0.5}
+    best, w = maximize_evidence(problem, evaluate, starts, bounds, ["sigma2", "eta", "rho2"], options)
+    found = evidence(best.theta, problem, w)
     covariance = linalg.cho_solve(linalg.cho_factor(found.F, lower=True), np.eye(len(found.w)))
-    sigma2, eta, rho2 = (float(v) for v in np.exp(log_hyper))
-    return LaplaceFit(found.w[1:], float(found.w[0]), sigma2, eta, rho2, covariance, -found.value, certificate)
-
-
-class _Search:
-    """The evidence as the optimiser calls it; each call starts from the last mode."""
-
-    def __init__(self, problem: Problem, first: FloatArray) -> None:
-        self.problem = problem
-        a, b = ridge_start(problem, float(np.exp(first[1])), float(np.exp(first[0] - first[2])))
-        self.w = np.concatenate([[b], a])
-
-    def __call__(self, log_hyper: FloatArray) -> tuple[float, FloatArray]:
-        found = evidence(log_hyper, self.problem, self.w)
-        self.w = found.w
-        return found.value, found.gradient
-
-
-def predictive(problem: Problem, fit: LaplaceFit) -> tuple[FloatArray, FloatArray]:
-    """Give mean and variance of every bag's label, with the uncertainty of the weights.
-
-    Var = nu + x'Mx + sum_k M_kk C_k: the label's own, the weights' in the mean, and the weights' in the variance.
-    """
-    S, C = shrink_factors(problem.s, problem.sizes, fit.eta)
-    X = np.column_stack([np.ones(len(S)), S * problem.delta])
-    mean = X @ np.concatenate([[fit.b], fit.a])
-    spread = np.einsum("ij,ij->i", X @ fit.covariance, X)
-    return mean, fit.sigma2 + C @ (fit.a**2 + np.diag(fit.covariance)[1:]) + spread
-
-
-def _log_det(Q: FloatArray | None) -> float:
-    return 0.0 if Q is None else float(np.linalg.slogdet(Q)[1])
+    sigma2, eta, rho2 = (float(v) for v in np.exp(best.theta))
+    return WeightPosterior(
+        found.w[1:], float(found.w[0]), eta, rho2, covariance, -found.value, best.convergence, sigma2
+    )

@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from crosslevel.data.bags import Bags
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
-from crosslevel.distribution.frequentist import FrequentistShrinkage
-from crosslevel.distribution.muandet import (
+from crosslevel.distribution.linear.estimator import FrequentistShrinkage
+from crosslevel.distribution.linear.kernel_mean_shrinkage import (
     FILTERS,
     STRENGTHS,
     Shrinker,

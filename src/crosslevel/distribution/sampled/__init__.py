@@ -1,0 +1,1 @@
+"""The model of mean shrinkage with everything sampled by NUTS."""

@@ -1,0 +1,1 @@
+"""Labels with the uncertainty of small bags carried through, in closed form (Laplace)."""
