@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crosslevel.diagnostics.calibration import calibration_table, size_strata
 from crosslevel import Bags, MeanShrinkage
+from crosslevel.diagnostics.calibration import calibration_table, size_strata
 from crosslevel.errors import FileError
 
 BAGS, PICTURES, WIDTH, LARGEST = 19_545, 400_000, 4_096, 796
