@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -34,7 +35,7 @@ ROUNDING = 1e-14
 
 
 def find_penalty(
-    design: Design, criterion: Callable[[FloatArray], tuple[FloatArray, FloatArray]], sign: int
+    design: Design, criterion: Callable[[FloatArray], tuple[FloatArray, ...]], sign: int
 ) -> tuple[float, str]:
     """Find the best penalty on a grid, then the root of the slope beside it; say at which limit it lies ("" if at none).
 
@@ -42,12 +43,12 @@ def find_penalty(
     ----------
     design : Design
     criterion : callable
-        Gives values and slopes by log penalty of penalties, (L,) each.
+        Gives values, slopes by log penalty and possibly more of penalties, (L,) each.
     sign : {1, -1}
         Whether the criterion is to be raised or lowered.
     """
     grid = penalty_grid(design)
-    values, slopes = criterion(grid)
+    values, slopes, *_ = criterion(grid)
     best, up = int(np.argmax(sign * values)), sign * slopes
     if best == 0 and up[0] <= 0:
         return float(grid[0]), "lower"
@@ -104,7 +105,7 @@ def fit_evidence(
     fits = []
     for one in candidates:
         design = decompose(one, y, prior, intercept)
-        penalty, bound = find_penalty(design, lambda lam, design=design: log_evidence(design, lam)[:2], sign=1)
+        penalty, bound = find_penalty(design, partial(log_evidence, design), sign=1)
         value, slope, noise = log_evidence(design, np.array([penalty]))
         at_end = float(slope[0]) / design.free
         fits.append(solve(design, penalty, float(noise[0]), float(value[0]), bound=bound, slope=at_end))
@@ -207,7 +208,7 @@ def fit_ridge(
     for one in candidates:
         design = decompose(one, y, prior, True)
         if penalty is None:
-            at, bound = find_penalty(design, lambda lam, design=design: losses(design, lam, rule), sign=-1)
+            at, bound = find_penalty(design, partial(losses, design, rule=rule), sign=-1)
             fits.append(fit_penalty(design, at, rule, bound))
         else:
             fits.append(fit_penalty(design, float(penalty), rule))

@@ -68,6 +68,11 @@ class ShrinkageModel:
         """Whether the search for the hyperparameters converged."""
         return self.posterior.convergence.converged
 
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of the chosen features."""
+        return self.posterior.log_evidence
+
     def scores(self, features: BagFeatures) -> tuple[FloatArray, FloatArray]:
         """Give mean and variance of each bag's label, standardized, or latent score."""
         delta = self.basis.rotate(features.mu, self.m0)
