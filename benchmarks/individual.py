@@ -66,7 +66,7 @@ def main() -> None:
         counted = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
         model.fit(world.people[0].parent, places, **counted)
         fitted = time.perf_counter()
-        found = model.estimate(subgroups=subgroups(), draws=DRAWS)
+        found = model.estimate(subgroups=subgroups(), n_draws=DRAWS)
         done = time.perf_counter()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in model.seconds_.items())

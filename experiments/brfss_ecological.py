@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from brfss_data import COLUMNS, LEVELS, OUTCOMES, Hidden, hidden, lay
 
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological import EcologicalInference
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Cells:
         return self
 
     def transform(self, X: pa.Table, partition: pa.Table) -> FloatArray:
-        found = self.model.estimate(by=self.columns, interval="model", draws=DRAWS).to_frame("pyarrow")
+        found = self.model.estimate(by=self.columns, interval="model", n_draws=DRAWS).to_frame("pyarrow")
         keys = [self.place, *self.columns]
         rates = found.select([*keys, "estimate"])
         asked = partition.append_column("row", pa.array(np.arange(len(partition))))
@@ -52,7 +52,7 @@ def cells(data: Hidden | None) -> Cells:
 
 
 def single_columns(table: pa.Table) -> str:
-    """Ask what this link is made for: the rate of each level of one column over the nation, with the shipped honest intervals."""
+    """Ask what this model is made for: the rate of each level of one column over the nation, intervals allowing for confounding."""
     rows = []
     for level in LEVELS:
         found = [_one(hidden(table, outcome, level)) for outcome in OUTCOMES]
@@ -81,11 +81,11 @@ def single_columns(table: pa.Table) -> str:
 
 
 def _one(data: Hidden) -> tuple[float, ...]:
-    """Error, the neighborhood's, coverage of honest and of the model's intervals, and width, for one outcome."""
+    """Error, the neighborhood's, coverage of intervals that allow for confounding and of the model's, and width, for one outcome."""
     model = Cells().fit(data.X, data.partition, data.means).model
     parts = []
     for column in COLUMNS:
-        found = model.estimate(by=column, rollup="all", draws=200)
+        found = model.estimate(by=column, rollup="all", n_draws=200)
         x = data.X[column].to_numpy()
         truth = np.array([data.y[x == v].mean() for v in found[column]])
         low, high = found["conf_low"], found["conf_high"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.results.scores import coverage, rmse
 
@@ -41,7 +41,7 @@ def survey(world: Nation, size: int, rng: np.random.Generator) -> dict[str, list
 
 def scores(world: Nation, size: int, rng: np.random.Generator) -> list[float]:
     """Give error in points and coverage by region, both by state, and neighborhood's error by region."""
-    model = EcologicalInference(link="group", n_features=256, categorical=["sex"])
+    model = DistributionRegression(n_features=256, categorical=["sex"])
     model.fit(world.people, world.places, evidence=survey(world, size, rng), **SETTINGS)
     found = [model.estimate(by="sex", rollup=rollup) for rollup in (None, "state")]
     truths = [world.true_rates(by="sex"), world.true_rates(by="sex", rollup="state")]

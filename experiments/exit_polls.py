@@ -185,7 +185,7 @@ def estimate(people: pa.Table, places: pa.Table, **settings: Any) -> dict[str, E
         )
     model.embedder_ = Remembering(model.embedder_)  # type: ignore[assignment]
     asked = all_subgroups(POLLS)
-    return {rollup: model.estimate(subgroups=asked, rollup=rollup, draws=1000) for rollup in ("st", "all")}
+    return {rollup: model.estimate(subgroups=asked, rollup=rollup, n_draws=1000) for rollup in ("st", "all")}
 
 
 def compare(found: Estimates, poll: Poll, subgroup: str, everybody: Mapping[str, float]) -> Compared:

@@ -27,11 +27,10 @@ from hidden_labels_data import CATEGORICAL, DIMENSIONS, FAMILIES, FEATURES, FIVE
 from us2024_data import lay, peak_memory, points, read_regions, region_of_county
 
 import crosslevel as cl
-from crosslevel.ecological.calibration import Errors, confounding_of, errors_of, learn_pulls, scores_of
-from crosslevel.ecological.hidden import Task
-from crosslevel.ecological.honest import Confounding
-from crosslevel.ecological.settings import open_people
-from crosslevel.ecological.trusting import comparison, hide_all, read_labels
+from crosslevel.ecological.confounding import Confounding
+from crosslevel.ecological.estimate import open_people
+from crosslevel.ecological.hidden_errors import Errors, Task, confounding_of, errors_of, learn_shrinkage, scores_of
+from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
 from crosslevel.errors import CrosslevelWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "hidden-labels.md"
@@ -79,11 +78,11 @@ class Left:
         self.tasks, self.aside = tasks, aside
         self.memory: dict[tuple[str, str, float], Errors] = {}
 
-    def errors(self, task: Task, pulls: dict[str, float]) -> dict[str, Errors]:
+    def errors(self, task: Task, shrinkage: dict[str, float]) -> dict[str, Errors]:
         """Give the errors of a label by dimension, after pulling."""
         out = {}
         for d in task.dimensions:
-            key = (task.label, d.name, pulls.get(d.name, 0.0))
+            key = (task.label, d.name, shrinkage.get(d.name, 0.0))
             if key not in self.memory:
                 self.memory[key] = errors_of(task, d, key[2])
             out[d.name] = self.memory[key]
@@ -92,16 +91,16 @@ class Left:
     def learnt(self, label: str) -> tuple[Confounding, dict[str, float]]:
         """Learn from all labels but those to be left aside with this one."""
         others = [t for t in self.tasks if t.label not in self.aside(label)]
-        pulls = learn_pulls(others, lambda t, d, pull: self.errors(t, {d.name: pull})[d.name])
-        found = [e for t in others for e in self.errors(t, pulls).values()]
-        return confounding_of(found, len(others)), pulls
+        shrinkage = learn_shrinkage(others, lambda t, d, amount: self.errors(t, {d.name: amount})[d.name])
+        found = [e for t in others for e in self.errors(t, shrinkage).values()]
+        return confounding_of(found, len(others)), shrinkage
 
     def scores(self, honest: bool) -> dict[str, dict[str, dict[str, float]]]:
         """Score every label as a whole ("all") and by dimension."""
         out: dict[str, dict[str, dict[str, float]]] = {}
         for task in self.tasks:
-            confounding, pulls = self.learnt(task.label) if honest else (NONE, {})
-            found = self.errors(task, pulls)
+            confounding, shrinkage = self.learnt(task.label) if honest else (NONE, {})
+            found = self.errors(task, shrinkage)
             out[task.label] = {"all": scores_of(list(found.values()), confounding)}
             out[task.label] |= {name: scores_of([e], confounding) for name, e in found.items()}
         return out
@@ -191,7 +190,7 @@ def with_group_link(model: cl.EcologicalInference, people: Path) -> str:
             by=list(DIMENSIONS),
             hidden=LABELS[label].hidden,
             methods=("group", "neighborhood", "goodman"),
-            draws=60,
+            n_draws=60,
         ).select(by="all")
         for method, error, rmse, held in zip(
             table["method"], table["estimate"], table["place_rmse"], table["coverage"], strict=True
@@ -237,7 +236,7 @@ def north_carolina(data: Path, people: Path) -> str:
         )
         rows = []
         for column, real in (("race3", _by_race(counted)), ("age4", _by_age(counted))):
-            found = model.estimate(by=column, rollup="all", draws=400)
+            found = model.estimate(by=column, rollup="all", n_draws=400)
             for i, value in enumerate(found[column].tolist()):
                 if value in real:
                     rows.append(
@@ -318,10 +317,10 @@ def page(tasks: Sequence[Task], n: int, seconds: float) -> str:
     ways = {"under the model": plain, "honest, label left out": honest}
     if len(tasks) > len(FAMILIES):
         ways["honest, family left out"] = families.scores(honest=True)
-    everything, pulls = Left(tasks, lambda label: set()).learnt("")
+    everything, shrinkage = Left(tasks, lambda label: set()).learnt("")
     five = [name for name in FIVE if name in honest]
     worse = [n for n, s in honest.items() if s["all"]["error"] > s["all"]["neighborhood_error"]]
-    pulled = ", ".join(f"{DIMENSIONS[k]} {v:.1f}" for k, v in pulls.items())
+    pulled = ", ".join(f"{DIMENSIONS[k]} {v:.1f}" for k, v in shrinkage.items())
     return PAGE_TEXT.format(
         n=f"{n:,}",
         labels=len(tasks),
@@ -331,7 +330,7 @@ def page(tasks: Sequence[Task], n: int, seconds: float) -> str:
         by_dimension=by_dimension(honest, plain),
         tau=f"{everything.tau:.3f}",
         omega=f"{everything.omega:.3f}",
-        pulls=pulled,
+        shrinkage=pulled,
         worse=", ".join(worse) or "none",
         five=", ".join(five),
         five_error=points(mean(honest, "error", labels=five), 2) if five else "–",
@@ -361,7 +360,7 @@ Nominal 95 %. *Score* is the width plus 40 times what is missed: lower is better
 Intervals *under the model* know the sampling of people and the scales of the effects. They do not know that groups live in special places,
 and that error does not shrink with more people. One standard deviation on the logit scale, tau, the same for every group of every column,
 closes the gap: learnt from all labels it is {tau} (within regions a further omega {omega}). Estimates are pulled towards the region's own
-rate by {pulls}: places of segregated groups are special, and the link ascribes to the group what its places do.
+rate by {shrinkage}: places of segregated groups are special, and the link ascribes to the group what its places do.
 
 ## Every label
 

@@ -27,7 +27,7 @@ from us2024_data import Remembering, data_folder, lay, points
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.readers import read_acs_pums, read_county_votes
 from crosslevel.data.regions import MergeReport, Regions, merge_regions
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
 
@@ -243,13 +243,13 @@ def people_of(
     return batches, ["log_income", *(n for n in features if n != "PINCP")]
 
 
-def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> EcologicalInference:
+def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> DistributionRegression:
     """Fit the votes of 2012 to the people in the files."""
     people, columns = people_of(paths, rebuilt)
     codes = [n for n in columns if n in CODES]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return EcologicalInference(link="group", categorical=codes, **settings).fit(
+        return DistributionRegression(categorical=codes, **settings).fit(
             people,
             rebuilt.votes,
             by="region",
@@ -262,7 +262,7 @@ def fit(paths: Sequence[Path] | Path, rebuilt: Rebuilt, **settings: Any) -> Ecol
         )
 
 
-def subgroups_of(model: EcologicalInference) -> Mapping[str, Estimates]:
+def subgroups_of(model: DistributionRegression) -> Mapping[str, Estimates]:
     """Ask for the paper's subgroups, of the nation and by state."""
     model.embedder_ = Remembering(model.embedder_)  # type: ignore[assignment]
     return {rollup: model.estimate(subgroups=SUBGROUPS, rollup=rollup) for rollup in ("st", "all")}
@@ -325,7 +325,7 @@ def model_section(paths: Sequence[Path], rebuilt: Rebuilt, **settings: Any) -> s
     ]
     return f"""## The model
 
-{int(model.whole_.n_rows.sum()):,} adult citizens in {len(model.places_)} regions. Incomes are of persons; the paper does not say which.
+{int(model.place_people_.sum()):,} adult citizens in {len(model.places_)} regions. Incomes are of persons; the paper does not say which.
 
 {lay(["", "here", "the paper"], scores)}
 

@@ -41,7 +41,7 @@ from us2024_data import (
 from us2024_maps import draw_maps, read_map
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.errors import ConvergenceError, CrosslevelWarning
 from crosslevel.results import Estimates
 from crosslevel.typing import Progress
@@ -103,7 +103,7 @@ class Study:
 
     Attributes
     ----------
-    model : EcologicalInference
+    model : DistributionRegression
     scores : Estimates
         Of cross-validation.
     answers : mapping of roll-up ("region", "st", "all") to Estimates
@@ -113,7 +113,7 @@ class Study:
         Passes over the people for all answers.
     """
 
-    model: EcologicalInference
+    model: DistributionRegression
     scores: Estimates
     answers: Mapping[str, Estimates]
     clock: Clock
@@ -160,7 +160,7 @@ def run_study(people: pa.Table, places: pa.Table, clock: Clock, **settings: Any)
     """Fit, cross-validate, and ask for all subgroups by region, by state and for the nation."""
     marks = [time.process_time()] * 2
     model = fit(people, places, progress=lambda *_: marks.__setitem__(1, time.process_time()), **settings)
-    clock.add("embedding of regions, two passes", model.seconds_["embedding"], marks[1] - marks[0])
+    clock.add("embedding of regions, two passes", model.seconds_["people"], marks[1] - marks[0])
     clock.add("fit", model.seconds_["fit"], time.process_time() - marks[1])
     with clock.time(f"cross-validation, {FOLDS} folds"):
         scores = model.cross_validate(FOLDS)
@@ -172,12 +172,14 @@ def run_study(people: pa.Table, places: pa.Table, clock: Clock, **settings: Any)
     for rollup in ("region", STATE, "all"):
         with clock.time(f"{len(all_subgroups())} subgroups by {rollup}, embeddings given"):
             answers[rollup] = model.estimate(
-                subgroups=all_subgroups(), rollup=None if rollup == "region" else rollup, draws=1000
+                subgroups=all_subgroups(), rollup=None if rollup == "region" else rollup, n_draws=1000
             )
     return Study(model, scores, answers, clock, keeper.passes)
 
 
-def fit(people: pa.Table, places: pa.Table, progress: Progress | None = None, **settings: Any) -> EcologicalInference:
+def fit(
+    people: pa.Table, places: pa.Table, progress: Progress | None = None, **settings: Any
+) -> DistributionRegression:
     """Fit one model to the votes of 2024."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
@@ -294,7 +296,7 @@ def variant(people: pa.Table, places: pa.Table, **settings: Any) -> list[str]:
         return ["–"] * 8
 
 
-def variant_row(model: EcologicalInference, scores: Estimates) -> list[str]:
+def variant_row(model: DistributionRegression, scores: Estimates) -> list[str]:
     h = model.hyperparameters_[0]
     terms = model.model_.terms
     return [

@@ -20,7 +20,7 @@ import pyarrow.csv
 
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.regions import MergeReport, Regions, merge_regions
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological import DistributionRegression
 from crosslevel.embedding import Embeddings, MeanEmbedding
 
 COLUMNS = ("age", "log_income", "female", "eth5", "educ6", "tenure", "naturalised", "disability")
@@ -177,9 +177,9 @@ class Remembering:
         return self._found
 
 
-def new_model(**settings: Any) -> EcologicalInference:
+def new_model(**settings: Any) -> DistributionRegression:
     """Make the study's model: the paper's link, and the library's defaults but for what is given."""
-    return EcologicalInference(**{"link": "group", "categorical": list(CATEGORICAL), **settings})
+    return DistributionRegression(**{"categorical": list(CATEGORICAL), **settings})
 
 
 def peak_memory() -> float:

@@ -34,20 +34,21 @@ labels = {
     "income over 50,000": "income >= 50000",
     "urban": "urban == 'urban'",
 }
-model.calibrate(labels=labels, draws=40)
-print(model.calibration_)
+model.learn_confounding(labels=labels, n_draws=40)
+print(model.confounding_)
 print(
-    model.calibration_.table.select(["label", "error", "neighborhood_error", "coverage", "width"]).to_pandas().round(3)
+    model.confounding_.table.select(["label", "error", "neighborhood_error", "coverage", "width"]).to_pandas().round(3)
 )
 
 # %%
-# The vote by sex and race: intervals that hold under the model alone, and honest ones. Diamonds are the truth, small bars what the
+# The vote by sex and race: intervals that hold under the model alone, and those that allow for confounding. Diamonds are the truth,
+# small bars what the
 # group would have if everybody voted like their region.
 fig, axes = plt.subplots(2, 2, figsize=(11, 5), sharex="col", layout="constrained")
 for column, by in enumerate(("sex", "race")):
     truth = world.true_rates(by=by, rollup="all")
-    for ax, interval in zip(axes[:, column], ("model", "honest"), strict=True):
-        found = model.estimate(by=by, rollup="all", interval=interval, draws=400).with_truth(truth, "rate")
+    for ax, interval in zip(axes[:, column], ("model", "confounding"), strict=True):
+        found = model.estimate(by=by, rollup="all", interval=interval, n_draws=400).with_truth(truth, "rate")
         found.plot(ax=ax, bounds=False, baselines=["neighborhood"], legend=False)
         ax.set_title(f"{by}, interval={interval!r}: {found.score()['coverage']:.0%} held", loc="left")
         ax.set_xlabel("")
@@ -56,4 +57,4 @@ for column, by in enumerate(("sex", "race")):
 # Honest intervals are wider, and by race they still miss: where minorities are many everybody in this nation votes otherwise, by more
 # than in any of the labels. Labels stand for the question as far as they are like it; a survey of the group itself would tell more.
 # What would be said if composition acted on everybody, more and more:
-rho(model.sensitivity(by="race", rollup="all", draws=200))
+rho(model.sensitivity(by="race", rollup="all", n_draws=200))

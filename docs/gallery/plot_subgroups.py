@@ -16,7 +16,7 @@ from crosslevel.data.simulate import nation
 world = nation(n_regions=60, people_per_region=200, n_states=6, random_state=2)
 truth = world.true_rates(by="sex")
 settings = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-model = cl.EcologicalInference(link="group", n_features=256, categorical=["sex"])  # the link that reads evidence
+model = cl.ecological.DistributionRegression(n_features=256, categorical=["sex"])  # it reads evidence
 
 model.fit(world.people, world.places, **settings)
 from_totals = model.estimate(by="sex").with_truth(truth, "rate")

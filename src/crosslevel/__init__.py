@@ -18,7 +18,7 @@ _HOME = {
     "Boxes": "crosslevel.binned.regions.boxes",
     "CUDIA": "crosslevel.imputation.cudia.estimator",
     "CrossLevelImputer": "crosslevel.imputation.persons.estimator",
-    "EcologicalInference": "crosslevel.ecological.estimator",
+    "EcologicalInference": "crosslevel.ecological.persons.estimator",
     "Embeddings": "crosslevel.embedding.embeddings",
     "Estimates": "crosslevel.results.estimates",
     "Intervals": "crosslevel.binned.regions.boxes",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from crosslevel.binned.regions.simplices import Simplices
     from crosslevel.data.bags import Bags
     from crosslevel.distribution.shrinkage.estimator import MeanShrinkage
-    from crosslevel.ecological.estimator import EcologicalInference
+    from crosslevel.ecological.persons.estimator import EcologicalInference
     from crosslevel.embedding.embeddings import Embeddings
     from crosslevel.embedding.estimator import MeanEmbedding
     from crosslevel.imputation.cudia.estimator import CUDIA

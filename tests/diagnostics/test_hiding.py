@@ -7,13 +7,13 @@ import pytest
 
 from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import hidden_label
-from crosslevel.ecological import EcologicalInference
-from crosslevel.ecological.individual import fit as fitting
-from crosslevel.ecological.individual.laplace import settle
+from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological.persons import fitting
+from crosslevel.ecological.persons.laplace import laplace
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
-FIXED = {"embedding": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
+FIXED = {"effect_variance": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,18 @@ def quick(monkeypatch):
     """One point of the scales, the best: what is tested here does not depend on how sure they are."""
 
     def best(design, terms, likelihood, found, h, prior, n_jobs):
-        at = settle(design, terms, h, likelihood, found, n_jobs)
+        at = laplace(design, terms, h, likelihood, found, n_jobs)
         return at, (at.point,)
 
     monkeypatch.setattr(fitting, "points_of", best)
 
 
 def fit(people, world, **settings):
-    settings = {"categorical": ["sex"], "n_jobs": 1, "n_features": 16, "hyperparameters": FIXED} | settings
+    make = settings.pop("make", EcologicalInference)
+    settings = {"categorical": ["sex"], "n_jobs": 1, "hyperparameters": FIXED} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return EcologicalInference(**settings).fit(people, world.places, **COUNTS, columns=["sex", "race", "education"])
+        return make(**settings).fit(people, world.places, **COUNTS, columns=["sex", "race", "education"])
 
 
 @pytest.fixture(scope="module")
@@ -52,24 +53,23 @@ def model(people, world):
 @pytest.mark.parametrize(
     ("settings", "method"),
     [
-        ({"interactions": [("sex", "race"), ("sex", "education")]}, "individual"),
-        ({"link": "group", "nugget": False, "hyperparameters": {k: v for k, v in FIXED.items() if k != "nugget"}}, "individual"),
-        ({"link": "group", "kernel": "product"}, "individual"),
-        ({}, "group"),
+        ({"interactions": [("sex", "race"), ("sex", "education")]}, "persons"),
+        ({"make": DistributionRegression, "n_features": 16, "nugget": False, "hyperparameters": None}, "persons"),
+        ({"make": DistributionRegression, "n_features": 16}, "regression"),
+        ({}, "regression"),
     ],
 )  # fmt: skip
 def test_every_method_runs_from_every_model(people, world, settings, method):
-    """Settings that the other link has not are left out, and interactions with the hidden column."""
-    model = fit(people, world, **settings)
-    model.inference = "nuts" if method == "group" else "laplace"  # as after a fit with the sampler
-    found = hidden_label(model, people, "sex == 2", by=["race"], methods=[method], draws=50)
+    """Settings that the other model has not are left out, and interactions with the hidden column."""
+    model = fit(people, world, **dict(settings))
+    found = hidden_label(model, people, "sex == 2", by=["race"], methods=[method], n_draws=50)
     assert 0 <= found.select(method=method, by="race")["estimate"][0] < 0.5
 
 
 def test_scores_are_those_of_the_answers(people, model):
     """A label of two values by its name, whatever its type; the people of the fit when none are given."""
-    named = hidden_label(model, None, "at work", by=["race"], methods=["individual", "neighborhood"], draws=50)
-    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["individual", "neighborhood"], draws=50)  # fmt: skip
+    named = hidden_label(model, None, "at work", by=["race"], methods=["persons", "neighborhood"], n_draws=50)
+    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["persons", "neighborhood"], n_draws=50)  # fmt: skip
     assert named["estimate"].tolist() == asked["estimate"].tolist()
     frame = people.assign(y=people["at work"].astype(float))
     assert named.diagnostics["share"] == pytest.approx(np.average(frame.y, weights=frame.weight))

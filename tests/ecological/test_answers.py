@@ -13,13 +13,13 @@ from scipy import special
 
 from crosslevel.data.simulate import nation
 from crosslevel.data.simulate.nation import Nation
-from crosslevel.ecological.answers import Block, Rollup, Sums, contrast_block, goodman_rates
-from crosslevel.ecological.estimating import Question, Setting, answer
-from crosslevel.ecological.estimator import EcologicalInference
-from crosslevel.ecological.honest import FALLBACK, Confounding
-from crosslevel.ecological.partitions import REST, Partition
-from crosslevel.ecological.places import Totals
+from crosslevel.data.totals import Totals
+from crosslevel.ecological import DistributionRegression
+from crosslevel.ecological.answers import Setting, answer
+from crosslevel.ecological.confounding import FALLBACK, Confounding
 from crosslevel.ecological.quantities import Quantity, facts
+from crosslevel.ecological.subgroups import REST, Partition, Question
+from crosslevel.ecological.sums import Block, Rollup, Sums, contrast_block, goodman_rates
 from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.quadrature import logistic_mean
@@ -29,7 +29,7 @@ DRAWS = 40
 
 
 class Stub:
-    """A link whose logits are given: one column per part, whichever places are asked for."""
+    """A model whose logits are given: one column per part, whichever places are asked for."""
 
     together = False
 
@@ -46,13 +46,11 @@ class Stub:
 
 
 def partition(levels: list[str] | None = None) -> Partition:
-    """Four places with levels x and y; y is absent in place 3, and place 2 has a rest. Embedding = number of the part."""
+    """Four places with levels x and y; y is absent in place 3, and place 2 has a rest."""
     place = np.array([0, 0, 1, 1, 2, 2, 3, 2])
     level = np.array([0, 1, 0, 1, 0, 1, 0, REST])
     weight = np.array([10.0, 30, 50, 50, 20, 20, 70, 60])
-    numbers = np.arange(8.0)[:, None]
     share = weight / np.bincount(place, weight)[place]
-    whole = np.array([[np.sum(share[place == i] * numbers[place == i, 0])] for i in range(4)])
     effective = np.array([5.0, 20, 25, 30, 10, 10, 40, 30])
     return Partition(
         pa.table({"kind": levels or ["x", "y"]}),
@@ -61,9 +59,6 @@ def partition(levels: list[str] | None = None) -> Partition:
         share,
         weight,
         effective,
-        numbers[:7],
-        np.arange(7),
-        whole,
     )
 
 
@@ -84,27 +79,36 @@ def ask(
     rollup: Rollup,
     *f: np.ndarray,
     totals: Totals = TOTALS,
-    of: str = "voters",
-    account: bool = True,
+    denominator: str = "voters",
+    match_totals: bool = True,
     contrast: str | None = None,
     reference: object = None,
     parts: list[Partition] | None = None,
     several: bool = False,
     interval: str = "model",
     confounding: Confounding = FALLBACK,
-    pull: float = 0.0,
+    shrinkage: float = 0.0,
     block: int = 1_000_000,
 ) -> Estimates:
-    question = Question(rollup, of, contrast, reference, 0.9, len(f[0]), 0, interval)
+    question = Question(rollup, denominator, contrast, reference, 0.9, len(f[0]), 0, interval)
     setting = Setting(
-        totals, account, several, "stub", Provenance.of(call="test"), "pyarrow", (), {}, confounding, (pull,) * 3
+        totals,
+        match_totals,
+        several,
+        "stub",
+        Provenance.of(call="test"),
+        "pyarrow",
+        (),
+        {},
+        confounding,
+        (shrinkage,) * 3,
     )
     return answer(Stub(parts or [partition()], *f, block=block), question, setting)
 
 
 def test_without_accounting_a_place_is_its_logit() -> None:
     f, part = logits(), partition()
-    found = ask(HERE, f, account=False)
+    found = ask(HERE, f, match_totals=False)
     rate = special.expit(f[:, :7])
     assert found["town"].tolist() == ["a", "a", "b", "b", "c", "c", "d"]
     assert found["kind"].tolist() == ["x", "y", "x", "y", "x", "y", "x"]
@@ -119,12 +123,12 @@ def test_without_accounting_a_place_is_its_logit() -> None:
     np.testing.assert_array_equal(found["shift"], 0.0)
 
 
-@pytest.mark.parametrize("account", [False, True])
+@pytest.mark.parametrize("match_totals", [False, True])
 @pytest.mark.parametrize("rollup", [STATES, ALL])
-def test_roll_ups_by_hand(rollup: Rollup, account: bool) -> None:
+def test_roll_ups_by_hand(rollup: Rollup, match_totals: bool) -> None:
     f, part = logits(1), partition()
-    by_place = ask(HERE, f, account=account)
-    found = ask(rollup, f, account=account)
+    by_place = ask(HERE, f, match_totals=match_totals)
+    found = ask(rollup, f, match_totals=match_totals)
     cells = [(s, k) for s in range(len(rollup.labels)) for k in (0, 1)]
     assert len(found) == len(cells)
     y = (TOTALS.successes / TOTALS.trials)[0]
@@ -147,10 +151,13 @@ def test_roll_ups_by_hand(rollup: Rollup, account: bool) -> None:
 def test_errors_that_go_together_add_up() -> None:
     """One number moves all places: the roll-up varies like one of them, not like the mean of independent ones."""
     common = np.random.default_rng(2).normal(size=(DRAWS, 1)) * np.ones((1, 8))
-    found, places = ask(ALL, common, account=False), ask(HERE, common, account=False)
+    found, places = ask(ALL, common, match_totals=False), ask(HERE, common, match_totals=False)
     np.testing.assert_allclose(found["std_error"], places["std_error"][0], rtol=1e-12)
     alone = np.random.default_rng(2).normal(size=(DRAWS, 8))
-    assert ask(ALL, alone, account=False)["std_error"][0] < 0.85 * ask(HERE, alone, account=False)["std_error"].mean()
+    assert (
+        ask(ALL, alone, match_totals=False)["std_error"][0]
+        < 0.85 * ask(HERE, alone, match_totals=False)["std_error"].mean()
+    )
 
 
 def test_accounted_estimates_add_up_and_stay_inside() -> None:
@@ -170,7 +177,7 @@ def test_accounted_estimates_add_up_and_stay_inside() -> None:
 
 def test_voters_weigh_roll_ups() -> None:
     f, g, part = logits(3), logits(4), partition()
-    found = ask(ALL, f, g, totals=VOTES, account=False)
+    found = ask(ALL, f, g, totals=VOTES, match_totals=False)
     turnout, choice = special.expit(f[:, :7]), special.expit(g[:, :7])
     for row, level in enumerate((0, 1)):
         at = np.flatnonzero(part.level == level)
@@ -180,11 +187,11 @@ def test_voters_weigh_roll_ups() -> None:
         voters = turnout[:, at].mean(axis=0) * part.weight[at]
         y = (VOTES.successes[1] / VOTES.successes[0])[part.place[at]]
         assert found["neighborhood"][row] == pytest.approx(voters @ y / voters.sum())
-    people = ask(ALL, f, g, totals=VOTES, of="people", account=False)
+    people = ask(ALL, f, g, totals=VOTES, denominator="people", match_totals=False)
     at = np.flatnonzero(part.level == 0)
     w = part.weight[at] / part.weight[at].sum()
     np.testing.assert_allclose(np.asarray(people.draws)[:, 0], (turnout * choice)[:, at] @ w, rtol=1e-12)
-    only = ask(ALL, f, g, totals=VOTES, of="turnout", account=False)
+    only = ask(ALL, f, g, totals=VOTES, denominator="turnout", match_totals=False)
     np.testing.assert_allclose(np.asarray(only.draws)[:, 0], turnout[:, at] @ w, rtol=1e-12)
 
 
@@ -199,7 +206,7 @@ def test_several_outcomes_have_a_key_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("block", [DRAWS, 3 * DRAWS, 10**6])
-@pytest.mark.parametrize("interval", ["model", "honest"])
+@pytest.mark.parametrize("interval", ["model", "confounding"])
 def test_places_at_a_time_change_nothing(block: int, interval: str) -> None:
     f, g = logits(7), logits(8)
     expected = ask(STATES, f, g, totals=VOTES, interval=interval)
@@ -210,7 +217,7 @@ def test_places_at_a_time_change_nothing(block: int, interval: str) -> None:
 
 def test_honest_intervals_add_up_and_hold_the_model_s() -> None:
     f = np.random.default_rng(3).normal(scale=0.1, size=(4000, 8))
-    plain, wide = ask(HERE, f), ask(HERE, f, interval="honest")
+    plain, wide = ask(HERE, f), ask(HERE, f, interval="confounding")
     np.testing.assert_array_equal(wide["estimate"], plain["estimate"])
     np.testing.assert_array_equal(wide["model_low"], plain["conf_low"])
     np.testing.assert_array_equal(wide["model_high"], plain["conf_high"])
@@ -226,27 +233,27 @@ def test_honest_intervals_add_up_and_hold_the_model_s() -> None:
 
 def test_no_confounding_gives_the_model_s_intervals() -> None:
     f = logits(5)
-    plain, same = ask(STATES, f), ask(STATES, f, interval="honest", confounding=Confounding(0.0, 0.0))
+    plain, same = ask(STATES, f), ask(STATES, f, interval="confounding", confounding=Confounding(0.0, 0.0))
     for column in ("estimate", "conf_low", "conf_high", "std_error"):
         np.testing.assert_array_equal(same[column], plain[column])
 
 
 def test_estimates_are_pulled_towards_their_places() -> None:
     f = logits(6)
-    free, half, all_ = (ask(HERE, f, interval="honest", pull=pull) for pull in (0.0, 0.5, 1.0))
+    free, half, all_ = (ask(HERE, f, interval="confounding", shrinkage=pull) for pull in (0.0, 0.5, 1.0))
     away = [np.abs(found["estimate"] - found["neighborhood"])[:4] for found in (free, half, all_)]
     assert (away[1] < away[0]).all()
     np.testing.assert_allclose(away[2], 0.0, atol=1e-9)
     np.testing.assert_array_equal(
-        ask(HERE, f, pull=0.5)["estimate"], free["estimate"]
+        ask(HERE, f, shrinkage=0.5)["estimate"], free["estimate"]
     )  # under the model nothing is pulled
 
 
 def test_the_confounding_of_a_subgroup_is_one_in_all_places() -> None:
     """Shared effects do not average out over places, those of single places do."""
     f = np.zeros((4000, 8))
-    shared = ask(ALL, f, interval="honest", confounding=Confounding(0.3, 0.0))
-    own = ask(ALL, f, interval="honest", confounding=Confounding(0.0, 0.3))
+    shared = ask(ALL, f, interval="confounding", confounding=Confounding(0.3, 0.0))
+    own = ask(ALL, f, interval="confounding", confounding=Confounding(0.0, 0.3))
     assert (shared["std_error"] > 1.3 * own["std_error"]).all()
 
 
@@ -278,9 +285,10 @@ def test_titles_say_what_and_where() -> None:
     f, g = logits(9), logits(10)
     assert ask(HERE, f).title == "Share with yes of each subgroup, by town"
     assert ask(ALL, f, contrast="ratio").title == "Ratio of share with yes between subgroups, everywhere"
-    assert ask(STATES, f, g, totals=VOTES, of="turnout").title == "Turnout of each subgroup, by state"
+    assert ask(STATES, f, g, totals=VOTES, denominator="turnout").title == "Turnout of each subgroup, by state"
     assert (
-        ask(STATES, f, g, totals=VOTES, of="people").title == "Share of everybody with yes of each subgroup, by state"
+        ask(STATES, f, g, totals=VOTES, denominator="people").title
+        == "Share of everybody with yes of each subgroup, by state"
     )
 
 
@@ -326,9 +334,6 @@ def test_absent_subgroups_are_counted() -> None:
         np.ones(4),
         np.ones(4),
         np.ones(4),
-        empty.bags,
-        np.empty(0, int),
-        empty.whole,
     )
     with pytest.raises(InputError, match="no place has people in any of the subgroups"):
         ask(HERE, logits(), parts=[gone])
@@ -342,9 +347,6 @@ def test_goodman_is_the_classical_regression() -> None:
     few = Partition(
         part.levels,
         *(a[:4] for a in (part.place, part.level, part.share, part.weight, part.effective)),
-        part.bags,
-        part.rows,
-        part.whole,
     )
     assert np.isnan(goodman_rates(few, rate[:2], n[:2])).all()  # two places cannot tell two levels apart
 
@@ -380,11 +382,11 @@ OPTIONS = {
 
 
 def solve(people: object, places: object, settings: dict[str, object] | None = None, **question: object) -> Estimates:
-    model = EcologicalInference(link="group", n_features=16, n_starts=1, **(settings or {}))  # type: ignore[arg-type]
+    model = DistributionRegression(n_features=16, n_restarts=1, **(settings or {}))  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         model.fit(people, places, **OPTIONS)  # type: ignore[arg-type]
-        return model.estimate(draws=100, **question)  # type: ignore[arg-type]
+        return model.estimate(n_draws=100, **question)  # type: ignore[arg-type]
 
 
 def same(found: Estimates, expected: Estimates, rtol: float) -> None:
@@ -430,12 +432,12 @@ def test_threads_and_repetition_change_nothing(world: Nation, expected: Estimate
 
 
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
-@pytest.mark.parametrize("of", ["voters", "people", "turnout"])
-def test_a_subgroup_of_everybody_is_the_place(world: Nation, of: str) -> None:
+@pytest.mark.parametrize("denominator", ["voters", "people", "turnout"])
+def test_a_subgroup_of_everybody_is_the_place(world: Nation, denominator: str) -> None:
     places = world.places
-    found = solve(world.people, places, subgroups={"everybody": "age >= 0"}, of=of)
+    found = solve(world.people, places, subgroups={"everybody": "age >= 0"}, denominator=denominator)
     dem, votes, population = (np.asarray(places[c], dtype=float) for c in ("dem", "votes", "population"))
-    rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[of]
+    rate = {"voters": dem / votes, "people": dem / population, "turnout": votes / population}[denominator]
     np.testing.assert_allclose(found["estimate"], rate, rtol=1e-12)
     np.testing.assert_allclose(found["std_error"], 0.0, atol=1e-15)
     np.testing.assert_allclose(found["conf_low"], rate, rtol=1e-12)
@@ -445,17 +447,16 @@ def test_a_subgroup_of_everybody_is_the_place(world: Nation, of: str) -> None:
 @pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 def test_without_accounting_the_mean_is_the_quadratures(world: Nation) -> None:
     """At fixed hyperparameters the mean rate is known in closed form; draws reach it to their Monte Carlo error."""
-    model = EcologicalInference(
-        link="group",
+    model = DistributionRegression(
         n_features=16,
-        account=False,
+        match_totals=False,
         sampling_error=False,
-        hyperparameters={"embedding": 1.0, "spatial": 0.2, "length": 300.0, "nugget": 0.02},
+        hyperparameters={"effect_variance": 1.0, "spatial": 0.2, "length": 300.0, "nugget": 0.02},
     )
     model.fit(
         world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat")
     )
-    found = model.estimate(by="sex", draws=2000)
+    found = model.estimate(by="sex", n_draws=2000)
     parts = model.embedder_.transform(world.people, by=["region", "sex"])
     place = np.array([model.places_.keys.index(k) for k in parts.key_table["region"].to_pylist()])
     at = model.model_.moments(0, parts.values, place)

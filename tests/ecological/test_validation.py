@@ -13,16 +13,14 @@ from scipy import special, stats
 from sklearn.model_selection import KFold
 
 from crosslevel.data.simulate import nation
-from crosslevel.ecological.estimator import EcologicalInference
-from crosslevel.ecological.group.covariance import Hyperparameters, Rows, Terms, place_covariance
-from crosslevel.ecological.group.fit import fit
-from crosslevel.ecological.group.link import fit_group
-from crosslevel.ecological.group.posterior import moments
-from crosslevel.ecological.group.scales import mixed_moments, points
-from crosslevel.ecological.places import Totals, read_places
+from crosslevel.data.totals import Totals, read_places
+from crosslevel.ecological import DistributionRegression
+from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, moments, place_covariance
+from crosslevel.ecological.regression.model import fit_regression
+from crosslevel.ecological.regression.posterior import mixed_moments, points
+from crosslevel.ecological.scales import fit_scales
 from crosslevel.ecological.validation import cross_validate
 from crosslevel.errors import InputError
-from crosslevel.numerics.kernels import distances
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.numerics.quadrature import logistic_mean, share_quantiles
 
@@ -40,9 +38,8 @@ def world(
     """Give what cross_validate reads of a fitted model, from arrays; the truth has a nugget whether it is fitted or not."""
     rng = np.random.default_rng(seed)
     xy = rng.uniform(0, 5, (Q, 2))
-    D = distances(xy, xy, "plane")
     M = rng.normal(size=(Q, P)) / np.sqrt(P)
-    truth = Terms(Q, "matern32", D, True, None)
+    truth = Terms(Q, "matern32", xy, "plane", True, None)
     K = place_covariance(truth, Hyperparameters(1.0, 0.2, 1.0, 0.1)) - 10.0 + 1e-9 * np.eye(Q)
     f = M @ rng.standard_normal(P) + np.linalg.cholesky(K) @ rng.standard_normal(Q)
     k = rng.binomial(int(trials), special.expit(f)).astype(float)
@@ -50,8 +47,17 @@ def world(
         k[i] = value
     table = {"town": np.arange(Q), "yes": k, "all": np.full(Q, trials), "state": [f"s{i % 5}" for i in range(Q)]}
     places = read_places(table, "town", "yes", "all")
-    model = fit_group(M, np.ones(Q), Terms(Q, kind, D, nugget, None), k[None], np.full((1, Q), trials), n_starts=1)
-    return SimpleNamespace(link="group", model_=model, places_=places, hyperparameters=None, random_state=0)
+    model = fit_regression(
+        M, np.ones(Q), Terms(Q, kind, xy, "plane", nugget, None), k[None], np.full((1, Q), trials), n_restarts=1
+    )
+    return fitted_regression(model, places)
+
+
+def fitted_regression(model: Any, places: Any) -> DistributionRegression:
+    """Give an estimator with what a fit leaves for cross-validation."""
+    found = DistributionRegression()
+    found.model_, found.places_, found.seed_ = model, places, 0
+    return found
 
 
 def run(fitted: Any, k: int = 5, leave_out: str | None = None, level: float = 0.95) -> Any:
@@ -63,9 +69,9 @@ def refit(fitted: Any, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     model = fitted.model_
     kept = np.setdiff1d(np.arange(Q), test)
     t = model.terms
-    few = Terms(len(kept), t.kind, t.distance[np.ix_(kept, kept)], t.nugget, None)
-    like = Binomial(model.likelihoods[0].successes[kept], model.likelihoods[0].trials[kept])
-    found = fit(Rows.of(model.M[kept]), few, like, n_starts=1)
+    few = t.take(kept)
+    like = Binomial(model.seen.likelihoods[0].successes[kept], model.seen.likelihoods[0].trials[kept])
+    found = fit_scales(Rows.of(model.M[kept]), few, like, n_restarts=1)
     likely = points(Rows.of(model.M[kept]), few, like, found)
     at = mixed_moments(Rows.of(model.M).take(kept), t, likely, model.M[test], test)
     return at.mean, at.variance
@@ -119,7 +125,7 @@ def test_log_density_and_errors_by_brute_force() -> None:
         model = fitted.model_
         like = Binomial(k[kept], np.full(len(kept), 60.0))
         rows = model.rows[0].take(kept)
-        best = fit(rows, model.terms, like, n_starts=1)
+        best = fit_scales(rows, model.terms, like, n_restarts=1)
         at = mixed_moments(rows, model.terms, points(rows, model.terms, like, best), model.M[test], test)
         for i, m, v in zip(test, at.mean, at.variance, strict=True):
             rates = special.expit(m + np.sqrt(v) * z)
@@ -160,7 +166,7 @@ def test_places_without_trials_at_the_last_question_are_predicted_but_not_scored
     k[0, 4] = 0
     fitted.places_ = fitted.places_.__class__(**{**vars(fitted.places_), "totals": Totals(("yes",), k, n, False)})
     m = fitted.model_
-    fitted.model_ = fit_group(m.M, np.ones(Q), m.terms, k, n, n_starts=1)
+    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, k, n, n_restarts=1)
     found = run(fitted)
     assert np.isnan(found["truth"][4])
     assert np.isnan(found["log_density"][4])
@@ -185,8 +191,8 @@ def test_the_title_names_the_question_that_is_scored(
     fitted.places_ = replace(fitted.places_, totals=Totals(outcomes, k, n, turnout))
     m = fitted.model_
     h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
-    fitted.model_ = fit_group(m.M, np.ones(Q), m.terms, k, n, fixed=[h] * stages)
-    fitted.hyperparameters = {"embedding": 1.0}
+    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, k, n, fixed=[h] * stages)
+    fitted.hyperparameters = {"effect_variance": 1.0}
     assert run(fitted, k=2).title == f"Share of each place with {words}, predicted from the other places"
 
 
@@ -195,12 +201,12 @@ def test_fixed_hyperparameters_stay_fixed() -> None:
     h = Hyperparameters(1.0, 0.2, 1.0, 0.1)
     m = fitted.model_
     totals = fitted.places_.totals
-    fitted.model_ = fit_group(m.M, np.ones(Q), m.terms, totals.successes, totals.trials, fixed=[h])
-    fitted.hyperparameters = {"embedding": 1.0}
+    fitted.model_ = fit_regression(m.M, np.ones(Q), m.terms, totals.successes, totals.trials, fixed=[h])
+    fitted.hyperparameters = {"effect_variance": 1.0}
     found = run(fitted, k=Q)
     rows = fitted.model_.rows[0].take(np.arange(1, Q))
     like = Binomial(totals.successes[0, 1:], totals.trials[0, 1:])
-    best = fit(rows, m.terms, like, fixed=h)
+    best = fit_scales(rows, m.terms, like, fixed=h)
     at = moments(rows, m.terms, h, best.mode, m.M[:1], np.array([0]))
     assert found["estimate"][0] == pytest.approx(logistic_mean(at.mean, at.variance)[0], rel=1e-10)
 
@@ -230,8 +236,8 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     options: dict[str, Any] = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
     names = made.people["region"].to_pylist()
     people = made.people.filter(pa.array([n not in held for n in names]))
-    h = {"embedding": 1.0, "spatial": 0.3, "length": 400.0, "nugget": 0.05, "group": 0.1}
-    model = EcologicalInference(link="group", n_features=16, hyperparameters=h, group="state")
+    h = {"effect_variance": 1.0, "spatial": 0.3, "length": 400.0, "nugget": 0.05, "group": 0.1}
+    model = DistributionRegression(n_features=16, hyperparameters=h, group="state")
     model.fit(people, given, coords=("lon", "lat"), **options)
     found = model.predict_places(made.places, people=made.people)
     assert found["region"].tolist() == keys
@@ -240,10 +246,10 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
         found["estimate"][[i for i, k in enumerate(keys) if k not in held]], old["estimate"], rtol=1e-10
     )
     everybody = model.embedder_.transform(made.people, by="region")
-    M = everybody.values[[everybody.key_table["region"].to_pylist().index(k) for k in keys]] - model.model_.centre
+    M = everybody.values[[everybody.key_table["region"].to_pylist().index(k) for k in keys]] - model.model_.center
     xy = np.column_stack([np.asarray(made.places["lon"]), np.asarray(made.places["lat"])])
     states = np.unique(np.asarray(made.places["state"]), return_inverse=True)[1]
-    terms = Terms(24, "matern32", distances(xy, xy), True, states)
+    terms = Terms(24, "matern32", xy, "sphere", True, states)
     seen = np.array([i for i, k in enumerate(keys) if k not in held])
     order = [keys.index(k) for k in model.places_.keys]
     rows = Rows.of(M[order], np.array(order))

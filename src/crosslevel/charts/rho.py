@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["rho"]
 
 
-_COLUMNS = ("rho", "neighborhood", "changes_sign")
+_COLUMNS = ("contextual_variance", "neighborhood", "changes_sign")
 _APART = 0.012  # of the axis, between the bars of two subgroups at one rho
 _LONGEST_LABEL = 42
 
@@ -65,9 +65,9 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
     --------
     >>> from crosslevel.results import Provenance
     >>> answer = Estimates.build(
-    ...     {"rho": [0.0, 0.3], "sex": ["women", "women"], "estimate": [0.55, 0.48], "conf_low": [0.5, 0.42],
+    ...     {"contextual_variance": [0.0, 0.3], "sex": ["women", "women"], "estimate": [0.55, 0.48], "conf_low": [0.5, 0.42],
     ...      "conf_high": [0.6, 0.54], "neighborhood": [0.5, 0.5], "changes_sign": [True, True]},
-    ...     keys=["rho", "sex"], method="example", level=0.95, interval="quantiles",
+    ...     keys=["contextual_variance", "sex"], method="example", level=0.95, interval="quantiles",
     ...     provenance=Provenance.of(call="model.sensitivity()"),
     ... )
     >>> [text.get_text() for text in rho(answer).get_legend().get_texts()]
@@ -79,7 +79,7 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
         raise InputError("there is nothing to draw: answer has no rows, or max_lines is below 1.")
     lines = _lines(answer)
     shown = sorted(lines, key=lambda line: not line.changes)[:max_lines]
-    values = np.unique(answer["rho"])
+    values = np.unique(answer["contextual_variance"])
     with style("both"):
         ax = new_axes(ax, 8.2 if legend else 6.4, 4.2)
         ax.set_xscale("function", functions=(_root, np.square))  # a variance: its root is how strong the effect is
@@ -92,7 +92,7 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
         ax.set_xlim(0, (np.sqrt(end) + 2 * room) ** 2)
         ax.set_xticks((np.sqrt(values) + room) ** 2, [f"{v:g}" for v in values])
         ax.minorticks_off()
-        ax.set_xlabel("rho: how far the composition of a place acts on everybody there")
+        ax.set_xlabel("contextual variance: how far the composition of a place acts on everybody there")
         ax.set_ylabel(plain(f"estimate and {level_words(answer.level)}"))
         ax.set_title(plain(_title(answer)), loc="left")
         if legend:
@@ -104,16 +104,16 @@ def rho(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend
 
 def _lines(answer: Estimates) -> list[Line]:
     """Gather the rows of each subgroup, in order of rho."""
-    keys = [name for name in answer.keys if name != "rho"]
+    keys = [name for name in answer.keys if name != "contextual_variance"]
     rows: dict[tuple[Any, ...], list[int]] = {}
     for i, key in enumerate(zip(*(answer.table[name].to_pylist() for name in keys), strict=True)):
         rows.setdefault(key, []).append(i)
     if not keys:
         rows = {(): list(range(len(answer)))}
-    said = {name: answer[name] for name in ("rho", "estimate", "conf_low", "conf_high", "neighborhood")}
+    said = {name: answer[name] for name in ("contextual_variance", "estimate", "conf_low", "conf_high", "neighborhood")}
     found = []
     for key, mine in rows.items():
-        order = np.array(mine)[np.argsort(said["rho"][mine], kind="stable")]
+        order = np.array(mine)[np.argsort(said["contextual_variance"][mine], kind="stable")]
         at, estimate, low, high, near = (np.asarray(values[order], dtype=np.float64) for values in said.values())
         changes = bool(answer["changes_sign"][order].any())
         name = _short(" · ".join(str(v) for v in key) or "everybody")

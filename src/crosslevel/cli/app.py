@@ -220,7 +220,7 @@ def ecological(
     interval: Annotated[
         str | None,
         typer.Option(
-            help="'honest': intervals allow for confounding; 'model': they hold under the model.",
+            help="'confounding': intervals allow for confounding; 'model': they hold under the model.",
             rich_help_panel=PEOPLE,
         ),
     ] = None,

@@ -18,7 +18,7 @@ from crosslevel import ecological
 from crosslevel.cli.console import make_folder, quietly
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.reports import report
 from crosslevel.reports.bundle import available
 from crosslevel.results import Estimates, Provenance
@@ -85,7 +85,7 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
             seed=seed,
             data={"people": fingerprint(world.people), "places": fingerprint(world.places)},
         ),
-        diagnostics=model.certificate(),
+        diagnostics=model.convergence_,
         title="How each subgroup voted, from people and regional totals",
     )
     score = made.score()
@@ -99,8 +99,8 @@ def _asked(
     world: Nation, model: EcologicalInference, variable: str
 ) -> tuple[dict[str, list[Any]], Estimates, Estimates]:
     """Ask about one variable: the columns of the table, the national answer, and that of the regions with its truth."""
-    found = quietly(lambda: model.estimate(by=variable, rollup="all", draws=DRAWS))
-    local = quietly(lambda: model.estimate(by=variable, draws=DRAWS))
+    found = quietly(lambda: model.estimate(by=variable, rollup="all", n_draws=DRAWS))
+    local = quietly(lambda: model.estimate(by=variable, n_draws=DRAWS))
     real = {(r["region"], r[variable]): r["rate"] for r in world.true_rates(by=variable).to_pylist()}
     keys = zip(local["region"].tolist(), local[variable].tolist(), strict=True)
     local = local.with_columns(truth=np.array([real[key] for key in keys]))

@@ -18,10 +18,11 @@ from crosslevel.cli.ecological_asks import Ask, read_asks
 from crosslevel.cli.ecological_pages import observed_map, read_polygons
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.checks import check_level
-from crosslevel.ecological.estimator import EcologicalInference
-from crosslevel.ecological.partitions import read_request
-from crosslevel.ecological.places import read_places
-from crosslevel.ecological.settings import read_interval, read_question
+from crosslevel.data.totals import read_places
+from crosslevel.ecological.estimate import PlaceEstimator, read_interval
+from crosslevel.ecological.persons.estimator import EcologicalInference
+from crosslevel.ecological.regression.estimator import DistributionRegression
+from crosslevel.ecological.subgroups import read_question, read_request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.reports import report
 from crosslevel.reports.bundle import available
@@ -203,7 +204,7 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
     """Refuse what cannot be answered before anybody is read."""
     by = str(settings.by)
     check_level(settings.level)
-    interval = read_interval(settings.interval, settings.link)
+    interval = read_interval(settings.interval, ("model",) if settings.link == "group" else ("confounding", "model"))
     found = read_places(
         places,
         by,
@@ -219,11 +220,11 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
                 found,
                 request,
                 rollup=rollup,
-                of=settings.of,
+                denominator=settings.of,
                 contrast=settings.contrast,
                 reference=None,
                 level=settings.level,
-                draws=settings.draws,
+                n_draws=settings.draws,
                 seed=settings.seed,
                 interval=interval,
             )
@@ -232,22 +233,30 @@ def _check_questions(settings: Settings, asks: list[Ask], places: pa.Table) -> N
         raise InputError(f"--cross-validate {k} is not between 2 and the {len(found):,} places.")
 
 
-def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Console) -> EcologicalInference:
-    model = EcologicalInference(
-        link=settings.link,
-        rho=settings.rho,
-        n_features=settings.features,
-        map=settings.feature_map,
-        categorical=settings.categorical or None,
-        spatial=None if settings.no_spatial else settings.spatial,
-        metric=settings.metric,
-        nugget=not settings.no_nugget,
-        group=settings.state_effect,
-        account=not settings.no_account,
-        random_state=settings.seed,
-        n_jobs=settings.jobs,
-    )
+def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Console) -> PlaceEstimator:
+    common: dict[str, Any] = {
+        "categorical": settings.categorical or None,
+        "spatial": None if settings.no_spatial else settings.spatial,
+        "metric": settings.metric,
+        "nugget": not settings.no_nugget,
+        "group": settings.state_effect,
+        "match_totals": not settings.no_account,
+        "random_state": settings.seed,
+        "n_jobs": settings.jobs,
+    }
+    model: Any
+    if settings.link == "group":
+        if settings.rho:
+            raise InputError("--rho belongs to --link individual; leave it out of --link group.")
+        model = DistributionRegression(settings.features, feature_map=settings.feature_map, **common)
+    elif settings.link == "individual":
+        model = EcologicalInference(contextual_variance=settings.rho, **common)
+        if settings.evidence is not None:
+            raise InputError("--evidence is read by --link group only; leave it out.")
+    else:
+        raise unknown_name("--link", settings.link, ["individual", "group"], "link")
     evidence = None if settings.evidence is None else read_table(settings.evidence)
+    began = time.monotonic()
     with people_bar(console, "Learning from people and totals") as progress:
         quietly(
             lambda: model.fit(
@@ -261,35 +270,32 @@ def _fitted(settings: Settings, people: Batches, places: pa.Table, console: Cons
                 columns=settings.columns or None,
                 outcomes=settings.outcome or None,
                 population=settings.population,
-                evidence=evidence,
+                **({} if evidence is None else {"evidence": evidence}),
                 where=settings.where,
                 unmatched=settings.unmatched,
                 progress=progress,
             )
         )
-    said = model.certificate()
-    console.print(
-        f"Fitted {said['places']:,} places, {said['people']:,} people: embedding {model.seconds_['embedding']:,.1f} s, "
-        f"fit {model.seconds_['fit']:,.1f} s",
-        markup=False,
-        soft_wrap=True,
-    )
+    said = model.convergence_
+    seconds = time.monotonic() - began
+    words = f"Fitted {said['places']:,} places, {said['people']:,} people in {seconds:,.1f} s"
+    console.print(words, markup=False, soft_wrap=True)
     return model
 
 
-def _calibrated(settings: Settings, model: EcologicalInference, console: Console) -> None:
+def _calibrated(settings: Settings, model: Any, console: Console) -> None:
     """Hide the labels one after another; the model keeps what it learnt."""
     automatic = settings.calibrate == [AUTOMATIC]
     with people_bar(console, "Hiding columns", "labels") as progress, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CrosslevelWarning)
-        model.calibrate(labels=AUTOMATIC if automatic else settings.calibrate, progress=progress)
+        model.learn_confounding(labels=AUTOMATIC if automatic else settings.calibrate, progress=progress)
     for text in said:
         console.print(f"Warning: {text.message}", markup=False, soft_wrap=True)
-    console.print(f"Calibrated: {model.calibration_.words()}", markup=False, soft_wrap=True)  # type: ignore[union-attr]
+    console.print(f"Calibrated: {model.confounding_.describe()}", markup=False, soft_wrap=True)
 
 
 def _answered(
-    settings: Settings, model: EcologicalInference, asks: list[Ask], console: Console, files: dict[str, str]
+    settings: Settings, model: PlaceEstimator, asks: list[Ask], console: Console, files: dict[str, str]
 ) -> dict[str, Estimates]:
     """Answer every question, roll-ups first, each in one pass over the people, and write each as soon as it is there."""
     answers: dict[str, Estimates] = {}
@@ -302,11 +308,11 @@ def _answered(
                         ask.by or None,
                         ask.subgroups or None,
                         rollup=rollup,
-                        of=settings.of,
+                        denominator=settings.of,
                         contrast=settings.contrast,
                         interval=settings.interval,
                         level=settings.level,
-                        draws=settings.draws,
+                        n_draws=settings.draws,
                         progress=progress,
                     )
                 )
@@ -322,7 +328,7 @@ def _free(stem: str, taken: Mapping[str, object]) -> str:
     return next(name for name in chain([stem], (f"{stem}-{i}" for i in count(2))) if name not in taken)
 
 
-def _validated(settings: Settings, model: EcologicalInference) -> Estimates:
+def _validated(settings: Settings, model: PlaceEstimator) -> Estimates:
     k = 10 if settings.cross_validate is None else settings.cross_validate
     return quietly(
         lambda: model.cross_validate(k, leave_out=settings.leave_out, level=settings.level, random_state=settings.seed)
@@ -331,7 +337,7 @@ def _validated(settings: Settings, model: EcologicalInference) -> Estimates:
 
 def _write_report(
     settings: Settings,
-    model: EcologicalInference,
+    model: PlaceEstimator,
     answers: Mapping[str, Estimates],
     polygons: Mapping[str, Any] | None,
     path: Path,
@@ -347,7 +353,7 @@ def _write_report(
 
 
 def _facts(
-    model: EcologicalInference, answers: Mapping[str, Estimates], files: Mapping[str, str], seconds: float
+    model: PlaceEstimator, answers: Mapping[str, Estimates], files: Mapping[str, str], seconds: float
 ) -> dict[str, Any]:
     said = [*model.warnings_, *(w for found in answers.values() for w in found.warnings)]
     return {
@@ -362,7 +368,7 @@ def _facts(
             for name, found in answers.items()
         },
         "scores": answers[VALIDATION].diagnostics if VALIDATION in answers else {},
-        "fit": model.certificate(),
+        "fit": model.convergence_,
         "calibration": _calibration_facts(model),
         "warnings": list(dict.fromkeys(said)),
         "seconds": round(seconds, 3),
@@ -370,15 +376,15 @@ def _facts(
     }
 
 
-def _calibration_facts(model: EcologicalInference) -> dict[str, Any] | None:
-    found = model.calibration_
+def _calibration_facts(model: PlaceEstimator) -> dict[str, Any] | None:
+    found = model.confounding_
     if found is None:
         return None
     return {
-        "words": found.words(),
+        "words": found.describe(),
         "tau": found.confounding.tau,
         "omega": found.confounding.omega,
-        "pulls": dict(found.pulls),
+        "shrinkage": dict(found.shrinkage),
         # JSON has no NaN: labels without places of enough people have no scores there
         "labels": [{n: None if v != v else v for n, v in row.items()} for row in found.table.to_pylist()],
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.errors import FileError, InputError, listed, nearest
 
 __all__ = ["observed_map", "read_polygons"]
@@ -43,7 +43,7 @@ def read_polygons(path: Path, by: str, places: Sequence[object]) -> dict[str, An
     return found
 
 
-def observed_map(model: EcologicalInference, polygons: Mapping[str, Any]) -> dict[str, Any]:
+def observed_map(model: PlaceEstimator, polygons: Mapping[str, Any]) -> dict[str, Any]:
     """Map the share of the first outcome in each place: caption to axes."""
     from matplotlib.figure import Figure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,34 +14,33 @@ from sklearn.base import clone
 from crosslevel.data.batches import Batches
 from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import Query, parse
-from crosslevel.ecological.settings import open_people
-from crosslevel.ecological.trusting import written
+from crosslevel.ecological.estimate import PlaceEstimator
+from crosslevel.ecological.persons.estimator import EcologicalInference
+from crosslevel.ecological.persons.labels import value_query
+from crosslevel.ecological.regression.estimator import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, interval_score
 from crosslevel.typing import FloatArray
 
-if TYPE_CHECKING:
-    from crosslevel.ecological.estimator import EcologicalInference
-
 __all__ = ["hidden_label"]
 
 
-METHODS = ("individual", "group", "neighborhood", "goodman")
+METHODS = ("persons", "regression", "neighborhood", "goodman")
 LEAST_PEOPLE = 100
 
 
 def hidden_label(
-    model: EcologicalInference,
+    model: PlaceEstimator,
     people: Any,
     column: str,
     *,
     by: Sequence[str],
     hidden: Sequence[str] = (),
     methods: Sequence[str] = METHODS,
-    interval: str = "honest",
+    interval: str = "confounding",
     level: float = 0.95,
-    draws: int = 200,
+    n_draws: int = 200,
 ) -> Estimates:
     """Hide a column of people, sum it to places, learn it from the sums, and score every subgroup against the truth.
 
@@ -49,9 +48,9 @@ def hidden_label(
 
     Parameters
     ----------
-    model : EcologicalInference
-        Fitted: its settings, places, coordinates and features are used, and its calibration. To see how well that does on a column it
-        has not seen, calibrate without the column.
+    model : EcologicalInference or DistributionRegression
+        Fitted: its settings, places, coordinates and features are used, and the confounding it learned. To see how well that does
+        on a column it has not seen, learn confounding without the column.
     people : path, frame or stream, or None
         With the column; None for those of the fit.
     column : str
@@ -60,11 +59,11 @@ def hidden_label(
         Columns whose groups are asked for, one after another.
     hidden : sequence of str
         Columns that must leave the features too, because they tell the label.
-    methods : sequence of {"individual", "group", "neighborhood", "goodman"}
-    interval : {"honest", "model"}, default "honest"
-        Of the individual link; the group link has the model's only.
+    methods : sequence of {"persons", "regression", "neighborhood", "goodman"}
+    interval : {"confounding", "model"}, default "confounding"
+        Of the model of persons; distribution regression has the model's only.
     level : float, default 0.95
-    draws : int, default 200
+    n_draws : int, default 200
 
     Returns
     -------
@@ -86,10 +85,10 @@ def hidden_label(
     ...         world.people, world.places, by="region", weight="weight", successes="dem", trials="votes",
     ...         columns=["sex", "race", "education", "age"],
     ...     )
-    ...     found = hidden_label(model, world.people, "education == 'bachelor'", by=["race"], methods=["individual", "neighborhood"])
+    ...     found = hidden_label(model, world.people, "education == 'bachelor'", by=["race"], methods=["persons", "neighborhood"])
     >>> found.keys
     ('method', 'by')
-    >>> bool(0 < found.select(method="individual", by="race")["estimate"][0] < 0.2)
+    >>> bool(0 < found.select(method="persons", by="race")["estimate"][0] < 0.2)
     True
     """
     if not hasattr(model, "model_"):
@@ -99,28 +98,28 @@ def hidden_label(
             raise unknown_name("methods", name, list(METHODS), "method")
     if isinstance(by, str) or not by:
         raise InputError(f"by={by!r} is no list of columns; pass by=['sex', 'race'].")
-    stream = open_people(model.people_ if people is None else people, model.where_)
-    query = parse(written(column, stream.schema) if column in stream.schema.names else column)
+    stream = model._open_people(people)
+    query = parse(value_query(column, stream.schema) if column in stream.schema.names else column)
     query.check(stream.schema)
     known = " and ".join(f"`{c}` is not null" for c in query.columns)
     stream = stream.select(where=known)
     truth = {name: _truth(stream, query, model, name) for name in by}
     places = _places(stream, query, model)
-    left = [c for c in model.embedder_.columns_ if c not in (*query.columns, *hidden)]
+    left = [c for c in model.columns_ if c not in (*query.columns, *hidden)]
     if not left:
         raise InputError(f"without {column!r} no feature is left to learn it from; name more columns in fit.")
     asked = [name for name in by if name not in query.columns and name not in hidden]
     if not asked:
         raise InputError(f"by={list(by)!r} names only columns that are hidden with {column!r}; name others.")
-    links = [link for link in ("individual", "group") if link in methods] or ["individual"]
+    models = [name for name in ("persons", "regression") if name in methods] or ["persons"]
     scored: dict[tuple[str, str], _Scored] = {}
-    for link in links:
-        fitted = _fitted(model, link, stream, places, left)
+    for method in models:
+        fitted = _fitted(model, method, stream, places, left)
         for name in asked:
-            answers = _answers(fitted, name, interval, level, draws)
-            scored[link, name] = _Scored.of(truth[name], *answers, model.by_, name)
+            answers = _answers(fitted, name, interval, level, n_draws)
+            scored[method, name] = _Scored.of(truth[name], *answers, model.places_.by, name)
             for other in [m for m in ("neighborhood", "goodman") if m in methods]:
-                scored.setdefault((other, name), _Scored.of(truth[name], *answers, model.by_, name, other))
+                scored.setdefault((other, name), _Scored.of(truth[name], *answers, model.places_.by, name, other))
     rows = []
     for method in [m for m in METHODS if m in methods]:
         mine = [scored[method, name] for name in asked]
@@ -133,24 +132,28 @@ def hidden_label(
         method="hidden-label test",
         level=level,
         interval="none: errors against the truth",
-        provenance=Provenance.of(
-            call=f"hidden_label({column!r}, by={list(by)!r})", seed=int(model.random_state), data=model.data_
-        ),
+        provenance=Provenance.of(call=f"hidden_label({column!r}, by={list(by)!r})", seed=model.seed_, data=model.data_),
         diagnostics={"label": column, "share": places["__share"], "hidden": [*query.columns, *hidden]},
         title=f"How far off is each method when {column!r} is hidden?",
     )
 
 
-def _fitted(model: EcologicalInference, link: str, people: Batches, places: dict[str, Any], columns: list[str]) -> Any:
-    settings: dict[str, Any] = {"link": link, "hyperparameters": None}
-    if link == "group":
-        settings |= {"interactions": None, "rho": 0.0, "inference": "laplace"}
+SHARED = ("categorical", "spatial", "metric", "group", "match_totals", "sampling_error", "n_jobs")
+"""Settings that both models have."""
+
+
+def _fitted(model: PlaceEstimator, method: str, people: Batches, places: dict[str, Any], columns: list[str]) -> Any:
+    wanted = DistributionRegression if method == "regression" else EcologicalInference
+    if isinstance(model, wanted):
+        fitted: Any = clone(model).set_params(hyperparameters=None)
     else:
-        left = [pair for pair in model.interactions or () if set(pair) <= set(columns)]
-        settings |= {"interactions": left or None, "kernel": "sum", "nugget": True}
-    fitted = clone(model).set_params(**settings)
+        fitted = wanted(**{name: getattr(model, name) for name in SHARED})
+    fitted.set_params(random_state=model.seed_)
+    if isinstance(fitted, EcologicalInference):
+        left = [pair for pair in fitted.interactions or () if set(pair) <= set(columns)]
+        fitted.set_params(interactions=left or None)
     asked = {
-        **model.asked_,
+        **model.arguments_,
         "columns": columns,
         "successes": "__yes",
         "trials": "__all",
@@ -160,22 +163,23 @@ def _fitted(model: EcologicalInference, link: str, people: Batches, places: dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         fitted.fit(people, places["table"], unmatched="drop", **{**asked, "where": None})
-    fitted.calibration_ = model.calibration_ if link == "individual" else None
+    if isinstance(fitted, EcologicalInference):
+        fitted.confounding_ = model.confounding_
     return fitted
 
 
-def _answers(fitted: Any, name: str, interval: str, level: float, draws: int) -> tuple[Estimates, Estimates]:
+def _answers(fitted: Any, name: str, interval: str, level: float, n_draws: int) -> tuple[Estimates, Estimates]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        own = interval if fitted.link == "individual" else "model"
-        options: dict[str, Any] = {"interval": own, "level": level, "draws": draws}
+        own = "model" if isinstance(fitted, DistributionRegression) else interval
+        options: dict[str, Any] = {"interval": own, "level": level, "n_draws": n_draws}
         return fitted.estimate(by=name, rollup="all", **options), fitted.estimate(by=name, **options)
 
 
-def _places(stream: Batches, query: Query, model: EcologicalInference) -> dict[str, Any]:
+def _places(stream: Batches, query: Query, model: PlaceEstimator) -> dict[str, Any]:
     """Make the table of places with the label's totals: its share, of as many trials as the real question has."""
     sums = _sums(stream, query, model, None)
-    table, by = model.places_.table, model.by_
+    table, by = model.places_.table, model.places_.by
     trials = dict(zip(model.places_.keys, model.places_.totals.trials[0].tolist(), strict=True))
     keys = table[by].to_pylist()
     rate = {key: yes / all_ for (key, _), (yes, all_, _, _) in sums.items() if all_ > 0}
@@ -192,19 +196,17 @@ def _places(stream: Batches, query: Query, model: EcologicalInference) -> dict[s
     }
 
 
-def _truth(
-    stream: Batches, query: Query, model: EcologicalInference, name: str
-) -> dict[tuple[Any, Any], tuple[float, ...]]:
+def _truth(stream: Batches, query: Query, model: PlaceEstimator, name: str) -> dict[tuple[Any, Any], tuple[float, ...]]:
     if name not in stream.schema.names:
         raise unknown_name("by", name, stream.schema.names)
     return _sums(stream, query, model, name)
 
 
 def _sums(
-    stream: Batches, query: Query, model: EcologicalInference, name: str | None
+    stream: Batches, query: Query, model: PlaceEstimator, name: str | None
 ) -> dict[tuple[Any, Any], tuple[float, ...]]:
     """Sum by place and group: weight with the label, weight, squared weight, people."""
-    weight, by = model.embedder_.weight_, model.by_
+    weight, by = model.weight_, model.places_.by
     keys = [by] if name is None else [by, name]
     columns = list(dict.fromkeys([*keys, *query.columns, *([weight] if weight else [])]))
     known = set(model.places_.keys)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from crosslevel.ecological.court.choice import candidate_of_choice
     from crosslevel.ecological.court.polarization import margin, polarization
     from crosslevel.ecological.court.voters import among_voters, turnout
-    from crosslevel.ecological.estimator import EcologicalInference
+    from crosslevel.ecological.persons.estimator import EcologicalInference
+    from crosslevel.ecological.regression.estimator import DistributionRegression
     from crosslevel.ecological.tables.assumptions.car_test import car_test
     from crosslevel.ecological.tables.assumptions.robustness import sensitivity
     from crosslevel.ecological.tables.baselines import bounds, homogeneous, neighborhood
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from crosslevel.ecological.tables.unit_tables import UnitTables, group_counts, table_from_frame, unit_tables
 
 __all__ = [
+    "DistributionRegression",
     "EcologicalInference",
     "UnitTables",
     "among_voters",
@@ -72,7 +74,8 @@ _HOMES = {
     "margin": "court.polarization",
     "among_voters": "court.voters",
     "turnout": "court.voters",
-    "EcologicalInference": "estimator",
+    "DistributionRegression": "regression.estimator",
+    "EcologicalInference": "persons.estimator",
 }
 """Public name -> the module of this room that defines it."""
 

@@ -1,234 +1,329 @@
-"""From draws of parts to the table: places or roll-ups, with bounds, baselines and contrasts."""
+"""One question about subgroups, from partitions to the table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+from scipy import special
 
-from crosslevel.ecological.accounting import summing
-from crosslevel.ecological.partitions import Partition
-from crosslevel.ecological.quantities import Facts, Quantity
-from crosslevel.ecological.tables.goodman import goodman_fit
+from crosslevel.data.frames import FrameKind
+from crosslevel.data.queries import SUBGROUP
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.confounding import FALLBACK, NOBODY, Confounding, Shared, draw_shared, perturb, shrink
+from crosslevel.ecological.quantities import facts, quantities
+from crosslevel.ecological.subgroups import Partition, Question, Rollup
+from crosslevel.ecological.sums import Block, Sums, contrast_block, goodman_rates
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Block", "Rollup", "Sums", "contrast_block", "goodman_rates"]
+__all__ = ["Setting", "Source", "answer"]
+
+
+KEPT_DRAWS = 5_000_000
+"""Draws of a larger answer are not kept in it: 40 MB."""
+BLOCK = 1_000_000
+"""Draws laid out at a time."""
+
+
+class Source(Protocol):
+    """A fitted model and the parts of places it is asked about.
+
+    Attributes
+    ----------
+    partitions : sequence of Partition
+    together : bool
+        Whether the parts of all places must be drawn at once.
+    block : int
+        Logits to draw at a time.
+    """
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """The parts of places, a partition for each thing asked."""
+
+    @property
+    def together(self) -> bool:
+        """Whether the parts of all places must be drawn at once."""
+
+    @property
+    def block(self) -> int:
+        """Logits to draw at a time."""
+
+    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
+        """Draw the logits of parts of neighbouring places: by partition, then by question, (n_draws, m) each."""
+
+    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
+        """Say how far parts of a partition lie from the places; None where distance has no meaning."""
 
 
 @dataclass(frozen=True)
-class Rollup:
-    """Where the answer is given: each place by itself, or places put together.
+class Setting:
+    """What the answer says about itself.
 
     Attributes
     ----------
-    name : str or None
-        Key column; None when there is one row for everywhere.
-    labels : tuple
-    member : (q,) int
-        Label of each place.
+    totals : Totals
+    match_totals : bool
+    several : bool
+        Whether the answer has a key ``outcome``.
+    method, provenance, frame, warnings, diagnostics
+        Of the estimates.
+    confounding : Confounding
+    shrinkage : tuple of float
+        How far each partition is shrunk toward the places' own rates.
+    apart : tuple of int
+        How many columns, beside those of its levels, tell each partition's people from the rest.
     """
 
-    name: str | None
-    labels: tuple[object, ...]
-    member: IntArray
+    totals: Totals
+    match_totals: bool
+    several: bool
+    method: str
+    provenance: Provenance
+    frame: FrameKind
+    warnings: tuple[str, ...]
+    diagnostics: Mapping[str, Any]
+    confounding: Confounding = FALLBACK
+    shrinkage: tuple[float, ...] = ()
+    apart: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Rows of the answer.
+def answer(source: Source, question: Question, setting: Setting) -> Estimates:
+    """Draw, match totals, add up, and lay out."""
+    totals, parts = setting.totals, source.partitions
+    if question.denominator == "turnout":
+        totals = Totals(("turnout",), totals.successes[:1], totals.trials[:1], True)
+    asking = [_Asked(number, part, totals, question, setting) for number, part in enumerate(parts)]
+    for places, index in _blocks(source, len(totals.trials[0]), question.n_draws):
+        logits = source.logits(places, index, question.n_draws, question.seed)
+        for one, mine, f in zip(asking, index, logits, strict=True):
+            if len(mine):
+                one.add(mine, f[: len(totals.trials)], source.distance(one.number, mine))
+    blocks = [block for one in asking if one.part.asked.any() for block in one.blocks()]
+    if not blocks:
+        raise InputError("no place has people in any of the subgroups asked for; check by, subgroups and where.")
+    return _estimates(_stacked(blocks), parts, question, setting)
 
-    Attributes
-    ----------
-    keys : dict of column to list
-    draws : (n_draws, n_rows)
-    columns : dict of column to (n_rows,)
-        Everything but the interval.
-    plain : (n_draws, n_rows) or None
-        The draws without confounding, where both are needed to the end.
+
+class _Asked:
+    """One partition: the sums of its draws as the model has them, and those that allow for confounding."""
+
+    def __init__(self, number: int, part: Partition, totals: Totals, question: Question, setting: Setting) -> None:
+        self.number, self.part, self.totals, self.question, self.setting = number, part, totals, question, setting
+        self.known = facts(totals, part.share, part.place, question.denominator)
+        self.confounded = question.interval == "confounding"
+        self.shrinkage = setting.shrinkage[number] if self.confounded and setting.shrinkage else 0.0
+        if not part.asked.any():
+            return
+        self.plain = Sums(part, question.rollup, self.known, question.n_draws)
+        if self.confounded:
+            self.wide = Sums(part, question.rollup, self.known, question.n_draws)
+            self.shared = [self._shared(stage) for stage in range(len(totals.trials))]
+
+    def _shared(self, stage: int) -> Shared:
+        rng = np.random.default_rng(np.random.SeedSequence(self.question.seed, spawn_key=(3, stage, self.number)))
+        apart = self.setting.apart[self.number] if self.setting.apart else 0
+        return draw_shared(_codes(self.part, apart), self.setting.confounding, self.question.n_draws, rng)
+
+    def add(self, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
+        """Take in all parts of some places."""
+        if not self.part.asked.any():
+            return
+        place = self.part.place[index]
+        if self.shrinkage:
+            logits = [shrink(f, self._place_logit(stage)[place], self.shrinkage) for stage, f in enumerate(logits)]
+        self._add(self.plain, index, logits, distance)
+        if self.confounded:
+            moved = [
+                perturb(
+                    f,
+                    self.shared[stage],
+                    index,
+                    place,
+                    self.setting.confounding,
+                    self.question.seed,
+                    (4, stage, self.number),
+                )
+                for stage, f in enumerate(logits)
+            ]
+            self._add(self.wide, index, moved, distance)
+
+    def _place_logit(self, stage: int) -> FloatArray:
+        k, n = self.totals.successes[stage], self.totals.trials[stage]
+        return np.asarray(special.logit((k + 0.5) / (n + 1.0)))
+
+    def _add(self, sums: Sums, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
+        places, local = np.unique(self.part.place[index], return_inverse=True)
+        found, shift = quantities(
+            list(logits),
+            self.totals.take(places),
+            self.part.share[index],
+            local,
+            denominator=self.question.denominator,
+            match_totals=self.setting.match_totals,
+        )
+        sums.add(index, found, np.nan_to_num(np.abs(shift)).mean(axis=0)[local], distance)
+
+    def blocks(self) -> Iterator[Block]:
+        """Put every outcome in rows."""
+        tail = 0.5 * (1.0 - self.question.level)
+        for i, fact in enumerate(self.known):
+            goodman = goodman_rates(self.part, fact.place_rate, fact.trials)
+            block = self.plain.block(i, goodman)
+            if self.confounded:
+                wide, plain = self.wide.block(i, goodman).draws, block.draws
+                columns = dict(block.columns)
+                if self.question.contrast is None:
+                    columns["model_low"], columns["model_high"], _, _ = _spread(plain, tail)
+                block = Block(block.keys, wide, columns, plain if self.question.contrast else None)
+            if self.setting.several:
+                block = replace(block, keys={**block.keys, "outcome": [fact.outcome] * len(block)})
+            yield block
+
+
+def _codes(part: Partition, apart: int = 0) -> list[IntArray]:
+    """Number the levels of the parts in each column that cuts them.
+
+    White women are a crossing of race and sex, however they are asked for: by both columns, by race where sex is 2, or by name. A
+    column in which all people asked for are alike sets them apart from the rest of their place, if there is one. The rest is a level
+    of the first column only, and where one crossing alone is asked for of none: it is all other crossings, whose effects average out.
     """
-
-    keys: dict[str, list[Any]]
-    draws: FloatArray
-    columns: dict[str, FloatArray]
-    plain: FloatArray | None = None
-
-    def __len__(self) -> int:
-        return int(self.draws.shape[1])
-
-
-class Sums:
-    """Sums over places of what is asked for, taken in a few places at a time.
-
-    Parameters
-    ----------
-    part : Partition
-    rollup : Rollup
-    facts : sequence of Facts
-        One per outcome.
-    n_draws : int
-    """
-
-    def __init__(self, part: Partition, rollup: Rollup, facts: Sequence[Facts], n_draws: int) -> None:
-        self.part, self.rollup, self.facts = part, rollup, facts
-        asked = np.flatnonzero(part.asked)
-        cell = rollup.member[part.place[asked]] * part.levels.num_rows + part.level[asked]
-        self.present, row = np.unique(cell, return_inverse=True)
-        self.row = np.full(len(part.place), -1, dtype=np.intp)
-        self.row[asked] = row
-        size = (n_draws, len(self.present))
-        self.top = [np.zeros(size) for _ in facts]
-        # several outcomes of one question are shares of the same people
-        self.bottom = None if facts[0].fixed else np.zeros(size)
-        self.voters = np.ones(len(part.place))
-        self.shift = np.zeros(len(part.place))
-        self.distance: FloatArray | None = None
-
-    def add(self, parts: IntArray, found: Sequence[Quantity], shift: FloatArray, distance: FloatArray | None) -> None:
-        """Take in all parts of some places.
-
-        Parameters
-        ----------
-        parts : (m,) int
-            Which of the partition's parts.
-        found : sequence of Quantity
-            Of these parts, one per outcome.
-        shift : (m,)
-            Mean size of the shift.
-        distance : (m,) or None
-            Distance from the places' embeddings, where the link has such.
-        """
-        self.shift[parts] = shift
-        if distance is not None:
-            self.distance = np.zeros(len(self.part.place)) if self.distance is None else self.distance
-            self.distance[parts] = distance
-        asked = np.flatnonzero(self.row[parts] >= 0)
-        weight = self.part.weight[parts[asked]]
-        rows, at = np.unique(self.row[parts[asked]], return_inverse=True)
-        add = summing(at, len(rows))
-        for top, quantity in zip(self.top, found, strict=True):
-            top[:, rows] += (add @ (quantity.numerator[:, asked] * weight).T).T
-        denominator = found[0].denominator
-        if self.bottom is not None and denominator is not None:
-            self.bottom[:, rows] += (add @ (denominator[:, asked] * weight).T).T
-            self.voters[parts] = denominator.mean(axis=0)
-
-    def block(self, outcome: int, goodman: FloatArray) -> Block:
-        """Put one outcome in rows: one per place (or roll-up) and level. The sums themselves become the draws.
-
-        Parameters
-        ----------
-        outcome : int
-        goodman : (n_levels,)
-            Goodman's rate of each level.
-        """
-        part, fact = self.part, self.facts[outcome]
-        asked = np.flatnonzero(part.asked)
-        row, weight, place = self.row[asked], part.weight[asked], part.place[asked]
-        size = len(self.present)
-
-        def added(values: FloatArray) -> FloatArray:
-            return np.asarray(np.bincount(row, weights=values * weight, minlength=size), dtype=np.float64)
-
-        people = added(np.ones(len(asked)))
-        draws, bottom = self.top[outcome], people if self.bottom is None else self.bottom
-        np.divide(draws, bottom, out=draws, where=bottom > 0)
-        if fact.fixed:
-            low, high = added(fact.low[asked]) / people, added(fact.high[asked]) / people
-        else:
-            low, high = np.ones(size), np.zeros(size)
-            np.minimum.at(low, row, fact.low[asked])
-            np.maximum.at(high, row, fact.high[asked])
-        voters = self.voters[asked]
-        near = added(voters * fact.place_rate[place]) / np.maximum(added(voters), 1e-300)
-        level = self.present % part.levels.num_rows
-        keys: dict[str, list[Any]] = {}
-        if self.rollup.name is not None:
-            keys[self.rollup.name] = [self.rollup.labels[i] for i in self.present // part.levels.num_rows]
-        for name in part.levels.column_names:
-            values = part.levels[name].to_pylist()
-            keys[name] = [values[i] for i in level]
-        columns = {
-            "estimate": draws.mean(axis=0),
-            "bound_low": low,
-            "bound_high": high,
-            "neighborhood": near,
-            "goodman": goodman[level],
-            "population": people,
-            "effective_size": people**2 / added(weight / part.effective[asked]),
-            **({} if self.distance is None else {"distance": added(self.distance[asked]) / people}),
-            "shift": added(self.shift[asked]) / people,
-        }
-        return Block(keys, draws, columns)
+    names = [name for name in part.levels.column_names if name != SUBGROUP] or part.levels.column_names
+    columns: list[IntArray] = []
+    for name in names:
+        values = part.levels[name].to_pylist()
+        number = {value: i for i, value in enumerate(dict.fromkeys(values))}
+        if len(number) == 1 and len(names) > 1:
+            apart += 1
+            continue
+        code = np.array([number[value] for value in values], dtype=np.intp)
+        rest = NOBODY if columns or (apart and names == [SUBGROUP]) else len(number)
+        columns.append(np.where(part.asked, np.append(code, 0)[part.level], rest))
+    if not columns:  # every column has one level
+        columns, apart = [np.where(part.asked, part.level, part.levels.num_rows)], apart - 1
+    if not part.asked.all():
+        columns += [np.where(part.asked, 0, NOBODY)] * apart
+    return columns
 
 
-def goodman_rates(part: Partition, rate: FloatArray, trials: FloatArray) -> FloatArray:
-    """Give Goodman's constant rate of every level, (n_levels,); NaN where the places cannot tell the levels apart."""
-    q, n = len(rate), part.levels.num_rows
-    x = np.zeros((q, n + 1))
-    x[part.place, np.where(part.asked, part.level, n)] = part.share
-    used = x.sum(axis=0) > 0
-    names = tuple(str(i) for i in np.flatnonzero(used))
-    out = np.full(n + 1, np.nan)
-    try:
-        found = goodman_fit(x[:, used], np.column_stack([rate, 1.0 - rate]), trials, names)
-    except InputError:
-        return out[:n]
-    out[used] = found.B[:, 0]
-    return out[:n]
+def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[IntArray]]]:
+    """Cut the places in neighbours whose parts are about as many as can be drawn at a time."""
+    orders = [np.argsort(part.place, kind="stable") for part in source.partitions]
+    counts = np.sum([np.bincount(part.place, minlength=q) for part in source.partitions], axis=0)
+    size = np.inf if source.together else max(1, source.block // n_draws)
+    first, held = 0, 0
+    for i in range(q):
+        held += int(counts[i])
+        if i + 1 == q or held + int(counts[i + 1]) > size:
+            index = []
+            for part, order in zip(source.partitions, orders, strict=True):
+                a, b = np.searchsorted(part.place[order], [first, i + 1])
+                index.append(order[a:b])
+            yield slice(first, i + 1), index
+            first, held = i + 1, 0
 
 
-def contrast_block(block: Block, levels: Sequence[str], kind: str, reference: object | None) -> Block:
-    """Compare levels within each place or roll-up: every level with the reference, or each pair once.
+def _stacked(blocks: Sequence[Block]) -> Block:
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    return Block(
+        {name: [v for block in blocks for v in block.keys[name]] for name in first.keys},
+        np.hstack([block.draws for block in blocks]),
+        {name: np.concatenate([block.columns[name] for block in blocks]) for name in first.columns},
+        None if first.plain is None else np.hstack([block.plain for block in blocks if block.plain is not None]),
+    )
 
-    Parameters
-    ----------
-    block : Block
-    levels : names of the key columns that tell subgroups apart
-    kind : {"difference", "ratio"}
-    reference : value or tuple of values, optional
-    """
-    outer = [name for name in block.keys if name not in levels]
-    labels = [tuple(block.keys[name][i] for name in levels) for i in range(len(block))]
-    places = [tuple(block.keys[name][i] for name in outer) for i in range(len(block))]
-    order = list(dict.fromkeys(labels))
-    base = None
-    if reference is not None:
-        base = tuple(reference) if isinstance(reference, tuple | list) else (reference,)
-        if base not in order:
-            shown = [label[0] if len(label) == 1 else label for label in order]
-            raise InputError(f"reference={reference!r} is none of the subgroups; they are {shown!r}.")
-    where = {(place, label): i for i, (place, label) in enumerate(zip(places, labels, strict=True))}
-    pairs = []
-    for place in dict.fromkeys(places):
-        here = [label for label in order if (place, label) in where]
-        if base is not None:
-            pairs += [(where[place, label], where[place, base]) for label in here if label != base and base in here]
-        else:
-            pairs += [(where[place, b], where[place, a]) for j, b in enumerate(here) for a in here[:j]]
-    if not pairs:
-        raise InputError("contrast compares subgroups, and no place has two of them; ask for at least two.")
-    one, two = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
 
-    def compared(draws: FloatArray) -> FloatArray:
-        if kind == "difference":
-            return np.asarray(draws[:, one] - draws[:, two])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(draws[:, one] / draws[:, two])
+def _estimates(block: Block, parts: Sequence[Partition], question: Question, setting: Setting) -> Estimates:
+    outer = {question.rollup.name, "outcome"}
+    if question.contrast is not None:
+        levels = [name for name in block.keys if name not in outer]
+        block = contrast_block(block, levels, question.contrast, question.reference)
+    tail = 0.5 * (1.0 - question.level)
+    draws = block.draws
+    low, high, error, finite = _spread(draws, tail)
+    columns = dict(block.columns)
+    if block.plain is not None:
+        columns["model_low"], columns["model_high"], _, _ = _spread(block.plain, tail)
+    estimate = columns.pop("estimate")
+    if "bound_low" in columns and setting.match_totals:
+        # rounding of sums must not cross what the sums imply
+        low, high, estimate = (np.clip(v, columns["bound_low"], columns["bound_high"]) for v in (low, high, estimate))
+    n_absent = sum(_n_absent(part, question.rollup) for part in parts)
+    warnings = list(setting.warnings)
+    if n_absent:
+        warnings.append(
+            f"{n_absent:,} subgroup(s) of places have no people in the sample and are absent from the table."
+        )
+    if not finite.all():
+        warnings.append(f"{int((~finite).sum()):,} ratio(s) divide by a rate that can be zero and have no interval.")
+    many = draws.size > KEPT_DRAWS
+    values = {
+        **block.keys,
+        "estimate": np.where(np.isfinite(estimate), estimate, np.nan),
+        "std_error": error,
+        "conf_low": low,
+        "conf_high": high,
+        **columns,
+    }
+    return Estimates.build(
+        values,
+        keys=tuple(block.keys),
+        method=setting.method,
+        level=question.level,
+        interval=_describe_interval(question, setting),
+        provenance=setting.provenance,
+        diagnostics={**setting.diagnostics, "n_draws": question.n_draws},
+        warnings=warnings,
+        frame=setting.frame,
+        title=_title(question, setting),
+        kind="subgroups",
+        draws=None if many or not finite.all() else draws,
+    )
 
-    draws, plain = compared(block.draws), None if block.plain is None else compared(block.plain)
-    if kind == "difference":
-        estimate = block.columns["estimate"][one] - block.columns["estimate"][two]
-    else:
-        # as the levels themselves are estimated: confounding widens the interval and moves nothing
-        with np.errstate(invalid="ignore"):
-            estimate = np.median(draws if plain is None else plain, axis=0)
-    keys = {name: [block.keys[name][i] for i in one] for name in block.keys}
-    keys["against"] = [", ".join(str(v) for v in labels[i]) for i in two]
-    a, b = block.columns["neighborhood"][one], block.columns["neighborhood"][two]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near = a - b if kind == "difference" else a / b
-    columns = {"estimate": estimate, "neighborhood": np.where(np.isfinite(near), near, np.nan)}
-    return Block(keys, draws, columns, plain)
+
+def _spread(draws: FloatArray, tail: float) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+    """Give lower and upper quantile and standard deviation of every column, NaN where draws are infinite, and where they are not."""
+    n = draws.shape[1]
+    low, high, error = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
+    finite = np.zeros(n, dtype=bool)
+    step = max(1, BLOCK // len(draws))
+    for first in range(0, n, step):
+        some = np.ascontiguousarray(draws[:, first : first + step].T)
+        good = np.isfinite(some).all(axis=1)
+        rows = first + np.flatnonzero(good)
+        finite[rows] = True
+        if len(rows):
+            low[rows], high[rows] = np.quantile(some[good], [tail, 1.0 - tail], axis=1)
+            error[rows] = some[good].std(axis=1)
+    return low, high, error, finite
+
+
+def _describe_interval(question: Question, setting: Setting) -> str:
+    if question.interval == "model":
+        return "posterior quantiles, under the model"
+    c = setting.confounding
+    return f"posterior quantiles that allow for confounding (tau {c.tau:.2f}, omega {c.omega:.2f})"
+
+
+def _n_absent(part: Partition, rollup: Rollup) -> int:
+    if not part.levels.num_rows:
+        return len(rollup.labels)
+    asked = part.asked
+    cells = rollup.member[part.place[asked]] * part.levels.num_rows + part.level[asked]
+    return len(rollup.labels) * part.levels.num_rows - len(np.unique(cells))
+
+
+def _title(question: Question, setting: Setting) -> str:
+    what = {"turnout": "turnout", "people": "share of everybody", "voters": "share"}[question.denominator]
+    outcome = "" if setting.several or question.denominator == "turnout" else f" with {setting.totals.outcomes[0]}"
+    where = "everywhere" if question.rollup.name is None else f"by {question.rollup.name}"
+    compared = {"difference": "Difference in ", "ratio": "Ratio of ", None: ""}[question.contrast]
+    whose = "between subgroups" if question.contrast else "of each subgroup"
+    words = f"{compared}{what}{outcome} {whose}, {where}"
+    return words[0].upper() + words[1:]

@@ -1,7 +1,8 @@
 """From draws of logits to draws of what is asked for: shares of voters, of people, or turnout.
 
 Questions form a chain (voted? then for the first outcome? if not, for the second? ...). Each question's draws are shifted to its
-own observed total before the next one is weighted by those who are left.
+own observed total before the next one is weighted by those who are left: for each draw and place one constant c is added to the
+logits of all its parts until sum_g share_g sigmoid(f_g + c) = y. The parts then lie inside the Duncan-Davis bounds.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 
-from crosslevel.ecological.accounting import account, part_bounds
-from crosslevel.ecological.places import Totals
+from crosslevel.data.totals import Totals
+from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["SHARES", "Facts", "Quantity", "facts", "quantities"]
+__all__ = ["DENOMINATORS", "Facts", "Quantity", "facts", "part_bounds", "quantities", "summing"]
 
 
-SHARES = ("voters", "people", "turnout")
+DENOMINATORS = ("voters", "people", "turnout")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class Quantity:
     denominator: FloatArray | None
 
 
-def facts(totals: Totals, share: FloatArray, place: IntArray, of: str = "voters") -> list[Facts]:
+def facts(totals: Totals, share: FloatArray, place: IntArray, denominator: str = "voters") -> list[Facts]:
     """Say what the totals alone tell about every part, for each outcome asked for.
 
     Parameters
@@ -73,9 +74,9 @@ def facts(totals: Totals, share: FloatArray, place: IntArray, of: str = "voters"
     share : (m,)
         Share of the place's people in each part.
     place : (m,) int
-    of : {"voters", "people", "turnout"}
+    denominator : {"voters", "people", "turnout"}
     """
-    if of == "turnout":
+    if denominator == "turnout":
         y = totals.successes[0] / totals.trials[0]
         return [Facts("turnout", y, *part_bounds(share, y[place]), totals.trials[0], True)]
     voters = totals.successes[0] if totals.turnout else totals.trials[0]
@@ -84,7 +85,7 @@ def facts(totals: Totals, share: FloatArray, place: IntArray, of: str = "voters"
         counts = np.vstack([counts, voters - counts.sum(axis=0)])
     answers = []
     for outcome, k in zip(totals.outcomes, counts, strict=True):
-        if totals.turnout and of == "voters":
+        if totals.turnout and denominator == "voters":
             y = np.divide(k, voters, out=np.zeros(len(k)), where=voters > 0)
             bounds = _voter_bounds(share, place, k, totals)
             answers.append(Facts(outcome, y, *bounds, voters, False))
@@ -100,8 +101,8 @@ def quantities(
     share: FloatArray,
     place: IntArray,
     *,
-    of: str = "voters",
-    accounted: bool = True,
+    denominator: str = "voters",
+    match_totals: bool = True,
 ) -> tuple[list[Quantity], FloatArray]:
     """Answer the chain of questions for every part.
 
@@ -113,9 +114,9 @@ def quantities(
     share : (m,)
         Share of the place's people in each part.
     place : (m,) int
-    of : {"voters", "people", "turnout"}
+    denominator : {"voters", "people", "turnout"}
         Shares of those who voted, of everybody, or who voted at all.
-    accounted : bool
+    match_totals : bool
         Shift the draws to the observed totals.
 
     Returns
@@ -130,8 +131,8 @@ def quantities(
     shift = np.full((len(logits[0]), totals.trials.shape[1]), np.nan)
     answers: list[FloatArray] = []
     for stage, (f, k, n) in enumerate(zip(logits, totals.successes, totals.trials, strict=True)):
-        if accounted:
-            found = account(f, share, place, np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0), left)
+        if match_totals:
+            found = shift_to_total(f, share, place, np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0), left)
             rate, shift = found.rate, found.shift
         else:
             rate = special.expit(f)
@@ -140,14 +141,34 @@ def quantities(
             continue
         answers.append(rate if left is None else left * rate)
         left = 1.0 - rate if left is None else left * (1.0 - rate)
-    if of == "turnout":
+    if denominator == "turnout":
         assert voted is not None
         return [Quantity("turnout", voted, None)], shift
     if len(answers) < len(totals.outcomes):
         assert left is not None
         answers.append(left)
-    below = voted if of == "voters" else None
+    below = voted if denominator == "voters" else None
     return [Quantity(name, part, below) for name, part in zip(totals.outcomes, answers, strict=True)], shift
+
+
+def part_bounds(share: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Say between which rates a part must lie, given its share and the whole's rate (Duncan & Davis 1953).
+
+    Parameters
+    ----------
+    share, total : (m,)
+
+    Examples
+    --------
+    >>> low, high = part_bounds(np.array([0.8]), np.array([0.4]))
+    >>> low.round(3), high.round(3)
+    (array([0.25]), array([0.5]))
+    """
+    safe = np.maximum(share, 1e-300)
+    low = np.clip((total - (1.0 - share)) / safe, 0.0, 1.0)
+    high = np.clip(total / safe, 0.0, 1.0)
+    # a part that is everyone: rounding of its share must not cross the two
+    return np.minimum(low, total), np.maximum(high, total)
 
 
 def _voter_bounds(share: FloatArray, place: IntArray, k: FloatArray, totals: Totals) -> tuple[FloatArray, FloatArray]:
@@ -166,3 +187,9 @@ def _voter_bounds(share: FloatArray, place: IntArray, k: FloatArray, totals: Tot
     # a part that is everyone: rounding of its share must not cross the two
     y = np.divide(k[place], voters, out=np.zeros_like(low), where=voters > 0)
     return np.minimum(low, y), np.maximum(high, y)
+
+
+def summing(index: IntArray, n: int) -> sparse.csr_array:
+    """Give the (n, m) matrix that adds up entries of equal index."""
+    m = len(index)
+    return sparse.csr_array((np.ones(m), (index, np.arange(m))), shape=(n, m))

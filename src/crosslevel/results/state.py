@@ -206,6 +206,7 @@ class Reader:
 
     def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
         self.arrays = arrays
+        self._turned: Arrays = {}
 
     def value(self, form: Any, depth: int = 0) -> Any:
         """Give the value of a form."""
@@ -246,7 +247,9 @@ class Reader:
 
     def _array(self, content: Any, depth: int) -> AnyArray:
         array = self.arrays[content["part"]]
-        return np.asfortranarray(array) if content.get("order") == "F" else array
+        if content.get("order") != "F":
+            return array
+        return self._turned.setdefault(content["part"], np.asfortranarray(array))  # one array stays one
 
     def _times(self, content: Any, depth: int) -> AnyArray:
         dtype = np.dtype(content["dtype"])

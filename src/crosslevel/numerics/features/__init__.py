@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from crosslevel.numerics.features.bandwidth import median_bandwidth
 from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
-from crosslevel.numerics.features.fourier import DenseFourier, FastFood, StructuredOrthogonal
+from crosslevel.numerics.features.dense import DenseFourier
 from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom
-from crosslevel.numerics.features.make import MAPS, make_map
+from crosslevel.numerics.features.make import MAPS, from_arrays, make_map
+from crosslevel.numerics.features.structured import FastFood, StructuredOrthogonal
 
 __all__ = [
     "MAPS",
@@ -22,6 +23,7 @@ __all__ = [
     "Linear",
     "Nystrom",
     "StructuredOrthogonal",
+    "from_arrays",
     "gaussian_kernel",
     "make_map",
     "median_bandwidth",

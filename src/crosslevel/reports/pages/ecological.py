@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from crosslevel.ecological.estimator import EcologicalInference
+from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.reports.pages import charts
 from crosslevel.reports.pages.places import map_views, place_key
 from crosslevel.reports.pages.table import MOST_LINES, Cells, asked_words, base, cells_of, interval_views
@@ -33,7 +33,7 @@ CITATIONS = {
 
 def accepts(result: Any) -> bool:
     """Tell whether this is an answer of ecological inference, or a model that can give one."""
-    if isinstance(result, EcologicalInference):
+    if isinstance(result, PlaceEstimator):
         return hasattr(result, "model_")
     if not isinstance(result, Estimates):
         return False
@@ -50,7 +50,7 @@ def section(heading: str, result: Any, *, shapes: Shapes | None = None) -> Secti
     Parameters
     ----------
     heading : str
-    result : Estimates or EcologicalInference
+    result : Estimates, EcologicalInference or DistributionRegression
         Of a fitted model the rates of the places are shown.
     shapes : Shapes, optional
         The places of the map.
@@ -62,7 +62,7 @@ def section(heading: str, result: Any, *, shapes: Shapes | None = None) -> Secti
     >>> [view.name for view in section("Young and old", found).views]
     ['intervals']
     """
-    if isinstance(result, EcologicalInference):
+    if isinstance(result, PlaceEstimator):
         result = result.predict_places()
     cells = cells_of(result)
     place = place_key(cells, shapes)

@@ -1,0 +1,346 @@
+"""The prior over places, shared by both models: who lives there, where it is, and what neither explains.
+
+f_r = bias + m_r . w + sum_i A_ri (s_i + g_i + e_i), with w ~ N(0, effect_variance I), s a Matern field over the places, g an effect
+shared by a group of places (a state), e an effect of each place alone (the nugget). A row r is a place (A_ri = 1 for itself), a
+subgroup of a place, or people of several places (A_ri = the share that lives in place i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.numerics.kernels import distances, matern
+from crosslevel.numerics.laplace import Mode
+from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
+
+__all__ = [
+    "BIAS",
+    "Hyperparameters",
+    "Moments",
+    "Rows",
+    "Terms",
+    "check_degrees",
+    "covariance",
+    "cross_covariance",
+    "divide_draws",
+    "moments",
+    "place_covariance",
+    "read_hyperparameters",
+    "slopes",
+    "square_root",
+]
+
+
+BIAS = 10.0
+"""Prior variance of the overall level, in squared logits: as good as flat."""
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Scales of the prior, in squared logits; the length in the unit of the distances.
+
+    Attributes
+    ----------
+    effect_variance : float
+        Of the coefficients: effects of people's levels, or weights of centered features.
+    spatial : float
+        Variance of the Matern field; 0 when there is none.
+    length : float
+        Length scale of the Matern field.
+    nugget : float
+        Variance of the effect of each place alone; 0 when refused.
+    group : float
+        Variance of the effect shared by a group of places; 0 when there is none.
+    """
+
+    effect_variance: float
+    spatial: float = 0.0
+    length: float = 1.0
+    nugget: float = 0.0
+    group: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Which terms the prior has, over q places.
+
+    Attributes
+    ----------
+    n_places : int
+        q.
+    kind : str or None
+        The Matern kernel; None without a spatial term.
+    coords : (q, 2) or None
+    metric : {"sphere", "plane"}
+    nugget : bool
+    group : (q,) int or None
+        Group of each place.
+    product : bool
+        Whether the coefficients w vary over space (K = effect_variance <m, m'> x Matern) in place of an added field.
+    distance : (q, q) or None
+        Between the coordinates; made from them when not given.
+    """
+
+    n_places: int
+    kind: str | None
+    coords: FloatArray | None
+    metric: str
+    nugget: bool
+    group: IntArray | None
+    product: bool = False
+    distance: FloatArray | None = None
+
+    _unsaved = ("distance",)
+
+    def __post_init__(self) -> None:
+        self._restored()
+
+    def _restored(self) -> None:
+        if self.distance is None and self.kind is not None and self.coords is not None:
+            object.__setattr__(self, "distance", distances(self.coords, self.coords, self.metric))
+
+    def take(self, places: IntArray) -> Terms:
+        """Keep some places."""
+        coords = None if self.coords is None else self.coords[places]
+        distance = None if self.distance is None else self.distance[np.ix_(places, places)]
+        group = None if self.group is None else np.unique(self.group[places], return_inverse=True)[1].astype(np.intp)
+        return Terms(len(places), self.kind, coords, self.metric, self.nugget, group, self.product, distance)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Hyperparameters that are learned, in the order of the gradient."""
+        spatial = () if self.kind is None else ("length",) if self.product else ("spatial", "length")
+        return (
+            "effect_variance",
+            *spatial,
+            *(("nugget",) if self.nugget else ()),
+            *(() if self.group is None else ("group",)),
+        )
+
+    def unpack(self, logs: FloatArray) -> Hyperparameters:
+        """Give hyperparameters from the logarithms of ``names``."""
+        return Hyperparameters(**dict(zip(self.names, np.exp(logs).tolist(), strict=True)))
+
+    @property
+    def typical_distance(self) -> float:
+        """Median distance between places that are apart; 1 without any."""
+        if self.distance is None:
+            return 1.0
+        apart = self.distance[self.distance > 0]
+        return float(np.median(apart)) if len(apart) else 1.0
+
+
+def check_degrees(coords: FloatArray, keys: Sequence[object]) -> None:
+    """Refuse coordinates, (q, 2), that are no longitude and latitude in degrees."""
+    bad = (np.abs(coords[:, 0]) > 360) | (np.abs(coords[:, 1]) > 90)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InputError(
+            f"coords of {keys[i]!r} are {coords[i].tolist()}, which is no longitude and latitude in degrees; correct them (in "
+            "this order), or pass metric='plane' for other coordinates."
+        )
+
+
+def read_hyperparameters(given: Any, terms: Terms, questions: Sequence[str]) -> list[Hyperparameters] | None:
+    """Read hyperparameters that are not to be learned: one set for all questions, or one for each."""
+    if given is None:
+        return None
+    sets = [given] if isinstance(given, Mapping) or is_dataclass(given) else list(given)
+    if len(sets) not in (1, len(questions)):
+        raise InputError(
+            f"hyperparameters are {len(sets)} sets for {len(questions)} question(s) ({listed(questions)}); pass one for all, or one "
+            "for each."
+        )
+    read = [_read_set(one, terms) for one in sets]
+    return read if len(read) == len(questions) else read * len(questions)
+
+
+def _read_set(given: Any, terms: Terms) -> Hyperparameters:
+    known = [f.name for f in fields(Hyperparameters)]
+    values = {n: getattr(given, n) for n in terms.names} if isinstance(given, Hyperparameters) else given
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f"hyperparameters={given!r} is no mapping of a name to a number; pass {{'effect_variance': 1.0, ...}}."
+        )
+    for name, value in values.items():
+        if name not in known:
+            raise unknown_name("hyperparameters", name, known, "hyperparameter")
+        bad = isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0
+        if bad or (name == "length" and value == 0):
+            raise InputError(
+                f"hyperparameters: {name}={value!r} is not a finite number >= 0 (a length must be positive)."
+            )
+        if name not in terms.names:
+            raise InputError(
+                f"hyperparameters: {name}={value!r} has no effect, since the prior has only {listed(terms.names)}; leave it out."
+            )
+    needed = [name for name in terms.names if name not in values]
+    if needed:
+        raise InputError(
+            f"hyperparameters lack {listed(needed)}; give all of {listed(terms.names)}, or none to learn them."
+        )
+    return Hyperparameters(**{name: float(value) for name, value in values.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows observed.
+
+    Attributes
+    ----------
+    M : (n, p)
+        What multiplies the coefficients: centered embeddings, or slopes of places.
+    gram : (n, n)
+        M M'.
+    A : (n, q) or (n,) int or None
+        Share of each row's people that lives in each place; or the one place of each row, all different; None when row i
+        is place i.
+    """
+
+    M: FloatArray
+    gram: FloatArray
+    A: AnyArray | None = None
+
+    @classmethod
+    def of(cls, M: FloatArray, A: AnyArray | None = None) -> Rows:
+        """Make rows, with their Gram matrix."""
+        return cls(M, M @ M.T, A)
+
+    def take(self, rows: IntArray) -> Rows:
+        """Keep some rows; they stay tied to the same places."""
+        A = np.asarray(rows, dtype=np.intp) if self.A is None else self.A[rows]
+        return Rows(self.M[rows], self.gram[np.ix_(rows, rows)], A)
+
+
+def place_covariance(terms: Terms, h: Hyperparameters) -> FloatArray:
+    """Give the prior covariance of what belongs to places, (q, q): field, group effect, nugget and bias."""
+    q = terms.n_places
+    K = np.full((q, q), BIAS)
+    if terms.kind is not None and not terms.product and terms.distance is not None:
+        K += h.spatial * matern(terms.distance, h.length, terms.kind)[0]
+    if terms.group is not None:
+        K += h.group * (terms.group[:, None] == terms.group[None, :])
+    if terms.nugget:
+        K[np.diag_indices(q)] += h.nugget
+    return K
+
+
+def covariance(rows: Rows, terms: Terms, h: Hyperparameters) -> FloatArray:
+    """Give the prior covariance of the rows, (n, n)."""
+    spread = rows.gram
+    if terms.product and terms.kind is not None and terms.distance is not None:
+        spread = spread * _through(rows.A, matern(terms.distance, h.length, terms.kind)[0])
+    return h.effect_variance * spread + _through(rows.A, place_covariance(terms, h))
+
+
+def slopes(rows: Rows, terms: Terms, h: Hyperparameters, G: FloatArray) -> FloatArray:
+    """Give sum(G * dK) for the logarithm of each hyperparameter in ``terms.names``.
+
+    Parameters
+    ----------
+    G : (n, n)
+        Derivative of the evidence by K.
+    """
+    GA = _back(rows.A, G, terms.n_places)
+    parts: dict[str, float] = {}
+    field = None if terms.kind is None or terms.distance is None else matern(terms.distance, h.length, terms.kind)
+    if terms.product and field is not None:
+        GX = _back(rows.A, G * rows.gram, terms.n_places)
+        parts["effect_variance"] = h.effect_variance * float((GX * field[0]).sum())
+        parts["length"] = h.effect_variance * float((GX * field[1]).sum())
+    else:
+        parts["effect_variance"] = h.effect_variance * float((G * rows.gram).sum())
+        if field is not None:
+            parts["spatial"] = h.spatial * float((GA * field[0]).sum())
+            parts["length"] = h.spatial * float((GA * field[1]).sum())
+    parts["nugget"] = h.nugget * float(np.trace(GA))
+    if terms.group is not None:
+        n_groups = int(terms.group.max()) + 1
+        sums = np.zeros((n_groups, len(GA)))
+        np.add.at(sums, terms.group, GA)
+        parts["group"] = h.group * float(sums[terms.group, np.arange(len(GA))].sum())
+    return np.array([parts[name] for name in terms.names])
+
+
+def _through(A: AnyArray | None, K: FloatArray) -> FloatArray:
+    """Carry a covariance of places over to rows."""
+    if A is None:
+        return K
+    return np.asarray(K[np.ix_(A, A)] if A.ndim == 1 else A @ K @ A.T)
+
+
+def _back(A: AnyArray | None, G: FloatArray, q: int) -> FloatArray:
+    """Carry a derivative by a covariance of rows back to places."""
+    if A is None:
+        return G
+    if A.ndim == 2:
+        return np.asarray(A.T @ G @ A)
+    whole = np.zeros((q, q))
+    whole[np.ix_(A, A)] = G
+    return whole
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of latent values, (m,) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+def moments(rows: Rows, terms: Terms, h: Hyperparameters, mode: Mode, M: FloatArray, place: IntArray) -> Moments:
+    """Give mean and variance of the latent value of bags, in closed form.
+
+    Parameters
+    ----------
+    M : (m, p)
+        As in the rows.
+    place : (m,) int
+        Place of each bag among the q places; it may have been observed or not.
+    """
+    Ku = place_covariance(terms, h)
+    C = M @ rows.M.T
+    own = np.einsum("ij,ij->i", M, M)
+    if terms.product and terms.kind is not None and terms.distance is not None:
+        C *= cross_covariance(rows.A, matern(terms.distance, h.length, terms.kind)[0], place)
+    C *= h.effect_variance
+    C += cross_covariance(rows.A, Ku, place)
+    V = linalg.solve_triangular(mode.L, np.sqrt(mode.curvature)[:, None] * C.T, lower=True, check_finite=False)
+    prior = h.effect_variance * own + np.diag(Ku)[place]
+    return Moments(C @ mode.alpha, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0))
+
+
+def cross_covariance(A: AnyArray | None, K: FloatArray, place: IntArray) -> FloatArray:
+    """Give the covariance of bags of ``place`` with the rows, (m, n), from that of places."""
+    if A is None:
+        return K[place]
+    return np.asarray(K[np.ix_(place, A)] if A.ndim == 1 else K[place] @ A.T)
+
+
+def square_root(K: FloatArray) -> FloatArray:
+    """Give a square root of a covariance that may be singular (places that coincide)."""
+    try:
+        return np.asarray(linalg.cholesky(K, lower=True, check_finite=False))
+    except linalg.LinAlgError:
+        values, vectors = linalg.eigh(K, check_finite=False)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def divide_draws(weights: FloatArray, n: int) -> Int64Array:
+    """Divide n draws among points by their weights, n in all.
+
+    Examples
+    --------
+    >>> divide_draws(np.array([0.5, 0.2, 0.3]), 7).tolist()
+    [4, 1, 2]
+    """
+    ends = np.floor(np.cumsum(weights) * n + 0.5).astype(np.int64)
+    ends[-1] = n
+    return np.diff(ends, prepend=0)

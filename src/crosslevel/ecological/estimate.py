@@ -1,0 +1,437 @@
+"""What both models share: how people and places are read, and what a fitted model can be asked."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.data import checks
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.totals import Places, read_places
+from crosslevel.ecological.answers import Setting, Source, answer
+from crosslevel.ecological.confounding import (
+    FALLBACK,
+    LearnedConfounding,
+    columns_apart,
+    describe_confounding,
+    shrinkage_of,
+)
+from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms, check_degrees, read_hyperparameters
+from crosslevel.ecological.subgroups import Question, Request, read_question, read_request
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.numerics.kernels import METRICS, SMOOTHNESS
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress, RandomState
+
+__all__ = ["PlaceEstimator", "open_people", "read_interval"]
+
+LEAST_PLACES = 3
+INTERVALS = ("confounding", "model")
+
+
+class PlaceEstimator(BaseEstimator):
+    """Base of the models that are fitted to people and totals by place; a model adds its fit, its draws and its predictions."""
+
+    spatial: str | None
+    metric: str
+    nugget: bool
+    group: str | None
+    match_totals: bool
+    sampling_error: bool
+    hyperparameters: Any
+    random_state: RandomState
+    n_jobs: int | None
+    model_: Any
+    places_: Places
+    confounding_: LearnedConfounding | None
+    hyperparameters_: tuple[Hyperparameters, ...]
+    convergence_: dict[str, Any]
+    warnings_: tuple[str, ...]
+    columns_: tuple[str, ...]
+    weight_: str | None
+    seed_: int
+    people_: Any
+    place_weight_: FloatArray
+    place_people_: AnyArray
+    arguments_: dict[str, Any]
+    call_: str
+    data_: dict[str, str]
+
+    _unsaved = ("people_", "cells_")
+    _method: str
+    _intervals: tuple[str, ...]
+    _about_subgroups: str | None = None
+    """A warning that every answer about subgroups repeats."""
+
+    def estimate(
+        self,
+        by: str | Sequence[str] | None = None,
+        subgroups: Mapping[str, str] | None = None,
+        *,
+        where: str | None = None,
+        rollup: str | None = None,
+        denominator: str = "voters",
+        contrast: str | None = None,
+        reference: object = None,
+        interval: str | None = None,
+        level: float = 0.95,
+        n_draws: int = 1000,
+        people: Any = None,
+        progress: Progress | None = None,
+    ) -> Estimates:
+        """Estimate the rate of subgroups in every place, or in places put together, in one pass over the people.
+
+        Parameters
+        ----------
+        by : str or sequence of str, optional
+            Columns of people: a row for each value, or each combination of values. None may be missing; leave such people out with
+            ``where="race is not null"``.
+        subgroups : mapping of name to query, optional
+            Subgroups by name; with ``by``, each is cut further. They may overlap.
+        where : str, optional
+            Ask about these people only.
+        rollup : str, optional
+            A column of places to put them together by, or "all". Weights are the subgroup's people, or its predicted voters when
+            turnout is modeled.
+        denominator : {"voters", "people", "turnout"}, default "voters"
+            Shares of those who voted, shares of everybody, or who voted; the latter two need ``population`` in :meth:`fit`.
+        contrast : {"difference", "ratio"}, optional
+            Compare subgroups within each place or roll-up, with joint uncertainty.
+        reference : value, optional
+            The subgroup to compare with; by default each pair is compared once.
+        interval : {"confounding", "model"}, optional
+            Whether intervals allow for subgroups that behave differently where they live, or hold under the model alone.
+            :class:`crosslevel.EcologicalInference` allows for confounding by default (see its ``learn_confounding``), with
+            ``model_low`` and ``model_high`` beside it; once it was learned, these answers are also shrunk toward the rates of their
+            places, so the two may differ in ``estimate`` too. The errors of
+            :class:`crosslevel.ecological.DistributionRegression` have not been measured so, and it has "model" only.
+        level : float, default 0.95
+            Level of the intervals.
+        n_draws : int, default 1000
+            Number of posterior draws.
+        people : path, frame or stream, optional
+            The people of :meth:`fit` again; needed after loading, which does not bring them back.
+        progress : callable, optional
+
+        Returns
+        -------
+        Estimates
+            Keys: the place (or roll-up), then the subgroup. ``bound_low`` and ``bound_high`` assume nothing; ``neighborhood``
+            is what the subgroup would have if everybody behaved like their place, ``goodman`` what constant rates would give;
+            ``population``, ``effective_size`` (Kish); ``distance`` (distribution regression) from the places' vectors, 1 being the
+            distance between neighboring places; ``shift``, the mean size of the shift in logits that made the parts add up (of the
+            last question, where there are several).
+        """
+        check_is_fitted(self, "model_")
+        request = read_request(by, subgroups, where, self.places_.by)
+        question = read_question(
+            self.places_,
+            request,
+            rollup=rollup,
+            denominator=denominator,
+            contrast=contrast,
+            reference=reference,
+            level=level,
+            n_draws=n_draws,
+            seed=self.seed_,
+            interval=read_interval(interval, self._intervals),
+        )
+        asked: dict[str, object] = {"by": list(request.by) or None, "subgroups": dict(request.subgroups) or None}
+        asked |= {"where": where, "rollup": rollup, "denominator": None if denominator == "voters" else denominator}
+        asked |= {"contrast": contrast, "reference": reference, "interval": question.interval}
+        asked |= {"level": level, "n_draws": n_draws}
+        source, notes = self._source(request, self._open_people(people), progress)
+        notes += [
+            f"Nobody is in the subgroup {name!r} ({request.subgroups[name]}); it is absent from the table."
+            for name, part in zip(request.subgroups, source.partitions, strict=False)
+            if not part.asked.any()
+        ]
+        return answer(source, question, self._setting(question, request, asked, notes))
+
+    def predict_places(self, places: object = None, *, people: Any = None, level: float = 0.95) -> Estimates:
+        """Predict the share of each place: of the fitted ones as the model sees them, of new ones from their people.
+
+        With several outcomes it is the share of the last question, among those who chose none of the outcomes before. Which of the
+        two models predicts places better differs from data to data: compare their :meth:`cross_validate`.
+
+        Parameters
+        ----------
+        places : dataframe, optional
+            Keys (and coordinates) of places; the fitted ones when not given.
+        people : path, frame or stream, optional
+            Where new places' people are; those of :meth:`fit` when not given.
+        level : float, default 0.95
+        """
+        from crosslevel.ecological.validation import predict_places
+
+        check_is_fitted(self, "model_")
+        found = predict_places(self, places, people, checks.check_level(level))
+        return self._signed(found, "predict_places", {"level": level}, self.seed_)
+
+    def cross_validate(
+        self, k: int = 10, *, leave_out: str | None = None, level: float = 0.95, random_state: RandomState = 0
+    ) -> Estimates:
+        """Predict every place from the others, hyperparameters learned anew each time.
+
+        Parameters
+        ----------
+        k : int, default 10
+            Number of folds of places.
+        leave_out : str, optional
+            Column of places: leave out one of its values at a time (a state) in place of k folds.
+        level : float, default 0.95
+        random_state : int, None, Generator or RandomState, default 0
+            Seed of the folds.
+
+        Notes
+        -----
+        Evidence stays in the training data of every fold. With several outcomes the last question is scored: its share of those who
+        chose none of the outcomes before.
+
+        Returns
+        -------
+        Estimates
+            A row per place: predicted share, interval of the observed share, ``truth``, ``log_density``, ``fold``. Scores
+            stand in the diagnostics. They say how well *places* are predicted, and nothing about subgroups.
+        """
+        from crosslevel.ecological.validation import cross_validate
+
+        check_is_fitted(self, "model_")
+        seed = checks.read_seed(random_state)
+        found = cross_validate(self, k, leave_out, checks.check_level(level), seed)
+        asked = {"k": None if leave_out is not None else k, "leave_out": leave_out, "level": level}
+        return self._signed(found, "cross_validate", asked | {"random_state": seed}, seed)
+
+    def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
+        """Go over the people once and cut places in the parts asked for."""
+        raise NotImplementedError
+
+    def _fitted_moments(self, stage: int) -> Moments:
+        """Give mean and variance of the logit of every fitted place's rate."""
+        raise NotImplementedError
+
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
+        """Give mean and variance of the logit of new places' rates; ``terms`` are over the fitted and the new."""
+        raise NotImplementedError
+
+    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
+        """Predict the logit of every place from those outside its fold."""
+        raise NotImplementedError
+
+    def _open_people(self, people: Any) -> Batches:
+        return open_people(getattr(self, "people_", None) if people is None else people, self.arguments_["where"])
+
+    def _check_common(self) -> None:
+        """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
+        check_choices(self, {"spatial": (None, *SMOOTHNESS), "metric": METRICS})
+        for argument in ("nugget", "match_totals", "sampling_error"):
+            if not isinstance(getattr(self, argument), bool | np.bool_):
+                raise InputError(f"{argument}={getattr(self, argument)!r} is neither True nor False.")
+        if self.spatial is None:
+            checks.refuse_idle(self, ["metric"], "with spatial=None; name a spatial kernel")
+
+    def _read(self, people: Any, places: object, where: str | None, **named: Any) -> tuple[Batches, Places]:
+        """Open people and check places, and everything that can be checked before anybody is read."""
+        stream = open_people(people, where)
+        found = read_places(places, named["by"], **{n: v for n, v in named.items() if n != "by"})
+        read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
+        return stream, found
+
+    def _terms(self, places: Places, product: bool = False) -> Terms:
+        """Say which terms the prior has over these places."""
+        if len(places) < LEAST_PLACES:
+            raise InputError(
+                f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
+            )
+        coords, group = None, None
+        if self.spatial is not None:
+            coords = places.coords
+            if coords is None:
+                raise InputError(
+                    "coords is missing; name two columns of places, coords=('lon', 'lat'), or pass spatial=None."
+                )
+            if len(np.unique(coords, axis=0)) < 2:
+                raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
+            if self.metric == "sphere":
+                check_degrees(coords, places.keys)
+        if self.group is not None:
+            values = places.column(self.group, "group")
+            number = {v: i for i, v in enumerate(dict.fromkeys(values))}
+            if len(number) < 2:
+                raise InputError(f"group={self.group!r} has one value in all places; name a column with several.")
+            group = np.array([number[v] for v in values], dtype=np.intp)
+        return Terms(len(places), self.spatial, coords, self.metric, bool(self.nugget), group, product)
+
+    def _keep(
+        self,
+        people: Any,
+        model: Any,
+        places: Places,
+        weight: FloatArray,
+        n_people: AnyArray,
+        columns: Sequence[str],
+        notes: Sequence[str],
+        arguments: Mapping[str, Any],
+        seed: int,
+    ) -> None:
+        """Set what every fit leaves, all at once: nothing is kept of a fit that was stopped."""
+        self.model_, self.places_, self.people_, self.confounding_ = model, places, people, None
+        self.seed_ = seed
+        self.columns_, self.weight_ = tuple(columns), arguments["weight"]
+        self.place_weight_, self.place_people_ = weight, n_people
+        self.arguments_ = {n: list(v) if isinstance(v, list | tuple) else v for n, v in arguments.items()}
+        self.call_ = describe_call(self, "fit", self.arguments_)
+        told = [list(columns), [str(k) for k in places.keys], n_people.tolist(), [f"{w:.9g}" for w in weight]]
+        # named by what was counted anyway: two files of different format with the same people have the same name
+        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        self.data_ = {"people": f"sha256:{digest}", "places": places.fingerprint}
+        self.hyperparameters_ = tuple(f.hyperparameters for f in model.fits)
+        said = [*notes]
+        for name, fit in zip(places.totals.questions, model.fits, strict=True):
+            question = f" (question {name!r})" if len(model.fits) > 1 else ""
+            said += [
+                f"The hyperparameter {term!r} ended at the limit of its range, {getattr(fit.hyperparameters, term):.3g}{question}: "
+                "these places cannot tell it."
+                for term in fit.at_limit
+            ]
+        self.warnings_ = tuple(dict.fromkeys(said))
+        sizes = {"converged": True, "places": len(places), "people": int(n_people.sum())}
+        self.convergence_ = sizes | self._describe_fits()
+        for text in self.warnings_:
+            warnings.warn(text, CrosslevelWarning, stacklevel=3)
+
+    def _describe_fits(self) -> dict[str, Any]:
+        """Say for every question what was learned and how the search ended, flat and plain."""
+        said: dict[str, Any] = {}
+        for name, fit in zip(self.places_.totals.questions, self.model_.fits, strict=True):
+            first = f"{name}: " if len(self.model_.fits) > 1 else ""
+            said |= {f"{first}{term}": getattr(fit.hyperparameters, term) for term in self.model_.terms.names}
+            said[f"{first}at_limit"] = ", ".join(fit.at_limit) or "none"
+            said |= {f"{first}{n}": value for n, value in self._describe_fit(fit).items()}
+        return said
+
+    def _describe_fit(self, fit: Any) -> dict[str, Any]:
+        """Say how the search of one question ended."""
+        raise NotImplementedError
+
+    def _setting(
+        self, question: Question, request: Request, asked: Mapping[str, object], said: Sequence[str]
+    ) -> Setting:
+        totals, confounding, shrinkage = self.places_.totals, FALLBACK, (0.0,) * max(len(request.subgroups), 1)
+        diagnostics, notes = dict(self.convergence_), [] if self._about_subgroups is None else [self._about_subgroups]
+        if question.interval == "confounding":
+            shrinkage = shrinkage_of(self.confounding_, request)
+            confounding, sentence, facts = describe_confounding(self.confounding_, request, shrinkage)
+            diagnostics |= facts
+        else:
+            sentence = (
+                "interval='model': intervals hold if subgroups behave alike wherever they live, which cannot be checked with totals. "
+                "On twenty columns whose truth is known, such 95 % intervals of EcologicalInference held the truth of 68 % of "
+                "national subgroups."
+            )
+        return Setting(
+            confounding=confounding,
+            shrinkage=shrinkage,
+            apart=columns_apart(request),
+            totals=totals,
+            match_totals=self.match_totals,
+            several=len(totals.outcomes) > 1 and question.denominator != "turnout",
+            method=self._method + ("" if self.match_totals else ", totals not matched"),
+            provenance=self._provenance("estimate", asked, question.seed),
+            frame=self.places_.frame,
+            warnings=(*self.warnings_, *said, *notes, sentence),
+            diagnostics=diagnostics,
+        )
+
+    def _provenance(self, verb: str, asked: Mapping[str, object], seed: int) -> Provenance:
+        words = ", ".join(f"{n}={v!r}" for n, v in asked.items() if v is not None)
+        return Provenance.of(call=f"{self.call_}.{verb}({words})", seed=seed, data=self.data_)
+
+    def _signed(self, found: Estimates, verb: str, asked: Mapping[str, object], seed: int) -> Estimates:
+        """Give an answer the whole call, the data behind it, and what every result must say."""
+        warnings_ = (*self.warnings_, *found.warnings)
+        return replace(found, provenance=self._provenance(verb, asked, seed), warnings=warnings_)
+
+    def __getstate__(self) -> Any:
+        # a pickle is a saved form too, and people are never saved
+        return {name: value for name, value in super().__getstate__().items() if name not in self._unsaved}
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+
+def open_people(people: Any, where: str | None) -> Batches:
+    """Open people who can be gone over more than once."""
+    if people is None:
+        raise InputError("people is missing: a loaded model does not hold them; pass people=, those of fit.")
+    stream = open_batches(people, where=where)
+    if stream.one_shot:
+        raise InputError(
+            "people is a record batch reader, which can be read only once, and they are read twice to fit and once for every "
+            "estimate; pass a function that makes a new reader (people=lambda: relation.to_arrow_reader()), or a table "
+            "(reader.read_all())."
+        )
+    return stream
+
+
+def read_interval(interval: str | None, known: Sequence[str] = INTERVALS) -> str:
+    """Say which intervals are meant; the first a model has, by default.
+
+    Examples
+    --------
+    >>> read_interval(None), read_interval(None, ["model"])
+    ('confounding', 'model')
+    """
+    if interval is None:
+        return known[0]
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS, "interval")
+    if interval not in known:
+        raise InputError(
+            f"interval={interval!r} allows for confounding as it was measured for EcologicalInference; use that, or "
+            "interval='model'."
+        )
+    return interval
+
+
+def check_choices(model: BaseEstimator, choices: Mapping[str, Sequence[object]]) -> None:
+    """Refuse parameters that are none of the choices."""
+    for argument, known in choices.items():
+        if getattr(model, argument) not in known:
+            raise unknown_name(argument, getattr(model, argument), known, "choice")
+
+
+def check_integers(model: BaseEstimator, least: Mapping[str, int]) -> None:
+    """Refuse parameters that are no whole numbers of at least so much."""
+    for argument, bound in least.items():
+        value = getattr(model, argument)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
+            raise InputError(f"{argument}={value!r} is not a whole number of at least {bound}.")
+
+
+def describe_call(model: BaseEstimator, call: str, arguments: Mapping[str, object]) -> str:
+    """Write a call as a person would: what differs from the defaults."""
+    defaults = inspect.signature(type(model).__init__).parameters
+    # how many threads changes no number
+    own = [
+        f"{n}={v!r}"
+        for n, v in model.get_params(deep=False).items()
+        if n != "n_jobs" and not _same(v, defaults[n].default)
+    ]
+    given = [f"{n}={v!r}" for n, v in arguments.items() if v is not None]
+    return f"{type(model).__name__}({', '.join(own)}).{call}({', '.join(given)})"
+
+
+def _same(value: object, default: object) -> bool:
+    return value is default or (type(value) is type(default) and bool(value == default))

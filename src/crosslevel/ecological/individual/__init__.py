@@ -1,1 +1,0 @@
-"""The individual link: people decide one by one, and totals are sums of their probabilities."""

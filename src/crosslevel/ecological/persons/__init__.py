@@ -1,0 +1,1 @@
+"""People decide one by one, and totals are sums of their probabilities."""

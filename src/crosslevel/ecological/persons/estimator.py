@@ -1,0 +1,528 @@
+"""``EcologicalInference``: people by place and totals by place in, the behavior of any subgroup in any place out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from numbers import Integral, Real
+from typing import Any, Self, cast
+
+import numpy as np
+import pyarrow as pa
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.data import checks
+from crosslevel.data.batches import Batches
+from crosslevel.data.learning import Learned, learn_people
+from crosslevel.data.place_cells import Bins, Labels, PlaceCells, TooManyKindsError, count_people, learn_bins
+from crosslevel.data.queries import parse
+from crosslevel.data.totals import check_people, match_places
+from crosslevel.ecological.answers import Source
+from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
+from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
+from crosslevel.ecological.persons.fitting import PersonsFit, PersonsModel, design_of, fit_persons
+from crosslevel.ecological.subgroups import Request
+from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.numerics.laplace import Binomial
+from crosslevel.results import Estimates
+from crosslevel.typing import IntArray, Progress, RandomState
+
+__all__ = ["EcologicalInference"]
+
+CONTEXTUAL_VARIANCES = (0.0, 0.03, 0.1, 0.3)
+"""Contextual variances that a sensitivity analysis tries."""
+
+
+class EcologicalInference(PlaceEstimator):
+    """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.
+
+    People decide one by one: each has a probability that depends on who they are and where they live, and a place's total is the
+    sum of its people's. Every draw is shifted so that the subgroups of a place add up to its total.
+
+    Parameters
+    ----------
+    categorical : sequence of str, optional
+        Columns of numbers that are codes.
+    spatial : {"matern12", "matern32", "matern52"} or None, default "matern32"
+        The field over the map; None for none.
+    metric : {"sphere", "plane"}, default "sphere"
+        Chord distances in kilometers between longitudes and latitudes, or plain distances between any two coordinates.
+    nugget : bool, default True
+        Give every place an effect of its own, through which its total is matched; False is refused.
+    group : str, optional
+        Column of places, such as the state: an effect shared by all with the same value.
+    match_totals : bool, default True
+        Shift draws so that subgroups add up to the totals.
+    sampling_error : bool, default True
+        Add what the sampling of few people does to a subgroup's rate.
+    n_bins : int, default 12
+        The most bins of a column of numbers. Fewer are taken, with a warning, where places and kinds of people make more than eight
+        million pairs; ``convergence_`` says how many.
+    interactions : sequence of (column, column), optional
+        Pairs of columns that have an effect together, beside that of each.
+    contextual_variance : float, default 0
+        How far the composition of a place acts on everybody there (a contextual effect), as a variance in units of that of people's
+        own effects. Totals cannot tell; :meth:`sensitivity` shows what it would change.
+    inference : {"laplace", "nuts"}, default "laplace"
+        Approximate the posterior, or sample it (minutes, and for few places only; needs the extra ``bayes``).
+    hyperparameters : mapping of name to number, optional
+        Take these in place of learning them: ``effect_variance``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior
+        has such terms. A sequence of mappings gives every question its own.
+    random_state : int, None, Generator or RandomState, default 0
+        Seed of the bins and of the draws.
+    n_jobs : int, optional
+        Threads of the passes over people; all cores when not given. Changes no number.
+
+    Attributes
+    ----------
+    hyperparameters_ : tuple of Hyperparameters
+        One for each question (turnout, then the outcomes); variances in squared logits, the length in kilometers or in the unit of
+        the coordinates.
+    log_evidence_ : float
+        Laplace's approximation of the log evidence, of all questions together.
+    convergence_ : dict
+        How the fit ended and what was learned. A fit that does not converge raises :class:`crosslevel.errors.ConvergenceError`.
+    confounding_ : LearnedConfounding or None
+        What :meth:`learn_confounding` learned.
+    model_ : PersonsModel
+    places_ : Places
+        Places used, in sorted order of their keys.
+    place_weight_, place_people_ : (q,)
+        Weight and number of their people.
+    columns_ : tuple of str
+        The features used.
+    warnings_ : tuple of str
+        What was left out and what to know; every result repeats it.
+    seconds_ : dict
+        Time of the passes over people and of the fit.
+
+    See Also
+    --------
+    crosslevel.ecological.DistributionRegression : a regression on mean embeddings; predicts the totals of places.
+    crosslevel.ecological.rxc : when only counts of groups by place are known, not people.
+    crosslevel.ecological.bounds : what the margins imply with certainty.
+
+    Notes
+    -----
+    k_i ~ Binomial(n_i, sum_c W_ic / (1 + exp(-(x_c . beta + b_i)))) over covariate cells c, W_ic their share of
+    the place's people: an effect for every level of every column (numbers in bins whose effects are smooth), b = level + Matern
+    field + nugget (+ group effect). The mode of all of them is found exactly, scales in turn with it under priors; draws are those of
+    the linear model at the mode, each shifted to the totals. Turnout and several outcomes are a chain of such questions, each
+    among those who are left.
+
+    **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
+    ``interval="confounding"`` (the default) every draw is moved by one more effect of each subgroup, of standard deviation tau on the
+    logit scale, and re-shifted to the totals; :meth:`learn_confounding` learns tau by hiding columns that are known.
+
+    People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
+    kind of frame change no bit; the row groups of a file and the order of people change rounding.
+
+    Examples
+    --------
+    >>> from crosslevel.data.simulate import nation
+    >>> world = nation(40, 100, n_states=4)
+    >>> model = EcologicalInference(categorical=["sex"])
+    >>> model.fit(world.people, world.places, by="region", weight="weight", successes="dem", trials="votes", coords=("lon", "lat"))
+    EcologicalInference(categorical=['sex'])
+    >>> found = model.estimate(by="sex", rollup="all", n_draws=200)
+    >>> found["sex"].tolist()
+    [1, 2]
+    >>> bool((found["bound_low"] <= found["conf_low"]).all() and (found["conf_high"] <= found["bound_high"]).all())
+    True
+    >>> model.estimate(subgroups={"women over 65": "sex == 2 and age >= 65"}, rollup="state", n_draws=200).keys
+    ('state', 'subgroup')
+    """
+
+    model_: PersonsModel
+    cells_: PlaceCells
+    log_evidence_: float
+
+    _method = "ecological inference of persons"
+    _intervals = ("confounding", "model")
+
+    def __init__(
+        self,
+        *,
+        categorical: Sequence[str] | None = None,
+        spatial: str | None = "matern32",
+        metric: str = "sphere",
+        nugget: bool = True,
+        group: str | None = None,
+        match_totals: bool = True,
+        sampling_error: bool = True,
+        n_bins: int = 12,
+        interactions: Sequence[Sequence[str]] | None = None,
+        contextual_variance: float = 0.0,
+        inference: str = "laplace",
+        hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.categorical = categorical
+        self.spatial = spatial
+        self.metric = metric
+        self.nugget = nugget
+        self.group = group
+        self.match_totals = match_totals
+        self.sampling_error = sampling_error
+        self.n_bins = n_bins
+        self.interactions = interactions
+        self.contextual_variance = contextual_variance
+        self.inference = inference
+        self.hyperparameters = hyperparameters
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        people: Any,
+        places: object,
+        *,
+        by: str,
+        successes: str | None = None,
+        trials: str | None = None,
+        weight: str | None = None,
+        coords: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        outcomes: Sequence[str] | None = None,
+        population: str | None = None,
+        where: str | None = None,
+        unmatched: str = "error",
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn how totals depend on who lives in a place.
+
+        Parameters
+        ----------
+        people : path, frame or stream
+            One row per person; anything :func:`crosslevel.data.batches.open_batches` reads, and reads again. Kept by reference for
+            :meth:`estimate`, never saved.
+        places : dataframe
+            One row per place, with the totals.
+        by : str
+            Column that names the place, in both tables.
+        successes, trials : str
+            Columns of places: how many did it, of how many. Places without trials are left out.
+        weight : str, optional
+            Column of people: survey weights.
+        coords : two column names, optional
+            Longitude and latitude of the places; needed unless ``spatial=None``.
+        columns : sequence of str, optional
+            The features of people; by default all but ``by``, ``weight`` and those constant within places.
+        outcomes : sequence of str, optional
+            Several outcomes, columns of counts, in place of ``successes``; ``trials`` is their sum unless given.
+        population : str, optional
+            Column of places: everybody who could have been among the trials. Turnout is then modeled too, and roll-ups
+            weigh subgroups by their predicted voters.
+        where : str, optional
+            Use these people only, here and in :meth:`estimate`. The totals must then count these people only.
+        unmatched : {"error", "drop"}, default "error"
+            What to do with places that stand in one table only; every result repeats what was dropped.
+        progress : callable, optional
+            Called with the rows of people read and, where known, the rows in all; once more from 0 for the second pass.
+        """
+        self._forget()
+        self._check_parameters()
+        begun = time.perf_counter()
+        seed = checks.read_seed(self.random_state)
+        named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
+        stream, found = self._read(people, places, where, by=by, coords=coords, **named)
+        learned = self._learn(stream, by, columns, weight, seed, progress=progress)
+        order = np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp)  # type: ignore[arg-type,return-value]
+        found = found.take(order)
+        bins, cells, coarser = self._count(stream, learned, by, found.keys, weight, progress)
+        lived = np.flatnonzero(cells.total > 0)
+        keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
+        weights = np.concatenate([cells.total[lived], [w for w, _ in cells.elsewhere.values()]])
+        rows = np.concatenate([cells.count.sum(axis=1)[lived], [n for _, n in cells.elsewhere.values()]])
+        found = match_places(found, keys, weights, rows.astype(np.intp), unmatched)
+        cells = cells.inhabited()
+        terms, counted = self._terms(found), time.perf_counter()
+        model = fit_persons(
+            cells,
+            bins,
+            terms,
+            found.totals,
+            interactions=self.interactions,
+            contextual_variance=float(self.contextual_variance),
+            fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
+            inference=self.inference,
+            seed=seed,
+            n_jobs=checks.count_jobs(self.n_jobs),
+        )
+        notes = [*learned.warnings, *found.notes, *coarser]
+        self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
+        arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
+        self._keep(people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed)
+        self.convergence_ |= {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
+        self.convergence_ |= {"bins_of_numbers": bins.describe_bins()}
+        self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
+        return self
+
+    def learn_confounding(
+        self,
+        people: Any = None,
+        labels: Sequence[str] | Mapping[str, str] | str = "auto",
+        *,
+        by: Sequence[str] | None = None,
+        hidden: Mapping[str, Sequence[str]] | None = None,
+        n_draws: int = 60,
+        level: float = 0.95,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Learn how far subgroups are off, by hiding known columns one after another and learning them back from their totals.
+
+        Every label is hidden, summed to the places, learned from its sums, and compared with the truth. One standard deviation tau
+        (omega more within places) then widens every interval of :meth:`estimate`; groups of columns that are mostly overstated are
+        shrunk toward the rates of their places.
+
+        Parameters
+        ----------
+        people : path, frame or stream, optional
+            Those of :meth:`fit` when not given.
+        labels : sequence of str, mapping of name to query, or "auto"
+            What to hide: columns of 0 and 1 (or of true and false), or queries (``"tenure == 1"``), true of 5 to 95 % of people and
+            not the same for all people of a place. "auto" takes every column of two values and the most common level of every other
+            category, at most twenty, and warns of those it had to leave out. Eight or more are advised; with fewer than three the
+            shipped tau is kept.
+        by : sequence of str, optional
+            Columns to compare groups by; all features of few levels, and numbers in four bands, when not given.
+        hidden : mapping of label to columns, optional
+            Columns that must leave the features together with a label, because they tell it (income for poverty).
+        n_draws : int, default 60
+            Posterior draws of each label.
+        level : float, default 0.95
+            Level of the intervals whose leave-one-out coverage is reported.
+        progress : callable, optional
+            Called with the labels done and the labels in all.
+
+        Returns
+        -------
+        self
+            With ``confounding_``, which has a table by label.
+        """
+        from crosslevel.ecological.hidden_errors import learn_confounding
+        from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+
+        check_is_fitted(self, "model_")
+        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 20:
+            raise InputError(f"n_draws={n_draws!r} is not a whole number of at least 20.")
+        checks.check_level(level)
+        stream = self._open_people(people)
+        wanted = read_labels(labels, hidden, stream, self)
+        bins, cuts = comparison(self, stream, by)
+        refused: list[str] | None = [] if isinstance(labels, str) else None
+        tasks = hide_all(self, stream, bins, cuts, wanted, int(n_draws), progress, refused=refused)
+        found = learn_confounding(tasks, level)
+        said = list(refused or ())
+        if not found.confounding.n_labels:
+            said.append(
+                f"{len(tasks)} label(s) are too few to learn tau from; the shipped {found.confounding.tau} is kept. Hide at least three "
+                "columns, better eight."
+            )
+        for text in said:
+            warnings.warn(text, CrosslevelWarning, stacklevel=2)
+        self.confounding_ = found
+        return self
+
+    def sensitivity(
+        self,
+        by: str | Sequence[str] | None = None,
+        subgroups: Mapping[str, str] | None = None,
+        *,
+        contextual_variance: Sequence[float] = CONTEXTUAL_VARIANCES,
+        people: Any = None,
+        **options: Any,
+    ) -> Estimates:
+        """Show how each answer moves when the composition of a place acts on everybody who lives there.
+
+        Totals cannot tell whether people of a kind behave so, or whether their places make everybody do it. The contextual variance is
+        that of the second in units of the first; every value means a fit of its own.
+
+        Parameters
+        ----------
+        by, subgroups, options
+            As in :meth:`estimate`.
+        contextual_variance : sequence of float, default (0, .03, .1, .3)
+        people : path, frame or stream, optional
+
+        Returns
+        -------
+        Estimates
+            The answers for every value, with the key ``contextual_variance``. ``changes_sign`` marks subgroups whose difference from
+            their neighborhood is not of one sign for all values; the warnings name them.
+        """
+        from crosslevel.ecological.persons.sensitivity import stack_answers
+
+        check_is_fitted(self, "model_")
+        values = sorted({float(v) for v in contextual_variance})
+        if len(values) < 2 or values[0] < 0 or not np.isfinite(values[-1]):
+            given = list(contextual_variance)
+            raise InputError(f"contextual_variance={given!r} must be at least two different numbers >= 0.")
+        source = getattr(self, "people_", None) if people is None else people
+        models = [self._refitted(source, value) for value in values]
+        return stack_answers([m.estimate(by, subgroups, people=source, **options) for m in models], values)
+
+    def _check_parameters(self) -> None:
+        self._check_common()
+        check_choices(self, {"inference": ("laplace", "nuts")})
+        check_integers(self, {"n_bins": 2})
+        value = self.contextual_variance
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+            raise InputError(
+                f"contextual_variance={value!r} is not a finite number >= 0; 0 says that composition acts on nobody but its own."
+            )
+        if not self.nugget:
+            raise InputError(
+                "nugget=False leaves places no effect of their own, through which the totals are matched; "
+                "ecological.DistributionRegression does without."
+            )
+
+    def _learn(
+        self,
+        stream: Batches,
+        by: str,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        seed: int,
+        codes: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Learned:
+        """Go over the people once, to learn how their columns are read."""
+        return learn_people(
+            stream,
+            by=[by],
+            columns=columns,
+            weight=weight,
+            categorical=[*(self.categorical or ()), *codes],
+            seed=seed,
+            n_jobs=checks.count_jobs(self.n_jobs),
+            progress=progress,
+        )
+
+    def _count(
+        self,
+        stream: Batches,
+        learned: Learned,
+        by: str,
+        keys: Sequence[object],
+        weight: str | None,
+        progress: Progress | None,
+    ) -> tuple[Bins, PlaceCells, list[str]]:
+        """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
+        n_bins = int(self.n_bins)
+        while True:
+            bins = learn_bins(learned.encoder, learned.encoded_sample(), n_bins)
+            try:
+                found = count_people(stream, bins, place=by, keys=keys, weight=weight, progress=progress)
+            except TooManyKindsError:
+                if n_bins == 2 or not bins.edges:
+                    raise
+                n_bins = max(2, n_bins // 2)
+                continue
+            coarser = f"Numbers are in at most {n_bins} bins, not {self.n_bins}: with more, the kinds of people do not fit in memory."
+            return bins, found, [coarser] if n_bins < self.n_bins else []
+
+    def _refitted(self, people: Any, contextual_variance: float) -> EcologicalInference:
+        """Fit the same question with another contextual variance."""
+        if contextual_variance == float(self.contextual_variance):
+            return self
+        other = cast("EcologicalInference", clone(self)).set_params(contextual_variance=contextual_variance)
+        other.set_params(random_state=self.seed_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
+            other.fit(people, self.places_.table, unmatched="drop", **self.arguments_)
+        other.confounding_ = self.confounding_
+        return other
+
+    def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
+        from crosslevel.ecological.persons.subgroup_draws import parts_of
+
+        for name in request.by:
+            if name not in people.schema.names:
+                raise unknown_name("by", name, people.schema.names)
+        queries = tuple((str(name), parse(query)) for name, query in request.subgroups.items())
+        where = None if request.where is None else parse(request.where)
+        for query in [q for _, q in queries] + ([] if where is None else [where]):
+            query.check(people.schema)
+        found = self._people_counted(people, Labels(request.by, queries, where), progress)
+        kinds = {name: people.schema.field(name).type for name in request.by}
+        source = parts_of(
+            self.model_,
+            found,
+            request,
+            self.places_.totals,
+            match_totals=self.match_totals,
+            sampling=bool(self.sampling_error),
+            types={n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()},
+            n_jobs=checks.count_jobs(self.n_jobs),
+        )
+        return source, []
+
+    def _people_counted(
+        self, people: Batches, labels: Labels | None = None, progress: Progress | None = None
+    ) -> PlaceCells:
+        """Count the people of the fit again, and refuse others."""
+        places = self.places_
+        found = count_people(
+            people,
+            self.model_.bins,
+            place=places.by,
+            keys=places.keys,
+            weight=self.weight_,
+            labels=labels,
+            progress=progress,
+        )
+        check_people(places.keys, found.total, places, self.place_weight_, False)
+        return found
+
+    def _describe_fit(self, fit: PersonsFit) -> dict[str, Any]:
+        said = {
+            "log_evidence": fit.log_evidence,
+            "gradient_at_mode": fit.linear.gradient,
+            "newton_steps": fit.linear.iterations,
+            "decrement_at_mode": fit.linear.decrement,
+            "rounds": fit.rounds,
+            "last_change_of_log_scales": fit.change,
+            "points_of_scales": len(fit.points),
+        }
+        return said if fit.sampled is None else said | asdict(fit.sampled.diagnostics)
+
+    def _fitted_moments(self, stage: int) -> Moments:
+        from crosslevel.ecological.persons.prediction import fitted_rates
+
+        return fitted_rates(self.model_, stage)
+
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
+        from crosslevel.ecological.persons.prediction import new_design, unseen
+        from crosslevel.ecological.validation import check_inhabited
+
+        if stage:
+            raise InputError(
+                "new places are predicted for one question only; leave out population and name one outcome in fit."
+            )
+        cells = count_people(people, self.model_.bins, place=self.places_.by, keys=new, weight=self.weight_)
+        check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
+        q, jobs = len(self.places_), checks.count_jobs(self.n_jobs)
+        design, places = new_design(self.model_, cells), np.arange(q, q + len(new))
+        return unseen(self.model_.fits[stage], terms, np.arange(q), design, places, seed=self.seed_, n_jobs=jobs)
+
+    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
+        from crosslevel.ecological.persons.prediction import held_out
+
+        cells = getattr(self, "cells_", None)
+        if cells is None:
+            raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
+        totals, jobs = self.places_.totals, checks.count_jobs(self.n_jobs)
+        return held_out(
+            design_of(self.model_, cells, totals, stage, jobs),
+            self.model_.terms,
+            Binomial(totals.successes[stage], totals.trials[stage]),
+            folds,
+            fixed=None if self.hyperparameters is None else self.model_.fits[stage].hyperparameters,
+            seed=self.seed_,
+            n_jobs=jobs,
+        )

@@ -1,0 +1,427 @@
+"""Fit the model of persons: mode and scales in turn until neither moves, then how sure the scales are, question by question.
+
+Effects at the single best scales are too sure of themselves and shrunk too far. The posterior of the logarithms of the scales is
+Laplace's evidence times their priors. Of few places all scales are spread; of many only that of the effects, the others are known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special, stats
+
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.covariance import Hyperparameters, Terms
+from crosslevel.ecological.persons.laplace import Laplace, Point, laplace, start_mode
+from crosslevel.ecological.persons.model import (
+    Design,
+    Effects,
+    asked_next,
+    cell_logits,
+    effects_of,
+    level_shares,
+    observed_rate,
+    shares_left,
+)
+from crosslevel.ecological.persons.posterior_mode import Linear
+from crosslevel.ecological.persons.sweeps import place_effects, probabilities
+from crosslevel.ecological.scales import fit_scales
+from crosslevel.errors import ConvergenceError
+from crosslevel.numerics.chains import ChainDiagnostics
+from crosslevel.numerics.laplace import Binomial, Gaussian
+from crosslevel.typing import AnyArray, FloatArray
+
+__all__ = ["PRIOR", "PersonsFit", "PersonsModel", "Sampled", "design_of", "fit_persons", "fit_question", "priors"]
+
+
+ROUNDS = 30
+CLOSE = 0.03
+"""Largest change of a log hyperparameter from one round to the next that counts as standing still."""
+SLOWEST = 0.1
+ALONE = 24
+"""Opposite pairs of draws at scales that stand alone."""
+FEW_PLACES, FEW_PAIRS = 500, 100_000
+"""Up to these all scales are spread: a mode takes milliseconds. In worlds of 300 places intervals that spread the scale of effects alone
+hold .90 of the truths, those that spread all of them .96."""
+SPREADS, EACH = 4, 16
+"""Rounds of points over all scales, and points of each."""
+FIRST = 0.7
+"""Standard deviations of the first round, in those of the prior."""
+WIDER = 1.3
+"""Standard deviations of later rounds, in those found."""
+LEAST = 1e-3
+"""A point of less weight is left out."""
+STEP = 0.5
+"""Between points along the scale of effects alone, in logarithms."""
+MOST = 7
+NEGLIGIBLE = 0.04
+"""A point of this weight relative to the heaviest ends the walk."""
+PRIOR: Mapping[str, tuple[float, float]] = {
+    "effect_variance": (float(np.log(0.25)), 1.2),
+    "spatial": (float(np.log(0.1)), 2.0),
+    "nugget": (float(np.log(0.03)), 2.0),
+    "group": (float(np.log(0.03)), 2.0),
+}
+"""Normal priors of log variances. That of effects (sd of half a logit, within a factor 3.3 with probability .95) holds what would run
+away: the evidence of the linear look-alike, since the look-alike itself depends on the effects. The others are wide."""
+START = Hyperparameters(effect_variance=0.25, spatial=0.1, length=300.0, nugget=0.03, group=0.02)
+
+
+def priors(terms: Terms) -> dict[str, tuple[float, float]]:
+    """Give the normal priors of the log scales that the terms have; that of the length is wide, around a fifth of the usual distance."""
+    known = {**PRIOR, "length": (float(np.log(0.2 * terms.typical_distance)), 1.5)}
+    return {name: known[name] for name in terms.names}
+
+
+def first_guess(terms: Terms) -> Hyperparameters:
+    """Say where the search begins."""
+    chosen = {name: getattr(START, name) for name in terms.names} | (
+        {"length": 0.2 * terms.typical_distance} if terms.kind else {}
+    )
+    return Hyperparameters(**chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Draws of the posterior.
+
+    Attributes
+    ----------
+    beta : (n_draws, p)
+        Of all chains, one after another.
+    f : (n_draws, q)
+        What belongs to places, context included.
+    logs : (n_draws, n_scales)
+        Logarithms of the scales, in the order of ``terms.names``.
+    rate : (n_draws, q)
+        Rates of the places.
+    diagnostics : ChainDiagnostics
+    """
+
+    beta: FloatArray
+    f: FloatArray
+    logs: FloatArray
+    rate: FloatArray
+    diagnostics: ChainDiagnostics
+
+
+@dataclass(frozen=True, eq=False)
+class PersonsFit:
+    """A fitted question.
+
+    Attributes
+    ----------
+    hyperparameters : Hyperparameters
+        Posterior means of log scales, or those that were given.
+    linear : Linear
+        The mode and the linear model that resembles the exact one there.
+    context : (q, p')
+        Composition of the places, where it acts on everybody; p' is 0 where it does not.
+    log_evidence : float
+    rounds : int
+        Rounds of mode and scales.
+    change : float
+        Last change of a log hyperparameter.
+    at_limit : tuple of str
+    points : tuple of Point
+        Scales that stand for their posterior, each with its approximation.
+    sampled : Sampled or None
+        Draws of the whole posterior, where they were asked for.
+    """
+
+    hyperparameters: Hyperparameters
+    linear: Linear
+    context: FloatArray
+    log_evidence: float
+    rounds: int
+    change: float
+    at_limit: tuple[str, ...]
+    points: tuple[Point, ...]
+    sampled: Sampled | None = None
+
+
+def fit_question(
+    design: Design,
+    terms: Terms,
+    likelihood: Binomial,
+    *,
+    fixed: Hyperparameters | None = None,
+    start: Hyperparameters | None = None,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    n_jobs: int = 1,
+) -> PersonsFit:
+    """Fit one question.
+
+    Parameters
+    ----------
+    design, terms, likelihood
+    fixed : Hyperparameters, optional
+        Take these as they are.
+    start : Hyperparameters, optional
+        Begin here.
+    prior : mapping of name to (mean, sd), optional
+        Of log hyperparameters; :func:`priors` when not given.
+
+    Raises
+    ------
+    ConvergenceError
+        When the mode is not reached, or mode and scales do not come to rest.
+    """
+    context = np.zeros((terms.n_places, 0)) if design.context is None else design.context
+    if fixed is not None:
+        at = laplace(design, terms, fixed, likelihood, n_jobs=n_jobs, n_pairs=ALONE)
+        return PersonsFit(fixed, at.linear, context, at.log_evidence, 1, 0.0, (), (at.point,))
+    h = start or first_guess(terms)
+    chosen = prior or priors(terms)
+    found: Linear | None = None
+    change = np.inf
+    limit: tuple[str, ...] = ()
+    # half way for the effects: their scale answers to itself and would swing; slower wherever one does
+    full = {name: 0.6 if name == "effect_variance" else 1.0 for name in terms.names}
+    pace = dict(full)
+    before: dict[str, float] = {}
+    turn = 0
+    while turn < ROUNDS:
+        turn += 1
+        found = start_mode(design, terms, h, likelihood, found, n_jobs)
+        better = fit_scales(design.rows(found.J), terms, Gaussian(found.z, found.W), start=h, prior=chosen)
+        limit = better.at_limit
+        moves = {name: np.log(getattr(better.hyperparameters, name) / getattr(h, name)) for name in terms.names}
+        change = max(abs(v) for name, v in moves.items() if name not in limit) if len(limit) < len(moves) else 0.0
+        if change < CLOSE:
+            break
+        for name, move in moves.items():
+            if turn > 2:
+                back = move * before[name] < 0.0
+                pace[name] = max(0.5 * pace[name], SLOWEST) if back else min(1.5 * pace[name], full[name])
+        before = moves
+        h = Hyperparameters(
+            **{name: float(getattr(h, name) * np.exp(pace[name] * moves[name])) for name in terms.names}
+        )
+    else:
+        raise ConvergenceError(
+            f"mode and scales did not come to rest in {ROUNDS} rounds (a log scale still moves by "
+            f"{change:.2g}); fix hyperparameters, or use fewer columns."
+        )
+    if found is None:
+        raise AssertionError("no turn was taken")
+    at, points = points_of(design, terms, likelihood, found, h, chosen, n_jobs)
+    h = at.point.hyperparameters
+    return PersonsFit(h, at.linear, context, at.log_evidence, turn, float(change), limit, points)
+
+
+def points_of(
+    design: Design,
+    terms: Terms,
+    likelihood: Binomial,
+    found: Linear,
+    h: Hyperparameters,
+    prior: Mapping[str, tuple[float, float]],
+    n_jobs: int = 1,
+) -> tuple[Laplace, tuple[Point, ...]]:
+    """Give points for the scales around those of a fit; the approximation at the mean of log scales comes with them.
+
+    Parameters
+    ----------
+    design, terms, likelihood
+    found : Linear
+        Mode at ``h``.
+    h : Hyperparameters
+    prior : mapping of name to (mean, sd)
+        Of log scales.
+    """
+    posterior = _Posterior(design, terms, likelihood, prior, found, n_jobs)
+    x = np.log([getattr(h, name) for name in terms.names])
+    if terms.n_places > FEW_PLACES or len(design.pairs.cell) > FEW_PAIRS:
+        posterior.walk(x)
+    else:
+        posterior.spread(x)
+    return posterior.weighed()
+
+
+class _Posterior:
+    """The posterior of log scales, as far as it was looked at."""
+
+    def __init__(
+        self,
+        design: Design,
+        terms: Terms,
+        likelihood: Binomial,
+        prior: Mapping[str, tuple[float, float]],
+        found: Linear,
+        n_jobs: int,
+    ) -> None:
+        self.design, self.terms, self.likelihood, self.n_jobs = design, terms, likelihood, n_jobs
+        self.prior = np.array([prior[name] for name in terms.names])
+        self.start = found
+        self.kept: list[Point] = []
+        self.logs: list[FloatArray] = []
+        self.heights: list[float] = []
+
+    def at(self, x: FloatArray) -> Laplace:
+        """Approximate at log scales."""
+        h = self.terms.unpack(x)
+        # other draws at every point: what they miss averages out
+        return laplace(self.design, self.terms, h, self.likelihood, self.start, self.n_jobs, seed=len(self.kept))
+
+    def look(self, x: FloatArray, extra: float = 0.0) -> float:
+        """Approximate at log scales and keep the point; ``extra`` is added to its log weight."""
+        found = self.at(x)
+        off = (x - self.prior[:, 0]) / self.prior[:, 1]
+        self.kept.append(found.point)
+        self.logs.append(x)
+        self.heights.append(found.log_evidence - 0.5 * float(off @ off) + extra)
+        return self.heights[-1]
+
+    def walk(self, x: FloatArray) -> None:
+        """Go up and down the scale of effects in equal steps, until points weigh nothing."""
+        ends = {1: 0, -1: 0}
+        height = {0: self.look(x)}
+        while len(height) < MOST:
+            least = max(height.values()) + np.log(NEGLIGIBLE)
+            sides = [side for side in ends if height[ends[side]] > least]
+            if not sides:
+                break
+            side = max(sides, key=lambda s: height[ends[s]])
+            ends[side] += side
+            height[ends[side]] = self.look(x + STEP * ends[side] * np.eye(len(x))[0])
+
+    def spread(self, x: FloatArray) -> None:
+        """Draw points from normals, each round's from what the rounds before have found.
+
+        Weights are relative to all rounds together, so that no point is heavy for having been unlikely (Cornuet et al. 2012,
+        "Adaptive multiple importance sampling").
+        """
+        d, widest = len(x), np.diag(self.prior[:, 1] ** 2)
+        mean, spread = x, FIRST**2 * widest
+        asked = []
+        z = stats.norm.ppf(stats.qmc.Sobol(d, scramble=True, seed=0).random(SPREADS * EACH))
+        raw: list[float] = []
+        for round_ in range(SPREADS):
+            asked.append(stats.multivariate_normal(mean, spread))
+            root = np.linalg.cholesky(spread)
+            for deviate in z[round_ * EACH : (round_ + 1) * EACH]:
+                # so far out that the prior cannot be factored: no weight
+                with contextlib.suppress(ConvergenceError):
+                    raw.append(self.look(mean + root @ deviate))
+            logs = np.array(self.logs)
+            proposed = special.logsumexp([np.atleast_1d(q.logpdf(logs)) for q in asked], axis=0)
+            self.heights = list(np.array(raw) - proposed)
+            weight = special.softmax(self.heights)
+            mean, size = weight @ logs, 1.0 / float(weight @ weight)
+            found = ((logs - mean).T * weight) @ (logs - mean)
+            spread = WIDER**2 * (size * found + d * spread) / (size + d)
+
+    def weighed(self) -> tuple[Laplace, tuple[Point, ...]]:
+        """Approximate at the mean, and give all points with their weights."""
+        weight = special.softmax(self.heights)
+        points = tuple(replace(p, weight=float(w)) for p, w in zip(self.kept, weight, strict=True))
+        kept = [p for p in points if p.weight > LEAST]
+        whole = sum(p.weight for p in kept)
+        return self.at(weight @ np.array(self.logs)), tuple(replace(p, weight=p.weight / whole) for p in kept)
+
+
+@dataclass(frozen=True, eq=False)
+class PersonsModel:
+    """A fitted model of persons.
+
+    Attributes
+    ----------
+    bins : Bins
+        How people become cells.
+    effects : Effects
+    terms : Terms
+    fits : tuple of PersonsFit
+        One for each question of the chain.
+    contextual_variance : float
+        How far a place's composition acts on everybody in it: an assumption.
+    mean_shares : (n_effects,)
+        Share of everybody with each effect.
+    """
+
+    bins: Bins
+    effects: Effects
+    terms: Terms
+    fits: tuple[PersonsFit, ...]
+    contextual_variance: float
+    mean_shares: FloatArray
+
+    def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
+        """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
+        return cell_logits(beta @ self.effects.B.T, self.effects.codes(levels))
+
+
+def fit_persons(
+    cells: PlaceCells,
+    bins: Bins,
+    terms: Terms,
+    totals: Totals,
+    *,
+    interactions: Sequence[Sequence[str]] | None = None,
+    contextual_variance: float = 0.0,
+    fixed: Sequence[Hyperparameters] | None = None,
+    inference: str = "laplace",
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> PersonsModel:
+    """Fit every question of the chain, each among those who are left after the one before.
+
+    Parameters
+    ----------
+    cells : PlaceCells
+        People by place and cell.
+    bins : Bins
+    terms : Terms
+    totals : Totals
+    interactions : sequence of (column, column), optional
+    contextual_variance : float
+        Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
+    fixed : sequence of Hyperparameters, optional
+        One for each question, taken as they are.
+    inference : {"laplace", "nuts"}
+        Approximate the posterior, or sample it.
+    seed : int
+        Of the sampler.
+    """
+    effects = effects_of(bins, interactions)
+    codes = effects.codes(cells.codes)
+    shares = level_shares(cells.pairs, codes, len(effects.B))
+    everybody = cells.total @ shares / cells.total.sum()
+    context = None
+    if contextual_variance > 0:
+        context = np.sqrt(contextual_variance) * ((shares - everybody) @ effects.B)
+    pairs, fits = cells.pairs, []
+    for stage in range(len(totals.trials)):
+        design = Design(codes, effects.B, pairs, context)
+        counted = Binomial(totals.successes[stage], totals.trials[stage])
+        found = fit_question(design, terms, counted, fixed=None if fixed is None else fixed[stage], n_jobs=n_jobs)
+        if inference == "nuts":
+            from crosslevel.ecological.persons.nuts import sample_posterior
+
+            drawn = sample_posterior(design, terms, counted, found, seed=seed + stage, fixed=fixed is not None)
+            found = replace(found, sampled=drawn)
+        fits.append(found)
+        if stage + 1 < len(totals.trials):
+            pairs = _left(design, found, totals, stage, n_jobs)
+    return PersonsModel(bins, effects, terms, tuple(fits), contextual_variance, everybody)
+
+
+def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int, n_jobs: int = 1) -> Design:
+    """Make the design of a fitted question again: those who were asked it."""
+    pairs, codes = cells.pairs, model.effects.codes(cells.codes)
+    for before in range(stage):
+        pairs = _left(Design(codes, model.effects.B, pairs), model.fits[before], totals, before, n_jobs)
+    context = model.fits[stage].context
+    return Design(codes, model.effects.B, pairs, context if context.shape[1] else None)
+
+
+def _left(design: Design, found: PersonsFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
+    """Weigh people by their probability of being asked the next question."""
+    pairs, eta = design.pairs, design.eta(found.linear.beta)
+    f = place_effects(pairs, eta, observed_rate(totals, stage), found.linear.f, n_jobs)
+    left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
+    return replace(pairs, weight=shares_left(left, pairs))

@@ -1,0 +1,204 @@
+"""The model of persons on arrays: effects of levels, who lives where, and the chain of questions.
+
+k_i ~ Binomial(n_i, P_i), P_i = sum_c W_ic sigmoid(x_c . e + f_i), e = B beta, beta ~ N(0, effect_variance I), f ~ N(0, K_f): a
+person of cell c in place i has a logit of their own effects plus the place's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosslevel.data.columns import Category
+from crosslevel.data.place_cells import Bins, Pairs
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import AnyArray, FloatArray
+
+__all__ = [
+    "Design",
+    "Effects",
+    "asked_next",
+    "cell_logits",
+    "composition",
+    "effects_of",
+    "level_shares",
+    "observed_rate",
+    "shares_left",
+]
+
+
+INTERACTION = 0.25
+"""Prior variance of an effect of two columns together, in units of that of one column."""
+LARGEST = 3_000
+"""Most effects: their curvature is a matrix of this size, summed over all people at every step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Effects of levels and of pairs of levels.
+
+    Attributes
+    ----------
+    first : (n_terms,) int32
+        Number of the first effect of each term.
+    pairs : tuple of (int, int)
+        Columns of the terms that are interactions, after the columns themselves.
+    sizes : tuple of int
+        Levels of each column.
+    B : (n_effects, n_effects)
+        A square root of the effects' prior correlation.
+    """
+
+    first: AnyArray
+    pairs: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+    B: FloatArray
+
+    def codes(self, levels: AnyArray) -> AnyArray:
+        """Number the effects of cells, (n_cells, n_terms), from their levels, (n_cells, n_columns)."""
+        crossed = [levels[:, a] * self.sizes[b] + levels[:, b] for a, b in self.pairs]
+        return np.column_stack([levels[:, : len(self.sizes)], *crossed]).astype(np.int32) + self.first
+
+
+def effects_of(bins: Bins, interactions: Sequence[Sequence[str]] | None = None) -> Effects:
+    """Say which effects there are.
+
+    Effects of categories are independent; those of the bins of a number follow a trend and a smooth curve, a missing value its own.
+    Those of pairs of levels are independent and smaller.
+
+    Parameters
+    ----------
+    bins : Bins
+    interactions : sequence of (column, column), optional
+    """
+    sizes, names = bins.sizes, bins.names
+    pairs = []
+    for pair in interactions or ():
+        if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
+            raise InputError(f"interactions has {pair!r}; pass pairs of two columns, interactions=[('sex', 'age')].")
+        for name in pair:
+            if name not in names:
+                raise unknown_name("interactions", name, list(names))
+        pairs.append((names.index(pair[0]), names.index(pair[1])))
+    widths = [*sizes, *(sizes[a] * sizes[b] for a, b in pairs)]
+    first = np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)
+    if first[-1] > LARGEST:
+        raise InputError(
+            f"columns and interactions have {int(first[-1]):,} effects, and {LARGEST:,} can be learned; leave out columns with many "
+            "levels, or interactions."
+        )
+    B = np.zeros((first[-1], first[-1]))
+    for j, (a, b) in enumerate(itertools.pairwise(first)):
+        if j >= len(sizes):
+            B[a:b, a:b] = np.sqrt(INTERACTION) * np.eye(b - a)
+        else:
+            column = bins.encoder.columns[j]
+            B[a:b, a:b] = np.eye(b - a) if isinstance(column, Category) else _curve(int(b - a), bool(column.has_null))
+    return Effects(first[:-1], tuple(pairs), sizes, B)
+
+
+def _curve(n: int, missing: bool) -> FloatArray:
+    """Give a square root of the prior correlation of the bins of a number."""
+    block, n_bins = np.eye(n), n - missing
+    if n_bins > 2:
+        x = np.linspace(-1.0, 1.0, n_bins)
+        smooth = np.exp(-0.5 * ((x[:, None] - x) / 0.35) ** 2)
+        block[:n_bins, :n_bins] = np.linalg.cholesky(np.outer(x, x) + smooth + 1e-9 * np.eye(n_bins))
+    return block
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Covariate cells and who lives where.
+
+    Attributes
+    ----------
+    codes : (n_cells, n_terms) int32
+        Levels of each cell, numbered over all terms.
+    B : (n_levels, p)
+        Effects of levels per coefficient: a square root of their prior correlation.
+    pairs : Pairs
+    context : (q, p') or None
+        Contextual effect: what the composition of a place does to everybody in it, per coefficient of its own with the variance of
+        beta; the root of the contextual variance is in it.
+    """
+
+    codes: AnyArray
+    B: FloatArray
+    pairs: Pairs
+    context: FloatArray | None = None
+
+    def rows(self, J: FloatArray) -> Rows:
+        """Write the slopes of places as rows of a linear model."""
+        return Rows.of(J if self.context is None else np.hstack([J, self.context]))
+
+    def place_prior(self, terms: Terms, h: Hyperparameters) -> FloatArray:
+        """Give the prior covariance of the place effects, (q, q)."""
+        K = place_covariance(terms, h)
+        return K if self.context is None else K + h.effect_variance * (self.context @ self.context.T)
+
+    def eta(self, beta: FloatArray) -> FloatArray:
+        """Give the logit of each cell but for its place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
+        return cell_logits(beta @ self.B.T, self.codes)
+
+
+def cell_logits(effects: FloatArray, codes: AnyArray) -> FloatArray:
+    """Add up the effects of cells, term by term: (..., n_effects) and (n_cells, n_terms) to (..., n_cells)."""
+    out = effects[..., codes[:, 0]]
+    for term in range(1, codes.shape[1]):
+        out += effects[..., codes[:, term]]
+    return np.asarray(out)
+
+
+def asked_next(totals: Totals, stage: int, chance: FloatArray) -> FloatArray:
+    """Give the probability of being asked the next question: that of voting, then of not having chosen yet."""
+    return chance if totals.turnout and stage == 0 else 1.0 - chance
+
+
+def observed_rate(totals: Totals, stage: int) -> FloatArray:
+    """Give the rate that was counted in every place, (q,); one half where nobody was asked."""
+    n = totals.trials[stage]
+    return np.divide(totals.successes[stage], n, out=np.full(len(n), 0.5), where=n > 0)
+
+
+def composition(pairs: Pairs, total: FloatArray, codes: AnyArray, B: FloatArray) -> FloatArray:
+    """Give who lives in each place, per coefficient and less the mean over people, (q, p).
+
+    Parameters
+    ----------
+    pairs : Pairs
+    total : (q,)
+        Weight of each place's people.
+    codes : (n_cells, n_terms)
+    B : (n_effects, p)
+    """
+    shares = level_shares(pairs, codes, len(B))
+    return np.asarray((shares - total @ shares / total.sum()) @ B)
+
+
+def level_shares(pairs: Pairs, codes: AnyArray, n_effects: int) -> FloatArray:
+    """Give the share of each place's people with every effect, (q, n_effects).
+
+    Parameters
+    ----------
+    pairs : Pairs
+    codes : (n_cells, n_terms)
+    n_effects : int
+    """
+    q, place = pairs.n_places, pairs.place
+    out = np.zeros((q, n_effects))
+    for term in range(codes.shape[1]):
+        at = place * n_effects + codes[pairs.cell, term]
+        out += np.bincount(at, weights=pairs.weight, minlength=q * n_effects).reshape(q, n_effects)
+    return out
+
+
+def shares_left(weight: FloatArray, pairs: Pairs) -> FloatArray:
+    """Scale weights to add up to one in every place; where nobody is left the people stay as they were."""
+    whole = np.add.reduceat(weight, pairs.start[:-1])[pairs.place]
+    return np.where(whole > 0, weight / np.where(whole > 0, whole, 1.0), pairs.weight)

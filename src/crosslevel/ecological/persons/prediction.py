@@ -1,0 +1,135 @@
+"""Rates of whole places: those fitted, those held out, and new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import linalg, special
+
+from crosslevel.data.place_cells import Pairs, PlaceCells
+from crosslevel.ecological.covariance import Hyperparameters, Moments, Rows, Terms, moments, place_covariance
+from crosslevel.ecological.persons.fitting import PersonsFit, PersonsModel, fit_question
+from crosslevel.ecological.persons.laplace import factor_places
+from crosslevel.ecological.persons.model import Design, level_shares
+from crosslevel.ecological.persons.posterior_mode import Linear
+from crosslevel.ecological.persons.subgroup_draws import draw_effects
+from crosslevel.ecological.persons.sweeps import level_rates
+from crosslevel.numerics.laplace import Binomial, Mode
+from crosslevel.typing import IntArray
+
+__all__ = ["fitted_rates", "held_out", "linear_mode", "new_design", "unseen"]
+
+
+N_DRAWS = 300
+
+
+def fitted_rates(model: PersonsModel, stage: int) -> Moments:
+    """Give mean and variance of the logit of every fitted place's rate."""
+    fit, q = model.fits[stage], model.terms.n_places
+    rows = Rows.of(np.hstack([fit.linear.J, fit.context]))
+    mode = linear_mode(rows, fit.linear, model.terms, fit.hyperparameters)
+    at = moments(rows, model.terms, fit.hyperparameters, mode, rows.M, np.arange(q))
+    return Moments(fit.linear.level + fit.linear.slope * (at.mean - mode.f), fit.linear.slope**2 * at.variance)
+
+
+def linear_mode(rows: Rows, found: Linear, terms: Terms, h: Hyperparameters) -> Mode:
+    """Write the linear model at the mode as the mode of a Gaussian process."""
+    K = h.effect_variance * rows.gram + place_covariance(terms, h)
+    L, root = factor_places(K, found.W), np.sqrt(found.W)
+    alpha = root * linalg.cho_solve((L, True), root * found.z, check_finite=False)
+    f = K @ alpha
+    return Mode(f, alpha, found.W, np.zeros_like(f), L, np.nan, found.iterations, found.gradient)
+
+
+def held_out(
+    design: Design,
+    terms: Terms,
+    counted: Binomial,
+    folds: Sequence[IntArray],
+    *,
+    fixed: Hyperparameters | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> Moments:
+    """Predict the logit of every place from those outside its fold, scales learned anew each time.
+
+    Parameters
+    ----------
+    design, terms, counted
+        Of all places.
+    folds : sequence of (m,) int
+    fixed : Hyperparameters, optional
+        Take these in every fold.
+    """
+    q = terms.n_places
+    mean, variance = np.zeros(q), np.zeros(q)
+    for test in folds:
+        train = np.setdiff1d(np.arange(q), test)
+        own = replace(
+            design,
+            pairs=_pairs(design.pairs, train),
+            context=None if design.context is None else design.context[train],
+        )
+        likelihood = Binomial(counted.successes[train], counted.trials[train])
+        fit = fit_question(own, terms.take(train), likelihood, fixed=fixed, n_jobs=n_jobs)
+        rest = replace(
+            design,
+            pairs=_pairs(design.pairs, test),
+            context=None if design.context is None else design.context[test],
+        )
+        at = unseen(fit, terms, train, rest, test, seed=seed, n_jobs=n_jobs)
+        mean[test], variance[test] = at.mean, at.variance
+    return Moments(mean, variance)
+
+
+def unseen(
+    fit: PersonsFit,
+    terms: Terms,
+    seen: IntArray,
+    design: Design,
+    places: IntArray,
+    *,
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> Moments:
+    """Predict the logit of the rate of places whose totals the fit has not seen.
+
+    Parameters
+    ----------
+    fit : PersonsFit
+    terms : Terms
+        Over the places of the fit and the others.
+    seen : (n,) int
+        The places of the fit among them.
+    design : Design
+        Of the places asked for.
+    places : (m,) int
+        Their numbers among all.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,)))
+    drawn = draw_effects(fit, terms, N_DRAWS, rng, np.asarray(seen, dtype=np.intp))
+    f = drawn.u[:, places]
+    if design.context is not None:
+        f = f + drawn.context @ design.context.T
+    logit = np.empty((N_DRAWS, len(places)))
+    for k in range(N_DRAWS):
+        rate = level_rates(design.pairs, design.eta(drawn.beta[k]), f[k], design.codes, len(design.B), n_jobs).rate
+        logit[k] = special.logit(np.clip(rate, 1e-12, 1.0 - 1e-12))
+    return Moments(logit.mean(axis=0), logit.var(axis=0, ddof=1))
+
+
+def new_design(model: PersonsModel, cells: PlaceCells) -> Design:
+    """Make the design of places that the fit has not seen; composition is centered as in the fit."""
+    codes, context = model.effects.codes(cells.codes), None
+    if model.contextual_variance > 0:
+        shares = level_shares(cells.pairs, codes, len(model.effects.B))
+        context = np.sqrt(model.contextual_variance) * (shares - model.mean_shares) @ model.effects.B
+    return Design(codes, model.effects.B, cells.pairs, context)
+
+
+def _pairs(pairs: Pairs, places: IntArray) -> Pairs:
+    rows = np.concatenate([np.arange(pairs.start[i], pairs.start[i + 1]) for i in places])
+    start = np.concatenate([[0], np.cumsum(np.diff(pairs.start)[places])]).astype(np.int64)
+    return Pairs(start, pairs.cell[rows], pairs.weight[rows])

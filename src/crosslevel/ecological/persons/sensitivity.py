@@ -1,0 +1,50 @@
+"""How each answer moves with the contextual variance, which totals cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from crosslevel.errors import listed
+from crosslevel.results import Estimates
+
+__all__ = ["stack_answers"]
+
+KEY = "contextual_variance"
+
+
+def stack_answers(answers: Sequence[Estimates], values: Sequence[float]) -> Estimates:
+    """Put the answers under several contextual variances into one table, and mark those that change sides."""
+    tables = []
+    away = np.column_stack([a["estimate"] - a["neighborhood"] for a in answers])
+    changes = (away.min(axis=1) < 0) & (away.max(axis=1) > 0)
+    for found, value in zip(answers, values, strict=True):
+        table = found.to_frame("pyarrow")
+        table = table.append_column("changes_sign", pa.array(changes))
+        tables.append(table.add_column(0, KEY, pa.array([value] * table.num_rows)))
+    first = answers[0]
+    said = list(first.warnings)
+    if changes.any():
+        keys = first.to_frame("pyarrow").select(list(first.keys)).to_pylist()
+        shown = [", ".join(str(v) for v in keys[i].values()) for i in np.flatnonzero(changes)]
+        said.append(
+            f"{len(shown):,} subgroup(s) lie above their neighborhood for some contextual variances and below it for others: "
+            f"{listed(shown)}."
+        )
+    both = pa.concat_tables(tables)
+    return Estimates.build(
+        {name: both[name] for name in both.column_names},
+        keys=(KEY, *first.keys),
+        method=first.method,
+        level=first.level,
+        interval=first.interval,
+        provenance=replace(first.provenance, call=first.provenance.call.replace(".estimate(", ".sensitivity(", 1)),
+        diagnostics={KEY: [float(v) for v in values], "subgroups_that_change_sign": int(changes.sum())},
+        warnings=said,
+        frame=first.frame,
+        title=f"{first.title}, by how far composition acts on everybody (contextual variance)",
+        kind="sensitivity",
+    )

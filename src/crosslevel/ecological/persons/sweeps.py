@@ -1,0 +1,374 @@
+"""Loops over the kinds of people of every place, the only ones that see them all.
+
+People of one place and one covariate cell are one *pair* (place, cell) with a weight. Pairs are sorted by place; places are shared
+out among threads, each place summed by one thread in one order, so the sums do not depend on their number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from crosslevel.data.place_cells import Pairs
+from crosslevel.numerics.compiled import njit
+from crosslevel.typing import FloatArray, Int64Array
+
+__all__ = [
+    "Rates",
+    "Targets",
+    "hessian",
+    "jacobian",
+    "level_rates",
+    "place_effects",
+    "probabilities",
+    "rates",
+    "shifts",
+    "target_sums",
+    "target_weights",
+]
+
+
+STEPS = 100
+RESIDUAL = 1e-13
+CLOSE = 1e-8
+"""A Newton step this short leaves an error of its square."""
+FAR = 300.0
+"""Logits of cells beyond this are as good as certain."""
+MANY_PIECES, FEW_PIECES, MANY_LEVELS = 16, 4, 500
+"""A sum over all places is made in pieces, added up in their order whatever the threads; fewer where a piece is a large matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rates of places and their slopes.
+
+    Attributes
+    ----------
+    rate : (q,)
+        P_i = sum_c W_ic sigmoid(eta_c + f_i).
+    slope : (q,)
+        dP_i / df_i.
+    by_level : (q, n_levels)
+        dP_i / d(effect of each level).
+    """
+
+    rate: FloatArray
+    slope: FloatArray
+    by_level: FloatArray
+
+
+def place_effects(pairs: Pairs, eta: FloatArray, target: FloatArray, guess: FloatArray, n_jobs: int = 1) -> FloatArray:
+    """Find f_i such that the place's rate is its target, (q,).
+
+    Parameters
+    ----------
+    eta : (n_cells,)
+        Logit of each cell but for its place.
+    target : (q,)
+        Strictly between 0 and 1.
+    guess : (q,)
+    """
+    f, odds = np.array(guess, dtype=np.float64), _odds(eta)
+    _shared(lambda a, b: _place_effects(pairs.start, pairs.cell, pairs.weight, odds, target, f, a, b), pairs, n_jobs)
+    return f
+
+
+def level_rates(
+    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
+) -> Rates:
+    """Give rates and slopes at f.
+
+    Parameters
+    ----------
+    codes : (n_cells, n_terms) int32
+        Levels of each cell, numbered over all terms.
+    """
+    q = pairs.n_places
+    rate, slope, by_level = np.zeros(q), np.zeros(q), np.zeros((q, n_levels))
+    odds = _odds(eta)
+    _shared(
+        lambda a, b: _levels(pairs.start, pairs.cell, pairs.weight, odds, f, codes, rate, slope, by_level, a, b),
+        pairs,
+        n_jobs,
+    )
+    return Rates(rate, slope, by_level)
+
+
+def rates(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
+    """Give the rates of places, (q,); f is infinite where everybody or nobody did."""
+    return np.asarray(np.add.reduceat(pairs.weight * probabilities(pairs, eta, f), pairs.start[:-1]))
+
+
+def jacobian(
+    pairs: Pairs, eta: FloatArray, f: FloatArray, codes: npt.NDArray[np.int32], n_levels: int, n_jobs: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Give how slopes turn: d2P_i / df_i2, (q,), and d2P_i / df_i d(effect of each level), (q, n_levels)."""
+    q = pairs.n_places
+    turn, by_level, odds = np.zeros(q), np.zeros((q, n_levels)), _odds(eta)
+    _shared(
+        lambda a, b: _jacobian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, turn, by_level, a, b),
+        pairs,
+        n_jobs,
+    )
+    return turn, by_level
+
+
+def hessian(
+    pairs: Pairs,
+    eta: FloatArray,
+    f: FloatArray,
+    codes: npt.NDArray[np.int32],
+    J: FloatArray,
+    factor: FloatArray,
+    n_jobs: int = 1,
+    fourth: FloatArray | None = None,
+) -> FloatArray:
+    """Sum W_ic p (1 - p) (factor_i (1 - 2 p) + fourth_i (1 - 6 p + 6 p^2)) (x_c - J_i)(x_c - J_i)' over pairs, (n_levels, n_levels).
+
+    Parameters
+    ----------
+    J : (q, n_levels)
+        Mean of the levels' indicators in each place, weighted by p (1 - p).
+    factor : (q,)
+    fourth : (q,), optional
+        Zeros when not given.
+    """
+    q, n_levels = J.shape
+    first, second = np.zeros((q, n_levels)), np.zeros(q)
+    parts: dict[int, FloatArray] = {}
+    odds = _odds(eta)
+    more = np.zeros(q) if fourth is None else fourth
+
+    def run(a: int, b: int) -> None:
+        whole = np.zeros((n_levels, n_levels))
+        _hessian(pairs.start, pairs.cell, pairs.weight, odds, f, codes, factor, more, whole, first, second, a, b)
+        parts[a] = np.triu(whole) + np.triu(whole, 1).T
+
+    _shared(run, pairs, n_jobs, MANY_PIECES if n_levels <= MANY_LEVELS else FEW_PIECES)
+    cross = first.T @ J
+    summed = sum(parts[a] for a in sorted(parts))
+    return np.asarray(summed - cross - cross.T + (J * second[:, None]).T @ J)
+
+
+def probabilities(pairs: Pairs, eta: FloatArray, f: FloatArray) -> FloatArray:
+    """Give the probability of every pair, (n,) or (n_draws, n); f is infinite where everybody or nobody did."""
+    return np.asarray(special.expit(eta[..., pairs.cell] + f[..., pairs.place]))
+
+
+def shifts(
+    pairs: Pairs,
+    eta: FloatArray,
+    target: FloatArray,
+    guess: FloatArray,
+    n_jobs: int = 1,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """Find the place effects of every draw that make its rates add up, (n_draws, q); infinite where the total is none or all.
+
+    Parameters
+    ----------
+    eta : (n_draws, n_cells)
+    target : (q,) or (n_draws, q)
+    guess : (n_draws, q)
+    weight : (n_draws, n), optional
+        Share of the place's people counted, of every pair in every draw, in place of the pairs' own.
+    """
+    f = np.array(guess, dtype=np.float64)
+    wanted, odds = np.ascontiguousarray(np.broadcast_to(target, f.shape)), _odds(eta)
+
+    def run(a: int, b: int) -> None:
+        for s in range(len(eta)):
+            own = pairs.weight if weight is None else weight[s]
+            _place_effects(pairs.start, pairs.cell, own, odds[s], wanted[s], f[s], a, b)
+
+    _shared(run, pairs, n_jobs)
+    return f
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Which targets (subgroups) the people of a label belong to.
+
+    Attributes
+    ----------
+    start : (n_labels + 1,) int64
+    target : (n_memberships,) int32
+        Targets of label l are target[start[l]:start[l + 1]].
+    n : int
+        Number of targets.
+    """
+
+    start: Int64Array
+    target: npt.NDArray[np.int32]
+    n: int
+
+
+def target_sums(
+    pairs: Pairs,
+    label: npt.NDArray[np.int32],
+    targets: Targets,
+    eta: FloatArray,
+    f: FloatArray,
+    n_jobs: int = 1,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """Sum probabilities over every target of every place, (n_draws, q, n_targets): shares of the place's people.
+
+    Parameters
+    ----------
+    label : (n,) int32
+        Label of each pair.
+    eta : (n_draws, n_cells)
+    f : (n_draws, q)
+        Infinite where everybody or nobody did.
+    weight : (n_draws, n), optional
+        As in :func:`shifts`.
+    """
+    out = np.zeros((len(eta), pairs.n_places, targets.n))
+    own, odds = pairs.weight[None] if weight is None else weight, _odds(eta)
+    _shared(
+        lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, odds, f, out, a, b),
+        pairs,
+        n_jobs,
+    )
+    return out
+
+
+def target_weights(pairs: Pairs, label: npt.NDArray[np.int32], targets: Targets, n_jobs: int = 1) -> FloatArray:
+    """Give the share of each place's people in every target, (q, n_targets)."""
+    ones = np.full((1, pairs.n_places), np.inf)
+    n_cells = int(pairs.cell.max(initial=0)) + 1
+    return target_sums(pairs, label, targets, np.zeros((1, n_cells)), ones, n_jobs)[0]
+
+
+def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:
+    """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given."""
+    q = pairs.n_places
+    if pieces is None and (n_jobs <= 1 or q < 2):
+        run(0, q)
+        return
+    cuts = np.searchsorted(pairs.start, np.linspace(0, pairs.start[-1], (pieces or 4 * n_jobs) + 1))
+    cuts[0], cuts[-1] = 0, q
+    spans = [(a, b) for a, b in itertools.pairwise(cuts.tolist()) if b > a]
+    if n_jobs <= 1:
+        for a, b in spans:
+            run(a, b)
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for done in [pool.submit(run, a, b) for a, b in spans]:
+            done.result()
+
+
+def _odds(eta: FloatArray) -> FloatArray:
+    """Give the odds against of every cell: with them a pair costs a product and a quotient, and exponentials are those of cells only."""
+    return np.exp(-np.clip(eta, -FAR, FAR))
+
+
+@njit(nogil=True)
+def _place_effects(start, cell, weight, odds, target, f, first, last):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for i in range(first, last):
+        y = target[i]
+        if y <= 0.0 or y >= 1.0:
+            f[i] = -np.inf if y <= 0.0 else np.inf
+            continue
+        logit = np.log(y) - np.log1p(-y)
+        smallest, largest = np.inf, 0.0
+        for j in range(start[i], start[i + 1]):
+            smallest, largest = min(smallest, odds[cell[j]]), max(largest, odds[cell[j]])
+        low, high = logit + np.log(smallest), logit + np.log(largest)
+        x = min(max(f[i], low), high)
+        for _ in range(STEPS):
+            gap, slope, here = -y, 0.0, np.exp(-x)
+            for j in range(start[i], start[i + 1]):
+                p = 1.0 / (1.0 + odds[cell[j]] * here)
+                v = weight[j] * p
+                gap += v
+                slope += v * (1.0 - p)
+            if abs(gap) <= RESIDUAL * min(y, 1.0 - y) + 1e-16 or not high > low:
+                break
+            if gap > 0.0:
+                high = x
+            else:
+                low = x
+            new = x - gap / slope if slope > 0.0 else np.nan
+            inside = low < new < high
+            if not inside:
+                new = 0.5 * (low + high)
+            done = new == x or (inside and abs(new - x) <= CLOSE)
+            x = new
+            if done:
+                break
+        f[i] = x
+
+
+@njit(nogil=True)
+def _levels(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, odds, f, codes, rate, slope, by_level, first, last
+):
+    n_terms = codes.shape[1]
+    for i in range(first, last):
+        here = np.exp(-f[i])
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + odds[c] * here)
+            rate[i] += weight[j] * p
+            v = weight[j] * p * (1.0 - p)
+            slope[i] += v
+            for t in range(n_terms):
+                by_level[i, codes[c, t]] += v
+
+
+@njit(nogil=True)
+def _jacobian(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, odds, f, codes, turn, by_level, first, last
+):
+    n_terms = codes.shape[1]
+    for i in range(first, last):
+        here = np.exp(-f[i])
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + odds[c] * here)
+            v = weight[j] * p * (1.0 - p) * (1.0 - 2.0 * p)
+            turn[i] += v
+            for t in range(n_terms):
+                by_level[i, codes[c, t]] += v
+
+
+@njit(nogil=True)
+def _hessian(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, odds, f, codes, factor, fourth, whole, first, second, begin, end
+):
+    n_terms = codes.shape[1]
+    for i in range(begin, end):
+        here = np.exp(-f[i])
+        for j in range(start[i], start[i + 1]):
+            c = cell[j]
+            p = 1.0 / (1.0 + odds[c] * here)
+            v = p * (1.0 - p)
+            v *= weight[j] * (factor[i] * (1.0 - 2.0 * p) + fourth[i] * (1.0 - 6.0 * v))
+            second[i] += v
+            for t in range(n_terms):
+                a = codes[c, t]
+                first[i, a] += v
+                for u in range(t, n_terms):  # levels grow with the term: the upper triangle
+                    whole[a, codes[c, u]] += v
+
+
+@njit(nogil=True)
+def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, label, label_start, target, odds, f, out, first, last
+):
+    for s in range(odds.shape[0]):
+        own = weight[s if len(weight) > 1 else 0]
+        for i in range(first, last):
+            here = np.exp(-f[s, i])
+            for j in range(start[i], start[i + 1]):
+                p = own[j] / (1.0 + odds[s, cell[j]] * here)
+                for k in range(label_start[label[j]], label_start[label[j] + 1]):
+                    out[s, i, target[k]] += p

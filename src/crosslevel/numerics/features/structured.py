@@ -1,0 +1,116 @@
+"""Fourier maps whose frequencies are products of Hadamard and diagonal matrices: O(m log d) a row instead of O(m d).
+
+Both work on blocks of D = 2^ceil(log2 d) inputs (zero-padded) and D frequencies; blocks repeat until m frequencies
+are reached, and of the last only as many are used as are needed. H is the ±1 Hadamard matrix, H H = D I.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.numerics.features.base import FourierMap
+from crosslevel.numerics.hadamard import fwht, next_power_of_two
+from crosslevel.typing import FloatArray
+
+__all__ = ["FastFood", "StructuredOrthogonal", "draw_fastfood", "draw_sorf"]
+
+Signs = npt.NDArray[np.int8]
+Indices = npt.NDArray[np.int32]
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Signs:
+    return (2 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1).astype(np.int8)
+
+
+def _padded(X: FloatArray, width: int) -> FloatArray:
+    return np.pad(X, ((0, 0), (0, width - X.shape[1])))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FastFood(FourierMap):
+    """FastFood (Le, Sarlós & Smola, 2013): each block of frequencies is ``S H G P H B / (b sqrt(D))``.
+
+    Attributes
+    ----------
+    B : array (n_blocks, D) of int8
+        Random signs.
+    P : array (n_blocks, D) of int32
+        A permutation: ``(P v)[k] = v[P[k]]``.
+    G : array (n_blocks, D)
+        Standard normals.
+    S : array (n_blocks, D)
+        ``chi_D draws / |G|``: the rows of a block then have chi_D lengths over b, as Gaussian rows would.
+    """
+
+    B: Signs
+    P: Indices
+    G: FloatArray
+    S: FloatArray
+
+    def project(self, X: FloatArray) -> FloatArray:
+        """Multiply rows by the frequencies: ``X @ W.T``, (n, m)."""
+        width = self.B.shape[1]
+        padded = _padded(X, width)
+        blocks = []
+        for B, P, G, S in zip(self.B, self.P, self.G, self.S, strict=True):
+            mixed = fwht(padded * B)[:, P] * G
+            blocks.append(fwht(mixed) * (S / (self.bandwidth * np.sqrt(width))))
+        return np.hstack(blocks)[:, : self.n_frequencies]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StructuredOrthogonal(FourierMap):
+    """SORF (Yu et al., 2016) with chi row lengths: a block is ``L H D1 H D2 H D3 / (b D^(3/2))``.
+
+    Without L the rows all have length sqrt(D) / b and the kernel is biased at small d.
+
+    Attributes
+    ----------
+    signs : array (n_blocks, 3, D) of int8
+        D1, D2, D3; D3 meets x first.
+    lengths : array (n_blocks, D)
+        L, chi_D draws.
+    """
+
+    signs: Signs
+    lengths: FloatArray
+
+    def project(self, X: FloatArray) -> FloatArray:
+        """Multiply rows by the frequencies: ``X @ W.T``, (n, m)."""
+        width = self.lengths.shape[1]
+        padded = _padded(X, width)
+        blocks = []
+        for (D1, D2, D3), L in zip(self.signs, self.lengths, strict=True):
+            mixed = fwht(fwht(fwht(padded * D3) * D2) * D1)
+            blocks.append(mixed * (L / (self.bandwidth * width**1.5)))
+        return np.hstack(blocks)[:, : self.n_frequencies]
+
+
+def _blocks(d: int, m: int) -> tuple[int, int]:
+    width = next_power_of_two(d)
+    return -(-m // width), width
+
+
+def draw_fastfood(d: int, m: int, rng: np.random.Generator) -> dict[str, npt.NDArray[np.generic]]:
+    """Draw B, P, G and S for m frequencies over d inputs."""
+    n_blocks, width = _blocks(d, m)
+    G = rng.standard_normal((n_blocks, width))
+    chi = np.sqrt(rng.chisquare(width, size=(n_blocks, width)))
+    return {
+        "B": _signs(rng, (n_blocks, width)),
+        "P": np.stack([rng.permutation(width) for _ in range(n_blocks)]).astype(np.int32),
+        "G": G,
+        "S": chi / np.linalg.norm(G, axis=1, keepdims=True),
+    }
+
+
+def draw_sorf(d: int, m: int, rng: np.random.Generator) -> dict[str, npt.NDArray[np.generic]]:
+    """Draw the signs and lengths for m frequencies over d inputs."""
+    n_blocks, width = _blocks(d, m)
+    return {
+        "signs": _signs(rng, (n_blocks, 3, width)),
+        "lengths": np.sqrt(rng.chisquare(width, size=(n_blocks, width))),
+    }

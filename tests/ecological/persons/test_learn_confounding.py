@@ -1,0 +1,325 @@
+"""The individual link through the front door: answers, calibration on hidden columns, sensitivity, places, files."""
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+COLUMNS = ["sex", "race", "education", "age"]
+LABELS = {"women": "sex == 2", "white": "race == 'white'", "graduates": "education == 'graduate'"}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(60, 200, n_states=6, contextual=0.0, spatial=0.1, random_state=3)
+
+
+def fit(world, **settings):
+    asked = COUNTS | {k: settings.pop(k) for k in ("columns", "population", "outcomes", "where") if k in settings}
+    model = EcologicalInference(**{"categorical": ["sex"], "n_jobs": 1} | settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return model.fit(world.people, world.places, **{"columns": COLUMNS} | asked)
+
+
+@pytest.fixture(scope="module")
+def model(world):
+    return fit(world)
+
+
+@pytest.fixture(scope="module")
+def calibrated(world):
+    return fit(world).learn_confounding(labels=LABELS, n_draws=30)
+
+
+def test_subgroups_add_up(world, model):
+    found = model.estimate(by="race", n_draws=60)
+    assert found.method == "ecological inference of persons"
+    assert (found["bound_low"] <= found["conf_low"]).all()
+    assert (found["conf_high"] <= found["bound_high"]).all()
+    table = found.to_frame("pandas")
+    whole = table.groupby("region")[["estimate", "population"]].apply(
+        lambda g: np.average(g.estimate, weights=g.population)
+    )
+    places = world.places.to_pandas().set_index("region")
+    np.testing.assert_allclose(whole, (places.dem / places.votes)[whole.index], atol=1e-9)
+
+
+def test_rows_batches_frames_and_threads_change_nothing(world, model):
+    expected = model.estimate(by="sex", rollup="state", n_draws=50)
+    order = np.random.default_rng(0).permutation(world.people.num_rows)
+    shuffled = pa.table({n: world.people[n].take(pa.array(order)) for n in world.people.column_names})
+    for people, jobs in ((shuffled, 1), (world.people.to_pandas(), 2)):
+        other = EcologicalInference(categorical=["sex"], n_jobs=jobs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CrosslevelWarning)
+            other.fit(people, world.places, **COUNTS, columns=COLUMNS)
+        found = other.estimate(by="sex", rollup="state", n_draws=50)
+        np.testing.assert_allclose(found["estimate"], expected["estimate"], atol=1e-9)
+
+
+def test_named_subgroups_where_and_contrasts(model):
+    crossed = model.estimate(by=["sex", "race"], rollup="all", n_draws=50)
+    named = model.estimate(subgroups={"white women": "sex == 2 and race == 'white'"}, rollup="all", n_draws=50)
+    one = crossed.select(sex=2, race="white")
+    assert named["population"][0] == pytest.approx(one["population"][0])
+    assert named["estimate"][0] == pytest.approx(one["estimate"][0], abs=0.01)
+    inside = model.estimate(by="sex", where="race == 'white'", rollup="all", n_draws=50)
+    assert inside.select(sex=2)["population"][0] == pytest.approx(one["population"][0])
+    gap = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=50)
+    both = model.estimate(by="sex", rollup="all", n_draws=50)
+    assert gap["estimate"][0] == pytest.approx(both["estimate"][1] - both["estimate"][0])
+
+
+def test_honest_intervals_are_wider_and_say_what_they_rest_on(model):
+    honest, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
+    assert (honest["std_error"] > plain["std_error"]).all()
+    np.testing.assert_array_equal(honest["model_low"], plain["conf_low"])
+    assert honest.diagnostics["tau"] == 0.31
+    assert any("fallback tau = 0.31" in text for text in honest.warnings)
+    assert any("interval='model'" in text for text in plain.warnings)
+
+
+def test_turnout_and_several_outcomes(world):
+    votes, dem = np.asarray(world.places["votes"]), np.asarray(world.places["dem"])
+    places = world.places.append_column("rep", pa.array(votes - dem))
+    model = EcologicalInference(categorical=["sex"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.fit(
+            world.people,
+            places,
+            by="region",
+            weight="weight",
+            outcomes=["dem", "rep"],
+            population="population",
+            coords=("lon", "lat"),
+            columns=COLUMNS,
+        )
+    found = model.estimate(by="sex", rollup="all", n_draws=50)
+    for sex in (1, 2):
+        assert found.select(sex=sex)["estimate"].sum() == pytest.approx(1.0, abs=1e-9)
+    went = model.estimate(by="sex", denominator="turnout", rollup="all", n_draws=50)
+    people = world.places.to_pandas()
+    whole = np.average(went["estimate"], weights=went["population"])
+    assert whole == pytest.approx(people.votes.sum() / people.population.sum(), abs=0.02)
+
+
+def test_calibration_learns_a_scale_and_says_so(calibrated):
+    found = calibrated.confounding_
+    assert found.confounding.n_labels == 3
+    assert found.confounding.degrees == 4.0
+    assert set(found.shrinkage) == set(COLUMNS)
+    assert found.table["label"].to_pylist() == list(LABELS)
+    assert found.describe().startswith(f"tau {found.confounding.tau:.2f} from 3 columns, leave-one-out coverage")
+    said = calibrated.estimate(by="race", rollup="all", n_draws=50)
+    assert said.diagnostics["hidden_columns"] == 3
+    assert any("leave-one-out coverage" in text for text in said.warnings)
+    assert said.diagnostics["tau"] == found.confounding.tau
+
+
+def test_the_truth_of_hidden_columns_is_that_of_the_people(world, model):
+    from crosslevel.ecological.estimate import open_people
+    from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+
+    stream = open_people(world.people, None)
+    bins, cuts = comparison(model, stream, ["race", "urban"])
+    (task,) = hide_all(model, stream, bins, cuts, read_labels({"women": "sex == 2"}, None, stream, model), 20)
+    assert [d.name for d in task.dimensions] == ["race", "urban"]
+    frame = world.people.to_pandas().assign(women=lambda f: (f.sex == 2).astype(float))
+    for d in task.dimensions:
+        truth = frame.groupby(["region", d.name], observed=True)[["women", "weight"]].apply(
+            lambda g: (np.average(g.women, weights=g.weight), len(g), g.weight.sum() ** 2 / (g.weight**2).sum())
+        )
+        for j in range(0, len(d.place), 17):
+            rate, n, kish = truth[model.places_.keys[d.place[j]], d.levels[d.level[j]]]
+            assert d.truth[j] == pytest.approx(rate, abs=1e-9)
+            assert d.count[j] == n
+            assert d.effective[j] == pytest.approx(kish, rel=1e-6)
+        whole = np.bincount(d.place, weights=d.share * d.rate[3])
+        np.testing.assert_allclose(whole, task.total, atol=1e-9)
+
+
+def test_columns_that_tell_the_label_leave_with_it(world, model):
+    from crosslevel.ecological.estimate import open_people
+    from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+
+    stream = open_people(world.people, None)
+    bins, cuts = comparison(model, stream, ["race", "age_group"])
+    label = read_labels({"old": "age_group == '65+'"}, None, stream, model)
+    (task,) = hide_all(model, stream, bins, cuts, label, 20)
+    assert task.hidden == ("age", "age_group")
+    assert [d.name for d in task.dimensions] == ["race"]
+
+
+def test_few_labels_keep_the_shipped_scale(world):
+    model = fit(world)
+    with pytest.warns(CrosslevelWarning, match="too few to learn tau"):
+        model.learn_confounding(labels=["sex == 2", "race == 'white'"], n_draws=20)
+    assert model.confounding_.confounding.tau == 0.31
+    assert model.confounding_.confounding.n_labels == 0
+
+
+def test_labels_are_found_by_themselves(world, model):
+    from crosslevel.ecological.estimate import open_people
+    from crosslevel.ecological.persons.labels import read_labels
+
+    found = {
+        label.name: str(label.query.columns)
+        for label in read_labels("auto", None, open_people(world.people, None), model)
+    }
+    assert {"sex", "race", "education", "urban"} <= set(found)
+    assert "region" not in found
+    assert "weight" not in found
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"labels": "sex"}, "labels='sex' is one label"),
+        ({"labels": []}, "labels is empty"),
+        ({"labels": ["sx == 1"]}, "sx"),
+        ({"labels": {"here": "region == 'r001'"}}, "asks for the place 'region' itself"),
+        ({"labels": ["age >= 89"]}, "is true of .* % of people; labels need 5 to 95 %"),
+        ({"labels": LABELS, "hidden": {"men": ["age"]}}, "hidden='men' is not a label"),
+        ({"labels": LABELS, "hidden": {"women": ["agee"]}}, "hidden='agee' is not a column"),
+        ({"labels": LABELS, "by": "race"}, "by='race' is one name"),
+        ({"labels": LABELS, "by": ["rac"]}, "by='rac' is not a column"),
+        ({"labels": LABELS, "n_draws": 3}, "n_draws=3 is not a whole number of at least 20"),
+    ],
+)
+def test_calibration_of_nothing_gets_a_sentence(model, asked, words):
+    with pytest.raises(InputError, match=words):
+        model.learn_confounding(**asked)
+
+
+def test_distribution_regression_has_its_own_intervals_only(world):
+    given = {"effect_variance": 1.0, "spatial": 0.1, "length": 300.0, "nugget": 0.05}
+    other = DistributionRegression(n_features=16, categorical=["sex"], hyperparameters=given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        other.fit(world.people, world.places, **COUNTS, columns=COLUMNS)
+    with pytest.raises(InputError, match="interval='confounding'"):
+        other.estimate(by="sex", interval="confounding")
+    found = other.estimate(by="sex", rollup="all", n_draws=50)
+    assert any("predicts the totals of places well" in text for text in found.warnings)
+
+
+def test_sensitivity_refits_for_every_rho(model):
+    found = model.sensitivity(by="race", rollup="all", contextual_variance=(0.0, 0.3), n_draws=50)
+    assert found.keys == ("contextual_variance", "race")
+    plain = model.estimate(by="race", rollup="all", n_draws=50)
+    np.testing.assert_allclose(found.select(contextual_variance=0.0)["estimate"], plain["estimate"], rtol=1e-9)
+    away = [np.abs(found.select(contextual_variance=r)["estimate"] - plain["neighborhood"]).sum() for r in (0.0, 0.3)]
+    assert away[1] < away[0]
+    assert found.diagnostics["subgroups_that_change_sign"] == int(
+        found.select(contextual_variance=0.0)["changes_sign"].sum()
+    )
+    with pytest.raises(InputError, match="at least two different numbers"):
+        model.sensitivity(by="race", contextual_variance=(0.1,))
+
+
+def test_subgroups_that_change_sides_are_named_in_the_summary():
+    from crosslevel.ecological.persons.sensitivity import stack_answers
+    from crosslevel.results import Estimates, Provenance
+
+    def at(estimates):
+        columns = {"race": ["a", "b", "c"], "estimate": estimates, "neighborhood": [0.5, 0.4, 0.3]}
+        said = Provenance.of(call="m.estimate(by='race')")
+        return Estimates.build(columns, keys=["race"], method="x", level=0.95, interval="q", provenance=said)
+
+    found = stack_answers([at([0.6, 0.45, 0.2]), at([0.55, 0.35, 0.25]), at([0.52, 0.42, 0.28])], [0.0, 0.1, 0.3])
+    assert found["changes_sign"].tolist() == [False, True, False] * 3
+    assert found["contextual_variance"].tolist() == [0.0] * 3 + [0.1] * 3 + [0.3] * 3
+    assert (
+        "1 subgroup(s) lie above their neighborhood for some contextual variances and below it for others: 'b'."
+        in found.summary()
+    )
+    assert found.diagnostics["subgroups_that_change_sign"] == 1
+
+
+def test_a_saved_model_answers_alike(world, calibrated, tmp_path):
+    cl.save(calibrated, tmp_path / "m.crosslevel")
+    again = cl.load(tmp_path / "m.crosslevel")
+    expected = calibrated.estimate(by="race", rollup="state", n_draws=50)
+    found = again.estimate(by="race", rollup="state", n_draws=50, people=world.people)
+    np.testing.assert_array_equal(found["conf_low"], expected["conf_low"])
+    assert again.confounding_.describe() == calibrated.confounding_.describe()
+    assert again.convergence_["rounds"] == calibrated.convergence_["rounds"]
+    with pytest.raises(InputError, match="people is missing"):
+        again.estimate(by="race")
+
+
+def test_fitted_places_are_predicted(world, model):
+    places = world.places.to_pandas()
+    found = model.predict_places()
+    assert found["region"].tolist() == places.region.tolist()
+    np.testing.assert_allclose(found["estimate"], places.dem / places.votes, atol=0.02)
+
+
+def test_held_out_places_are_covered(model):
+    found = model.cross_validate(k=5)
+    assert 0.85 <= found.diagnostics["coverage"] <= 1.0
+    assert found.diagnostics["rmse"] < found.diagnostics["rmse_national_mean"]
+
+
+def test_new_places_are_predicted_from_their_people(world):
+    places = world.places.to_pandas()
+    people = world.people.to_pandas()
+    held = np.arange(60) % 6 == 0
+    old, new = places.region[~held], places.region[held]
+    model = EcologicalInference(categorical=["sex"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.fit(people[people.region.isin(old)], places[places.region.isin(old)], **COUNTS, columns=COLUMNS)
+        found = model.predict_places(places[places.region.isin(new)], people=people)
+    share = (places.dem / places.votes)[held]
+    assert np.abs(found["estimate"] - share).mean() < 0.08
+    assert ((found["conf_low"] <= share) & (share <= found["conf_high"])).mean() >= 0.7
+
+
+@pytest.mark.parametrize("interactions", [None, [("sex", "race")]])
+def test_a_new_place_like_an_old_one_has_its_composition(world, interactions):
+    """What composition does to everybody is centered at the places of the fit, for new ones too."""
+    from crosslevel.data.place_cells import count_people
+    from crosslevel.ecological.estimate import open_people
+    from crosslevel.ecological.persons.prediction import new_design
+
+    given = {"effect_variance": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
+    model = fit(world, contextual_variance=0.3, interactions=interactions, hyperparameters=given)
+    people = world.people.to_pandas()
+    old = model.places_.keys[7]
+    new = open_people(people[people.region == old].assign(region="new"), None)
+    cells = count_people(new, model.model_.bins, place="region", keys=["new"], weight="weight")
+    design = new_design(model.model_, cells)
+    np.testing.assert_allclose(design.context[0], model.model_.fits[0].context[7], atol=1e-12)
+
+
+def test_the_hidden_label_test_names_errors_of_every_method(world, model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        found = cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["education", "sex"], n_draws=50)
+    assert set(found["method"]) == {"persons", "regression", "neighborhood", "goodman"}
+    assert found.select(by="all")["groups"].tolist() == [7] * 4
+    frame = world.people.to_pandas().assign(y=lambda f: (f.race == "white").astype(float))
+    truth = frame.groupby("education", observed=True)[["y", "weight"]].apply(
+        lambda g: np.average(g.y, weights=g.weight)
+    )
+    rate = frame.groupby("region", observed=True)[["y", "weight"]].apply(lambda g: np.average(g.y, weights=g.weight))
+    near = (
+        frame.assign(r=frame.region.map(rate).astype(float))
+        .groupby("education", observed=True)[["r", "weight"]]
+        .apply(lambda g: np.average(g.r, weights=g.weight))
+    )
+    expected = np.abs(near - truth).mean()
+    assert found.select(method="neighborhood", by="education")["estimate"][0] == pytest.approx(expected, rel=1e-6)
+    assert np.isnan(found.select(method="goodman", by="all")["coverage"][0])
+    with pytest.raises(InputError, match="names only columns that are hidden"):
+        cl.diagnostics.hidden_label(model, world.people, "race == 'white'", by=["race"])

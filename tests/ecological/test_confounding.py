@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from scipy import special
+
+from crosslevel.ecological.confounding import Confounding, draw_shared, perturb, shrink, variance_factors
+from crosslevel.ecological.quantities import summing
+from crosslevel.numerics.excess_variance import paule_mandel
+from crosslevel.numerics.logit_shift import shift_to_total
+
+
+@pytest.fixture
+def parts():
+    rng = np.random.default_rng(2)
+    q, levels = 60, 4
+    share = rng.dirichlet([4, 2, 1, 0.5], q)
+    place, level = np.repeat(np.arange(q), levels), np.tile(np.arange(levels), q)
+    rate = special.expit(rng.normal(0, 0.7, (q, levels)) + np.array([0.3, -0.5, 0.8, 0.0]))
+    total = (share * rate).sum(axis=1)
+    weight = share * rng.uniform(500, 5000, (q, 1))
+    return share.ravel(), place, level, rate.ravel(), total, weight.ravel()
+
+
+def moved_by(f, effects, confounding, seed=0, place=None):
+    shared = draw_shared(effects, confounding, len(f), np.random.default_rng(seed))
+    place = np.zeros(f.shape[1], dtype=int) if place is None else place
+    return perturb(f, shared, np.arange(f.shape[1]), place, confounding, seed, (4,))
+
+
+def test_a_part_that_is_everybody_cannot_be_confounded():
+    found = variance_factors(
+        np.array([0.3, 0.5]), np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.array([0, 0]), np.array([0, 1])
+    )
+    assert found.part[0] == 0.0
+
+
+def test_closed_form_and_draws_agree(parts):
+    share, place, level, rate, total, weight = parts
+    tau, omega = 0.3, 0.15
+    f = np.repeat(special.logit(rate)[None, :], 8000, axis=0)
+    moved = moved_by(f, [level], Confounding(tau, omega, 5), place=place)
+    drawn = shift_to_total(moved, share, place, total).rate
+    np.testing.assert_allclose(
+        (summing(place, len(total)) @ (drawn * share).T).T, np.broadcast_to(total, (8000, len(total))), atol=1e-8
+    )
+    found = variance_factors(rate, share, weight, place, level)
+    by_part = np.sqrt((tau**2 + omega**2) * found.part)
+    ratio = special.logit(drawn).std(axis=0) / by_part
+    assert np.median(np.abs(ratio - 1)) < 0.03
+    add = summing(level, 4)
+    nation = special.logit((add @ (drawn * weight).T).T / (add @ weight))
+    np.testing.assert_allclose(
+        nation.std(axis=0), np.sqrt(tau**2 * found.level + omega**2 * found.level_own), rtol=0.05
+    )
+
+
+def test_no_confounding_changes_nothing(parts):
+    _share, _place, level, rate, _total, _ = parts
+    f = special.logit(rate)[None, :]
+    moved = moved_by(f, [level], Confounding(0.0, 0.0, 0))
+    np.testing.assert_array_equal(moved, f)
+    np.testing.assert_array_equal(shrink(f, np.zeros(f.shape[1]), 0.0), f)
+
+
+def test_the_spread_does_not_vanish_with_more_people(parts):
+    share, place, level, rate, _, weight = parts
+    one = variance_factors(rate, share, weight, place, level)
+    many = variance_factors(rate, share, 1e6 * weight, place, level)
+    np.testing.assert_allclose(one.level, many.level)
+
+
+def test_crossings_add_the_effects_of_their_columns():
+    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    moved = moved_by(np.zeros((40_000, 4)), [a, b], Confounding(1.0, 0.0, 0), 1)
+    cov = np.cov(moved.T)
+    np.testing.assert_allclose(np.diag(cov), 2.3, rtol=0.05)
+    np.testing.assert_allclose([cov[0, 1], cov[0, 2]], 1.0, rtol=0.06)
+    assert abs(cov[0, 3]) < 0.05
+
+
+def test_a_known_confounding_is_recovered():
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(40):
+        V, K = rng.uniform(0.001, 0.02, 150), rng.uniform(0.1, 1.2, 150)
+        e = rng.normal(0, np.sqrt(V + 0.31**2 * K))
+        found.append(np.sqrt(paule_mandel(e, V, K)))
+    assert np.mean(found) == pytest.approx(0.31, rel=0.05)
+    assert np.std(found) < 0.25 * 0.31
+
+
+def test_errors_smaller_than_the_model_allows_mean_no_confounding():
+    assert paule_mandel(np.full(10, 0.01), np.ones(10), np.ones(10)) == 0.0
+
+
+def test_shrinking_moves_towards_the_place():
+    assert shrink(np.array([2.0]), np.array([1.0]), 0.25) == pytest.approx(1.75)
+
+
+def test_few_columns_make_heavier_tails_of_the_right_quantile():
+    """The Student quantile of 5 + 1 degrees in place of the normal one."""
+    moved = moved_by(np.zeros((200_000, 1)), [np.zeros(1, dtype=int)], Confounding(1.0, 0.0, 5, 6.0))
+    assert np.quantile(moved, 0.975) == pytest.approx(2.447, rel=0.03)
+
+
+def test_places_by_themselves_are_perturbed_as_with_others(parts):
+    _share, place, level, rate, _total, _ = parts
+    confounding = Confounding(0.3, 0.2)
+    f = np.repeat(special.logit(rate)[None, :], 30, axis=0)
+    shared = draw_shared([level], confounding, 30, np.random.default_rng(0))
+    whole = perturb(f, shared, np.arange(len(level)), place, confounding, 1, (4, 0))
+    some = np.flatnonzero(place >= 40)
+    np.testing.assert_array_equal(
+        perturb(f[:, some], shared, some, place[some], confounding, 1, (4, 0)), whole[:, some]
+    )

@@ -1,0 +1,229 @@
+"""Settings and questions that cannot be answered are refused, each with a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel import EcologicalInference
+from crosslevel.data.totals import read_places
+from crosslevel.ecological import DistributionRegression
+from crosslevel.ecological.covariance import Hyperparameters, read_hyperparameters
+from crosslevel.ecological.estimate import describe_call, open_people
+from crosslevel.ecological.subgroups import Request, read_question
+from crosslevel.errors import InputError
+
+FOUR = {
+    "town": list("abcd"),
+    "state": ["S", "S", "T", "T"],
+    "lon": [0.0, 1.0, 2.0, 3.0],
+    "lat": [0.0, 0.0, 1.0, 1.0],
+    "yes": [1, 2, 3, 4],
+    "all": [9, 9, 9, 9],
+    "adults": [20, 20, 20, 20],
+}
+
+
+def places(coords=("lon", "lat"), population=None, **changed):
+    return read_places(FOUR | changed, "town", "yes", "all", coords=coords, population=population)
+
+
+@pytest.mark.parametrize("make", [EcologicalInference, DistributionRegression])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spatial": "matern"},
+        {"metric": "degrees"},
+        {"spatial": None, "metric": "plane"},
+        {"nugget": "yes"},
+        {"match_totals": None},
+        {"sampling_error": 2},
+    ],
+)
+def test_parameters_of_both_that_mean_nothing(make, settings):
+    name, value = list(settings.items())[-1]
+    with pytest.raises(InputError, match=f"{name}={value!r}"):
+        make(**settings)._check_parameters()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (EcologicalInference(nugget=False), "nugget=False"),
+        (EcologicalInference(contextual_variance=-0.1), "contextual_variance=-0.1"),
+        (EcologicalInference(n_bins=1), "n_bins=1"),
+        (EcologicalInference(inference="nut"), "inference='nut'"),
+        (DistributionRegression(n_restarts=0), "n_restarts=0"),
+        (DistributionRegression(kernel="products"), "kernel='products'"),
+        (DistributionRegression(kernel="product", spatial=None), "kernel='product'"),
+        (DistributionRegression(n_restarts=3, hyperparameters={"effect_variance": 1.0}), "n_restarts=3"),
+        (DistributionRegression(feature_map="linear", n_features=64), "n_features=64"),
+        (DistributionRegression(feature_map="linear", bandwidth=2.0), "bandwidth=2.0"),
+    ],
+)
+def test_parameters_of_one_that_mean_nothing(model, message):
+    with pytest.raises(InputError, match=message):
+        model._check_parameters()
+
+
+@pytest.mark.parametrize(
+    ("settings", "changed", "message"),
+    [
+        ({}, {"coords": None}, r"coords is missing; name two columns"),
+        ({}, {"lon": [1.0] * 4, "lat": [2.0] * 4}, r"coords are the same for every place"),
+        ({}, {"lat": [0.0, 95.0, 0.0, 0.0]}, r"coords of 'b' are \[1.0, 95.0\], which is no longitude and latitude"),
+        ({}, {"lon": [0.0, 4e5, 0.0, 0.0]}, r"or pass metric='plane'"),
+        ({"group": "sate"}, {}, r"group='sate' is not a column; .* Did you mean 'state'\?"),
+        (
+            {"group": "state"},
+            {"state": ["S", None, "T", "T"]},
+            r"group='state' has 1 missing value\(s\), the first in row 1",
+        ),
+        ({"group": "state"}, {"state": ["S"] * 4}, r"group='state' has one value in all places"),
+    ],
+)
+def test_places_the_prior_cannot_use(settings, changed, message):
+    with pytest.raises(InputError, match=message):
+        EcologicalInference(**settings)._terms(places(**changed))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_places_are_no_regression(n):
+    with pytest.raises(
+        InputError, match=f"places has {n} place.s. with people and trials; a regression needs at least 3"
+    ):
+        EcologicalInference()._terms(places().take(np.arange(n)))
+
+
+def test_some_places_may_share_their_coordinates():
+    terms = EcologicalInference()._terms(places(lon=[0.0, 0.0, 2.0, 3.0], lat=[0.0, 0.0, 1.0, 1.0]))
+    assert terms.distance[0, 1] == 0
+
+
+def test_plane_coordinates_may_be_anything():
+    terms = EcologicalInference(metric="plane")._terms(places(lon=[0.0, 4e5, 0.0, 0.0], lat=[0.0] * 4))
+    assert terms.distance[0, 1] == 4e5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"effect_varianc": 1.0},
+            r"hyperparameters='effect_varianc' is not a hyperparameter; .* Did you mean 'effect_variance'\?",
+        ),
+        ({"effect_variance": -1.0}, r"effect_variance=-1.0 is not a finite number >= 0"),
+        ({"effect_variance": "x"}, r"effect_variance='x' is not a finite number"),
+        ({"effect_variance": 1.0, "spatial": 1.0, "length": 0.0, "nugget": 0.1}, r"a length must be positive"),
+        ({"effect_variance": 1.0}, r"hyperparameters lack 'spatial', 'length', 'nugget'"),
+        ([{"effect_variance": 1.0}] * 3, r"are 3 sets for 2 question\(s\) \('turnout', 'yes'\)"),
+        (["effect_variance", "nugget"], r"hyperparameters='effect_variance' is no mapping"),
+    ],
+)
+def test_hyperparameters_that_cannot_be_taken(given, message):
+    terms = EcologicalInference()._terms(places())
+    with pytest.raises(InputError, match=message):
+        read_hyperparameters(given, terms, ("turnout", "yes"))
+
+
+def test_hyperparameters_for_all_questions_or_for_each():
+    terms = EcologicalInference(spatial=None)._terms(places())
+    one, two = {"effect_variance": 1, "nugget": 0.1}, Hyperparameters(2.0, nugget=0.3)
+    assert read_hyperparameters(None, terms, ("a",)) is None
+    assert read_hyperparameters(one, terms, ("a", "b")) == [Hyperparameters(1.0, nugget=0.1)] * 2
+    assert read_hyperparameters((one, two), terms, ("a", "b")) == [Hyperparameters(1.0, nugget=0.1), two]
+
+
+def question(found=None, by=("sex",), **options):
+    asked = {
+        "rollup": None,
+        "denominator": "voters",
+        "contrast": None,
+        "reference": None,
+        "level": 0.95,
+        "n_draws": 100,
+        "seed": 0,
+    }
+    return read_question(found or places(), Request(by, {}, None), **asked | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"denominator": "votrs"}, r"denominator='votrs' is not a share; .* Did you mean 'voters'\?"),
+        ({"denominator": "turnout"}, r"denominator='turnout' needs turnout; name the column of everybody"),
+        ({"contrast": "minus"}, r"contrast='minus' is not a contrast"),
+        ({"reference": 1}, r"reference=1 is for a contrast"),
+        ({"n_draws": 49}, r"n_draws=49 is not a whole number of at least 50"),
+        ({"n_draws": 99.5}, r"n_draws=99.5 is not a whole number"),
+        ({"level": 95}, r"level=95 is not between 0 and 1; .* Did you mean 0.95\?"),
+        ({"level": "a"}, r"level='a' is not a number"),
+        ({"rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
+        ({"rollup": "sex"}, r"rollup='sex' is also in by"),
+        *(
+            ({"by": (name,)}, rf"by names '{name}', which is a column of the answer")
+            for name in ("estimate", "distance", "shift")
+        ),
+    ],
+)
+def test_questions_that_cannot_be_answered(options, message):
+    with pytest.raises(InputError, match=message):
+        question(**options)
+
+
+@pytest.mark.parametrize("name", ["population", "effective_size", "outcome", "estimate", "subgroup"])
+def test_keys_of_places_that_are_columns_of_the_answer(name):
+    message = rf"the key '{name}' of places is called like a column of the answer"
+    named = Request((), {"old": "age > 64"}, None)
+    asked = {"denominator": "voters", "contrast": None, "reference": None, "level": 0.95, "n_draws": 100, "seed": 0}
+    with pytest.raises(InputError, match=message):
+        read_question(read_places(FOUR | {name: FOUR["state"]}, "town", "yes", "all"), named, rollup=name, **asked)
+    renamed = {name if column == "town" else column: values for column, values in FOUR.items()}
+    with pytest.raises(InputError, match=message):
+        read_question(read_places(renamed, name, "yes", "all"), named, rollup=None, **asked)
+
+
+def test_a_place_may_be_called_subgroup_where_no_subgroup_is_named():
+    assert question(places(subgroup=FOUR["state"]), rollup="subgroup").rollup.name == "subgroup"
+
+
+def test_roll_ups():
+    assert question().rollup.labels == ("a", "b", "c", "d")
+    assert question(rollup="all").rollup.name is None
+    by_state = question(places(state=["T", "S", "T", "S"]), rollup="state").rollup
+    assert (by_state.labels, by_state.member.tolist()) == (("S", "T"), [1, 0, 1, 0])
+    numbers = question(places(state=[10, 9, 10, 9]), rollup="state").rollup
+    assert numbers.labels == (9, 10)
+    with pytest.raises(InputError, match=r"rollup='state' has 1 missing value"):
+        question(places(state=["T", None, "T", "S"]), rollup="state")
+    assert question(places(population="adults"), denominator="turnout").denominator == "turnout"
+
+
+def test_a_stream_that_can_be_read_once_is_refused_before_it_is_used_up():
+    table = pa.table({"town": ["a"], "sex": [1]})
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    with pytest.raises(InputError, match=r"people is a record batch reader, which can be read only once"):
+        open_people(reader, None)
+    assert reader.read_all().num_rows == 1
+    again = open_people(lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), "sex == 1")
+    assert again.to_table().num_rows == again.to_table().num_rows == 1
+
+
+def test_people_must_be_there():
+    with pytest.raises(InputError, match=r"people is missing"):
+        open_people(None, None)
+
+
+def test_the_call_tells_what_differs_from_the_defaults():
+    model = EcologicalInference(n_bins=6, nugget=True, n_jobs=2, hyperparameters={"effect_variance": 1.0})
+    said = describe_call(model, "fit", {"by": "town", "coords": ["lon", "lat"], "where": None})
+    assert said == (
+        "EcologicalInference(hyperparameters={'effect_variance': 1.0}, n_bins=6).fit(by='town', coords=['lon', 'lat'])"
+    )
+
+
+def test_hyperparameters_without_a_term_are_refused():
+    terms = EcologicalInference(spatial=None)._terms(places())
+    with pytest.raises(InputError, match=r"length=3.0"):
+        read_hyperparameters({"effect_variance": 1.0, "nugget": 0.1, "length": 3.0}, terms, ("yes",))
