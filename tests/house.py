@@ -53,6 +53,7 @@ def passed(call: Callable[[], object]) -> list[str]:
             if file.startswith(str(ROOT)):
                 seen.setdefault(file[len(str(ROOT)) + 1 :])
 
+    call()  # modules and machine code are loaded on first use, which is not part of the walk
     sys.setprofile(note)
     try:
         call()

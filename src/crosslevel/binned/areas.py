@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -271,10 +270,11 @@ def shared_estimates(
     population: npt.ArrayLike,
     *,
     level: float = 0.95,
+    nodes: int = 5,
+    n_draws: int = 2000,
     random_state: RandomState = 0,
-    **options: Any,
 ) -> Estimates:
-    """Estimate the counts of small areas inside large ones; ``options`` go to `crosslevel.binned.areas.share_out`.
+    """Estimate the counts of small areas inside large ones: the table of :func:`share_out`.
 
     The diagnostic ``monte_carlo_share`` is the largest error that the number of draws leaves in an estimate, over its ``std_error``.
 
@@ -287,6 +287,9 @@ def shared_estimates(
         Each inside one of the large.
     population : (A,)
         Everybody in each small area.
+    level : float
+    nodes, n_draws, random_state
+        As in :func:`share_out`.
 
     Examples
     --------
@@ -306,7 +309,7 @@ def shared_estimates(
             "cover the same ground."
         )
     seed = read_seed(random_state)
-    shared = share_out(small, totals, population, parent, random_state=seed, **options)
+    shared = share_out(small, totals, population, parent, nodes=nodes, n_draws=n_draws, random_state=seed)
     half = 0.5 * (1.0 - level)
     std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))
     low, high = shared.quantiles([half, 1.0 - half], seed)

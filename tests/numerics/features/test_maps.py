@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from crosslevel.errors import InputError
-from crosslevel.numerics.features import MAPS, from_arrays, gaussian_kernel, make_map
+from crosslevel.numerics.features import MAPS, gaussian_kernel, make_map
 
 FOURIER = ["rff", "orf", "fastfood", "sorf", "sobol"]
 
@@ -110,15 +110,10 @@ def test_landmark_and_linear_features_are_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("name", list(MAPS))
-def test_seeds_repeat_and_arrays_bring_the_map_back(name: str, tmp_path) -> None:
+def test_seeds_repeat(name: str) -> None:
     X = np.random.default_rng(1).standard_normal((4, 7))
     fmap = drawn(name, 7)
     np.testing.assert_array_equal(fmap.transform(X), drawn(name, 7).transform(X))
-    np.savez(tmp_path / "map.npz", **fmap.to_arrays())
-    with np.load(tmp_path / "map.npz", allow_pickle=False) as stored:
-        again = from_arrays(stored)
-    np.testing.assert_array_equal(again.transform(X), fmap.transform(X))
-    assert repr(again) == repr(fmap)
     if name in FOURIER:
         assert np.abs(drawn(name, 7, seed=1).transform(X) - fmap.transform(X)).max() > 0.01
 
@@ -157,7 +152,7 @@ def test_refusals(arguments: tuple, message: str) -> None:
         make_map(*arguments)
 
 
-def test_refusals_of_landmarks_rows_and_arrays() -> None:
+def test_refusals_of_landmarks_and_rows() -> None:
     with pytest.raises(InputError, match=r"landmarks has shape \(2, 2\)"):
         make_map("landmarks", 3, None, 1.0, landmarks=np.zeros((2, 2)))
     with pytest.raises(InputError, match="missing or infinite value in row 1"):
@@ -166,11 +161,6 @@ def test_refusals_of_landmarks_rows_and_arrays() -> None:
         make_map("nystrom", 1, 3, 1.0, landmarks=[[0.0], [1.0]])
     with pytest.raises(InputError, match=r"X has shape \(2, 4\); the rff map takes rows of 3 columns"):
         make_map("rff", 3, 4, 1.0).transform(np.zeros((2, 4)))
-    arrays = make_map("sorf", 3, 4, 1.0).to_arrays()
-    with pytest.raises(InputError, match="arrays has no 'lengths', which a sorf map needs"):
-        from_arrays({k: v for k, v in arrays.items() if k != "lengths"})
-    with pytest.raises(InputError, match="is not a feature map"):
-        from_arrays({})
 
 
 def test_the_plain_maps_need_no_compiler() -> None:

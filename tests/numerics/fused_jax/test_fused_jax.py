@@ -7,7 +7,7 @@ from scipy.linalg import hadamard as hadamard_matrix
 from crosslevel.errors import InputError
 from crosslevel.numerics.features import MAPS, make_map
 from crosslevel.numerics.fused_jax import DeviceMap, Variant, bag_totals, default_variant, pack, sum_packs
-from crosslevel.numerics.fused_jax.kernels import cut, hadamard
+from crosslevel.numerics.fused_jax.tiles import cut, hadamard
 
 WIDTHS = (5, 2, 9, 31, 3)
 N_REALS = 3

@@ -333,7 +333,7 @@ def choose_solver(problem: Problem, kernel: BoundKernel, settings: Settings) -> 
         return settings.solver
     if n >= GRID and not isinstance(find_grid(problem, kernel), str):
         return "kronecker"
-    if sines.check_features(kernel) is None and (n > DENSE or problem.regions.pieces() is None):
+    if (n > DENSE or problem.regions.pieces() is None) and sines.check_features(kernel) is None:
         return "features"
     return "dense"
 

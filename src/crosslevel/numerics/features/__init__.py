@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from crosslevel.numerics.features.bandwidth import median_bandwidth
 from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
-from crosslevel.numerics.features.dense import DenseFourier
+from crosslevel.numerics.features.fourier import DenseFourier, FastFood, StructuredOrthogonal
 from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom
-from crosslevel.numerics.features.make import MAPS, from_arrays, make_map
-from crosslevel.numerics.features.structured import FastFood, StructuredOrthogonal
+from crosslevel.numerics.features.make import MAPS, make_map
 
 __all__ = [
     "MAPS",
@@ -23,7 +22,6 @@ __all__ = [
     "Linear",
     "Nystrom",
     "StructuredOrthogonal",
-    "from_arrays",
     "gaussian_kernel",
     "make_map",
     "median_bandwidth",

@@ -74,7 +74,7 @@ class FeatureMap(ABC):
         return out
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Give everything the map is made of, as arrays ``numpy.savez`` stores without pickling."""
+        """Give everything the map is made of, as arrays by name."""
         return {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
 
     def _rows(self, X: npt.ArrayLike, argument: str) -> FloatArray:

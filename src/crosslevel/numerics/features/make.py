@@ -1,22 +1,26 @@
-"""Draw a feature map by its name, and bring a stored one back."""
+"""Draw a feature map by its name."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.features.base import FeatureMap, gaussian_kernel
-from crosslevel.numerics.features.dense import DenseFourier, draw_orthogonal, draw_rff, draw_sobol
+from crosslevel.numerics.features.fourier import (
+    DenseFourier,
+    FastFood,
+    StructuredOrthogonal,
+    draw_fastfood,
+    draw_orthogonal,
+    draw_rff,
+    draw_sobol,
+    draw_sorf,
+)
 from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom, whitening
-from crosslevel.numerics.features.structured import FastFood, StructuredOrthogonal, draw_fastfood, draw_sorf
 from crosslevel.typing import FloatArray
 
-__all__ = ["MAPS", "from_arrays", "make_map"]
+__all__ = ["MAPS", "make_map"]
 
 MAPS: dict[str, type[FeatureMap]] = {
     "sorf": StructuredOrthogonal,
@@ -94,33 +98,6 @@ def make_map(
     if name in _DENSE:
         return DenseFourier(name, d, total, b, W=_DENSE[name](d, total // 2, rng) / b)
     return MAPS[name](name, d, total, b, **_STRUCTURED[name](d, total // 2, rng))
-
-
-def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> FeatureMap:
-    """Bring back a map from what its ``to_arrays`` gave.
-
-    Examples
-    --------
-    >>> fmap = make_map("fastfood", n_inputs=5, n_features=64, bandwidth=2.0)
-    >>> again = from_arrays(fmap.to_arrays())
-    >>> bool((again.transform(np.eye(5)) == fmap.transform(np.eye(5))).all())
-    True
-    """
-    name = str(arrays.get("name", np.asarray("")))
-    if name not in MAPS:
-        raise unknown_name("arrays['name']", name, list(MAPS), what="feature map")
-    cls = MAPS[name]
-    missing = [f.name for f in fields(cls) if f.name not in arrays]
-    if missing:
-        raise InputError(f"arrays has no {missing[0]!r}, which a {name} map needs; pass all that its to_arrays() gave.")
-    values: dict[str, Any] = {f.name: np.asarray(arrays[f.name]) for f in fields(cls)}
-    values.update(
-        name=name,
-        n_inputs=int(values["n_inputs"]),
-        n_features=int(values["n_features"]),
-        bandwidth=float(values["bandwidth"]),
-    )
-    return cls(**values)
 
 
 def _from_landmarks(

@@ -6,7 +6,7 @@ busy with one piece while the next travels. Importing this package imports jax a
 
 from __future__ import annotations
 
-from crosslevel.numerics.fused_jax.embed import DeviceMap, sum_packs
+from crosslevel.numerics.fused_jax.device import DeviceMap, sum_packs
 from crosslevel.numerics.fused_jax.layout import BagTotals, Packed, bag_totals, pack
 from crosslevel.numerics.fused_jax.variant import Variant, default_variant
 

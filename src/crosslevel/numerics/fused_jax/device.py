@@ -22,8 +22,8 @@ from crosslevel.numerics.features import (
     Nystrom,
     StructuredOrthogonal,
 )
-from crosslevel.numerics.fused_jax.kernels import Spec, sum_tiles
 from crosslevel.numerics.fused_jax.layout import Packed
+from crosslevel.numerics.fused_jax.tiles import Spec, sum_tiles
 from crosslevel.numerics.fused_jax.variant import Variant, default_variant, split_parts
 from crosslevel.numerics.hadamard import fwht
 from crosslevel.typing import FloatArray
