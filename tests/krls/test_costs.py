@@ -26,7 +26,8 @@ def test_the_ways_of_auto():
     assert [cost(n, 5).method for n in (1_000, 10**6)] == ["exact", "nystrom"]
     assert cost(10**6, 5, distinct=900).method == "exact"
     assert cost(30_000, 5, low_rank=400).method == "partial"
-    assert cost(10**6, 5, "exact", distinct=900).distinct == 10**6  # this way gathers nothing
+    with pytest.raises(InputError, match="distinct=900 has no effect"):
+        cost(10**6, 5, "exact", distinct=900)  # this way gathers nothing
 
 
 def test_memory_of_the_exact_way_is_three_matrices():

@@ -99,8 +99,15 @@ def cost(
         raise unknown_name("method", method, METHODS, "choice")
     if n < 1 or p < 1:
         raise InputError(f"cost(n={n}, p={p}): pass the number of rows and of columns, both at least 1.")
+    for name, value, ways in (
+        ("distinct", distinct, ("auto", "collapse", "partial", "nystrom")),
+        ("rank", rank, ("partial", "nystrom")),
+        ("low_rank", low_rank, ("auto", "partial")),
+    ):
+        if value is not None and method not in ways:
+            raise InputError(f"{name}={value!r} has no effect with method={method!r}; leave {name} out.")
     free = available_memory()
-    U = n if distinct is None or method == "exact" else distinct
+    U = n if distinct is None else distinct
     way = method if method in ("exact", "partial", "nystrom") else "exact"
     if method == "auto" and U > EXACT_ROWS:
         affordable = U <= MOST_EXACT and (free is None or memory_needed(U) <= free)

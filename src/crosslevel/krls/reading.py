@@ -320,7 +320,7 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
             "them out."
         )
     if target.min() == target.max():
-        raise InputError(f"y is {target[0]:g} in every row used; there is nothing to explain.")
+        raise InputError(f"y has one value or class in every row used ({target[0]:g}); there is nothing to explain.")
     for name, values in (("y", target), *zip((f"X: the column {n!r}" for n in encoding.names), matrix.T, strict=True)):
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.square(values - values.mean()).sum()

@@ -149,6 +149,8 @@ def _read_classes(y: Any) -> tuple[AnyArray, FloatArray]:
     if y is None:
         raise InputError("KernelLogistic requires y to be passed, but the target y is None.")
     labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise InputError("y contains infinity; KernelLogistic takes two classes. Recode y.")
     missing = np.array([v is None or v != v for v in labels.tolist()], dtype=bool)
     classes = np.unique(labels[~missing])
     if len(classes) != 2:
