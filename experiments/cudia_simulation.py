@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cudia_printed  # noqa: F401 - registers the method "printed"
 import numpy as np
 import numpy.typing as npt
 
@@ -36,9 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "map, count likelihood": {"method": "map", "likelihood": "count"},
     "mcem": {"method": "mcem"},
     "mcem, count likelihood": {"method": "mcem", "likelihood": "count"},
-    "mcem, the paper's proposal, design and z": {
-        "method": "mcem", "proposal": "prior", "design": "pi", "z": "expected", "allow_unconverged": True,
-    },
+    "mcem, the paper's proposal, design and z": {"method": "printed", "allow_unconverged": True},
     "gibbs, count likelihood": {"method": "gibbs", "likelihood": "count", "n_draws": 100, "allow_unconverged": True},
     "hard": {"method": "hard"},
 }  # fmt: skip

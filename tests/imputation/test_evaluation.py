@@ -3,9 +3,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
+from crosslevel.data.cells import gather
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import newton, two_way
-from crosslevel.imputation.cells import gather
+from crosslevel.imputation.baselines import newton_logistic, two_way
 from crosslevel.imputation.evaluation import auc, calibration, evaluate, evaluate_downstream
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
@@ -101,7 +101,7 @@ def test_a_constant_per_row_and_one_per_group():
 
 
 def test_newton_separated():
-    theta = newton(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
+    theta = newton_logistic(np.array([[-1.0], [1.0]]), np.array([0.0, 10.0]), np.full(2, 10.0))
     assert np.isfinite(theta).all()
     assert theta[1] > 5
 

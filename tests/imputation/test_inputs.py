@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.errors import InputError
-from crosslevel.imputation.inputs import check_range, read_fit, read_grouped, read_people
+from crosslevel.imputation.inputs import read_fit, read_grouped, read_people, read_range
 
 X = {"age": [1, 2, 3, 4, 5, 6], "sex": ["m", "f", "m", "f", "m", "f"]}
 PLACE = ["b", "b", "a", "a", "c", "c"]
@@ -18,7 +18,7 @@ def test_means_are_matched_by_name_and_factors_are_coded():
     assert given.schema.partitions[0].labels == ("a", "b", "c")
     np.testing.assert_array_equal(given.people.group[:, 0], [1, 1, 0, 0, 2, 2])
     np.testing.assert_array_equal(given.people.X[:, 1], [1, 0, 1, 0, 1, 0])
-    assert given.schema.columns[1].levels == ("f", "m")
+    assert given.schema.columns[1].labels == ("f", "m")
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -77,7 +77,7 @@ def test_missing_x_is_allowed_on_demand_and_a_missing_mean_always():
 def test_partitions_without_people_are_left_out_and_said():
     given = read_fit(X, PLACE, {"partition": ["a", "b", "c", "z"], "ill": [0.1, 0.2, 0.3, 0.9]})
     assert len(given.published[0].mean) == 3
-    assert "1 group(s) without people, 'z'" in given.notes[0]
+    assert "1 group(s) without people, 'z'" in given.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_partitions_without_people_are_left_out_and_said():
     [
         (
             {"aggregates": {"partition": ["a", "b"], "ill": [0.1, 0.2]}},
-            r"no row for 1 group\(s\) that people are in: 'c'",
+            r"aggregates has no row for 1 group\(s\): 'c'",
         ),
-        ({"aggregates": {"partition": [1, 2, 3], "ill": [0.1, 0.2, 0.3]}}, "holds 1 where partition holds 'a'"),
+        ({"aggregates": {"partition": [1, 2, 3], "ill": [0.1, 0.2, 0.3]}}, "holds 1 where 'a'"),
         ({"aggregates": {"partition": ["a", "a", "b", "c"], "ill": [0.1] * 4}}, "is not unique"),
         ({"aggregates": {"partition": ["a", "b", "c"]}}, "no column beside the key 'partition'"),
         ({"aggregates": [0.1, 0.2]}, "one row for each of the 3 groups"),
@@ -95,10 +95,7 @@ def test_partitions_without_people_are_left_out_and_said():
         ({"aggregates": {"partition": ["a", "b", "c"], "ill": [0.1, None, None]}}, "has a mean in 1 of 3 groups"),
         ({"aggregates": {"partition": ["a", "b", "c"], "ill": [0.1, np.inf, 0.2]}}, "is infinite in 'b'"),
         ({"aggregates": {"partition": ["a", "b", "c"], "age": [0.1, 0.2, 0.3]}}, "also a column of X"),
-        (
-            {"aggregates": pd.Series([0.1, 0.2, 0.3], index=["a", "b", "c"])},
-            "is a Series; pass aggregates.reset_index()",
-        ),
+        ({"aggregates": pd.Series([0.1, 0.2], index=["a", "b"])}, "aggregates has no row for 1 group"),
         ({"partition": ["a"] * 6}, "has one group, 'a'"),
         ({"partition": None}, "partition is None"),
         ({"partition": ["a", "b"]}, "2 labels for 6 rows"),
@@ -140,7 +137,7 @@ def test_a_frame_indexed_by_group_is_told_to_reset_its_index():
     ("change", "words"),
     [
         ({"partition": ["z"]}, r"1 person\(s\) are in a group without a published mean, the first in row 0 \('z'\)"),
-        ({"X": {"age": [1], "sex": ["x"]}}, "'x' in row 0, a level the fit did not have"),
+        ({"X": {"age": [1], "sex": ["x"]}}, "'sex' has the value 'x' in row 0"),
         ({"X": {"age": [1]}}, "'sex' is not a column"),
         ({"X": np.ones((1, 3))}, "X has 3 columns; the fit had 2"),
         ({"partition": {"a": ["a"], "b": ["b"]}}, "partition has 2 column"),
@@ -156,9 +153,9 @@ def test_people_unlike_those_of_the_fit(change, words):
 def test_means_that_cannot_be():
     given = read_fit(X, PLACE, {"partition": ["a", "b", "c"], "ill": [10.0, 20.0, 30.0]})
     with pytest.raises(InputError, match=r"is 10 in 'a' .* between 0 and 1. These look like per cent: divide by 100"):
-        check_range(given.published[0], given.schema.partitions[0], 0, 1)
+        read_range(given, "ill", 0, 1)
     with pytest.raises(InputError, match="at least 15"):
-        check_range(given.published[0], given.schema.partitions[0], 15, np.inf)
+        read_range(given, "ill", 15, np.inf)
 
 
 def test_grouped_people_need_no_means():

@@ -23,6 +23,7 @@ __all__ = [
     "check_counts",
     "check_finite",
     "check_level",
+    "check_positive",
     "check_successes",
     "check_weights",
     "check_whole",
@@ -125,6 +126,21 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
+    return float(value)
+
+
+def check_positive(value: object, argument: str) -> float:
+    """Refuse what is no finite number above zero.
+
+    Examples
+    --------
+    >>> check_positive(0, "ridge")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: ridge=0 is not a positive number; pass one.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise InputError(f"{argument}={value!r} is not a positive number; pass one.")
     return float(value)
 
 

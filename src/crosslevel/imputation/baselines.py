@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import special
 
+from crosslevel.data.cells import Cells, sums
 from crosslevel.errors import ConvergenceError
-from crosslevel.imputation.cells import Cells, sums
-from crosslevel.imputation.persons.design import Design
-from crosslevel.imputation.persons.model import Groups, Settings, fit_link, probabilities
+from crosslevel.imputation.design import Design
+from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes, probabilities
 from crosslevel.numerics.logit_shift import shift_to_total
+from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["ecological_logistic", "logistic", "newton", "saturated", "two_way", "with_groups"]
+__all__ = ["ecological_logistic", "logistic", "newton_logistic", "saturated", "two_way", "with_groups"]
 
 
 RIDGE = 1e-6
@@ -22,7 +25,7 @@ SLOPE_SD, MEAN_SD = 0.25, 0.015
 """Of the ecological regression: prior sd of a slope, and sd of group means around what their people explain."""
 
 
-def newton(Z: FloatArray, yes: FloatArray, n: FloatArray) -> FloatArray:
+def newton_logistic(Z: FloatArray, yes: FloatArray, n: FloatArray) -> FloatArray:
     """Fit a logistic regression by Newton's method; give intercept and slopes, (1 + K,).
 
     Parameters
@@ -33,40 +36,56 @@ def newton(Z: FloatArray, yes: FloatArray, n: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> theta = newton(np.array([[-1.0], [1.0]]), np.array([2.0, 6.0]), np.full(2, 10.0))
+    >>> theta = newton_logistic(np.array([[-1.0], [1.0]]), np.array([2.0, 6.0]), np.full(2, 10.0))
     >>> special.expit(theta[0] + theta[1] * np.array([-1.0, 1.0])).round(6)
     array([0.2, 0.6])
     """
     A = np.column_stack([np.ones(len(Z)), Z])
-    theta = np.zeros(A.shape[1])
-    theta[0] = special.logit(np.clip(yes.sum() / n.sum(), 1e-12, 1.0 - 1e-12))
+    start = np.zeros(A.shape[1])
+    start[0] = special.logit(np.clip(yes.sum() / n.sum(), 1e-12, 1.0 - 1e-12))
 
     def value(t: FloatArray) -> float:
         f = A @ t
-        return float(n @ np.logaddexp(0.0, f) - yes @ f + 0.5 * RIDGE * t @ t)
+        return float(yes @ f - n @ np.logaddexp(0.0, f) - 0.5 * RIDGE * t @ t)
 
-    now = value(theta)
-    for _ in range(STEPS):
-        p = special.expit(A @ theta)
-        gradient = A.T @ (n * p - yes) + RIDGE * theta
-        step = np.linalg.solve((A.T * (n * p * (1.0 - p))) @ A + RIDGE * np.eye(len(theta)), gradient)
-        size = 1.0
-        while value(theta - size * step) > now + 1e-12 * abs(now) and size > 1e-8:
-            size *= 0.5
-        theta = theta - size * step
-        now = value(theta)
-        if gradient @ step <= 1e-12 * max(1.0, abs(now)):
-            return theta
-    raise ConvergenceError(
-        f"a logistic regression did not settle in {STEPS} steps; a column may tell yes from no without error."
+    def step(t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        p = special.expit(A @ t)
+        gradient = A.T @ (yes - n * p) - RIDGE * t
+        return gradient, np.linalg.solve((A.T * (n * p * (1.0 - p))) @ A + RIDGE * np.eye(len(t)), gradient)
+
+    return _climb(
+        start, value, step, "a logistic regression did not converge; a column may tell yes from no without error."
     )
+
+
+def _climb(
+    start: FloatArray,
+    value: Callable[[FloatArray], float],
+    step: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    otherwise: str,
+) -> FloatArray:
+    """Raise a value by Newton steps, of which the one that promises no more than rounding is the last."""
+    last = False
+
+    def direction(t: FloatArray) -> FloatArray | None:
+        nonlocal last
+        if last:
+            return None
+        gradient, move = step(t)
+        last = bool(gradient @ move <= 1e-12 * max(1.0, abs(value(t))))
+        return move
+
+    found = newton(start, value, direction, max_steps=STEPS, slack=1e-12)
+    if not found.converged and not last:
+        raise ConvergenceError(otherwise)
+    return found.x
 
 
 def logistic(cells: Cells, design: Design, y: FloatArray, weight: FloatArray) -> FloatArray:
     """Regress the truth on the scores of all columns: the probability of each cell, (C,)."""
     Z = design.matrix(cells.X)
     C = len(Z)
-    theta = newton(Z, sums(cells.row, weight * y, C), sums(cells.row, weight, C))
+    theta = newton_logistic(Z, sums(cells.row, weight * y, C), sums(cells.row, weight, C))
     return np.asarray(special.expit(theta[0] + Z @ theta[1:]))
 
 
@@ -82,32 +101,25 @@ def with_groups(
     M, group = len(Z), cells.pair_group[:, 0]
     yes = sums(cells.pair, weight * y, M)
     mean = sums(group, yes, n_groups) / np.maximum(sums(group, cells.weight, n_groups), 1e-300)
-    beta = newton(Z, yes, cells.weight)[1:]
 
     def rates(b: FloatArray) -> FloatArray:
         return probabilities((Z @ b)[None], group, cells.weight, mean)[0][0]
 
-    def value(p: FloatArray) -> float:
-        return -float((special.xlogy(yes, p) + special.xlog1py(cells.weight - yes, -p)).sum())
+    def value(b: FloatArray) -> float:
+        p = rates(b)
+        return float((special.xlogy(yes, p) + special.xlog1py(cells.weight - yes, -p)).sum())
 
-    p = rates(beta)
-    now = value(p)
-    for _ in range(STEPS):
+    def step(b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        p = rates(b)
         A = cells.weight * p * (1.0 - p)
         total = np.maximum(sums(group, A, n_groups), 1e-300)
-        centre = np.column_stack([sums(group, A * z, n_groups) / total for z in Z.T])
-        R = Z - centre[group]
-        gradient = Z.T @ (yes - cells.weight * p) - RIDGE * beta
-        step = np.linalg.solve((R.T * A) @ R + RIDGE * np.eye(len(beta)), gradient)
-        size = 1.0
-        while value(rates(beta + size * step)) > now + 1e-12 * abs(now) and size > 1e-8:
-            size *= 0.5
-        beta = beta + size * step
-        p = rates(beta)
-        now = value(p)
-        if gradient @ step <= 1e-12 * max(1.0, abs(now)):
-            return p
-    raise ConvergenceError(f"a regression with a constant per group did not settle in {STEPS} steps.")
+        center = np.column_stack([sums(group, A * z, n_groups) / total for z in Z.T])
+        R = Z - center[group]
+        gradient = Z.T @ (yes - cells.weight * p) - RIDGE * b
+        return gradient, np.linalg.solve((R.T * A) @ R + RIDGE * np.eye(len(b)), gradient)
+
+    start = newton_logistic(Z, yes, cells.weight)[1:]
+    return rates(_climb(start, value, step, "a regression with a constant per group did not converge."))
 
 
 def saturated(row: IntArray, y: FloatArray, weight: FloatArray) -> FloatArray:
@@ -165,8 +177,8 @@ def ecological_logistic(cells: Cells, design: Design, mean: FloatArray) -> Float
     _, n = cells.sizes(0, P)
     s = np.clip(mean, 0.5 / (n + 1.0), 1.0 - 0.5 / (n + 1.0))
     scatter = (MEAN_SD / (s * (1.0 - s))) ** 2
-    # c so large that nothing is added to the scatter of the means
-    settings = Settings(t=SLOPE_SD, c=1e12 * int(known.sum()), n_restarts=0)
-    fit = fit_link(Z, np.ones(Z.shape[1]), Groups(cells.shares(0, P), mean, scatter), n, settings)
+    # so many groups that nothing is added to the scatter of the means
+    settings = Settings(SLOPE_SD, 1e12 * int(known.sum()), n_restarts=0)
+    fit = fit_slopes(Z, np.ones(Z.shape[1]), Groups(cells.shares(0, P), mean, scatter), n, settings)
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
     return probabilities(f[None], cells.pair_group[:, 0], cells.weight, mean)[0][0]

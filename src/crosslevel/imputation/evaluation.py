@@ -15,11 +15,19 @@ import numpy as np
 from scipy import special, stats
 
 from crosslevel.data import checks
+from crosslevel.data.cells import Cells, gather, sums
+from crosslevel.data.published import check_range, read_published
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import ecological_logistic, logistic, newton, saturated, two_way, with_groups
-from crosslevel.imputation.cells import Cells, gather, sums
-from crosslevel.imputation.inputs import check_range, read_grouped, read_published
-from crosslevel.imputation.persons.design import Design, learn_design
+from crosslevel.imputation.baselines import (
+    ecological_logistic,
+    logistic,
+    newton_logistic,
+    saturated,
+    two_way,
+    with_groups,
+)
+from crosslevel.imputation.design import Design, learn_design
+from crosslevel.imputation.inputs import read_grouped
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray
 
@@ -196,7 +204,7 @@ def calibration(p: FloatArray, y: FloatArray, weight: FloatArray | None = None) 
     values, code = np.unique(f, return_inverse=True)
     w = np.ones(len(y)) if weight is None else weight
     yes, n = sums(code.reshape(-1), w * y, len(values)), sums(code.reshape(-1), w, len(values))
-    theta = newton(values[:, None], yes, n)
+    theta = newton_logistic(values[:, None], yes, n)
     return float(theta[0]), float(theta[1])
 
 
@@ -298,6 +306,7 @@ def _table(
         interval="wald, over persons",
         provenance=Provenance.of(call=call),
         diagnostics={"people": len(y), "groups": world.n_groups, "distinct_rows": len(world.cells.X)},
+        kind="imputation_scores",
     )
 
 
@@ -306,7 +315,7 @@ def _regression(columns: FloatArray, y: FloatArray, weight: FloatArray) -> Float
     Z = (columns - columns.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
     rows, code = np.unique(Z, axis=0, return_inverse=True)
     code = code.reshape(-1)
-    theta = newton(rows, sums(code, weight * y, len(rows)), sums(code, weight, len(rows)))
+    theta = newton_logistic(rows, sums(code, weight * y, len(rows)), sums(code, weight, len(rows)))
     return np.asarray(special.expit(theta[0] + rows @ theta[1:]))[code]
 
 

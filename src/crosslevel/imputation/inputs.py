@@ -1,46 +1,45 @@
 """Read and check what an imputation is given: people, their groups, the published means, weights and standard errors.
 
-A published table is a frame with a key column, or an array in sorted order of the groups. Several partitions come as a frame of
-labels, and then the published tables as a mapping from a partition's name to its table: a hidden feature may be published for one
-partition and another for a second, or the same for both.
+Several partitions come as a frame of labels, and then the published tables as a mapping from a partition's name to its table: a
+hidden feature may be published for one partition and another for a second, or the same for both.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crosslevel.data import checks, frames
+from crosslevel.data.columns import Category, Number, read_matrix
 from crosslevel.data.fingerprint import fingerprint
-from crosslevel.errors import InputError, listed
-from crosslevel.imputation.columns import Column, encode, learn_columns
-from crosslevel.imputation.published import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.data.learning import learn_table
+from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
     "Inputs",
-    "Partition",
     "People",
-    "Published",
     "Schema",
-    "check_range",
+    "keep_inputs",
+    "keep_warnings",
     "read_fit",
     "read_grouped",
     "read_people",
-    "read_published",
+    "read_range",
 ]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What new people must look like: the columns, the partitions and which of X's columns hold labels."""
+    """What new people must look like: the columns, the partitions and which of X's columns holds labels."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Category | Number, ...]
     partitions: tuple[Partition, ...]
     partition_column: str | None = None
 
@@ -83,7 +82,7 @@ class Inputs:
         One entry per hidden feature and partition for which it was published.
     data : dict
         Fingerprints.
-    notes : tuple of str
+    warnings : tuple of str
         What was left out, in sentences.
     """
 
@@ -91,12 +90,16 @@ class Inputs:
     schema: Schema
     published: tuple[Published, ...]
     data: dict[str, str]
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """Names of the hidden features, each once, in order of appearance."""
         return tuple(dict.fromkeys(p.name for p in self.published))
+
+    def finest(self, name: str) -> Published:
+        """Give the means of a hidden feature for the partition with the most of them: coarser ones are sums of these."""
+        return max((p for p in self.published if p.name == name), key=lambda p: int((~np.isnan(p.mean)).sum()))
 
 
 def read_fit(
@@ -129,14 +132,14 @@ def read_fit(
     (('ill',), [0.1, 0.5], ('a', 'b'))
     """
     given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing)
-    published, notes = read_published(aggregates, aggregate_se, given.schema.partitions)
+    published, left_out = read_published(aggregates, aggregate_se, given.schema.partitions)
     for q in published:
         if q.name in given.schema.names:
             raise InputError(
                 f"aggregates has the mean of {q.name!r}, which is also a column of X; leave it out of X, or it would be used "
                 "to impute itself."
             )
-    return Inputs(given.people, given.schema, published, given.data, notes)
+    return Inputs(given.people, given.schema, published, given.data, left_out)
 
 
 def read_grouped(
@@ -167,13 +170,9 @@ def read_grouped(
                 f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
                 "from, so at least two are needed."
             )
-    columns = learn_columns(table, categorical)
-    matrix = encode(table, columns, allow_missing=allow_missing)
-    _check_varies(matrix, columns)
-    weight = None
-    if sample_weight is not None:
-        weight = checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
-    people = People(matrix, np.column_stack([g.codes for g in groups]).astype(np.intp), weight, kind)
+    columns = learn_table(table, categorical)
+    people = _people(table, columns, [g.codes for g in groups], sample_weight, kind, allow_missing)
+    _check_varies(people.X, columns)
     if people.weight is not None:
         _check_weighed(people, partitions)
     data = {"X": fingerprint(table), "partition": fingerprint(labels)}
@@ -198,11 +197,45 @@ def read_people(
             f"partition has {labels.num_columns} column(s) of labels; the fit had {len(schema.partitions)} "
             f"({listed(p.name for p in schema.partitions)}). Pass the same."
         )
-    matrix = encode(table, schema.columns, allow_missing=allow_missing)
-    codes = []
-    for j, p in enumerate(schema.partitions):
-        name = p.name if p.name in labels.column_names else labels.column_names[j]
-        codes.append(_match(labels[name], p))
+    codes = [
+        _match(labels[p.name if p.name in labels.column_names else labels.column_names[j]], p)
+        for j, p in enumerate(schema.partitions)
+    ]
+    return _people(table, schema.columns, codes, sample_weight, kind, allow_missing)
+
+
+def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
+    """Store on a fitted model what new people must look like, and where its data came from."""
+    model.schema_, model.hidden_names_ = given.schema, given.hidden
+    model.feature_names_in_ = np.array(given.schema.names, dtype=object)
+    model.n_features_in_ = len(given.schema.columns)
+    model._seed, model._data, model._frame = seed, given.data, given.people.frame
+
+
+def keep_warnings(model: Any, sentences: Sequence[str]) -> None:
+    """Store warnings on a fitted model and emit them, from the line that called its method."""
+    model.warnings_ = tuple(sentences)
+    for sentence in model.warnings_:
+        warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
+
+
+def read_range(given: Inputs, name: str, low: float, high: float) -> None:
+    """Refuse published means of a hidden feature that no feature of this range can have."""
+    for p in given.published:
+        if p.name == name:
+            check_range(p, given.schema.partitions[p.partition], low, high)
+
+
+def _people(
+    table: pa.Table,
+    columns: Sequence[Category | Number],
+    codes: Sequence[Any],
+    sample_weight: Any,
+    kind: frames.FrameKind,
+    allow_missing: bool,
+) -> People:
+    repair = ", or use a method that allows them (missing='mean')"
+    matrix = read_matrix(table, columns, missing="allow" if allow_missing else "error", repair=repair)
     weight = None if sample_weight is None else checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
     return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
 
@@ -241,8 +274,7 @@ def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | 
             raise InputError("partition has no columns; pass at least one column of labels.")
     else:
         name = getattr(partition, "name", None)
-        flat = _flat(partition)
-        labels = frames.to_arrow({UNNAMED if name is None else str(name): flat}, "partition")
+        labels = frames.to_arrow({UNNAMED if name is None else str(name): _flat(partition)}, "partition")
     if labels.num_rows != table.num_rows:
         raise InputError(
             f"partition has {labels.num_rows:,} labels for {table.num_rows:,} rows of X; pass one per person."
@@ -259,28 +291,19 @@ def _flat(values: Any) -> Any:
     return array.tolist() if array.dtype == object else array
 
 
-def _match(values: pa.ChunkedArray, partition: Partition) -> IntArray:
+def _match(values: pa.ChunkedArray, partition: Partition) -> Any:
     """Find the number of each label among those of the fit."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    known = pa.array(list(partition.labels))
-    try:
-        codes = pc.index_in(values.cast(known.type), value_set=known)
-    except pa.ArrowException as error:
+    codes = Category(partition.name, pa.array(list(partition.labels)), has_null=False).codes(values.combine_chunks())
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
         raise InputError(
-            f"partition {partition.name!r} holds {values.type} labels such as {values[0].as_py()!r}; the fit had {known.type} "
-            f"such as {partition.labels[0]!r}. Pass labels of the same kind."
-        ) from error
-    if codes.null_count:
-        row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
-        raise InputError(
-            f"partition {partition.name!r}: {codes.null_count:,} person(s) are in a group without a published mean, the first "
-            f"in row {row:,} ({values[row].as_py()!r}); leave these people out or fit with means of their group."
+            f"partition {partition.name!r}: {int((codes < 0).sum()):,} person(s) are in a group without a published mean, the "
+            f"first in row {row:,} ({values[row].as_py()!r}); leave these people out or fit with means of their group."
         )
-    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
+    return codes
 
 
-def _check_varies(matrix: FloatArray, columns: tuple[Column, ...]) -> None:
+def _check_varies(matrix: FloatArray, columns: Sequence[Category | Number]) -> None:
     constant = [
         c.name for c, values in zip(columns, matrix.T, strict=True) if np.fmin.reduce(values) == np.fmax.reduce(values)
     ]
@@ -292,7 +315,6 @@ def _check_varies(matrix: FloatArray, columns: tuple[Column, ...]) -> None:
 
 
 def _check_weighed(people: People, partitions: tuple[Partition, ...]) -> None:
-    assert people.weight is not None
     for j, p in enumerate(partitions):
         empty = np.bincount(people.group[:, j], people.weight, len(p)) <= 0
         if empty.any():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.problem import Problem, plain_block
+from crosslevel.imputation.cudia.model import Problem, plain_block
 
 
 def _two_gaussians(seed, groups=6, size=160):

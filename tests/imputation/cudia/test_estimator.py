@@ -67,7 +67,6 @@ def test_every_soft_method_beats_the_group_mean_and_all_keep_it_exactly(method, 
         ("map", {"likelihood": "count"}),
         ("mcem", {}),
         ("mcem", {"likelihood": "count"}),
-        ("mcem", {"proposal": "prior", "design": "pi", "z": "expected"}),
     ],
 )
 def test_soft_methods_reach_the_known_error_of_the_papers_simulation(two_gaussians_world, method, options):

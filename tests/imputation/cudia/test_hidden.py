@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from crosslevel.imputation.cudia.hidden import EtaPrior, identifiability, solve_eta
+from crosslevel.imputation.cudia.regression import EtaPrior, identifiability, solve_eta
 
 
 def prior(precision=3.0, centre=0.2, kind="ridge"):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslevel.imputation.cudia.kernels import draw_counts, responsibilities, weigh
+from crosslevel.imputation.cudia.kernels import draw_counts
+from crosslevel.imputation.cudia.posterior import responsibilities, weigh
 
 
 def test_sums_are_those_of_responsibilities():

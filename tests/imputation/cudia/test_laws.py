@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from crosslevel.imputation.cudia import laws
-from crosslevel.imputation.cudia.problem import Block, hidden_variance, plain_block
+from crosslevel.imputation.cudia import model as laws
+from crosslevel.imputation.cudia.model import Block, hidden_variance, plain_block
 
 K, N = 3, 50
 PI = np.array([0.5, 0.3, 0.2])

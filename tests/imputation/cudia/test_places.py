@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosslevel.data.columns import Number
 from crosslevel.errors import InputError
-from crosslevel.imputation.columns import Column
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.kernels import responsibilities
+from crosslevel.imputation.cudia.model import Parameters, Problem, log_density, plain_block
 from crosslevel.imputation.cudia.places import learn_slopes, place_covariances, place_deviation
-from crosslevel.imputation.cudia.posterior import Parameters, log_density
-from crosslevel.imputation.cudia.problem import Problem, plain_block
+from crosslevel.imputation.cudia.posterior import responsibilities
 
 
 def setting(size=1000.0, groups=30, kind="bernoulli", seed=0):
@@ -84,7 +83,7 @@ def people_of_two_groups(kind="bernoulli", size=50.0):
 def test_slopes_are_as_open_as_the_posterior_of_the_link_at_the_same_probabilities():
     problem, at = people_of_two_groups()
     shares = np.array([[0.6, 0.4], [0.4, 0.6]])
-    found = learn_slopes(problem, [Column("x")], at, shares, "cudia", 0.3)
+    found = learn_slopes(problem, [Number("x")], at, shares, "cudia", 0.3)
     r = responsibilities(log_density(problem, at.theta), at.pi, problem.cell, problem.atom)
     p = (r @ at.H)[:, 0]
     z = found.design.matrix(problem.X)[problem.cell, 0]
@@ -102,7 +101,7 @@ def test_slopes_are_as_open_as_the_posterior_of_the_link_at_the_same_probabiliti
 
 def test_draws_have_the_variance_of_the_slopes():
     problem, at = people_of_two_groups()
-    found = learn_slopes(problem, [Column("x")], at, at.pi, "cudia", "auto")
+    found = learn_slopes(problem, [Number("x")], at, at.pi, "cudia", "auto")
     draws = np.stack(list(found.draws(problem.X, 4000, np.random.default_rng(0))))[:, :, 0]
     z = found.design.matrix(problem.X)
     assert draws.std(axis=0) == pytest.approx(np.sqrt(np.diag(z @ found.Sigma[0] @ z.T)), rel=0.05)
@@ -111,17 +110,17 @@ def test_draws_have_the_variance_of_the_slopes():
 
 def test_slopes_of_a_number_are_in_its_units():
     problem, at = people_of_two_groups("gaussian")
-    a = learn_slopes(problem, [Column("x")], at, at.pi, "cudia", "auto").Sigma[0]
+    a = learn_slopes(problem, [Number("x")], at, at.pi, "cudia", "auto").Sigma[0]
     tenfold = replace(problem, blocks=(plain_block([[3.0], [5.0]], [50.0, 50.0]),))
     b = learn_slopes(
-        tenfold, [Column("x")], replace(at, H=10 * at.H, tau2=100 * at.tau2), at.pi, "cudia", "auto"
+        tenfold, [Number("x")], replace(at, H=10 * at.H, tau2=100 * at.tau2), at.pi, "cudia", "auto"
     ).Sigma[0]
     assert b == pytest.approx(100 * a, rel=1e-9)
 
 
 def test_more_people_leave_slopes_as_open_as_they_are():
     few, many = (
-        learn_slopes(p, [Column("x")], at, at.pi, "cudia", "auto").Sigma[0]
+        learn_slopes(p, [Number("x")], at, at.pi, "cudia", "auto").Sigma[0]
         for p, at in (people_of_two_groups(size=s) for s in (1e4, 1e8))
     )
     assert many == pytest.approx(few, rel=0.05)
@@ -164,7 +163,7 @@ def test_the_posterior_itself_is_there_when_the_model_is_trusted(people):
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("atuo", "Did you mean 'auto'"), (-0.1, "at least 0"), (True, "place_sd=True")]
+    ("value", "words"), [("atuo", "Did you mean 'auto'"), (-0.1, "place_sd=-0.1"), (True, "place_sd=True")]
 )
 def test_bad_deviations_get_a_sentence(people, value, words):
     with pytest.raises(InputError, match=words):

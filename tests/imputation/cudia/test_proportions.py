@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from crosslevel.imputation.cudia.proportions import (
-    MixPrior,
-    expected_log,
-    learn_alpha,
-    learn_logistic_normal,
-    update_mix,
-)
+from crosslevel.imputation.cudia.posterior import MixPrior, expected_log, learn_alpha, learn_logistic_normal, update_mix
 
 
 def test_learnt_exponents_are_a_maximum():

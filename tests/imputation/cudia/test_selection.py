@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from crosslevel.imputation.cudia.estimator import CUDIA
-from crosslevel.imputation.cudia.hidden import eta_prior
-from crosslevel.imputation.cudia.mixture import fit_mixture
+from crosslevel.imputation.cudia.posterior import fit_mixture
+from crosslevel.imputation.cudia.regression import design_of, eta_prior, person_variance, regress, variances
 from crosslevel.imputation.cudia.selection import Candidate, leave_one_out, select, simplest
-from crosslevel.imputation.cudia.stages import design_of, person_variance, regress, variances
 
 
 def test_a_mean_left_out_is_predicted_from_the_others_alone(two_gaussians, as_problem):

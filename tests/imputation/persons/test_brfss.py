@@ -13,7 +13,7 @@ from crosslevel.errors import CrosslevelWarning
 from crosslevel.imputation.baselines import logistic
 from crosslevel.imputation.evaluation import evaluate
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
-from crosslevel.imputation.persons.fitting import members_of
+from crosslevel.imputation.persons.hidden import members_of
 from crosslevel.imputation.persons.similar import mean_log_likelihood
 
 pytestmark = pytest.mark.data

@@ -6,7 +6,7 @@ from crosslevel.imputation.persons.model import (
     INTERCEPT_SD,
     Groups,
     Settings,
-    fit_link,
+    fit_slopes,
     inner,
     probabilities,
     sampling_variance,
@@ -26,20 +26,20 @@ def _problem(P=12, C=30, K=4, seed=0):
 def _objective(theta, Z, reach, groups, settings):
     """Write the note's formula down once more, literally."""
     P = len(groups.mean)
-    t_b = settings.t * np.sqrt(P / settings.c)
+    t_b = settings.slope_sd * np.sqrt(P / settings.shrinkage_groups)
     total = theta[0] ** 2 / INTERCEPT_SD**2
     for p in range(P):
         m = sum(groups.W[p, c] * special.expit(Z[c] @ theta[1:] + theta[0]) for c in range(len(Z)))
         gap = special.logit(groups.mean[p]) - special.logit(m)
         total += gap**2 / (t_b**2 + groups.variance[p])
-    return total + sum(theta[1 + j] ** 2 / (settings.t * reach[j]) ** 2 for j in range(len(reach)))
+    return total + sum(theta[1 + j] ** 2 / (settings.slope_sd * reach[j]) ** 2 for j in range(len(reach)))
 
 
 def test_the_optimum_is_that_of_the_formula():
     Z, reach, groups, n = _problem()
     dense = Groups(groups.W.toarray(), groups.mean, groups.variance)
     settings = Settings()
-    fit = fit_link(Z, reach, groups, n, settings)
+    fit = fit_slopes(Z, reach, groups, n, settings)
     best = optimize.minimize(
         _objective, np.zeros(5), args=(Z, reach, dense, settings), method="BFGS", options={"gtol": 1e-7}
     )
@@ -50,13 +50,13 @@ def test_the_optimum_is_that_of_the_formula():
 
 def test_restarts_find_the_same_slopes():
     for seed in range(4):
-        fit = fit_link(*_problem(seed=seed), Settings(n_restarts=5, seed=seed))
+        fit = fit_slopes(*_problem(seed=seed), Settings(n_restarts=5, seed=seed))
         assert 0 < fit.apart < 1e-5
 
 
 def test_covariance_is_the_inverse_of_the_gauss_newton_hessian():
     Z, reach, groups, n = _problem()
-    fit = fit_link(Z, reach, groups, n, Settings())
+    fit = fit_slopes(Z, reach, groups, n, Settings())
     W = groups.W.toarray()
 
     def predicted(theta):
@@ -71,11 +71,11 @@ def test_covariance_is_the_inverse_of_the_gauss_newton_hessian():
 
 def test_group_noise_grows_with_the_number_of_groups():
     Z, reach, groups, n = _problem()
-    assert fit_link(Z, reach, groups, n).t_b == pytest.approx(0.45 * np.sqrt(12 / 32))
+    assert fit_slopes(Z, reach, groups, n).t_b == pytest.approx(0.45 * np.sqrt(12 / 32))
     twice = Groups(sparse.vstack([groups.W] * 2).tocsr(), np.tile(groups.mean, 2), np.zeros(24))
     once = Groups(groups.W, groups.mean, np.zeros(12))
     # every group twice is no news about confounding: the same slopes, the same errors
-    a, b = fit_link(Z, reach, once, n), fit_link(Z, reach, twice, np.tile(n, 2))
+    a, b = fit_slopes(Z, reach, once, n), fit_slopes(Z, reach, twice, np.tile(n, 2))
     np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
     np.testing.assert_allclose(a.Sigma, b.Sigma, rtol=1e-8)
 
@@ -89,14 +89,14 @@ def test_one_feature_keeps_the_share_the_rule_says():
     Z = np.array([[-1.0], [1.0]])
     s = W @ special.expit(true * Z[:, 0])
     sd_b = (W @ Z)[:, 0].std()
-    fit = fit_link(Z, np.ones(1), Groups(sparse.csr_array(W), s, np.zeros(P)), np.full(P, 1e6))
+    fit = fit_slopes(Z, np.ones(1), Groups(sparse.csr_array(W), s, np.zeros(P)), np.full(P, 1e6))
     assert fit.beta[0] / true == pytest.approx(sd_b**2 / (sd_b**2 + 1 / 32), rel=0.02)
 
 
 def test_more_people_hardly_change_what_is_known():
     Z, reach, groups, n = _problem()
     many = Groups(groups.W, groups.mean, sampling_variance(groups.mean, 100 * n))
-    a, b = (np.sqrt(np.diag(fit_link(Z, reach, g, n).Sigma)) for g in (groups, many))
+    a, b = (np.sqrt(np.diag(fit_slopes(Z, reach, g, n).Sigma)) for g in (groups, many))
     assert (b <= a + 1e-12).all()
     assert (b / a > 0.9).all()
 
@@ -106,8 +106,8 @@ def test_groups_without_a_mean_are_as_if_they_were_not_there():
     mean = groups.mean.copy()
     mean[[2, 5]] = np.nan
     some = np.setdiff1d(np.arange(12), [2, 5])
-    a = fit_link(Z, reach, Groups(groups.W, mean, groups.variance), n)
-    b = fit_link(Z, reach, Groups(groups.W[some], mean[some], groups.variance[some]), n[some])
+    a = fit_slopes(Z, reach, Groups(groups.W, mean, groups.variance), n)
+    b = fit_slopes(Z, reach, Groups(groups.W[some], mean[some], groups.variance[some]), n[some])
     np.testing.assert_allclose(a.beta, b.beta, atol=1e-9)
     assert a.t_b == b.t_b
 
@@ -118,7 +118,7 @@ def test_numbers_are_ridge_regression_and_do_not_depend_on_the_unit():
     y = rng.normal(5, 2, 12)
     W = groups.W.toarray()
     for unit in (1.0, 7.0):  # the covariance grows with the unit, as t_b does
-        fit = fit_link(Z, reach, Groups(groups.W, y, np.zeros(12), binary=False, unit=unit), n)
+        fit = fit_slopes(Z, reach, Groups(groups.W, y, np.zeros(12), binary=False, unit=unit), n)
         A, ridge = W @ Z, np.diag(1 / reach**2) * 12 / 32
         A0 = A - A.mean(axis=0)
         np.testing.assert_allclose(fit.beta, np.linalg.solve(A0.T @ A0 + ridge, A0.T @ (y - y.mean())), atol=1e-8)

@@ -2,9 +2,14 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from crosslevel.imputation.persons.intervals import _binomial_cdf, mean_interval, share_interval
-from crosslevel.imputation.persons.model import LinkFit, probabilities
-from crosslevel.imputation.persons.uncertainty import Members, mean_spread
+from crosslevel.imputation.persons.model import Fit, probabilities
+from crosslevel.imputation.persons.uncertainty import (
+    Members,
+    _binomial_cdf,
+    mean_interval,
+    mean_spread,
+    share_interval,
+)
 
 
 def _setting(seed=0, unknown=()):
@@ -14,7 +19,7 @@ def _setting(seed=0, unknown=()):
     mean = rng.uniform(0.1, 0.6, P)
     mean[list(unknown)] = np.nan
     A = rng.normal(size=(K + 1, K + 1))
-    fit = LinkFit(rng.normal(0, 0.3, K), -1.0, 1e-6 * (A @ A.T), 1e-3, 0.0, 0.0, 1, 0.0)
+    fit = Fit(rng.normal(0, 0.3, K), -1.0, 1e-6 * (A @ A.T), 1e-3, 0.0, 0.0, 1, 0.0)
     value = probabilities((Z @ fit.beta - 1)[None], group, w, mean)[0][0]
     return Members(Z, group, w, w, value, ~np.isnan(mean)), mean, fit, rng.integers(0, 6, M), rng
 
@@ -39,7 +44,7 @@ def test_chance_is_that_of_persons_given_the_totals():
     p, group, cut = np.array([0.2, 0.5, 0.7, 0.4]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     n = np.array([30, 20, 25, 40])
     members = Members(np.zeros((4, 1)), group, n.astype(float), n.astype(float), p, np.ones(2, bool))
-    fit = LinkFit(np.zeros(1), 0.0, np.zeros((2, 2)), 0.0, 0.0, 0.0, 1, 0.0)
+    fit = Fit(np.zeros(1), 0.0, np.zeros((2, 2)), 0.0, 0.0, 0.0, 1, 0.0)
     found = mean_spread(members, cut, 2, fit)
     y = rng.binomial(n, p, (400_000, 4))
     totals = np.rint(n * p).astype(int)

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from numbers import Integral
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
-from crosslevel.imputation.cells import gather
-from crosslevel.imputation.cudia import answers, saved
-from crosslevel.imputation.cudia.chain import Draws, run_chain
-from crosslevel.imputation.cudia.encoding import recode
-from crosslevel.imputation.cudia.fitting import fit_problem
-from crosslevel.imputation.cudia.impute import Crowd, calibrated, draw_values, expected_values, probabilities
-from crosslevel.imputation.cudia.places import Slopes, learn_slopes
-from crosslevel.imputation.cudia.posterior import Parameters
+from crosslevel.data.cells import Cells
+from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.imputation.cudia import clusters as tables
+from crosslevel.imputation.cudia.families import recode
+from crosslevel.imputation.cudia.fitting import (
+    Choices,
+    Fitted,
+    Layout,
+    atoms_of,
+    build,
+    fit_problem,
+    read_choices,
+    refuse_idle_prior,
+    score_candidates,
+)
+from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, matched, probabilities
+from crosslevel.imputation.cudia.model import Parameters
+from crosslevel.imputation.cudia.places import OpenSlopes, learn_slopes, place_covariances, place_deviation
+from crosslevel.imputation.cudia.sampling import Draws, run_chain
 from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
-from crosslevel.imputation.cudia.settings import read_choices
-from crosslevel.imputation.cudia.setup import Layout, atoms_of, build
-from crosslevel.imputation.cudia.streaming import fit_batches
-from crosslevel.imputation.inputs import read_fit, read_people
-from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.imputation.cudia.stream import fit_batches
+from crosslevel.imputation.estimate import Imputer, subgroups
+from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
+from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["CUDIA"]
-
 
 AVERAGED = 50
 """Draws over which the expected values of the method "gibbs" are averaged."""
 
 
-class CUDIA(TransformerMixin, BaseEstimator):
-    """Person-level estimates of features that were published as group means only, by clusters of people (Park & Ghosh).
+class CUDIA(Imputer):
+    """Estimate, for each person, features that were published as group means only, by clusters of people (Park & Ghosh).
 
     People fall into clusters. What is known of a person (x) and what is hidden (u) are independent given the cluster, and groups
     differ in their mix of clusters. The published means then tell the clusters' hidden means, and a person's x tells the cluster.
@@ -63,24 +68,20 @@ class CUDIA(TransformerMixin, BaseEstimator):
         A hidden feature may be named too ("bernoulli", "gaussian", "poisson", "exponential"); by default it is bernoulli when all
         of its means lie in [0, 1], else gaussian.
     ridge : float, "auto" or None, default None
-        In people: clusters' hidden means are pulled to the target as by this many. Hidden means of binary features stay in [0, 1].
+        In people: clusters' hidden means are shrunk to the target as by this many. Hidden means of binary features stay in [0, 1].
         None is 1 for real features, and for binary ones a normal prior of deviation ``logit_sd`` on the logit.
     ridge_target : {"mean", "zero", "auto"} or float, optional
-        Where to; the overall mean when not given. "zero" is the paper's.
+        Where to; the overall mean when not given. "zero" is the paper's. Binary features without a ridge have no other target.
     alpha : float, sequence, "learn" or "logistic_normal", default 1.0
         Prior of the groups' mixes: exponents of a Dirichlet (1 is uniform), learnt exponents, or a logistic normal.
     n_restarts : int, default 6
         Starts of the mixture; several modes are the rule.
-    random_state : int, default 0
-    z : {"sampled", "expected"}, default "sampled"
-        For "mcem": draw clusters, or use expected counts as the paper does (its uncertainty is then too small).
-    proposal : {"counts", "prior"}, default "counts"
-        For "mcem": propose mixes from Dir(alpha + n), or from the paper's Dir(alpha), which for large groups never moves.
-    design : {"counts", "pi"}, default "counts"
-        For "mcem": regress on the shares of clusters among people (Algorithm 2) or on the mixes (eq 12).
+    random_state : int, None, Generator or RandomState, default 0
     beta : float, default 1.0
-        For "hard": weight of the published means.
+        Weight of the published means in the method "hard"; refused with the others.
     logit_sd : float, default 1.25
+        Deviation of the logit of a binary feature's hidden means, without a ridge; and of all hidden means in what ``place_sd``
+        adds to :meth:`clusters`.
     aggregates_from : {"sample", "population"}, default "sample"
         Whether the means were computed on these people, or on another sample or the population. The second needs likelihood "cudia", and
         should come with ``aggregate_se``.
@@ -89,7 +90,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
     place_sd : float or "auto", default "auto"
         Deviation, in logits, by which groups differ for reasons that are not in their mix of clusters. Intervals and draws then allow
         for it, and for what x says beyond the clusters, as those of ``CrossLevelImputer`` do; no estimate moves. "auto" is its
-        deviation, which grows with the number of groups; 0 trusts the clusters.
+        deviation, which grows with the number of groups; 0 relies on the clusters alone.
     allow_unconverged : bool, default False
         Return numbers from a fit that did not converge, with a warning.
 
@@ -142,11 +143,8 @@ class CUDIA(TransformerMixin, BaseEstimator):
         ridge_target: str | float | None = None,
         alpha: Any = 1.0,
         n_restarts: int = 6,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         *,
-        z: str = "sampled",
-        proposal: str = "counts",
-        design: str = "counts",
         beta: float = 1.0,
         logit_sd: float = 1.25,
         aggregates_from: str = "sample",
@@ -163,9 +161,6 @@ class CUDIA(TransformerMixin, BaseEstimator):
         self.alpha = alpha
         self.n_restarts = n_restarts
         self.random_state = random_state
-        self.z = z
-        self.proposal = proposal
-        self.design = design
         self.beta = beta
         self.logit_sd = logit_sd
         self.aggregates_from = aggregates_from
@@ -193,15 +188,14 @@ class CUDIA(TransformerMixin, BaseEstimator):
         aggregate_se : like aggregates, optional
             Published standard errors of the means.
         """
-        choices = read_choices(self)
+        choices, seed = read_choices(self), checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
-        layout = build(given, self.families)
-        self._check_clusters(layout)
+        layout = self._build(given, choices)
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
-            fitted = fit_problem(layout.problem, choices, np.random.default_rng(self.random_state))
-        self.schema_, self._layout, self._data, self._frame = given.schema, layout, given.data, given.people.frame
-        self._keep(fitted, layout)
-        self._say((*given.notes, *answers.doubts(layout, fitted, self.likelihood, self.aggregates_from)))
+            fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed))
+        self._keep(given, layout, fitted, seed)
+        doubts = tables.describe_doubts(layout, fitted, self.likelihood, self.aggregates_from)
+        keep_warnings(self, (*given.warnings, *doubts))
         return self
 
     def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
@@ -218,17 +212,18 @@ class CUDIA(TransformerMixin, BaseEstimator):
         columns : sequence of str, optional
             Columns of x; all but the labels when not given.
         """
-        choices = read_choices(self)
+        choices, seed = read_choices(self), checks.read_seed(self.random_state)
         if self.method != "hard":
             raise InputError(f"method={self.method!r} needs all people in memory; pass method='hard' to fit a stream.")
-        if "auto" in (choices.n_clusters, choices.ridge, choices.target):
+        if choices.select:
             raise InputError("nothing can be chosen on a stream; pass n_clusters, ridge and ridge_target as numbers.")
-        self.schema_, layout, fitted, self._data, self._frame = fit_batches(
-            people, partition, aggregates, columns, choices, self.families, np.random.default_rng(self.random_state)
+        checks.refuse_idle(self, ["alpha", "n_draws"], "on a stream, which keeps no people to draw parameters from")
+        given, layout, fitted = fit_batches(
+            people, partition, aggregates, columns, choices, self.families, np.random.default_rng(seed)
         )
-        self._layout = layout
-        self._keep(fitted, layout)
-        self._say(answers.doubts(layout, fitted, self.likelihood, self.aggregates_from))
+        refuse_idle_prior(self, choices, layout.problem.hidden)
+        self._keep(given, layout, fitted, seed)
+        keep_warnings(self, tables.describe_doubts(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
     def transform(
@@ -247,23 +242,16 @@ class CUDIA(TransformerMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
-        crowd = self._crowd(X, partition, sample_weight)
+        crowd = self._crowd(*self._gather(X, partition, sample_weight))
         problem = self._layout.problem
         values = expected_values(problem.families, self._averaged(), crowd)[crowd.pair]
         if not match_means:
             return values
-        return calibrated(values, problem.hidden, self._layout.targets, crowd.group, crowd.weight)
-
-    def fit_transform(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
-    ) -> FloatArray:
-        """Fit, and give the expected hidden values of the same people."""
-        self.fit(X, partition, aggregates, sample_weight, aggregate_se)
-        return self.transform(X, partition, sample_weight=sample_weight)
+        return matched(values, problem.hidden, self._layout.targets, crowd.group, crowd.weight)
 
     def responsibilities(self, X: Any, partition: Any = None) -> FloatArray:
         """Give the probability of each cluster for each person, (n, K)."""
-        crowd = self._crowd(X, partition, None)
+        crowd = self._crowd(*self._gather(X, partition, None))
         return probabilities(self._layout.problem.families, self.parameters_, crowd)[crowd.pair]
 
     def sample(
@@ -272,7 +260,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         partition: Any = None,
         n_draws: int = 20,
         sample_weight: Any = None,
-        random_state: int | None = None,
+        random_state: RandomState = None,
     ) -> FloatArray:
         """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
 
@@ -282,8 +270,8 @@ class CUDIA(TransformerMixin, BaseEstimator):
             As in :meth:`transform`.
         n_draws : int
             Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when n_draws is larger.
-        random_state : int, optional
-            Seed of clusters and values; the estimator's when not given.
+        random_state : int, Generator or RandomState, optional
+            Of clusters and values; the seed of the fit when not given.
 
         Returns
         -------
@@ -291,7 +279,8 @@ class CUDIA(TransformerMixin, BaseEstimator):
             Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
             were computed on these people; otherwise, and with weights, they come within one person.
         """
-        return np.stack(list(self._values(X, partition, n_draws, sample_weight, random_state)))
+        people, cells = self._gather(X, partition, sample_weight)
+        return np.stack(list(self._values(self._crowd(people, cells), n_draws, random_state)))
 
     def estimate(
         self,
@@ -301,7 +290,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
         sample_weight: Any = None,
         level: float = 0.95,
         n_draws: int = 200,
-        random_state: int | None = None,
+        random_state: RandomState = None,
     ) -> Estimates:
         """Give means of the hidden features in subgroups of people, with intervals from draws.
 
@@ -321,24 +310,14 @@ class CUDIA(TransformerMixin, BaseEstimator):
             Beside each estimate ``naive``, the mean of the group means of the same people, and ``people``.
         """
         level = checks.check_level(level)
-        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=True)
-        cells = gather(people.X, people.group, people.weight)
-        draws = self._values(X, partition, n_draws, sample_weight, random_state)
+        people, cells = self._gather(X, partition, sample_weight)
+        crowd = self._crowd(people, cells)
+        cut, keys = subgroups(by, cells, self.schema_)
         point = self.transform(X, partition, sample_weight=sample_weight)
-        columns, keys, kept = answers.subgroup_columns(
-            by,
-            cells,
-            self.schema_,
-            point,
-            draws,
-            people.group,
-            people.weight,
-            self.hidden_names_,
-            self._layout.targets,
-            level,
-        )
+        values = self._values(crowd, n_draws, random_state)
+        parts, draws = tables.subgroup_columns(self._layout, crowd, cut[cells.pair], keys, point, values, level)
         said = f"estimate(by={by!r}, n_draws={n_draws})"
-        return answers.table(self, columns, ["feature", *keys], level, "posterior quantile", said, draws=kept)
+        return self._tabulate(parts, ["feature", *keys], level, "posterior quantile", said, "imputed", draws)
 
     def clusters(self, level: float = 0.95) -> Estimates:
         """Give the clusters: hidden means (eta) with intervals, shares of people, and the parameters of x (theta).
@@ -349,10 +328,14 @@ class CUDIA(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "parameters_")
         level = checks.check_level(level)
         draws = self._draws if self.method == "gibbs" and not self.place_sd else None
-        spread = answers.eta_covariances(self)
-        columns = answers.cluster_columns(self._layout, self.parameters_, self._shares, spread, draws, level)
-        words = "normal, given the clusters" if draws is None else "posterior quantile"
-        return answers.table(self, columns, ["feature", "cluster"], level, words, "clusters()")
+        problem, at, shares = self._layout.problem, self.parameters_, self._shares
+        if self.place_sd:
+            spread = place_covariances(problem, at, shares, self.likelihood, self.place_sd, self.logit_sd)
+        else:
+            spread = tuple(r.variance for r in self.identifiability_)
+        parts = tables.cluster_columns(self._layout, at, shares, spread, draws, level)
+        interval = "normal, given the clusters" if draws is None else "posterior quantile"
+        return self._tabulate(parts, ["feature", "cluster"], level, interval, "clusters()", "clusters")
 
     def select(
         self,
@@ -374,89 +357,90 @@ class CUDIA(TransformerMixin, BaseEstimator):
             ``estimate`` is the root mean square error in standard deviations between groups, with ``std_error``; ``naive`` that of
             the other groups' mean. ``taken`` marks the simplest choice within one standard error of the lowest.
         """
-        choices = read_choices(self, auto=(tuple(n_clusters), tuple(ridge), tuple(ridge_target)))
+        choices = replace(
+            read_choices(self),
+            n_clusters="auto",
+            ridge="auto",
+            target="auto",
+            kind="ridge",
+            clusters=tuple(n_clusters),
+            ridges=tuple(ridge),
+            targets=tuple(ridge_target),
+        )
+        seed = checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = build(given, self.families)
-        found = answers.select(layout.problem, choices, np.random.default_rng(self.random_state))
-        self._data, self._frame = given.data, given.people.frame
-        words = answers.few_words(layout)
-        return answers.selection_table(found, self._provenance("select(...)"), self._frame, words)
+        found = score_candidates(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)))
+        self._seed, self._data = seed, given.data
+        provenance, warnings = self._provenance("select(...)"), tables.describe_few_groups(layout)
+        return tables.selection_table(found, provenance, given.people.frame, warnings)
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Give the names of the hidden features."""
-        check_is_fitted(self, "parameters_")
-        return np.array(self.hidden_names_, dtype=object)
+    def _as_saved(self) -> Self:
+        """Leave out the people: a saved model has draws of its parameters instead, made here if there are none yet."""
+        model = type(self)(**self.get_params(deep=False))
+        drawn = self._draws is not None or len(self._layout.problem.cell) > 0
+        made = {"_draws": self._posterior(), "_slopes": self._open_slopes()} if drawn else {}
+        model.__dict__.update(self.__dict__ | made | {"_layout": self._layout.without_people()})
+        return model
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give the saved form; see `crosslevel.save`. Draws of the parameters are made if there are none yet."""
-        check_is_fitted(self, "parameters_")
-        return saved.to_payload(self)
+    def _build(self, given: Inputs, choices: Choices) -> Layout:
+        layout = build(given, self.families)
+        rows = len(layout.problem.X)
+        if choices.n_clusters != "auto" and int(choices.n_clusters) > rows:
+            raise InputError(
+                f"n_clusters={self.n_clusters} is more than the {rows:,} distinct rows of X; pass at most that many."
+            )
+        refuse_idle_prior(self, choices, layout.problem.hidden)
+        return layout
 
-    @classmethod
-    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the estimator from its saved form."""
-        return saved.from_payload(cls, meta, arrays)
-
-    def _keep(self, fitted: Any, layout: Layout) -> None:
+    def _keep(self, given: Inputs, layout: Layout, fitted: Fitted, seed: int) -> None:
         if not fitted.convergence["converged"] and not self.allow_unconverged:
             raise ConvergenceError(
-                f"CUDIA by {self.method!r} did not converge ({answers.describe_convergence(fitted.convergence)}); try fewer clusters, "
+                f"CUDIA by {self.method!r} did not converge ({tables.describe_convergence(fitted.convergence)}); try fewer clusters, "
                 "a larger ridge, or pass allow_unconverged=True to see the numbers anyway."
             )
-        self.parameters_, self._prior, self._mix_prior = fitted.parameters, fitted.prior, fitted.mix_prior
+        keep_inputs(self, given, seed)
+        self._layout, self._prior, self._mix_prior = layout, fitted.prior, fitted.mix_prior
         self._shares, self._draws = fitted.shares, fitted.draws
-        self._slopes: Slopes | None = None
+        self._slopes: OpenSlopes | None = None
+        self.parameters_ = fitted.parameters
         self.n_clusters_, self.ridge_, self.ridge_target_ = fitted.chosen
         self.convergence_, self.identifiability_ = fitted.convergence, fitted.identifiability
-        self.hidden_names_ = layout.hidden
-        self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
-        self.n_features_in_ = len(self.schema_.columns)
         self.selection_ = None
         if fitted.selection is not None:
-            provenance = self._provenance("selection_")
-            self.selection_ = answers.selection_table(
-                fitted.selection, provenance, self._frame, answers.few_words(layout)
-            )
+            provenance, warnings = self._provenance("selection_"), tables.describe_few_groups(layout)
+            self.selection_ = tables.selection_table(fitted.selection, provenance, self._frame, warnings)
 
-    def _say(self, words: Sequence[str]) -> None:
-        self.warnings_ = tuple(words)
-        for sentence in self.warnings_:
-            warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
-
-    def _crowd(self, X: Any, partition: Any, sample_weight: Any) -> Crowd:
-        check_is_fitted(self, "parameters_")
-        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=True)
-        cells = gather(people.X, people.group, people.weight)
+    def _crowd(self, people: People, cells: Cells) -> Crowd:
         rows = recode(cells.X, self._layout.reading, self.schema_.names)
         atom = atoms_of(cells.pair_group, self._layout.atoms)
         return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
 
-    def _values(self, X: Any, partition: Any, n_draws: int, sample_weight: Any, random_state: int | None) -> Any:
-        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
-        seed = self.random_state if random_state is None else checks.check_seed(random_state)
-        crowd = self._crowd(X, partition, sample_weight)
+    def _values(self, crowd: Crowd, n_draws: int, random_state: RandomState) -> Iterator[FloatArray]:
+        n_draws, rng = self._read_draws(n_draws, random_state)
         draws = self._posterior()
-        chosen = np.linspace(0, len(draws) - 1, min(int(n_draws), len(draws))).round().astype(int)
-        problem, rng = self._layout.problem, np.random.default_rng(seed)
-        used = [draws.at(int(i)) for i in np.resize(chosen, int(n_draws))]
-        return draw_values(
-            problem.families, problem.hidden, self._layout.targets, used, crowd, rng, self._open_slopes()
-        )
+        chosen = np.linspace(0, len(draws) - 1, min(n_draws, len(draws))).round().astype(int)
+        problem, targets = self._layout.problem, self._layout.targets
+        used = [draws.at(int(i)) for i in np.resize(chosen, n_draws)]
+        return draw_values(problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes())
 
-    def _open_slopes(self) -> Slopes | None:
-        """What x may still say beyond the clusters; made when first asked for."""
+    def _open_slopes(self) -> OpenSlopes | None:
+        """What x may still say beyond the clusters; found at the first call."""
         if not self.place_sd:
             return None
         if self._slopes is None or self._slopes.place_sd != self.place_sd:
-            layout = self._layout
             self._slopes = learn_slopes(
-                layout.problem, self.schema_.columns, self.parameters_, self._shares, self.likelihood, self.place_sd
+                self._layout.problem,
+                self.schema_.columns,
+                self.parameters_,
+                self._shares,
+                self.likelihood,
+                self.place_sd,
             )
         return self._slopes
 
     def _posterior(self) -> Draws:
-        """Make draws of the parameters when they are first asked for."""
+        """Draws of the parameters, made at the first call."""
         if self._draws is None:
             if len(self._layout.problem.cell) == 0:
                 raise InputError(
@@ -469,7 +453,7 @@ class CUDIA(TransformerMixin, BaseEstimator):
                     self._mix_prior,
                     self._prior,
                     self.likelihood,
-                    np.random.default_rng(self.random_state),
+                    np.random.default_rng(self._seed),
                     n_draws=int(self.n_draws),
                 )
         return self._draws
@@ -480,13 +464,31 @@ class CUDIA(TransformerMixin, BaseEstimator):
         chosen = np.linspace(0, len(self._draws) - 1, min(AVERAGED, len(self._draws))).round().astype(int)
         return [self._draws.at(int(i)) for i in chosen]
 
-    def _provenance(self, call: str) -> Provenance:
-        said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
-        return Provenance.of(call=f"CUDIA({said}).fit(...).{call}", seed=int(self.random_state), data=self._data)
-
-    def _check_clusters(self, layout: Layout) -> None:
-        cells = len(layout.problem.X)
-        if self.n_clusters != "auto" and int(self.n_clusters) > cells:
-            raise InputError(
-                f"n_clusters={self.n_clusters} is more than the {cells:,} distinct rows of X; pass at most that many."
-            )
+    def _tabulate(
+        self,
+        parts: Sequence[Any],
+        keys: list[str],
+        level: float,
+        interval: str,
+        call: str,
+        kind: str,
+        draws: FloatArray | None = None,
+    ) -> Estimates:
+        deviations = [place_deviation(self.place_sd, int(np.isfinite(m).sum())) for _, m in self._layout.targets]
+        settings = {
+            "ridge": self.ridge_,
+            "ridge_target": self.ridge_target_,
+            "place_sd": deviations[0] if len(set(deviations)) == 1 else deviations,
+        }
+        return self._table(
+            parts,
+            keys,
+            level,
+            interval,
+            call,
+            kind=kind,
+            method=f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters",
+            diagnostics=self.convergence_ | settings,
+            warnings=self.warnings_ if self.place_sd else (*self.warnings_, tables.NARROW),
+            draws=draws,
+        )

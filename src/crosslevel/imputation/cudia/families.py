@@ -1,29 +1,42 @@
-"""How is one column of x distributed inside a cluster? One small class per family, all with the same questions.
+"""Which family has each column of x, how its values become what the family reads, and the families of numbers.
+
+One small class per family, all with the same questions; those of levels are in ``levels.py``.
 
 Parameters of a family are a (K, q) array of free (unbounded) numbers, one row per cluster: means and logs of variances, logs of
 rates, logits of shares. ``X`` is the (C, d) array of distinct rows; a NaN is a missing value, whose factor is integrated out, that
 is, left out. Densities are up to factors that are the same in every cluster. Each family carries a weak proper prior, so that an
 empty cluster has parameters and no variance is zero (no jitter of the data is needed).
-
-Table I of the paper gives the divergence of the Poisson law under the name "exponential"; here each has its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, xlogy
 
+from crosslevel.data.columns import Category, Number
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.imputation.cudia.levels import Categorical, Multinomial, Ordinal, ordinal_cuts
 from crosslevel.typing import FloatArray
 
-__all__ = ["Categorical", "Exponential", "Family", "Gaussian", "Multinomial", "Ordinal", "Poisson"]
+__all__ = [
+    "FAMILIES",
+    "Exponential",
+    "Family",
+    "Gaussian",
+    "Poisson",
+    "Reading",
+    "learn_families",
+    "recode",
+]
 
-
+FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial", "ordinal")
+FEW = 12
+"""A column of whole numbers with at most this many values is taken as categorical unless said otherwise."""
 PSEUDO = 0.5
-"""Prior observations of each level, of a rate and of a mean."""
+"""Prior observations of a rate."""
 VARIANCE_WEIGHT = 2.0
 VARIANCE_SHARE = 0.1
 """The prior of a variance has the weight of 2 VARIANCE_WEIGHT observations at this share of the column's variance."""
@@ -50,14 +63,11 @@ class Family(Protocol):
     def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
         """Log prior and its gradient (K, q)."""
 
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
+    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
         """Most probable parameters of weighted rows."""
 
     def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Parameters drawn from their posterior given weighted rows."""
-
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Bregman divergence of the rows from the clusters' means, (C, K): minus log density less its value at the row."""
 
     def describe(self, free: FloatArray) -> dict[str, FloatArray]:
         """Readable parameters, one array of (K,) per name."""
@@ -72,36 +82,26 @@ class Gaussian:
     name : str
     column : int
         Its place in X.
-    centre, variance : float
+    center, variance : float
         Of the whole column, for the prior.
     """
 
     name: str
     column: int
-    centre: float
+    center: float
     variance: float
     n_free: int = 2
 
-    def _parts(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        x = X[:, self.column]
-        seen = np.isfinite(x)
-        return np.where(seen, x, 0.0), seen.astype(np.float64)
-
     def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
         """Log density of every row in every cluster, (C, K)."""
-        x, seen = self._parts(X)
+        x, seen = _seen(X, self.column)
         mean, log_var = free[:, 0], free[:, 1]
         squares = (x[:, None] - mean) ** 2 * np.exp(-log_var)
         return -0.5 * seen[:, None] * (squares + log_var + np.log(2 * np.pi))
 
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Half squared distance in standard deviations, (C, K)."""
-        x, seen = self._parts(X)
-        return 0.5 * seen[:, None] * (x[:, None] - free[:, 0]) ** 2 * np.exp(-free[:, 1])
-
     def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
         """Gradient of sum(G * log_density), (K, 2)."""
-        x, seen = self._parts(X)
+        x, seen = _seen(X, self.column)
         z = x[:, None] - free[:, 0]
         precision = np.exp(-free[:, 1])
         weights = G * seen[:, None]
@@ -110,8 +110,8 @@ class Gaussian:
         return np.column_stack([by_mean, by_log_var])
 
     def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """Inverse-gamma penalty on the variance, and a weak pull of the mean to that of the column."""
-        z, precision = free[:, 0] - self.centre, np.exp(-free[:, 1])
+        """Inverse-gamma penalty on the variance, and a weak normal prior of the mean around that of the column."""
+        z, precision = free[:, 0] - self.center, np.exp(-free[:, 1])
         b0 = VARIANCE_WEIGHT * VARIANCE_SHARE * self.variance
         away = b0 + 0.5 * MEAN_WEIGHT * z**2
         value = -VARIANCE_WEIGHT * free[:, 1] - away * precision
@@ -119,16 +119,14 @@ class Gaussian:
         return float(value.sum()), slopes
 
     def _posterior(self, W: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        x, seen = self._parts(X)
+        x, seen = _seen(X, self.column)
         weights = W * seen[:, None]
         n = weights.sum(axis=0)
-        total = x @ weights
-        mean = (MEAN_WEIGHT * self.centre + total) / (MEAN_WEIGHT + n)
-        squares = np.einsum("ck,ck->k", weights, (x[:, None] - mean) ** 2) + MEAN_WEIGHT * (mean - self.centre) ** 2
-        scale = VARIANCE_WEIGHT * VARIANCE_SHARE * self.variance + 0.5 * squares
-        return n, mean, scale
+        mean = (MEAN_WEIGHT * self.center + x @ weights) / (MEAN_WEIGHT + n)
+        squares = np.einsum("ck,ck->k", weights, (x[:, None] - mean) ** 2) + MEAN_WEIGHT * (mean - self.center) ** 2
+        return n, mean, VARIANCE_WEIGHT * VARIANCE_SHARE * self.variance + 0.5 * squares
 
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
+    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
         """Weighted mean and variance, with the prior."""
         n, mean, scale = self._posterior(W, X)
         return np.column_stack([mean, np.log(scale / (VARIANCE_WEIGHT + 0.5 * n))])
@@ -145,134 +143,36 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Categorical:
-    """One of L levels, coded 0..L-1; free parameters are logits (Bernoulli: L = 2)."""
+class _Positive:
+    """A number above zero; the free parameter is the log of its mean."""
 
     name: str
     column: int
-    levels: tuple[str, ...]
-
-    @property
-    def n_free(self) -> int:
-        """Levels."""
-        return len(self.levels)
-
-    def _codes(self, X: FloatArray) -> npt.NDArray[np.int64]:
-        return np.where(np.isfinite(X[:, self.column]), X[:, self.column], self.n_free).astype(np.int64)
-
-    def _counts(self, W: FloatArray, X: FloatArray) -> FloatArray:
-        """Weight of each level in each cluster, (K, L)."""
-        codes = self._codes(X)
-        return np.stack([np.bincount(codes, w, self.n_free + 1)[: self.n_free] for w in W.T])
-
-    def log_table(self, free: FloatArray) -> FloatArray:
-        """Log probability of each level, (K, L)."""
-        return free - logsumexp(free, axis=1, keepdims=True)
-
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-        table = np.vstack([self.log_table(free).T, np.zeros((1, len(free)))])
-        return table[self._codes(X)]
-
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Minus log probability of the level (the multinomial divergence of a single draw), (C, K)."""
-        return -self.log_density(free, X)
-
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, L)."""
-        counts = self._counts(G, X)
-        return counts - counts.sum(axis=1, keepdims=True) * np.exp(self.log_table(free))
-
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """PSEUDO observations of each level, and a pull of the logits' mean to zero that only fixes their level."""
-        table = self.log_table(free)
-        level = free.mean(axis=1, keepdims=True)
-        slopes = PSEUDO * (1.0 - self.n_free * np.exp(table)) - level / self.n_free
-        return float(PSEUDO * table.sum() - 0.5 * (level**2).sum()), slopes
-
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Shares of the levels, with the prior; logits of mean zero."""
-        return _centred(np.log(self._counts(W, X) + PSEUDO))
-
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Shares from their Dirichlet."""
-        return _centred(_log_gamma_draw(self._counts(W, X) + PSEUDO + 1.0, rng))
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Share of each level; of a Bernoulli column that of the second."""
-        shares = np.exp(self.log_table(free))
-        chosen = range(1, 2) if self.n_free == 2 else range(self.n_free)
-        return {f"{self.name}: {self.levels[v]}": shares[:, v] for v in chosen}
-
-
-@dataclass(frozen=True)
-class Multinomial:
-    """Counts in L columns of x that add up to a known total; free parameters are logits of the shares."""
-
-    name: str
-    columns: tuple[int, ...]
-    levels: tuple[str, ...]
-
-    @property
-    def n_free(self) -> int:
-        """Levels."""
-        return len(self.levels)
-
-    def _counts(self, X: FloatArray) -> FloatArray:
-        x = X[:, list(self.columns)]
-        return np.where(np.isfinite(x).all(axis=1, keepdims=True), x, 0.0)
-
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-        return self._counts(X) @ (free - logsumexp(free, axis=1, keepdims=True)).T
-
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """sum_j x_j log(x_j / (M m_j)), (C, K)."""
-        x = self._counts(X)
-        own = (xlogy(x, x) - xlogy(x, x.sum(axis=1, keepdims=True))).sum(axis=1)
-        return own[:, None] - self.log_density(free, X)
-
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, L)."""
-        counts = G.T @ self._counts(X)
-        return counts - counts.sum(axis=1, keepdims=True) * np.exp(free - logsumexp(free, axis=1, keepdims=True))
-
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """As that of a categorical column."""
-        return Categorical(self.name, 0, self.levels).log_prior(free)
-
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Shares of the columns, with the prior."""
-        return _centred(np.log(W.T @ self._counts(X) + PSEUDO))
-
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Shares from their Dirichlet."""
-        return _centred(_log_gamma_draw(W.T @ self._counts(X) + PSEUDO + 1.0, rng))
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Share of each column."""
-        shares = np.exp(free - logsumexp(free, axis=1, keepdims=True))
-        return {f"{self.name}: {level}": shares[:, v] for v, level in enumerate(self.levels)}
-
-
-@dataclass(frozen=True)
-class Poisson:
-    """A count; the free parameter is the log of its mean."""
-
-    name: str
-    column: int
-    centre: float
+    center: float
     n_free: int = 1
+
+    def _sums(self, W: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        x, seen = _seen(X, self.column)
+        return seen @ W, x @ W
+
+    def maximize(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
+        """Weighted mean, with the prior."""
+        n, total = self._sums(W, X)
+        return np.log((total + PSEUDO * self.center) / (n + PSEUDO))[:, None]
+
+    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
+        """Its mean."""
+        return {self.name: np.exp(free[:, 0])}
+
+
+@dataclass(frozen=True)
+class Poisson(_Positive):
+    """A count; the free parameter is the log of its mean."""
 
     def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
         """Log density of every row in every cluster, without log x!, (C, K)."""
         x, seen = _seen(X, self.column)
         return seen[:, None] * (x[:, None] * free[:, 0] - np.exp(free[:, 0]))
-
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """X log(x/m) - (x - m), (C, K)."""
-        x, seen = _seen(X, self.column)
-        return seen[:, None] * (xlogy(x, x) - x)[:, None] - self.log_density(free, X)
 
     def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
         """Gradient of sum(G * log_density), (K, 1)."""
@@ -281,186 +181,38 @@ class Poisson:
 
     def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
         """PSEUDO observations at the column's mean."""
-        value = PSEUDO * (self.centre * free[:, 0] - np.exp(free[:, 0]))
-        return float(value.sum()), PSEUDO * (self.centre - np.exp(free))
-
-    def _sums(self, W: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        x, seen = _seen(X, self.column)
-        return seen @ W, x @ W
-
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Weighted mean, with the prior."""
-        n, total = self._sums(W, X)
-        return np.log((total + PSEUDO * self.centre) / (n + PSEUDO))[:, None]
+        value = PSEUDO * (self.center * free[:, 0] - np.exp(free[:, 0]))
+        return float(value.sum()), PSEUDO * (self.center - np.exp(free))
 
     def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Mean from its gamma."""
         n, total = self._sums(W, X)
-        return np.log(rng.gamma(total + PSEUDO * self.centre + 0.5) / (n + PSEUDO))[:, None]
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Its mean."""
-        return {self.name: np.exp(free[:, 0])}
+        return np.log(rng.gamma(total + PSEUDO * self.center + 0.5) / (n + PSEUDO))[:, None]
 
 
 @dataclass(frozen=True)
-class Exponential:
-    """A positive number with exponential law; the free parameter is the log of its mean."""
-
-    name: str
-    column: int
-    centre: float
-    n_free: int = 1
+class Exponential(_Positive):
+    """A positive number with exponential distribution; the free parameter is the log of its mean."""
 
     def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
         """Log density of every row in every cluster, (C, K)."""
         x, seen = _seen(X, self.column)
         return -seen[:, None] * (x[:, None] * np.exp(-free[:, 0]) + free[:, 0])
 
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """X/m - log(x/m) - 1, (C, K)."""
-        x, seen = _seen(X, self.column)
-        own = np.where(seen > 0, np.log(np.where(seen > 0, np.maximum(x, np.finfo(float).tiny), 1.0)) + 1.0, 0.0)
-        return -own[:, None] - self.log_density(free, X)
-
     def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
         """Gradient of sum(G * log_density), (K, 1)."""
-        x, seen = _seen(X, self.column)
-        return ((x @ G) * np.exp(-free[:, 0]) - seen @ G)[:, None]
+        n, total = self._sums(G, X)
+        return (total * np.exp(-free[:, 0]) - n)[:, None]
 
     def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
         """PSEUDO observations at the column's mean."""
-        value = -PSEUDO * (self.centre * np.exp(-free) + free)
-        return float(value.sum()), PSEUDO * (self.centre * np.exp(-free) - 1.0)
-
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """Weighted mean, with the prior."""
-        x, seen = _seen(X, self.column)
-        return np.log((x @ W + PSEUDO * self.centre) / (seen @ W + PSEUDO))[:, None]
+        value = -PSEUDO * (self.center * np.exp(-free) + free)
+        return float(value.sum()), PSEUDO * (self.center * np.exp(-free) - 1.0)
 
     def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Mean from its inverse gamma."""
-        x, seen = _seen(X, self.column)
-        return np.log((x @ W + PSEUDO * self.centre) / rng.gamma(seen @ W + PSEUDO))[:, None]
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Its mean."""
-        return {self.name: np.exp(free[:, 0])}
-
-
-@dataclass(frozen=True)
-class Ordinal:
-    """One of L ordered levels, cut out of a normal variable; free parameters are its mean and the log of its deviation.
-
-    The cuts are the normal quantiles of the whole column's levels, so a cluster like everybody has parameters (0, 0).
-    """
-
-    name: str
-    column: int
-    levels: tuple[str, ...]
-    cuts: tuple[float, ...]
-    n_free: int = 2
-
-    def _table(self) -> Categorical:
-        return Categorical(self.name, self.column, self.levels)
-
-    def _edges(self, free: FloatArray) -> FloatArray:
-        inner = (np.asarray(self.cuts) - free[:, :1]) * np.exp(-free[:, 1:])
-        ends = np.full((len(free), 1), np.inf)
-        return np.hstack([-ends, inner, ends])
-
-    def log_table(self, free: FloatArray) -> FloatArray:
-        """Log probability of each level, (K, L); the side of the normal law with more digits is used."""
-        edges = self._edges(free)
-        low, high = edges[:, :-1], edges[:, 1:]
-        flip = low > 0
-        a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-        return log_ndtr(b) + np.log(-np.expm1(np.minimum(log_ndtr(a) - log_ndtr(b), -1e-15)))
-
-    def log_density(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Log density of every row in every cluster, (C, K)."""
-        table = np.vstack([self.log_table(free).T, np.zeros((1, len(free)))])
-        return table[self._table()._codes(X)]
-
-    def divergence(self, free: FloatArray, X: FloatArray) -> FloatArray:
-        """Minus log probability of the level, (C, K)."""
-        return -self.log_density(free, X)
-
-    def _pull(self, free: FloatArray, counts: FloatArray) -> FloatArray:
-        edges, log_table = self._edges(free), self.log_table(free)
-        density = np.exp(-0.5 * edges**2) / np.sqrt(2 * np.pi)
-        leaned = np.where(np.isfinite(edges), edges, 0.0) * density
-        shares = counts * np.exp(-np.maximum(log_table, -700.0))
-        by_mean = -(shares * (density[:, 1:] - density[:, :-1])).sum(axis=1) * np.exp(-free[:, 1])
-        by_log_sd = -(shares * (leaned[:, 1:] - leaned[:, :-1])).sum(axis=1)
-        return np.column_stack([by_mean, by_log_sd])
-
-    def gradient(self, free: FloatArray, X: FloatArray, G: FloatArray) -> FloatArray:
-        """Gradient of sum(G * log_density), (K, 2)."""
-        return self._pull(free, self._table()._counts(G, X))
-
-    def log_prior(self, free: FloatArray) -> tuple[float, FloatArray]:
-        """Normal, of deviations 3 and 1."""
-        spread = np.array([9.0, 1.0])
-        return float(-0.5 * (free**2 / spread).sum()), -free / spread
-
-    def maximise(self, W: FloatArray, X: FloatArray, free: FloatArray | None) -> FloatArray:
-        """A few scoring steps from the parameters before; each is halved until the posterior rises."""
-        counts = self._table()._counts(W, X)
-        now = np.zeros((W.shape[1], 2)) if free is None else free
-        n = counts.sum(axis=1)[:, None]
-        spread = np.array([9.0, 1.0])
-
-        def value(at: FloatArray) -> FloatArray:
-            return (counts * self.log_table(at)).sum(axis=1) - 0.5 * (at**2 / spread).sum(axis=1)
-
-        for _ in range(12 if free is None else 4):
-            slope = self._pull(now, counts) - now / spread
-            curvature = n * np.column_stack([np.exp(-2 * now[:, 1]), np.full(len(now), 2.0)]) + 1 / spread
-            step, best = np.clip(slope / curvature, -0.5, 0.5), value(now)
-            for _ in range(20):
-                worse = value(now + step) < best
-                if not worse.any():
-                    break
-                step[worse] *= 0.5
-            step[value(now + step) < best] = 0.0
-            now = now + step
-        return now
-
-    def draw(self, W: FloatArray, X: FloatArray, free: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """A few Metropolis steps from the parameters before."""
-        counts = self._table()._counts(W, X)
-        spread = np.array([9.0, 1.0])
-        width = 1.0 / np.sqrt(counts.sum(axis=1)[:, None] * 0.5 + 1 / spread)
-
-        def value(at: FloatArray) -> FloatArray:
-            return (counts * self.log_table(at)).sum(axis=1) - 0.5 * (at**2 / spread).sum(axis=1)
-
-        now, height = free, value(free)
-        for _ in range(8):
-            tried = now + width * rng.standard_normal(now.shape)
-            there = value(tried)
-            taken = np.log(rng.random(len(now))) < there - height
-            now, height = np.where(taken[:, None], tried, now), np.where(taken, there, height)
-        return now
-
-    def describe(self, free: FloatArray) -> dict[str, FloatArray]:
-        """Mean level, counted from 0, and the share of each level."""
-        shares = np.exp(self.log_table(free))
-        mean = {f"{self.name} (mean level)": shares @ np.arange(len(self.levels), dtype=np.float64)}
-        return mean | {f"{self.name}: {level}": shares[:, v] for v, level in enumerate(self.levels)}
-
-
-def ordinal_cuts(shares: FloatArray) -> tuple[float, ...]:
-    """Normal quantiles of the cumulated shares of the levels, without the last.
-
-    Examples
-    --------
-    >>> ordinal_cuts(np.array([0.5, 0.5]))
-    (0.0,)
-    """
-    cumulated = np.cumsum(shares)[:-1] / np.sum(shares)
-    return tuple(float(c) for c in ndtri(np.clip(cumulated, ndtr(-6.0), ndtr(6.0))))
+        n, total = self._sums(W, X)
+        return np.log((total + PSEUDO * self.center) / rng.gamma(n + PSEUDO))[:, None]
 
 
 def _seen(X: FloatArray, column: int) -> tuple[FloatArray, FloatArray]:
@@ -469,9 +221,158 @@ def _seen(X: FloatArray, column: int) -> tuple[FloatArray, FloatArray]:
     return np.where(seen, x, 0.0), seen.astype(np.float64)
 
 
-def _centred(logits: FloatArray) -> FloatArray:
-    return logits - logits.mean(axis=1, keepdims=True)
+@dataclass(frozen=True)
+class Reading:
+    """Families of the columns, and the values that become levels.
+
+    Attributes
+    ----------
+    families : tuple of Family
+    values : tuple of (tuple of float or None)
+        For each column of X the values that levels 0, 1, .. stand for; None for numbers.
+    """
+
+    families: tuple[Family, ...]
+    values: tuple[tuple[float, ...] | None, ...]
 
 
-def _log_gamma_draw(shape: FloatArray, rng: np.random.Generator) -> FloatArray:
-    return np.log(np.maximum(rng.gamma(shape), 1e-300))
+def learn_families(X: FloatArray, columns: Sequence[Category | Number], families: Any) -> Reading:
+    """Choose the family of every column.
+
+    Parameters
+    ----------
+    X : (n, d)
+    columns : sequence of Category or Number
+    families : "auto", one name for all, or mapping of column (or tuple of columns, for "multinomial") to a name
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.5], [1.0, 2.5], [0.0, 0.1]])
+    >>> found = learn_families(X, [Number("sex"), Number("height")], "auto")
+    >>> [type(f).__name__ for f in found.families]
+    ['Categorical', 'Gaussian']
+    """
+    names = [c.name for c in columns]
+    chosen, joint = _read_choice(families, names)
+    out: list[Family] = []
+    values: list[tuple[float, ...] | None] = [None] * len(columns)
+    for members in joint:
+        places = tuple(names.index(m) for m in members)
+        part = X[:, list(places)]
+        _refuse(bool(np.nanmin(part) < 0), names[places[0]], "multinomial", "negative values; it needs counts")
+        out.append(Multinomial(" + ".join(members), places, tuple(members)))
+    taken = {m for members in joint for m in members}
+    for j, column in enumerate(columns):
+        if column.name in taken:
+            continue
+        x = X[:, j]
+        kind = chosen.get(column.name, "auto")
+        if kind == "auto":
+            kind = _guess(x, column)
+        if isinstance(column, Category) and kind not in ("categorical", "bernoulli", "ordinal"):
+            raise InputError(
+                f"families: {column.name!r} holds text, which cannot be {kind}; choose 'categorical' or 'ordinal'."
+            )
+        family, values[j] = _make(kind, x, column, j)
+        out.append(family)
+    return Reading(tuple(out), tuple(values))
+
+
+def _read_choice(families: Any, names: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, ...]]]:
+    if isinstance(families, str):
+        if families != "auto" and families not in FAMILIES:
+            raise unknown_name("families", families, ["auto", *FAMILIES], "family")
+        if families == "multinomial":
+            return {}, [tuple(names)]
+        return dict.fromkeys(names, families), []
+    if not isinstance(families, Mapping):
+        raise InputError(
+            f"families={families!r} is neither a name nor a mapping of columns to names; pass 'auto' or a mapping."
+        )
+    chosen: dict[str, str] = {}
+    joint: list[tuple[str, ...]] = []
+    for key, kind in families.items():
+        if kind not in ("auto", *FAMILIES):
+            raise unknown_name(f"families[{key!r}]", kind, ["auto", *FAMILIES], "family")
+        for name in [key] if isinstance(key, str) else list(key):
+            if name not in names:
+                raise unknown_name("families", name, list(names))
+        if kind == "multinomial":
+            members = (key,) if isinstance(key, str) else tuple(key)
+            if len(members) < 2:
+                raise InputError(
+                    f"families: a multinomial needs several columns of counts; {key!r} is one. Pass a tuple of names."
+                )
+            joint.append(members)
+        else:
+            for name in [key] if isinstance(key, str) else list(key):
+                chosen[name] = kind
+    return chosen, joint
+
+
+def _guess(x: FloatArray, column: Category | Number) -> str:
+    if isinstance(column, Category):
+        return "categorical"
+    seen = x[np.isfinite(x)]
+    if (seen == np.rint(seen)).all() and len(np.unique(seen[: 10 * FEW + 1000])) <= FEW and len(np.unique(seen)) <= FEW:
+        return "categorical"
+    return "gaussian"
+
+
+def _make(kind: str, x: FloatArray, column: Category | Number, j: int) -> tuple[Family, tuple[float, ...] | None]:
+    seen = x[np.isfinite(x)]
+    if kind == "gaussian":
+        return Gaussian(column.name, j, float(seen.mean()), float(seen.var())), None
+    if kind == "poisson":
+        _refuse(bool((seen < 0).any() or (seen != np.rint(seen)).any()), column.name, kind, "values that are no counts")
+        return Poisson(column.name, j, float(seen.mean())), None
+    if kind == "exponential":
+        _refuse(bool((seen < 0).any()), column.name, kind, "negative values")
+        return Exponential(column.name, j, float(seen.mean())), None
+    values, counts = np.unique(seen, return_counts=True)
+    if kind == "bernoulli" and len(values) != 2:
+        _refuse(True, column.name, kind, f"{len(values)} different values; it needs two")
+    if kind != "bernoulli" and len(values) > max(1000, FEW):
+        _refuse(True, column.name, kind, f"{len(values):,} different values; group them")
+    if isinstance(column, Category):
+        levels, own = tuple(str(v) for v in column.labels), None
+        counts = np.bincount(seen.astype(np.int64), minlength=len(levels))
+    else:
+        levels, own = tuple(f"{v:g}" for v in values), tuple(float(v) for v in values)
+    if kind == "ordinal":
+        if len(levels) < 2:
+            _refuse(True, column.name, kind, "one level")
+        return Ordinal(column.name, j, levels, ordinal_cuts(counts.astype(np.float64))), own
+    return Categorical(column.name, j, levels), own
+
+
+def _refuse(bad: bool, name: str, kind: str, why: str) -> None:
+    if bad:
+        raise InputError(f"families: {name!r} cannot be {kind}: it has {why}. Choose another family.")
+
+
+def recode(X: FloatArray, reading: Reading, names: Sequence[str]) -> FloatArray:
+    """Replace the values of columns with levels by the levels' numbers, (n, d).
+
+    Examples
+    --------
+    >>> reading = Reading((Categorical("age", 0, ("1", "5")),), ((1.0, 5.0),))
+    >>> recode(np.array([[5.0], [1.0]]), reading, ["age"]).ravel().tolist()
+    [1.0, 0.0]
+    """
+    out = X.copy()
+    for j, values in enumerate(reading.values):
+        if values is None:
+            continue
+        known = np.asarray(values)
+        seen = np.isfinite(X[:, j])
+        place = np.clip(np.searchsorted(known, X[seen, j]), 0, len(known) - 1)
+        strange = known[place] != X[seen, j]
+        if strange.any():
+            value = X[seen, j][np.argmax(strange)]
+            raise InputError(
+                f"X: the column {names[j]!r} is {value:g} for somebody, a value the fit did not have; its values are "
+                f"{listed(values, 12)}. Recode it, or fit with families={{{names[j]!r}: 'gaussian'}}."
+            )
+        out[seen, j] = place
+    return out

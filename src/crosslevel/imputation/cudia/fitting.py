@@ -1,40 +1,67 @@
-"""The five ways of fitting, as one function: two_stage, map, mcem, gibbs, hard."""
+"""From checked inputs and parameters to a fit: choices, the layout of the problem, and the five methods."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from crosslevel.data import checks
+from crosslevel.data.cells import gather
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia import selection
-from crosslevel.imputation.cudia.chain import Draws, run_chain
-from crosslevel.imputation.cudia.hard import fit_hard
-from crosslevel.imputation.cudia.hidden import EtaPrior, Identifiability, eta_prior
+from crosslevel.imputation.cudia.families import Reading, learn_families, recode
+from crosslevel.imputation.cudia.hard import fit_hard, shares_of
 from crosslevel.imputation.cudia.mcem import run_mcem
-from crosslevel.imputation.cudia.mixture import Mixture, expected_people, fit_mixture
-from crosslevel.imputation.cudia.posterior import Parameters, ascend
-from crosslevel.imputation.cudia.problem import Problem
-from crosslevel.imputation.cudia.proportions import MixPrior
-from crosslevel.imputation.cudia.stages import identify, person_variance, regress
+from crosslevel.imputation.cudia.model import HIDDEN_FAMILIES, Block, Parameters, Problem
+from crosslevel.imputation.cudia.posterior import MixPrior, Mixture, ascend, expected_people, fit_mixture
+from crosslevel.imputation.cudia.regression import (
+    EtaPrior,
+    Identifiability,
+    eta_prior,
+    identify,
+    person_variance,
+    regress,
+)
+from crosslevel.imputation.cudia.sampling import Draws, run_chain
+from crosslevel.imputation.inputs import Inputs, read_range
 from crosslevel.numerics.chains import split_chains
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray
 
-__all__ = ["Choices", "Fitted", "fit_problem"]
+__all__ = [
+    "METHODS",
+    "Choices",
+    "Fitted",
+    "Found",
+    "Layout",
+    "Start",
+    "atoms_of",
+    "build",
+    "fit_problem",
+    "hidden_families",
+    "read_choices",
+    "refuse_idle_prior",
+    "run_mcem_method",
+    "score_candidates",
+]
 
-
+DEFAULT_RIDGE = 1.0
+"""People by which hidden means of real features are shrunk to the target when no ridge is given."""
 LARGEST_DRIFT = 4.0
-"""Monte Carlo EM has settled when eta moved by fewer standard errors between the last two quarters."""
+"""Monte Carlo EM has converged when eta moved by fewer standard errors between the last two quarters."""
 LARGEST_RHAT = 1.1
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Settings of a fit, checked."""
+    """Settings of a fit, checked; ``clusters``, ``ridges`` and ``targets`` are the candidates where one is "auto"."""
 
     n_clusters: int | str
     method: str
-    law: str
+    likelihood: str
     ridge: float | str
     target: str | float
     kind: str
@@ -42,14 +69,254 @@ class Choices:
     alpha: FloatArray
     learn: str | None
     n_restarts: int
-    z: str
-    proposal: str
-    design: str
     beta: float
     n_draws: int
     clusters: tuple[int, ...] = selection.CLUSTERS
     ridges: tuple[float, ...] = selection.RIDGES
     targets: tuple[str | float, ...] = selection.TARGETS
+
+    @property
+    def select(self) -> bool:
+        """Whether something is left to be chosen."""
+        return "auto" in (self.n_clusters, self.ridge, self.target)
+
+
+def read_choices(model: Any) -> Choices:
+    """Check the parameters of a ``CUDIA``, and refuse those that do not act with its method."""
+    options = {
+        "method": tuple(METHODS),
+        "likelihood": ("cudia", "count"),
+        "aggregates_from": ("sample", "population"),
+    }
+    for name, known in options.items():
+        if getattr(model, name) not in known:
+            raise unknown_name(name, getattr(model, name), known, "choice")
+    if model.aggregates_from == "population" and model.likelihood == "count":
+        raise InputError(
+            "likelihood='count' is for means computed on these very people; with aggregates_from='population' pass "
+            "likelihood='cudia'."
+        )
+    if model.method != "hard":
+        checks.refuse_idle(model, ["beta"], f"with method={model.method!r}; it weighs the means in method='hard'")
+    if not isinstance(model.place_sd, str) or model.place_sd != "auto":
+        if isinstance(model.place_sd, str):
+            raise unknown_name("place_sd", model.place_sd, ["auto"], "choice")
+        checks.check_between(model.place_sd, "place_sd", 0.0, np.inf)
+    K = model.n_clusters
+    if isinstance(K, str) and K != "auto":
+        raise unknown_name("n_clusters", K, ["auto"], "choice")
+    if K != "auto" and checks.check_whole(K, "n_clusters", 1) == 1:
+        raise InputError(
+            "n_clusters=1 gives everybody the mean of the group, which is the naive answer; pass at least 2."
+        )
+    ridge, target, kind = _read_ridge(model, chosen=K == "auto")
+    alpha, learn = _read_alpha(model)
+    return Choices(
+        n_clusters=K,
+        method=model.method,
+        likelihood=model.likelihood,
+        ridge=ridge,
+        target=target,
+        kind=kind,
+        logit_sd=checks.check_positive(model.logit_sd, "logit_sd"),
+        alpha=alpha,
+        learn=learn,
+        n_restarts=checks.check_whole(model.n_restarts, "n_restarts", 1),
+        beta=checks.check_positive(model.beta, "beta"),
+        n_draws=checks.check_whole(model.n_draws, "n_draws", 4),
+    )
+
+
+def _read_ridge(model: Any, *, chosen: bool) -> tuple[float | str, str | float, str]:
+    """Read ridge and target; without a ridge binary features have a prior on the logit."""
+    target = model.ridge_target
+    if target is None:
+        target = "auto" if chosen and model.ridge is None else "mean"
+    if isinstance(target, str) and target not in ("mean", "zero", "auto"):
+        raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
+    if not isinstance(target, str) and (
+        isinstance(target, bool) or not isinstance(target, Real) or not np.isfinite(target)
+    ):
+        raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
+    if model.ridge is None:
+        return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
+    if isinstance(model.ridge, str):
+        if model.ridge != "auto":
+            raise unknown_name("ridge", model.ridge, ["auto"], "choice")
+        return "auto", target, "ridge"
+    return checks.check_positive(model.ridge, "ridge"), target, "ridge"
+
+
+def _read_alpha(model: Any) -> tuple[FloatArray, str | None]:
+    alpha, K = model.alpha, model.n_clusters
+    if isinstance(alpha, str):
+        known = {"learn": "dirichlet", "logistic_normal": "logistic_normal"}
+        if alpha not in known:
+            raise unknown_name("alpha", alpha, list(known), "choice")
+        if alpha == "logistic_normal" and model.method in ("gibbs", "mcem") and model.likelihood == "count":
+            raise InputError(
+                "alpha='logistic_normal' cannot be integrated out under likelihood='count'; pass likelihood='cudia'."
+            )
+        return np.ones(1), known[alpha]
+    values = np.atleast_1d(checks.check_finite(alpha, "alpha"))
+    if (values <= 0).any():
+        raise InputError(
+            f"alpha={alpha!r} is not positive; pass a positive number (1 is uniform), 'learn' or 'logistic_normal'."
+        )
+    if len(values) > 1 and len(values) != K:
+        raise InputError(
+            f"alpha={alpha!r} has {len(values)} exponents for n_clusters={K!r}; pass one number, or one each."
+        )
+    return values, None
+
+
+def refuse_idle_prior(model: Any, choices: Choices, hidden: Sequence[str]) -> None:
+    """Refuse parameters of the prior of eta that cannot act on hidden features of these families."""
+    on_logit = choices.kind == "logit"
+    if on_logit and all(kind == "bernoulli" for kind in hidden):
+        checks.refuse_idle(
+            model, ["ridge_target"], "without a ridge where every hidden feature is yes or no; pass ridge as well"
+        )
+    if not model.place_sd and not (on_logit and "bernoulli" in hidden):
+        checks.refuse_idle(
+            model, ["logit_sd"], "with place_sd=0 and a ridge, or where no hidden feature is yes or no; pass ridge=None"
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A problem and how people come to their place in it.
+
+    Attributes
+    ----------
+    problem : Problem
+    reading : Reading
+    atoms : (A, L) int
+        Groups of each atom in every partition.
+    hidden : tuple of str
+        Names of the hidden features.
+    targets : tuple of (partition, (P,) means)
+        For each hidden feature the finest published means, which answers are made to match.
+    atom_weight : (A,)
+        People of each atom.
+    """
+
+    problem: Problem
+    reading: Reading
+    atoms: Int64Array
+    hidden: tuple[str, ...]
+    targets: tuple[tuple[int, FloatArray], ...]
+    atom_weight: FloatArray
+
+    def without_people(self) -> Layout:
+        """Give the layout of a saved model: families, sizes and published means, enough to impute."""
+        nobody = np.zeros(0, dtype=np.int64)
+        X = np.zeros((0, self.problem.X.shape[1]))
+        return replace(
+            self, problem=replace(self.problem, X=X, cell=nobody, atom=nobody, weight=np.zeros(0), count=nobody)
+        )
+
+
+def hidden_families(given: Inputs, families: Any) -> tuple[Any, tuple[str, ...]]:
+    """Tell families of columns from those of hidden features, which are binary by default when their means lie in [0, 1]."""
+    chosen: dict[str, str] = {}
+    if isinstance(families, Mapping):
+        chosen = {k: v for k, v in families.items() if isinstance(k, str) and k in given.hidden}
+        families = {k: v for k, v in families.items() if k not in chosen}
+    out = []
+    for name in given.hidden:
+        kind = chosen.get(name, "auto")
+        if kind == "auto":
+            published = [p.mean for p in given.published if p.name == name]
+            inside = all(((mean >= 0) & (mean <= 1) | np.isnan(mean)).all() for mean in published)
+            kind = "bernoulli" if inside else "gaussian"
+        if kind not in HIDDEN_FAMILIES:
+            raise unknown_name(f"families[{name!r}]", kind, list(HIDDEN_FAMILIES), "family of a hidden feature")
+        if kind != "gaussian":
+            read_range(given, name, 0.0, 1.0 if kind == "bernoulli" else np.inf)
+        out.append(kind)
+    return families, tuple(out)
+
+
+def build(given: Inputs, families: Any) -> Layout:
+    """Lay out the problem: pairs of people, atoms of places, blocks of published means."""
+    own, kinds = hidden_families(given, families)
+    people = given.people
+    reading = learn_families(people.X, given.schema.columns, own)
+    cells = gather(people.X, people.group, people.weight)
+    atoms, atom = np.unique(cells.pair_group, axis=0, return_inverse=True)
+    atom = atom.reshape(-1)
+    weight = cells.weight * (cells.count.sum() / cells.weight.sum())
+    used = weight > 0
+    total: FloatArray = np.bincount(atom, weight, len(atoms)).astype(np.float64)
+    if (total <= 0).any():
+        raise InputError("sample_weight is zero for everybody in one combination of groups; leave these people out.")
+    blocks = []
+    for p, partition in enumerate(given.schema.partitions):
+        published = [q for q in given.published if q.partition == p]
+        if published:
+            size = cells.sizes(p, len(partition))[1]
+            group = atoms[:, p].astype(np.int64)
+            blocks.append(
+                Block(
+                    features=np.array([given.hidden.index(q.name) for q in published]),
+                    group=group,
+                    share=total / np.bincount(group, total, len(size))[group],
+                    S=np.column_stack([q.mean for q in published]),
+                    size=size,
+                    se=np.column_stack([q.se for q in published]),
+                )
+            )
+    problem = Problem(
+        X=recode(cells.X, reading, given.schema.names),
+        families=reading.families,
+        cell=cells.pair_cell[used].astype(np.int64),
+        atom=atom[used].astype(np.int64),
+        weight=weight[used],
+        count=cells.count[used].astype(np.int64),
+        n_atoms=len(atoms),
+        blocks=tuple(blocks),
+        hidden=kinds,
+    )
+    finest = [given.finest(name) for name in given.hidden]
+    return Layout(
+        problem, reading, atoms.astype(np.int64), given.hidden, tuple((p.partition, p.mean) for p in finest), total
+    )
+
+
+def atoms_of(group: IntArray, atoms: Int64Array) -> Int64Array:
+    """Find the atom of each person, (n,); a combination of groups the fit did not have is number A.
+
+    Examples
+    --------
+    >>> atoms_of(np.array([[1], [0], [7]]), np.array([[0], [1]])).tolist()
+    [1, 0, 2]
+    """
+    number = {tuple(row): i for i, row in enumerate(atoms.tolist())}
+    rows, place = np.unique(np.asarray(group), axis=0, return_inverse=True)
+    return np.array([number.get(tuple(r), len(atoms)) for r in rows.tolist()], dtype=np.int64)[place.reshape(-1)]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every method starts from: the mixture of x alone, and hidden means regressed on its shares (A, K)."""
+
+    problem: Problem
+    parameters: Parameters
+    mixture: Mixture
+    shares: FloatArray
+    prior: EtaPrior
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method found; ``convergence`` is added to what the mixture says of itself."""
+
+    parameters: Parameters
+    mix_prior: MixPrior
+    shares: FloatArray
+    convergence: dict[str, Any] = field(default_factory=dict)
+    draws: Draws | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +335,10 @@ class Fitted:
         One per hidden feature.
     convergence : dict
         ``converged``, and what it rests on.
+    chosen : (n_clusters, ridge, target)
     draws : Draws or None
         Of the method "gibbs".
     selection : Selection or None
-    chosen : (n_clusters, ridge, target)
     """
 
     parameters: Parameters
@@ -80,53 +347,53 @@ class Fitted:
     shares: FloatArray
     identifiability: tuple[Identifiability, ...]
     convergence: dict[str, Any]
+    chosen: tuple[int, float, str | float]
     draws: Draws | None = None
     selection: selection.Selection | None = None
-    chosen: tuple[int, float, str | float] = field(default=(0, 0.0, "mean"))
 
 
 def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) -> Fitted:
     """Fit by the method of the choices, selecting first what was left to be chosen."""
-    found, mixture = None, None
+    scored, mixture = None, None
     seed = int(rng.integers(2**63))
     K, ridge, target = choices.n_clusters, choices.ridge, choices.target
-    if "auto" in (K, ridge, target):
-        found = _select(problem, choices, seed)
-        best = found.best
+    if choices.select:
+        scored = score_candidates(problem, choices, seed)
+        best = scored.best
         K, ridge, target = best.n_clusters, best.ridge, best.target
-        mixture = found.mixtures[best.n_clusters]
+        mixture = scored.mixtures[best.n_clusters]
     K, ridge = int(K), float(ridge)
-    mix_prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
     if mixture is None:
+        mix_prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
         own = selection.starts(seed, K)
         mixture = fit_mixture(problem, K, own, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
     shares = mixture.people / problem.atom_weight[:, None]
     spread = person_variance(problem, mixture.parameters, shares)
     prior = eta_prior(problem, ridge, target, choices.kind, choices.logit_sd, spread)
-    start = regress(problem, mixture.parameters, shares, prior, choices.law)
-    convergence = _mixture_convergence(mixture)
-    at, mix_prior, shares, more, draws = _METHODS[choices.method](problem, start, mixture, shares, prior, choices, rng)
-    convergence |= more
-    size = problem.atom_weight @ shares
-    order = np.argsort(-size, kind="stable")
-    at, shares = at.reordered(order), np.ascontiguousarray(shares[:, order])
-    mix_prior = MixPrior(mix_prior.kind, mix_prior.alpha[order], mix_prior.mean[order], mix_prior.variance[order])
-    if draws is not None:
-        draws = Draws(
-            tuple(t[:, order] for t in draws.theta), draws.pi[:, :, order], draws.H[:, order], draws.tau2, draws.trace,
-            draws.people[:, :, order], draws.accepted,
-        )  # fmt: skip
-    report = identify(problem, at, shares, prior, choices.law)
-    return Fitted(at, prior, mix_prior, shares, report, convergence, draws, found, (K, ridge, target))
+    first = regress(problem, mixture.parameters, shares, prior, choices.likelihood)
+    found = METHODS[choices.method](Start(problem, first, mixture, shares, prior), choices, rng)
+    order = np.argsort(-(problem.atom_weight @ found.shares), kind="stable")
+    at, shares = found.parameters.reordered(order), np.ascontiguousarray(found.shares[:, order])
+    return Fitted(
+        parameters=at,
+        prior=prior,
+        mix_prior=found.mix_prior.reordered(order),
+        shares=shares,
+        identifiability=identify(problem, at, shares, prior, choices.likelihood),
+        convergence=mixture.convergence | found.convergence,
+        chosen=(K, ridge, target),
+        draws=None if found.draws is None else found.draws.reordered(order),
+        selection=scored,
+    )
 
 
-def _select(problem: Problem, choices: Choices, seed: int) -> selection.Selection:
+def score_candidates(problem: Problem, choices: Choices, seed: int) -> selection.Selection:
+    """Score every candidate of what is left to be chosen."""
     clusters = choices.clusters if choices.n_clusters == "auto" else (int(choices.n_clusters),)
-    clusters = tuple(k for k in clusters if k <= len(problem.X)) or (2,)
     return selection.select(
         problem,
         seed,
-        n_clusters=clusters,
+        n_clusters=tuple(k for k in clusters if k <= len(problem.X)) or (2,),
         ridges=choices.ridges if choices.ridge == "auto" else (float(choices.ridge),),
         targets=choices.targets if choices.target == "auto" else (choices.target,),
         kind=choices.kind,
@@ -137,108 +404,48 @@ def _select(problem: Problem, choices: Choices, seed: int) -> selection.Selectio
     )
 
 
-def _mixture_convergence(mixture: Mixture) -> dict[str, Any]:
-    return {
-        "converged": mixture.ascent.converged,
-        "gradient": mixture.ascent.gradient,
-        "steps": mixture.ascent.steps,
-        "log_posterior": mixture.ascent.value,
-        "restarts": len(mixture.modes),
-        "modes": mixture.n_modes,
-        "mode_values": [float(v) for v in mixture.modes],
-    }
+def _two_stage(start: Start, choices: Choices, rng: np.random.Generator) -> Found:
+    return Found(start.parameters, start.mixture.mix_prior, start.shares)
 
 
-Answer = tuple[Parameters, MixPrior, FloatArray, dict[str, Any], Draws | None]
+def _map(start: Start, choices: Choices, rng: np.random.Generator) -> Found:
+    climb = ascend(start.problem, start.parameters, start.mixture.mix_prior, start.prior, choices.likelihood)
+    people = expected_people(start.problem, climb.parameters)[2]
+    shares = people / start.problem.atom_weight[:, None]
+    return Found(climb.parameters, start.mixture.mix_prior, shares, climb.convergence)
 
 
-def _two_stage(
-    problem: Problem,
-    start: Parameters,
-    mixture: Mixture,
-    shares: FloatArray,
-    prior: EtaPrior,
-    choices: Choices,
-    rng: Any,
-) -> Answer:
-    return start, mixture.mix_prior, shares, {}, None
-
-
-def _map(
-    problem: Problem,
-    start: Parameters,
-    mixture: Mixture,
-    shares: FloatArray,
-    prior: EtaPrior,
-    choices: Choices,
-    rng: Any,
-) -> Answer:
-    climb = ascend(problem, start, mixture.mix_prior, prior, choices.law)
-    people = expected_people(problem, climb.parameters)[2]
-    more = {
-        "converged": climb.converged,
-        "gradient": climb.gradient,
-        "steps": climb.steps,
-        "log_posterior": climb.value,
-    }
-    return climb.parameters, mixture.mix_prior, people / problem.atom_weight[:, None], more, None
-
-
-def _mcem(
-    problem: Problem,
-    start: Parameters,
-    mixture: Mixture,
-    shares: FloatArray,
-    prior: EtaPrior,
-    choices: Choices,
-    rng: Any,
-) -> Answer:
+def run_mcem_method(start: Start, choices: Choices, rng: np.random.Generator, **options: Any) -> Found:
+    """Run Monte Carlo EM; ``options`` go to `run_mcem`."""
     run = run_mcem(
-        problem,
-        start,
-        mixture.mix_prior,
-        prior,
-        rng,
-        law=choices.law,
-        z=choices.z,
-        proposal=choices.proposal,
-        design=choices.design,
-        learn=choices.learn,
-    )
-    more = {
-        "converged": mixture.ascent.converged and run.drift < LARGEST_DRIFT,
+        start.problem, start.parameters, start.mixture.mix_prior, start.prior, rng,
+        likelihood=choices.likelihood, learn=choices.learn, **options,
+    )  # fmt: skip
+    convergence = {
+        "converged": start.mixture.ascent.converged and run.drift < LARGEST_DRIFT,
         "drift": run.drift,
         "accepted": run.accepted,
         "iterations": len(run.path),
     }
-    return run.parameters, run.mix_prior, run.shares, more, None
+    return Found(run.parameters, run.mix_prior, run.shares, convergence)
 
 
-def _gibbs(
-    problem: Problem,
-    start: Parameters,
-    mixture: Mixture,
-    shares: FloatArray,
-    prior: EtaPrior,
-    choices: Choices,
-    rng: Any,
-) -> Answer:
+def _gibbs(start: Start, choices: Choices, rng: np.random.Generator) -> Found:
     draws = run_chain(
-        problem,
-        start,
-        mixture.mix_prior,
-        prior,
-        choices.law,
-        rng,
-        n_draws=choices.n_draws,
-        learn_mix=choices.learn == "dirichlet",
-    )
+        start.problem, start.parameters, start.mixture.mix_prior, start.prior, choices.likelihood, rng,
+        n_draws=choices.n_draws, learn_mix=choices.learn == "dirichlet",
+    )  # fmt: skip
     at = Parameters(
         tuple(t.mean(axis=0) for t in draws.theta), draws.pi.mean(axis=0), draws.H.mean(axis=0), draws.tau2.mean(axis=0)
     )
     rhat = _trace_rhat(draws)
-    more = {"converged": mixture.ascent.converged and rhat < LARGEST_RHAT, "rhat": rhat, "draws": len(draws)}
-    return at, mixture.mix_prior, draws.people.mean(axis=0) / problem.atom_weight[:, None], more, draws
+    convergence = {
+        "converged": start.mixture.ascent.converged and rhat < LARGEST_RHAT,
+        "rhat": rhat,
+        "draws": len(draws),
+    }
+    shares = draws.people.mean(axis=0) / start.problem.atom_weight[:, None]
+    return Found(at, start.mixture.mix_prior, shares, convergence, draws)
 
 
 def _trace_rhat(draws: Draws) -> float:
@@ -254,21 +461,17 @@ def _trace_rhat(draws: Draws) -> float:
     return worst
 
 
-def _hard(
-    problem: Problem,
-    start: Parameters,
-    mixture: Mixture,
-    shares: FloatArray,
-    prior: EtaPrior,
-    choices: Choices,
-    rng: Any,
-) -> Answer:
-    fit = fit_hard(problem, start.n_clusters, prior, rng, beta=choices.beta, n_restarts=choices.n_restarts)
-    n = np.zeros(shares.shape)
-    np.add.at(n, problem.atom, fit.Z * (problem.weight / problem.count)[:, None])
-    more = {"converged": fit.converged, "objective": [float(v) for v in fit.path[-5:]], "steps": len(fit.path)}
-    return fit.parameters, mixture.mix_prior, n / problem.atom_weight[:, None], more, None
+def _hard(start: Start, choices: Choices, rng: np.random.Generator) -> Found:
+    K = start.parameters.n_clusters
+    fit = fit_hard(start.problem, K, start.prior, rng, beta=choices.beta, n_restarts=choices.n_restarts)
+    convergence = {"converged": fit.converged, "objective": [float(v) for v in fit.path[-5:]], "steps": len(fit.path)}
+    return Found(fit.parameters, start.mixture.mix_prior, shares_of(start.problem, fit.Z), convergence)
 
 
-_METHODS = {"two_stage": _two_stage, "map": _map, "mcem": _mcem, "gibbs": _gibbs, "hard": _hard}
-METHODS = tuple(_METHODS)
+METHODS: dict[str, Callable[[Start, Choices, np.random.Generator], Found]] = {
+    "two_stage": _two_stage,
+    "map": _map,
+    "mcem": run_mcem_method,
+    "gibbs": _gibbs,
+    "hard": _hard,
+}

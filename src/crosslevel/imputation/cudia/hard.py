@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.hidden import EtaPrior, solve_eta
-from crosslevel.imputation.cudia.mixture import random_start
-from crosslevel.imputation.cudia.posterior import Parameters, log_density
-from crosslevel.imputation.cudia.problem import Problem
+from crosslevel.imputation.cudia.model import Parameters, Problem, log_density
+from crosslevel.imputation.cudia.posterior import random_start
+from crosslevel.imputation.cudia.regression import EtaPrior, design_of, solve_eta
 from crosslevel.imputation.cudia.sampling import Sites, make_sites
-from crosslevel.imputation.cudia.stages import design_of
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["HardFit", "fit_hard", "move_cost", "objective", "shares_of"]
+__all__ = ["SETTLED", "HardFit", "cluster_means", "fit_hard", "given_tau2", "objective", "shares_of"]
 
 
 SETTLED = 1e-10
@@ -51,36 +49,16 @@ class HardFit:
     converged: bool
 
 
-def move_cost(
-    gap: FloatArray, delta: FloatArray, residual: FloatArray, weight: FloatArray, size: FloatArray, moved: float = 1.0
-) -> FloatArray:
-    """Change of J when people move from cluster a to b, (...).
-
-    ``moved * gap + weight [ -(2 moved / N) residual'delta + moved^2 |delta|^2 / N^2 ]``
-
-    Parameters
-    ----------
-    gap : (...)
-        d(x, b) - d(x, a).
-    delta, residual : (..., d)
-        eta_b - eta_a; s_p - nbar_p'H before the move.
-    weight, size : (...)
-        beta_p and N_p.
-
-    Examples
-    --------
-    >>> float(move_cost(np.array(1.0), np.array([0.5]), np.array([0.2]), np.array(10.0), np.array(10.0)).round(6))
-    0.825
-    """
-    step = moved / size
-    return moved * gap + weight * (-2.0 * step * (residual * delta).sum(axis=-1) + step**2 * (delta**2).sum(axis=-1))
+def _people(problem: Problem, Z: Int64Array) -> FloatArray:
+    """People of each atom in each cluster, (A, K)."""
+    n = np.zeros((problem.n_atoms, Z.shape[1]))
+    np.add.at(n, problem.atom, Z * (problem.weight / problem.count)[:, None])
+    return n
 
 
 def shares_of(problem: Problem, Z: Int64Array) -> FloatArray:
     """Shares of the clusters among the people of each atom, nbar (A, K)."""
-    n = np.zeros((problem.n_atoms, Z.shape[1]))
-    np.add.at(n, problem.atom, Z * (problem.weight / problem.count)[:, None])
-    return n / problem.atom_weight[:, None]
+    return _people(problem, Z) / problem.atom_weight[:, None]
 
 
 def objective(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, beta: float) -> float:
@@ -94,14 +72,12 @@ def objective(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, 
     for family, t in zip(problem.families, at.theta, strict=True):
         if not isinstance(family, Gaussian):
             fit -= family.log_prior(t)[0]
-    return fit - _eta_penalty(at, prior, problem.hidden)
+    return fit - prior.log_density(at.H, at.tau2, given_tau2(problem.hidden))[0]
 
 
-def _eta_penalty(at: Parameters, prior: EtaPrior, hidden: tuple[str, ...]) -> float:
-    fixed = tuple(
-        "poisson" if kind == "gaussian" else kind for kind in hidden
-    )  # tau^2 is given here, so its prior is not part
-    return prior.log_density(at.H, at.tau2, fixed)[0]
+def given_tau2(hidden: tuple[str, ...]) -> tuple[str, ...]:
+    """Families of the hidden features where tau^2 is given, so that its prior is not part of the objective."""
+    return tuple("poisson" if kind == "gaussian" else kind for kind in hidden)
 
 
 def fit_hard(
@@ -141,14 +117,10 @@ def _descend(problem: Problem, at: Parameters, prior: EtaPrior, beta: float, max
         at = _update(problem, at, Z, prior, beta)
         path.append(objective(problem, at, Z, prior, beta))
         at, Z, path = _revive(problem, at, Z, prior, beta, path)
-        if path[-3] - path[-1] <= SETTLED * abs(path[-1]) and (Z.sum(axis=0) > 0).all():
+        if path[-3] - path[-1] <= SETTLED * abs(path[-1]):  # a cluster that would raise J stays empty
             converged = True
             break
-        if path[-3] - path[-1] <= SETTLED * abs(path[-1]):
-            converged = True  # a cluster that would raise J stays empty
-            break
-    n = np.zeros((problem.n_atoms, at.n_clusters))
-    np.add.at(n, problem.atom, Z * (problem.weight / problem.count)[:, None])
+    n = _people(problem, Z)
     pi = (n + 0.5) / (n + 0.5).sum(axis=1, keepdims=True)
     return HardFit(replace(at, pi=pi), Z, np.array(path), converged)
 
@@ -221,13 +193,17 @@ def _update(problem: Problem, at: Parameters, Z: Int64Array, prior: EtaPrior, be
             var = max(squares / max(n.sum(), 1e-300), 1e-6 * family.variance)
             theta.append(np.column_stack([mean, np.full(len(mean), np.log(var))]))
         else:
-            theta.append(family.maximise(W, problem.X, t))
-    nbar = shares_of(problem, Z)
+            theta.append(family.maximize(W, problem.X, t))
+    return replace(at, theta=tuple(theta), H=cluster_means(problem, at, shares_of(problem, Z), prior, beta))
+
+
+def cluster_means(problem: Problem, at: Parameters, nbar: FloatArray, prior: EtaPrior, beta: float) -> FloatArray:
+    """Best eta for given shares of the clusters, (K, d_u)."""
     H = at.H.copy()
     for j, kind in enumerate(problem.hidden):
         design = design_of(problem, j, nbar)
         H[:, j] = solve_eta(design.D, None, design.s, beta * design.size / at.tau2[j], prior, j, kind)
-    return replace(at, theta=tuple(theta), H=H)
+    return H
 
 
 def _revive(

@@ -7,22 +7,17 @@ from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit
 
 from crosslevel.imputation import match_means
 from crosslevel.imputation.cudia.families import Family
-from crosslevel.imputation.cudia.hidden import bounds
 from crosslevel.imputation.cudia.kernels import LEAST
-from crosslevel.imputation.cudia.places import Slopes
-from crosslevel.imputation.cudia.posterior import Parameters
-from crosslevel.imputation.cudia.problem import hidden_variance
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.imputation.cudia.model import Parameters, hidden_variance
+from crosslevel.imputation.cudia.places import OpenSlopes
+from crosslevel.imputation.cudia.regression import bounds
+from crosslevel.typing import FloatArray, Int64Array, IntArray
 
-__all__ = ["Crowd", "calibrated", "draw_values", "expected_values", "probabilities"]
-
-
-WHOLE = 1e-6
+__all__ = ["Crowd", "draw_values", "expected_values", "matched", "probabilities"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +37,10 @@ class Crowd:
     """
 
     X: FloatArray
-    cell: npt.NDArray[np.intp]
+    cell: IntArray
     atom: Int64Array
-    pair: npt.NDArray[np.intp]
-    group: npt.NDArray[np.intp]
+    pair: IntArray
+    group: IntArray
     weight: FloatArray | None
 
 
@@ -64,20 +59,18 @@ def expected_values(families: Sequence[Family], draws: Sequence[Parameters], cro
     return np.asarray(total) / len(draws)
 
 
-def calibrated(
+def matched(
     values: FloatArray,
     kinds: Sequence[str],
     targets: Sequence[tuple[int, FloatArray]],
-    group: npt.NDArray[np.intp],
+    group: IntArray,
     weight: FloatArray | None,
 ) -> FloatArray:
     """Shift expected values (n, d_u) so that every published mean holds: logits, factors or constants, by family."""
     out = values.copy()
     for j, (kind, (partition, mean)) in enumerate(zip(kinds, targets, strict=True)):
-        change = {"bernoulli": match_means.shift_logit, "gaussian": match_means.shift_mean}.get(
-            kind, match_means.scale_mean
-        )
-        out[:, j] = change(values[:, j], group[:, partition], mean, weight)
+        adjust = {"bernoulli": match_means.shift_logit, "gaussian": match_means.shift_mean}
+        out[:, j] = adjust.get(kind, match_means.scale_mean)(values[:, j], group[:, partition], mean, weight)
     return out
 
 
@@ -88,7 +81,7 @@ def draw_values(
     draws: Sequence[Parameters],
     crowd: Crowd,
     rng: np.random.Generator,
-    slopes: Slopes | None = None,
+    slopes: OpenSlopes | None = None,
 ) -> Iterator[FloatArray]:
     """Draw hidden values (n, d_u), once for each of the given parameters; slopes in x may be added to what the clusters say.
 
@@ -122,7 +115,7 @@ def draw_values(
         yield out
 
 
-def _draw_clusters(r: FloatArray, pair: npt.NDArray[np.intp], rng: np.random.Generator) -> Int64Array:
+def _draw_clusters(r: FloatArray, pair: IntArray, rng: np.random.Generator) -> Int64Array:
     cumulated = np.cumsum(r, axis=1)
     u = rng.random(len(pair)) * cumulated[pair, -1]
     return (u[:, None] > cumulated[pair]).sum(axis=1).clip(0, r.shape[1] - 1)
@@ -130,7 +123,7 @@ def _draw_clusters(r: FloatArray, pair: npt.NDArray[np.intp], rng: np.random.Gen
 
 def _draw_counts(
     centre: FloatArray,
-    group: npt.NDArray[np.intp],
+    group: IntArray,
     mean: FloatArray,
     weight: FloatArray | None,
     rng: np.random.Generator,
@@ -139,7 +132,7 @@ def _draw_counts(
     out = rng.poisson(centre).astype(np.float64)
     n = np.bincount(group, minlength=len(mean))
     total = np.where(np.isnan(mean), 0.0, mean) * n
-    whole = np.abs(total - np.rint(total)) <= WHOLE * np.maximum(total, 1.0)
+    whole = np.abs(total - np.rint(total)) <= match_means.WHOLE * np.maximum(total, 1.0)
     if weight is None:
         for p in np.flatnonzero(whole & ~np.isnan(mean) & (n > 0)):
             members = np.flatnonzero(group == p)

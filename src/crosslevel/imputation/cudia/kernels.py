@@ -1,47 +1,21 @@
-"""Passes over the pairs: responsibilities and their sums, and draws of the clusters."""
+"""Compiled passes over the pairs: responsibilities and their sums, and draws of the clusters."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["draw_counts", "mean_field", "responsibilities", "tilt", "weigh"]
+__all__ = ["LEAST", "add_responsibilities", "draw_counts", "mean_field", "tilt"]
 
 
 LEAST = 1e-300
 """A mix is never less: a step too far can bring the only cluster that a row fits to nothing, and then nothing could be divided."""
 
 
-def weigh(
-    log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: Int64Array, weight: FloatArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Log likelihood of x (eq 7 corrected), and expected people by row and by place.
-
-    Parameters
-    ----------
-    log_f : (C, K)
-        Log density of each distinct row in each cluster.
-    pi : (A, K)
-    cell, atom, weight : (R,)
-
-    Returns
-    -------
-    log_likelihood : float
-        ``sum weight log sum_k pi_k f_k``.
-    by_cell : (C, K)
-        Sums of weight times responsibility; the gradient in ``log_f``.
-    by_atom : (A, K)
-        The same by place; the gradient in ``log pi``.
-    """
-    top = log_f.max(axis=1)
-    value, by_cell, by_atom = _weigh(np.exp(log_f - top[:, None]), pi, cell, atom, weight)
-    return value + float((weight * top[cell]).sum()), by_cell, by_atom
-
-
 @njit(fastmath={"contract", "reassoc"})
-def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
+def add_responsibilities(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
+    """Log likelihood of x, and weighted responsibilities added up by row (C, K) and by place (A, K)."""
     C, K = f.shape
     by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
     r = np.empty(K)
@@ -58,13 +32,6 @@ def _weigh(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
             by_cell[c, k] += scale * r[k]
             by_atom[a, k] += scale * r[k]
     return value, by_cell, by_atom
-
-
-def responsibilities(log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: Int64Array) -> FloatArray:
-    """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalise), (R, K)."""
-    f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
-    r = np.maximum(pi, LEAST)[atom] * f[cell]
-    return r / r.sum(axis=1, keepdims=True)
 
 
 @njit()

@@ -1,26 +1,24 @@
 """Monte Carlo EM (Algorithms 1 to 3, corrected): draw clusters and mixes, then re-estimate all parameters, until nothing drifts.
 
 Algorithm 2 puts expected counts in the place of drawn ones. That is no valid Gibbs kernel: its stationary variance is too small by
-1/(1 + gamma), gamma the share of missing information. It is kept as ``z="expected"``.
+1/(1 + gamma), gamma the share of missing information. Here clusters are drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from crosslevel.imputation.cudia.hidden import EtaPrior
-from crosslevel.imputation.cudia.kernels import draw_counts, weigh
-from crosslevel.imputation.cudia.posterior import Parameters, log_density
-from crosslevel.imputation.cudia.problem import Problem
-from crosslevel.imputation.cudia.proportions import MixPrior, learn_alpha, learn_logistic_normal
+from crosslevel.imputation.cudia.kernels import draw_counts
+from crosslevel.imputation.cudia.model import Parameters, Problem, log_density
+from crosslevel.imputation.cudia.posterior import MixPrior, learn_alpha, learn_logistic_normal
+from crosslevel.imputation.cudia.regression import EtaPrior, regress
 from crosslevel.imputation.cudia.sampling import draw_mix, make_sites, site_sweep
-from crosslevel.imputation.cudia.stages import regress
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["MCEM", "expectations", "run_mcem"]
+__all__ = ["MCEM", "Expectations", "expectations", "run_mcem"]
 
 
 @dataclass(frozen=True)
@@ -69,26 +67,21 @@ def expectations(
     mix_prior: MixPrior,
     rng: np.random.Generator,
     *,
-    law: str,
     sweeps: int,
-    z: str = "sampled",
-    proposal: str = "counts",
-    design: str = "counts",
-    Z: npt.NDArray[np.int64] | None = None,
+    Z: Int64Array | None = None,
 ) -> tuple[Expectations, FloatArray]:
     """Run the E-step for some sweeps from the mixes pi; also gives the mixes it ended at.
 
     Parameters
     ----------
-    design : {"counts", "pi"}
-        Whether the shares are those of the drawn clusters (advised) or the mixes themselves (eq 12).
-    Z : (R, K) int
-        Clusters of the people, changed in place; needed under the count law.
+    sweeps : int
+    Z : (R, K) int, optional
+        Clusters of the people, changed in place, for the likelihood "count"; without it the likelihood is "cudia".
     """
     log_f = log_density(problem, at.theta)
     f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
     size = problem.atom_weight[:, None]
-    sites = make_sites(problem) if law == "count" else None
+    sites = None if Z is None else make_sites(problem)
     K = pi.shape[1]
     sums = [np.zeros(log_f.shape), np.zeros(pi.shape), np.zeros((*pi.shape, K)), np.zeros(pi.shape), np.zeros(pi.shape)]
     accepted = []
@@ -97,13 +90,10 @@ def expectations(
             by_cell, n = site_sweep(problem, sites, Z, log_f, mix_prior.alpha, at.H, at.tau2, rng)
             pi = (np.maximum(n, 0.0) + mix_prior.alpha) / (size + mix_prior.alpha.sum())
         else:
-            if z == "sampled":
-                _, by_cell, n = draw_counts(f, pi, problem.cell, problem.atom, problem.count, problem.weight, rng)
-            else:
-                _, by_cell, n = weigh(log_f, pi, problem.cell, problem.atom, problem.weight)
-            pi, share = draw_mix(problem, pi, n, mix_prior, at.H, at.tau2, rng, proposal)
+            _, by_cell, n = draw_counts(f, pi, problem.cell, problem.atom, problem.count, problem.weight, rng)
+            pi, share = draw_mix(problem, pi, n, mix_prior, at.H, at.tau2, rng)
             accepted.append(share)
-        shares = n / size if design == "counts" else pi
+        shares = n / size
         for total, value in zip(
             sums, (by_cell, shares, shares[:, :, None] * shares[:, None, :], pi, np.log(pi)), strict=True
         ):
@@ -120,40 +110,39 @@ def run_mcem(
     prior: EtaPrior,
     rng: np.random.Generator,
     *,
-    law: str = "cudia",
-    z: str = "sampled",
-    proposal: str = "counts",
-    design: str = "counts",
+    likelihood: str = "cudia",
     learn: str | None = None,
     iterations: int = 40,
     sweeps: int = 10,
+    e_step: Callable[..., tuple[Expectations, FloatArray]] = expectations,
 ) -> MCEM:
     """Alternate E-steps and M-steps from a start, averaging the last half.
 
     Parameters
     ----------
-    z : {"sampled", "expected"}
-    proposal : {"counts", "prior"}
+    likelihood : {"cudia", "count"}
     learn : {"dirichlet", "logistic_normal"}, optional
         Learn the prior of the mixes.
     iterations, sweeps : int
         EM steps, and sweeps of each E-step.
+    e_step : callable
+        Does what `expectations` does.
     """
     at = start
     pi = np.maximum(at.pi, 1e-12)
     pi /= pi.sum(axis=1, keepdims=True)
     Z = None
-    if law == "count":
+    if likelihood == "count":
         log_f = log_density(problem, at.theta)
         f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
         Z = draw_counts(f, pi, problem.cell, problem.atom, problem.count, problem.weight, rng)[0]
     path, kept, accepted = [], [], []
     for iteration in range(iterations):
-        found, pi = expectations(
-            problem, at, pi, mix_prior, rng, law=law, sweeps=sweeps, z=z, proposal=proposal, design=design, Z=Z
+        found, pi = e_step(problem, at, pi, mix_prior, rng, sweeps=sweeps, Z=Z)
+        theta = tuple(f.maximize(found.by_cell, problem.X, t) for f, t in zip(problem.families, at.theta, strict=True))
+        at = regress(
+            problem, replace(at, theta=theta, pi=found.pi), found.shares, prior, likelihood, found.cov, rounds=2
         )
-        theta = tuple(f.maximise(found.by_cell, problem.X, t) for f, t in zip(problem.families, at.theta, strict=True))
-        at = regress(problem, replace(at, theta=theta, pi=found.pi), found.shares, prior, law, found.cov, rounds=2)
         if learn == "dirichlet":
             mix_prior = MixPrior.dirichlet(learn_alpha(found.log_pi.mean(axis=0), mix_prior.alpha))
         elif learn == "logistic_normal":

@@ -15,25 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from crosslevel.imputation.columns import Column
-from crosslevel.imputation.cudia.kernels import responsibilities
-from crosslevel.imputation.cudia.posterior import Parameters, log_density
-from crosslevel.imputation.cudia.problem import Problem, hidden_variance
-from crosslevel.imputation.cudia.stages import design_of, variances
-from crosslevel.imputation.persons.design import Design, Feature, learn_design
+from crosslevel.data.columns import Category, Number
+from crosslevel.imputation.cudia.model import Parameters, Problem, hidden_variance, log_density
+from crosslevel.imputation.cudia.posterior import responsibilities
+from crosslevel.imputation.cudia.regression import design_of, variances
+from crosslevel.imputation.design import Design, learn_design
 from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings
 from crosslevel.typing import FloatArray
 
-__all__ = ["Slopes", "learn_slopes", "place_covariances", "place_deviation"]
+__all__ = ["OpenSlopes", "learn_slopes", "place_covariances", "place_deviation"]
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class OpenSlopes:
     """What x may still say of the hidden features.
 
     Attributes
@@ -57,51 +54,36 @@ class Slopes:
         for _ in range(m):
             yield np.column_stack([Z @ (root @ rng.standard_normal(len(root))) for root in roots])
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give plain values and named arrays."""
-        arrays = {f"slopes{j}_Sigma": s for j, s in enumerate(self.Sigma)}
-        for j, f in enumerate(self.design.features):
-            arrays |= {f"slopes{j}_{n}": getattr(f, n) for n in ("at", "score", "reach")}
-        words = [{"name": f.name, "kind": f.kind, "terms": list(f.terms)} for f in self.design.features]
-        return {"features": words, "hidden": len(self.Sigma), "place_sd": self.place_sd}, arrays
-
-    @classmethod
-    def from_payload(cls, meta: Any, arrays: Any) -> Slopes:
-        """Make them again."""
-        features = tuple(
-            Feature(f["name"], f["kind"], arrays[f"slopes{j}_at"], arrays[f"slopes{j}_score"], tuple(f["terms"]),
-                    arrays[f"slopes{j}_reach"])
-            for j, f in enumerate(meta["features"])
-        )  # fmt: skip
-        Sigma = tuple(arrays[f"slopes{j}_Sigma"] for j in range(meta["hidden"]))
-        return cls(Design(features), Sigma, meta["place_sd"])
-
 
 def place_deviation(place_sd: float | str, n_groups: int) -> float:
     """Give t_b, in logits: as given, or t sqrt(P / c) with the constants of ``CrossLevelImputer``."""
     fixed = Settings()
-    return float(fixed.t * np.sqrt(n_groups / fixed.c)) if isinstance(place_sd, str) else float(place_sd)
+    return (
+        float(fixed.slope_sd * np.sqrt(n_groups / fixed.shrinkage_groups))
+        if isinstance(place_sd, str)
+        else float(place_sd)
+    )
 
 
 def learn_slopes(
     problem: Problem,
-    columns: Sequence[Column],
+    columns: Sequence[Category | Number],
     at: Parameters,
     shares: FloatArray,
-    law: str,
+    likelihood: str,
     place_sd: float | str,
-) -> Slopes:
+) -> OpenSlopes:
     """Find how far slopes are left open by the published means.
 
     Parameters
     ----------
     problem : Problem
-    columns : sequence of Column
+    columns : sequence of Category or Number
         Columns of X.
     at : Parameters
     shares : (A, K)
         Shares of the clusters in each atom.
-    law : str
+    likelihood : str
     place_sd : float or "auto"
         Deviation t_b of a group's mean for other reasons; "auto" is that of ``CrossLevelImputer``.
     """
@@ -128,16 +110,18 @@ def learn_slopes(
         J, own = np.vstack(rows), np.concatenate(scale)
         seen = np.isfinite(published.s)
         t_b = place_deviation(place_sd, int(seen.sum())) * unit
-        v = variances(problem, at, shares, law, published) / own**2
-        prior = 1.0 / (unit * np.concatenate([[INTERCEPT_SD if binary else np.inf], fixed.t * design.reach])) ** 2
+        v = variances(problem, at, shares, likelihood, published) / own**2
+        prior = (
+            1.0 / (unit * np.concatenate([[INTERCEPT_SD if binary else np.inf], fixed.slope_sd * design.reach])) ** 2
+        )
         A = (J[seen].T / (t_b**2 + v[seen])) @ J[seen] + np.diag(prior)
         Sigma = np.linalg.inv(A)[1:, 1:]
         out.append(0.5 * (Sigma + Sigma.T))
-    return Slopes(design, tuple(out), place_sd)
+    return OpenSlopes(design, tuple(out), place_sd)
 
 
 def place_covariances(
-    problem: Problem, at: Parameters, shares: FloatArray, law: str, place_sd: float | str, logit_sd: float
+    problem: Problem, at: Parameters, shares: FloatArray, likelihood: str, place_sd: float | str, logit_sd: float
 ) -> tuple[FloatArray, ...]:
     """Covariance of the clusters' hidden means when groups differ for other reasons, (K, K) for each hidden feature.
 
@@ -145,7 +129,7 @@ def place_covariances(
 
     Parameters
     ----------
-    problem, at, shares, law, place_sd
+    problem, at, shares, likelihood, place_sd
         As in `learn_slopes`.
     logit_sd : float
         Deviation of the clusters' hidden means before anything was published, in logits.
@@ -153,7 +137,7 @@ def place_covariances(
     Examples
     --------
     >>> from crosslevel.imputation.cudia.families import Gaussian
-    >>> from crosslevel.imputation.cudia.problem import plain_block
+    >>> from crosslevel.imputation.cudia.model import plain_block
     >>> nobody = np.zeros(0, dtype=np.int64)
     >>> block = plain_block([[0.3], [0.5]], [1e9, 1e9])
     >>> problem = Problem(np.zeros((0, 1)), (Gaussian("x", 0, 0.0, 1.0),), nobody, nobody, np.zeros(0), nobody, 2, (block,),
@@ -175,7 +159,7 @@ def place_covariances(
         else:
             unit = _person_sd(problem, at, D, design.size[seen], j) / LATENT_SD
             units = np.full(len(s), unit)
-        w = 1.0 / ((t_b * units) ** 2 + variances(problem, at, shares, law, design)[seen])
+        w = 1.0 / ((t_b * units) ** 2 + variances(problem, at, shares, likelihood, design)[seen])
         found = np.linalg.inv((D * w[:, None]).T @ D + np.eye(D.shape[1]) / (logit_sd * unit) ** 2)
         out.append(0.5 * (found + found.T))
     return tuple(out)

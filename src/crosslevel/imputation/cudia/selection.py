@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from crosslevel.imputation.cudia.hidden import eta_prior, identifiability, solve_eta
-from crosslevel.imputation.cudia.mixture import Mixture, fit_mixture
-from crosslevel.imputation.cudia.problem import Problem
-from crosslevel.imputation.cudia.proportions import MixPrior
-from crosslevel.imputation.cudia.stages import design_of, person_variance, regress, variances
-from crosslevel.typing import FloatArray
+from crosslevel.imputation.cudia.model import Problem
+from crosslevel.imputation.cudia.posterior import MixPrior, Mixture, fit_mixture
+from crosslevel.imputation.cudia.regression import (
+    design_of,
+    eta_prior,
+    identifiability,
+    person_variance,
+    regress,
+    solve_eta,
+    variances,
+)
+from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Selection", "leave_one_out", "select", "simplest", "starts"]
 
@@ -105,7 +110,7 @@ def simplest(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:
     return lowest, min(near, key=lambda c: (c.effective_df, c.error))
 
 
-def _overlap(problem: Problem, place: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_]:
+def _overlap(problem: Problem, place: Sequence[tuple[int, int]]) -> BoolArray:
     """Tell which published means share atoms, (E, E)."""
     rows = []
     for b, _ in place:

@@ -8,24 +8,31 @@ the same order.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from crosslevel.errors import InputError
-from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.hard import SETTLED, fit_hard
-from crosslevel.imputation.cudia.hidden import EtaPrior, eta_prior, solve_eta
-from crosslevel.imputation.cudia.posterior import Parameters
-from crosslevel.imputation.cudia.problem import Problem, plain_block
-from crosslevel.imputation.cudia.stages import design_of
+from crosslevel.data import frames
+from crosslevel.data.batches import open_batches
+from crosslevel.data.columns import Category, Number, decoded
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.imputation.cudia.families import Gaussian, Reading
+from crosslevel.imputation.cudia.fitting import Choices, Fitted, Layout, hidden_families
+from crosslevel.imputation.cudia.hard import SETTLED, cluster_means, fit_hard, given_tau2
+from crosslevel.imputation.cudia.model import Parameters, Problem, plain_block
+from crosslevel.imputation.cudia.posterior import MixPrior
+from crosslevel.imputation.cudia.regression import EtaPrior, eta_prior, identify
+from crosslevel.imputation.inputs import Inputs, People, Schema, read_fit
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["StreamFit", "fit_stream"]
+__all__ = ["StreamFit", "fit_batches", "fit_stream"]
 
 Batches = Callable[[], Iterable[tuple[FloatArray, Int64Array]]]
 
@@ -59,7 +66,7 @@ class StreamFit:
 
 
 @dataclass(frozen=True)
-class _Learnt:
+class _Learned:
     """What the first pass learns: sizes, moments, a sample."""
 
     sizes: FloatArray
@@ -68,6 +75,105 @@ class _Learnt:
     X: FloatArray
     group: Int64Array
     n: int
+
+
+def fit_batches(
+    people: Any,
+    partition: str,
+    aggregates: Any,
+    columns: Sequence[str] | None,
+    choices: Choices,
+    families: Any,
+    rng: np.random.Generator,
+) -> tuple[Inputs, Layout, Fitted]:
+    """Fit a stream; see `CUDIA.fit_stream`."""
+    stream = open_batches(people)
+    if stream.one_shot:
+        raise InputError(
+            "people can be read only once, and the algorithm makes several passes; pass a file or a function."
+        )
+    names = stream.schema.names
+    if partition not in names:
+        raise unknown_name("partition", partition, names)
+    chosen = [n for n in names if n != partition] if columns is None else list(columns)
+    stream = open_batches(stream, columns=[*chosen, partition])
+    given = _published(stream, partition, aggregates, chosen)
+    labels = given.schema.partitions[0].labels
+    own, kinds = hidden_families(given, families)
+    if not (own == "auto" or own == "gaussian" or all(v == "gaussian" for v in dict(own).values())):
+        raise InputError("a stream is fitted with gaussian columns only; pass families='auto', or fit in memory.")
+    known = Category(partition, pa.array(list(labels)), has_null=False)
+
+    def batches() -> Iterator[tuple[FloatArray, Int64Array]]:
+        for batch in stream:
+            table = pa.Table.from_batches([batch])
+            X = np.column_stack([frames.column(table, n, "people") for n in chosen])
+            yield X, known.codes(batch.column(partition)).astype(np.int64)
+
+    fit = fit_stream(
+        batches,
+        np.column_stack([p.mean for p in given.published]),
+        int(choices.n_clusters),
+        tuple(chosen),
+        kinds,
+        rng,
+        ridge=float(choices.ridge),
+        target=choices.target,
+        kind=choices.kind,
+        logit_sd=choices.logit_sd,
+        beta=choices.beta,
+        n_restarts=choices.n_restarts,
+    )
+    problem = fit.problem
+    layout = Layout(
+        problem,
+        Reading(problem.families, tuple(None for _ in chosen)),
+        np.arange(len(labels))[:, None],
+        given.hidden,
+        tuple((0, p.mean) for p in given.published),
+        problem.blocks[0].size,
+    )
+    prior = eta_prior(problem, float(choices.ridge), choices.target, choices.kind, choices.logit_sd)
+    order = np.argsort(-fit.people.sum(axis=0), kind="stable")
+    at = fit.parameters.reordered(order)
+    shares = np.ascontiguousarray((fit.people / fit.people.sum(axis=1, keepdims=True))[:, order])
+    fitted = Fitted(
+        parameters=at,
+        prior=prior,
+        mix_prior=MixPrior.dirichlet(np.ones(at.n_clusters)),
+        shares=shares,
+        identifiability=identify(problem, at, shares, prior, "count"),
+        convergence={
+            "converged": fit.converged,
+            "steps": len(fit.path),
+            "objective": [float(v) for v in fit.path[-5:]],
+            "people": fit.n,
+        },
+        chosen=(at.n_clusters, float(choices.ridge), choices.target),
+    )
+    return given, layout, fitted
+
+
+def _published(stream: Any, partition: str, aggregates: Any, chosen: Sequence[str]) -> Inputs:
+    """Read the published means as a fit in memory does, on one stand-in person per group."""
+    seen: set[Any] = set()
+    for batch in open_batches(stream, columns=[partition]):
+        values = decoded(batch.column(0))
+        if values.null_count:
+            raise InputError(
+                f"people: {values.null_count:,} person(s) have no {partition!r}; drop them or give them a group."
+            )
+        seen.update(pc.unique(values).to_pylist())
+    stand_in = {"stand-in": np.arange(len(seen), dtype=np.float64)}
+    given = read_fit(stand_in, pa.table({partition: sorted(seen)}), aggregates)
+    for p in given.published:
+        if p.name in chosen:
+            raise InputError(
+                f"aggregates has the mean of {p.name!r}, which is also a column of people; name other columns."
+            )
+    people = People(np.zeros((0, len(chosen))), np.zeros((0, 1), dtype=np.intp), None, "pyarrow")
+    schema = Schema(tuple(Number(n) for n in chosen), given.schema.partitions, partition)
+    return Inputs(people, schema, given.published, {"aggregates": given.data["partition"]}, given.warnings)
 
 
 def fit_stream(
@@ -81,6 +187,7 @@ def fit_stream(
     ridge: float = 1.0,
     target: str | float = "mean",
     kind: str = "ridge",
+    logit_sd: float = 1.25,
     beta: float = 1.0,
     max_passes: int = 30,
     tolerance: float = 1e-7,
@@ -97,16 +204,17 @@ def fit_stream(
     tolerance : float
         The passes end when J falls by less than this share of itself.
     """
-    learnt = _learn(batches, len(S), rng)
-    families = tuple(Gaussian(n, j, float(learnt.mean[j]), float(learnt.var[j])) for j, n in enumerate(names))
-    block = plain_block(S, learnt.sizes)
-    sample = _problem(learnt.X, learnt.group, families, block.S, hidden)
-    prior = eta_prior(_without_people(families, block.S, learnt.sizes, hidden), ridge, target, kind)
+    learned = _learn(batches, len(S), rng)
+    families = tuple(Gaussian(n, j, float(learned.mean[j]), float(learned.var[j])) for j, n in enumerate(names))
+    nobody = np.zeros(0, dtype=np.int64)
+    block = plain_block(S, learned.sizes)
+    whole = Problem(np.zeros((0, len(names))), families, nobody, nobody, np.zeros(0), nobody, len(S), (block,), hidden)
+    prior = eta_prior(whole, ridge, target, kind, logit_sd)
+    sample = _problem(learned.X, learned.group, whole)
     start = fit_hard(sample, n_clusters, prior, rng, beta=beta, n_restarts=n_restarts).parameters
-    whole = _without_people(families, block.S, learnt.sizes, hidden)
     with tempfile.TemporaryDirectory() as folder:
-        z = np.memmap(Path(folder) / "clusters", dtype=np.uint8, mode="w+", shape=(learnt.n,))
-        fit = _passes(batches, z, whole, start, prior, learnt, beta, max_passes, tolerance)
+        z = np.memmap(Path(folder) / "clusters", dtype=np.uint8, mode="w+", shape=(learned.n,))
+        fit = _passes(batches, z, whole, start, prior, learned, beta, max_passes, tolerance)
         z._mmap.close()  # type: ignore[attr-defined]
     return fit
 
@@ -117,7 +225,7 @@ def _passes(
     problem: Problem,
     at: Parameters,
     prior: EtaPrior,
-    learnt: _Learnt,
+    learned: _Learned,
     beta: float,
     max_passes: int,
     tolerance: float,
@@ -139,24 +247,23 @@ def _passes(
             end = first + len(X)
             part = np.asarray(z[first:end])
             fit += _assign(
-                np.ascontiguousarray(X, dtype=np.float64), group, part, number == 0, mean, var, learnt.mean, at.H,
+                np.ascontiguousarray(X, dtype=np.float64), group, part, number == 0, mean, var, learned.mean, at.H,
                 counts, residual, lam, block.size, sums, n, squares,
             )  # fmt: skip
             z[first:end] = part
             first = end
-        if first != learnt.n:
+        if first != learned.n:
             raise InputError(
-                f"batches gave {first:,} people in pass {number + 1} and {learnt.n:,} before; the stream must be the same each time."
+                f"batches gave {first:,} people in pass {number + 1} and {learned.n:,} before; the stream must be the same each time."
             )
         residual = np.where(seen, block.S - (counts / block.size[:, None]) @ at.H, 0.0)
         fit += 0.5 * float((n.sum(axis=0) * np.log(2 * np.pi * var)).sum()) + float((lam * residual**2).sum())
-        fixed = tuple("poisson" if h == "gaussian" else h for h in problem.hidden)
-        path.append(fit - prior.log_density(at.H, at.tau2, fixed)[0])
-        at = _update(problem, at, counts, sums, n, squares, mean, learnt, prior, beta)
+        path.append(fit - prior.log_density(at.H, at.tau2, given_tau2(problem.hidden))[0])
+        at = _update(problem, at, counts, sums, n, squares, mean, learned, prior, beta)
         if len(path) > 2 and path[-2] - path[-1] <= max(tolerance, SETTLED) * abs(path[-1]):
             converged = True
             break
-    return StreamFit(at, problem, counts, np.array(path), converged, learnt.n)
+    return StreamFit(at, problem, counts, np.array(path), converged, learned.n)
 
 
 def _update(
@@ -167,20 +274,17 @@ def _update(
     n: FloatArray,
     squares: FloatArray,
     before: FloatArray,
-    learnt: _Learnt,
+    learned: _Learned,
     prior: EtaPrior,
     beta: float,
 ) -> Parameters:
-    mean = np.where(n > 0, sums / np.maximum(n, 1e-300), before - learnt.mean)
-    var = np.maximum((squares - (n * mean**2).sum(axis=0)) / np.maximum(n.sum(axis=0), 1e-300), 1e-6 * learnt.var)
+    mean = np.where(n > 0, sums / np.maximum(n, 1e-300), before - learned.mean)
+    var = np.maximum((squares - (n * mean**2).sum(axis=0)) / np.maximum(n.sum(axis=0), 1e-300), 1e-6 * learned.var)
     theta = tuple(
-        np.column_stack([mean[:, j] + learnt.mean[j], np.full(len(mean), np.log(var[j]))]) for j in range(mean.shape[1])
+        np.column_stack([mean[:, j] + learned.mean[j], np.full(len(mean), np.log(var[j]))])
+        for j in range(mean.shape[1])
     )
-    nbar = counts / counts.sum(axis=1, keepdims=True)
-    H = at.H.copy()
-    for j, kind in enumerate(problem.hidden):
-        design = design_of(problem, j, nbar)
-        H[:, j] = solve_eta(design.D, None, design.s, beta * design.size / at.tau2[j], prior, j, kind)
+    H = cluster_means(problem, at, counts / counts.sum(axis=1, keepdims=True), prior, beta)
     return Parameters(theta, (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True), H, at.tau2)
 
 
@@ -225,15 +329,19 @@ def _assign(X, group, z, fresh, mean, var, centre, H, counts, residual, lam, siz
     return total
 
 
-def _learn(batches: Batches, n_groups: int, rng: np.random.Generator) -> _Learnt:
+def _learn(batches: Batches, n_groups: int, rng: np.random.Generator) -> _Learned:
     """Read the stream once: people by group, moments of the columns, and a random sample (reservoir by random keys)."""
     sizes, total = np.zeros(n_groups), 0
-    count = mean = m2 = keys = rows = groups = None
+    count = mean = m2 = np.zeros(0)
+    keys, rows, groups = np.zeros(0), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
     for X, group in batches():
         if len(X) and group.max() >= n_groups:
             raise InputError(
                 f"batches: a person is in group {int(group.max())}, and S has {n_groups} rows; pass one per group."
             )
+        if total == 0:
+            count, mean, m2 = (np.zeros(X.shape[1]) for _ in range(3))
+            rows = np.zeros((0, X.shape[1]))
         sizes += np.bincount(group, minlength=n_groups)
         total += len(X)
         seen = np.isfinite(X)
@@ -241,56 +349,37 @@ def _learn(batches: Batches, n_groups: int, rng: np.random.Generator) -> _Learnt
         x0 = np.where(seen, X, 0.0)
         own = x0.sum(axis=0) / np.maximum(n, 1)
         own2 = (seen * (x0 - own) ** 2).sum(axis=0)
-        u = rng.random(len(X))
-        if count is None or mean is None or m2 is None or keys is None or rows is None or groups is None:
-            count, mean, m2, keys, rows, groups = n.astype(float), own, own2, u, X, group
-        else:
-            both = count + n
-            shift = own - mean
-            m2 = m2 + own2 + shift**2 * count * n / np.maximum(both, 1)
-            mean = mean + shift * n / np.maximum(both, 1)
-            count = both
-            keys, rows, groups = np.concatenate([keys, u]), np.vstack([rows, X]), np.concatenate([groups, group])
+        both, shift = count + n, own - mean
+        m2 = m2 + own2 + shift**2 * count * n / np.maximum(both, 1)
+        mean = mean + shift * n / np.maximum(both, 1)
+        count = both
+        keys, rows = np.concatenate([keys, rng.random(len(X))]), np.vstack([rows, X])
+        groups = np.concatenate([groups, group])
         if len(keys) > SAMPLE:
             keep = np.argpartition(keys, SAMPLE)[:SAMPLE]
             keys, rows, groups = keys[keep], rows[keep], groups[keep]
-    if count is None or mean is None or m2 is None or rows is None or groups is None:
+    if total == 0:
         raise InputError("batches gave no people; pass a callable that gives the batches anew each time.")
     if (sizes == 0).any():
         raise InputError(
             f"batches: group {int(np.argmax(sizes == 0))} has a published mean and no people; leave it out."
         )
-    return _Learnt(sizes, mean, m2 / np.maximum(count, 1), rows, groups.astype(np.int64), total)
+    return _Learned(sizes, mean, m2 / np.maximum(count, 1), rows, groups, total)
 
 
-def _problem(
-    X: FloatArray, group: Int64Array, families: tuple[Gaussian, ...], S: FloatArray, hidden: tuple[str, ...]
-) -> Problem:
+def _problem(X: FloatArray, group: Int64Array, whole: Problem) -> Problem:
     """The sample as a problem; groups without people in it have no mean there."""
-    sizes = np.bincount(group, minlength=len(S)).astype(float)
-    block = plain_block(np.where(sizes[:, None] > 0, S, np.nan), np.maximum(sizes, 1.0))
-    n = np.arange(len(X))
+    sizes = np.bincount(group, minlength=whole.n_atoms).astype(float)
+    block = plain_block(np.where(sizes[:, None] > 0, whole.blocks[0].S, np.nan), np.maximum(sizes, 1.0))
     # an atom without people would divide by its weight of zero; one weightless person stands in for it
     empty = np.flatnonzero(sizes == 0)
-    rows = np.concatenate([n, np.zeros(len(empty), dtype=np.int64)])
-    weight = np.concatenate([np.ones(len(n)), np.full(len(empty), 1e-9)])
-    return Problem(
-        X,
-        families,
-        rows,
-        np.concatenate([group, empty]),
-        weight,
-        np.ones(len(rows), dtype=np.int64),
-        len(S),
-        (block,),
-        hidden,
-    )
-
-
-def _without_people(
-    families: tuple[Gaussian, ...], S: FloatArray, sizes: FloatArray, hidden: tuple[str, ...]
-) -> Problem:
-    none = np.zeros(0, dtype=np.int64)
-    return Problem(
-        np.zeros((0, len(families))), families, none, none, np.zeros(0), none, len(S), (plain_block(S, sizes),), hidden
+    rows = np.concatenate([np.arange(len(X)), np.zeros(len(empty), dtype=np.int64)])
+    return replace(
+        whole,
+        X=X,
+        cell=rows,
+        atom=np.concatenate([group, empty]),
+        weight=np.concatenate([np.ones(len(X)), np.full(len(empty), 1e-9)]),
+        count=np.ones(len(rows), dtype=np.int64),
+        blocks=(block,),
     )

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
-from crosslevel.imputation.cells import Cells, gather, sums
-from crosslevel.imputation.inputs import People, read_fit, read_people
-from crosslevel.imputation.persons import saved
-from crosslevel.imputation.persons.answers import (
-    Hidden,
-    cut_by,
-    few_groups,
-    learning_columns,
-    mean_columns,
-)
-from crosslevel.imputation.persons.design import learn_design
-from crosslevel.imputation.persons.fitting import draw, finest, fit_hidden, members_of, person_values, scale_of
-from crosslevel.imputation.persons.learning import Learnt, learn_from
+from crosslevel.data.cells import gather, sums
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.imputation.design import learn_design
+from crosslevel.imputation.estimate import FEWEST_GROUPS, Imputer, subgroups
+from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_range
+from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
 from crosslevel.imputation.persons.model import Settings
-from crosslevel.imputation.persons.totals import totals_columns
-from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.imputation.persons.similar import Learned, learn_from
+from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
+from crosslevel.results import Estimates
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["CrossLevelImputer"]
-
 
 FAMILIES = ("bernoulli", "gaussian")
 AGREE = 1e-5
 """Distance of slopes, in prior sds, up to which restarts found the same optimum."""
 
 
-class CrossLevelImputer(TransformerMixin, BaseEstimator):
-    """Person-level estimates of features that were published as group means only; the recommended default.
+class CrossLevelImputer(Imputer):
+    """Estimate, for each person, features that were published as group means only; the recommended imputer.
 
     Persons have a logistic model of what is known of them. It is fitted to the group means alone, held by a ridge that grows with
     the number of groups (groups differ for reasons that are not in X, and more groups do not change that), and then shifted by one
@@ -53,7 +41,7 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
     slope_sd : float, default 0.45
         Prior sd of a slope, in logits per sd of a column. It sets the width of intervals and hardly moves the estimates.
     shrinkage_groups : float, default 32
-        How much is learnt: for one column alone the slope keeps sd_b² / (sd_b² + 1/shrinkage_groups) of its ecological value, sd_b being
+        How much is learned: for one column alone the slope keeps sd_b² / (sd_b² + 1/shrinkage_groups) of its ecological value, sd_b being
         the between-group sd of the column in sds of persons. 16 is cautious.
     curvature : float, default 0.3
         Prior sd of what bends in an ordered column, relative to a slope; 0 leaves it out.
@@ -61,7 +49,7 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         Whether the hidden feature is yes or no, or a number. For a number the link is the identity.
     scale : float or mapping of hidden feature to float, optional
         sd of a hidden number among persons. Estimates do not depend on it; intervals and draws need it, or the published
-        standard errors.
+        standard errors. Refused where no hidden feature is a number.
     categorical : sequence of str, optional
         Columns of numbers that are codes without order. Text always is. Other numbers with up to 12 values are ordered levels;
         with more they are continuous, and linear.
@@ -69,20 +57,22 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         "mean" takes a person of whom a column is missing as average in it.
     n_restarts : int, default 3
         Further fits from random slopes, which must agree.
-    random_state : int, default 0
-        Seed of restarts and of ``sample``.
+    random_state : int, None, Generator or RandomState, default 0
+        Of restarts and of ``sample``.
 
     Attributes
     ----------
     hidden_ : tuple of Hidden
-        The fitted features: slopes, covariance, shifts, what was learnt from similar columns.
+        The fitted features: slopes, covariance, shifts, what was learned from similar columns.
     hidden_names_ : tuple of str
     schema_ : Schema
         Columns and groups of the fit.
     design_ : Design
         Scores of the columns.
     warnings_ : tuple of str
-    learned_ : Learnt or None
+    convergence_ : dict
+        For each hidden feature ``gradient``, ``steps``, and ``restarts_apart``, the distance between restarts in prior sds.
+    learned_ : Learned or None
         What :meth:`learn_from_similar` found.
     n_features_in_, feature_names_in_
 
@@ -121,7 +111,7 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         categorical: Sequence[str] | None = None,
         missing: str = "error",
         n_restarts: int = 3,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.slope_sd = slope_sd
         self.shrinkage_groups = shrinkage_groups
@@ -153,7 +143,7 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         aggregate_se : like aggregates, optional
             Published standard errors of the means.
         """
-        settings = self._settings()
+        settings = self._settings(checks.read_seed(self.random_state))
         given = read_fit(
             X,
             partition,
@@ -161,33 +151,27 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
             sample_weight,
             aggregate_se,
             categorical=self.categorical,
-            allow_missing=self.missing == "mean",
+            allow_missing=self._allow_missing,
         )
+        families = self._families(given)
         people = given.people
-        self.schema_ = given.schema
-        self.feature_names_in_ = np.array(given.schema.names, dtype=object)
-        self.n_features_in_ = len(given.schema.columns)
+        keep_inputs(self, given, settings.seed)
         cells = gather(people.X, people.group, people.weight)
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
-        self._cells, self._weight, self._data, self._frame = cells, people.weight, given.data, people.frame
+        self._cells, self._weight = cells, people.weight
         self.hidden_ = tuple(
-            fit_hidden(
-                p,
-                given.schema.partitions[p.partition],
-                cells,
-                self.design_,
-                settings,
-                self._family(p.name, given.hidden),
-                scale_of(p.name, self.scale),
-            )
-            for p in finest(given.published)
+            fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name))
+            for name, family in families.items()
         )
-        self.hidden_names_ = tuple(h.name for h in self.hidden_)
-        self.learned_: Learnt | None = None
-        self.warnings_ = (*given.notes, *(w for h in self.hidden_ for w in self._doubts(h)))
-        for words in self.warnings_:
-            warnings.warn(words, CrosslevelWarning, stacklevel=2)
+        self.learned_: Learned | None = None
+        self.convergence_ = {
+            "converged": True,
+            "gradient": {h.name: h.fit.gradient for h in self.hidden_},
+            "restarts_apart": {h.name: h.fit.apart for h in self.hidden_},
+            "steps": {h.name: h.fit.steps for h in self.hidden_},
+        }
+        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in _describe_doubts(h))])
         return self
 
     def transform(
@@ -206,16 +190,8 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
-        check_is_fitted(self, "hidden_")
-        cells = self._gather(self._read(X, partition, sample_weight))
-        return np.column_stack([person_values(h, self.design_, cells, calibrate=match_means) for h in self.hidden_])
-
-    def fit_transform(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
-    ) -> FloatArray:
-        """Fit, and give the expected hidden values of the same people."""
-        self.fit(X, partition, aggregates, sample_weight, aggregate_se)
-        return np.column_stack([person_values(h, self.design_, self._cells, calibrate=True) for h in self.hidden_])
+        cells = self._gather(X, partition, sample_weight)[1]
+        return np.column_stack([person_values(h, self.design_, cells, match_means=match_means) for h in self.hidden_])
 
     def sample(
         self,
@@ -224,7 +200,7 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         n_draws: int = 20,
         sample_weight: Any = None,
         values: bool = True,
-        random_state: int | None = None,
+        random_state: RandomState = None,
     ) -> FloatArray:
         """Draw complete data: slopes from their posterior, then everybody's value given them and the published means.
 
@@ -236,8 +212,8 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
             Number of draws.
         values : bool, default True
             False draws the probabilities (expected numbers) and not the values.
-        random_state : int, optional
-            Seed; the estimator's when not given.
+        random_state : int, Generator or RandomState, optional
+            The seed of the fit when not given.
 
         Returns
         -------
@@ -246,14 +222,10 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
             were computed on these people; otherwise, and with weights, they come within one person.
         """
         check_is_fitted(self, "hidden_")
-        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
-        seed = self.random_state if random_state is None else checks.check_seed(random_state)
-        people = self._read(X, partition, sample_weight)
-        cells = self._gather(people)
-        rng = np.random.default_rng(seed)
+        n_draws, rng = self._read_draws(n_draws, random_state)
+        people, cells = self._gather(X, partition, sample_weight)
         out = [
-            draw(h, self.design_, cells, people.group[:, h.partition], people.weight, int(n_draws), rng, values=values)
+            draw(h, self.design_, cells, people.group[:, h.partition], people.weight, n_draws, rng, values=values)
             for h in self.hidden_
         ]
         return np.stack(out, axis=-1)
@@ -287,18 +259,16 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "hidden_")
         level = checks.check_level(level)
-        cells = self._cells if X is None else self._gather(self._read(X, partition, sample_weight))
-        cut, keys = cut_by(by, cells, self.schema_.columns, self.schema_.partitions)
+        cells = self._cells if X is None else self._gather(X, partition, sample_weight)[1]
+        cut, keys = subgroups(by, cells, self.schema_)
         n_cuts = int(cut.max()) + 1
         parts = [
             {"feature": [h.name] * n_cuts, **keys}
             | mean_columns(h, members_of(h, self.design_, cells), cut, n_cuts, level, sampling=sampling)
             for h in self.hidden_
         ]
-        columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
-        what = "share of these persons" if sampling else "probability"
-        said = f"estimate(by={by!r})"
-        return self._table(columns, ["feature", *keys], level, f"posterior of the {what}", said)
+        interval = f"posterior of the {'share of these persons' if sampling else 'probability'}"
+        return self._tabulate(parts, ["feature", *keys], level, interval, f"estimate(by={by!r})", "imputed")
 
     def slopes(self, level: float = 0.95) -> Estimates:
         """Say what the group means taught about persons: every slope with its interval, and how much of it was kept.
@@ -307,15 +277,9 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         the ridge keeps; a ``std_error`` near ``prior_sd`` says that the means taught next to nothing.
         """
         check_is_fitted(self, "hidden_")
-        level = checks.check_level(level)
-        cells = self._cells
-        parts = []
-        for h in self.hidden_:
-            W = cells.shares(h.partition, len(h.mean))
-            scores = W @ self.design_.matrix(cells.X)
-            parts.append(learning_columns(h, self.design_, scores, self._settings(), level))
-        columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
-        return self._table(columns, ["feature", "column", "term"], level, "posterior, normal", "slopes()")
+        level, settings = checks.check_level(level), self._settings(self._seed)
+        parts = [slope_columns(h, self.design_, self._cells, settings, level) for h in self.hidden_]
+        return self._tabulate(parts, ["feature", "column", "term"], level, "posterior, normal", "slopes()", "slopes")
 
     def check_totals(self, level: float = 0.95) -> Estimates:
         """Predict every group's mean from the other groups: a check of totals, and of nothing else.
@@ -323,11 +287,9 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
         That group means are predicted well says little about persons, so that nothing is chosen by it.
         """
         check_is_fitted(self, "hidden_")
-        level = checks.check_level(level)
-        cells = self._cells
-        parts = [totals_columns(h, self.schema_, cells, self.design_, self._settings(), level) for h in self.hidden_]
-        columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
-        return self._table(columns, ["feature", "group"], level, "posterior, normal", "check_totals()")
+        level, settings = checks.check_level(level), self._settings(self._seed)
+        parts = [totals_columns(h, self.schema_, self._cells, self.design_, settings, level) for h in self.hidden_]
+        return self._tabulate(parts, ["feature", "group"], level, "posterior, normal", "check_totals()", "published")
 
     def learn_from_similar(self, columns: Any, borrow: bool = False) -> Self:
         """Learn from columns that are known for every person of the fit and resemble the hidden feature.
@@ -354,107 +316,94 @@ class CrossLevelImputer(TransformerMixin, BaseEstimator):
             raise InputError(
                 "a loaded model does not keep every person, which learn_from_similar needs; call it before saving."
             )
-        self.learned_ = learn_from(
-            columns, cells, self._weight, self.design_, self._settings(), self.hidden_, borrow=borrow
+        partitions = {h.partition: len(h.mean) for h in self.hidden_ if h.binary}
+        learned = learn_from(
+            columns, cells, self._weight, self.design_, self._settings(self._seed), partitions, borrow=borrow
         )
+        self.learned_ = learned
         self.hidden_ = tuple(
-            replace(h, adjustment=self.learned_.adjustments[h.partition]) if h.binary else h for h in self.hidden_
+            replace(h, adjustment=learned.adjustments[h.partition]) if h.binary else h for h in self.hidden_
         )
-        for words in self.learned_.warnings:
-            warnings.warn(words, CrosslevelWarning, stacklevel=2)
-        self.warnings_ = (*self.warnings_, *self.learned_.warnings)
+        earlier = self.warnings_
+        keep_warnings(self, learned.warnings)
+        self.warnings_ = (*earlier, *learned.warnings)
         return self
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Give the names of the hidden features."""
-        check_is_fitted(self, "hidden_")
-        return np.array(self.hidden_names_, dtype=object)
+    def _as_saved(self) -> Self:
+        """Leave out the single persons: a saved model has people counted by distinct row and group."""
+        nobody = np.empty(0, dtype=np.intp)
+        model = type(self)(**self.get_params(deep=False))
+        model.__dict__.update(
+            self.__dict__ | {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None}
+        )
+        return model
 
-    def to_payload(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Give the saved form; see `crosslevel.save`."""
-        check_is_fitted(self, "hidden_")
-        return saved.to_payload(self)
+    @property
+    def _allow_missing(self) -> bool:  # type: ignore[override]
+        return self.missing == "mean"
 
-    @classmethod
-    def from_payload(cls, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Make the estimator from its saved form."""
-        return saved.from_payload(cls, meta, arrays)
+    def _families(self, given: Inputs) -> dict[str, str]:
+        """Give the family of each hidden feature; refuse names that are none, and a scale without a number."""
+        for argument, chosen in (("family", self.family), ("scale", self.scale)):
+            for name in chosen if isinstance(chosen, Mapping) else ():
+                if name not in given.hidden:
+                    raise unknown_name(argument, name, list(given.hidden), "hidden feature")
+        own = self.family
+        found = {n: own.get(n, "bernoulli") if isinstance(own, Mapping) else own for n in given.hidden}
+        for name, family in found.items():
+            if family not in FAMILIES:
+                raise unknown_name("family", family, FAMILIES, "family")
+            if family == "bernoulli":
+                read_range(given, name, 0.0, 1.0)
+        scaled = list(self.scale) if isinstance(self.scale, Mapping) else list(found)
+        if self.scale is not None and all(found[n] == "bernoulli" for n in scaled):
+            checks.refuse_idle(self, ["scale"], "on features that are yes or no; pass family='gaussian'")
+        return found
 
-    def _read(self, X: Any, partition: Any, sample_weight: Any) -> People:
-        return read_people(X, partition, self.schema_, sample_weight, allow_missing=self.missing == "mean")
+    def _scale(self, name: str) -> float | None:
+        """Look up the sd of a hidden number."""
+        scale = self.scale.get(name) if isinstance(self.scale, Mapping) else self.scale
+        return None if scale is None else float(scale)
 
-    def _gather(self, people: People) -> Cells:
-        return gather(people.X, people.group, people.weight)
-
-    def _doubts(self, hidden: Hidden) -> list[str]:
-        out = [few_groups(hidden)]
-        if hidden.fit.apart > AGREE:
-            out.append(
-                f"{hidden.name!r}: fits from other starts ended {hidden.fit.apart:.2g} prior sds away, so there is more than one "
-                "optimum; the best was taken. A smaller shrinkage_groups holds the slopes more strongly."
-            )
-        if not hidden.binary and np.isnan(hidden.unit):
-            out.append(
-                f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
-                "intervals; pass scale= or aggregate_se=."
-            )
-        return [words for words in out if words]
-
-    def _family(self, name: str, hidden: Sequence[str]) -> str:
-        family = self.family
-        if isinstance(family, Mapping):
-            for key in family:
-                if key not in hidden:
-                    raise unknown_name("family", key, list(hidden), "hidden feature")
-            family = family.get(name, "bernoulli")
-        if family not in FAMILIES:
-            raise unknown_name("family", family, FAMILIES, "family")
-        return family
-
-    def _settings(self) -> Settings:
-        for name, default in (("slope_sd", 0.45), ("shrinkage_groups", 32)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
-                raise InputError(f"{name}={value!r} is not a positive number; the default is {default}.")
-        if (
-            isinstance(self.curvature, bool)
-            or not isinstance(self.curvature, int | float)
-            or not 0 <= self.curvature < np.inf
-        ):
-            raise InputError(f"curvature={self.curvature!r} is not a number of at least 0; the default is 0.3.")
+    def _settings(self, seed: int) -> Settings:
+        checks.check_between(self.curvature, "curvature", 0.0, np.inf)
         if self.missing not in ("error", "mean"):
             raise unknown_name("missing", self.missing, ("error", "mean"), "choice")
-        if isinstance(self.n_restarts, bool) or not isinstance(self.n_restarts, Integral) or self.n_restarts < 0:
-            raise InputError(f"n_restarts={self.n_restarts!r} is not a whole number of at least 0.")
-        seed = checks.check_seed(self.random_state)
         return Settings(
-            float(self.slope_sd), float(self.shrinkage_groups), int(self.n_restarts), 0 if seed is None else seed
+            checks.check_positive(self.slope_sd, "slope_sd"),
+            checks.check_positive(self.shrinkage_groups, "shrinkage_groups"),
+            checks.check_whole(self.n_restarts, "n_restarts", 0),
+            seed,
         )
 
-    def _table(self, columns: dict[str, Any], keys: list[str], level: float, interval: str, call: str) -> Estimates:
-        said = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
-        sure = any(v is not None and v == v for v in columns["conf_low"])
-        return Estimates.build(
-            columns,
-            keys=keys,
-            method="individual link to group means",
-            level=level if sure else None,
-            interval=interval if sure else "none",
-            provenance=Provenance.of(
-                call=f"CrossLevelImputer({said}).fit(...).{call}", seed=self.random_state, data=self._data
-            ),
-            diagnostics=self._diagnostics(),
-            warnings=self.warnings_,
-            frame=self._frame,
-        )
-
-    def _diagnostics(self) -> dict[str, Any]:
-        return {
-            "converged": True,
+    def _tabulate(
+        self, parts: Sequence[Any], keys: list[str], level: float, interval: str, call: str, kind: str
+    ) -> Estimates:
+        diagnostics = self.convergence_ | {
             "groups": {h.name: h.groups for h in self.hidden_},
-            "gradient": {h.name: h.fit.gradient for h in self.hidden_},
-            "restarts_apart": {h.name: h.fit.apart for h in self.hidden_},
-            "steps": {h.name: h.fit.steps for h in self.hidden_},
             "kappa": {h.name: h.kappa for h in self.hidden_},
             "learned_from": 0 if self.learned_ is None else len(self.learned_.names),
         }
+        method = "individual link to group means"
+        return self._table(parts, keys, level, interval, call, kind=kind, method=method, diagnostics=diagnostics)
+
+
+def _describe_doubts(hidden: Hidden) -> list[str]:
+    """Say what the reader of a feature's numbers should know."""
+    out = []
+    if hidden.groups < FEWEST_GROUPS:
+        out.append(
+            f"{hidden.name!r} is known for {hidden.groups} groups only: expect about half of the gain over the group mean that fifty "
+            "groups give, and rely on the ranking of persons more than on the levels."
+        )
+    if hidden.fit.apart > AGREE:
+        out.append(
+            f"{hidden.name!r}: fits from other starts ended {hidden.fit.apart:.2g} prior sds away, so there is more than one "
+            "optimum; the best was taken. A smaller shrinkage_groups holds the slopes more strongly."
+        )
+    if not hidden.binary and np.isnan(hidden.unit):
+        out.append(
+            f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
+            "intervals; pass scale= or aggregate_se=."
+        )
+    return out

@@ -1,11 +1,12 @@
 """Fit one model of persons to the means of groups.
 
     m_p(beta, a) = sum_c W_pc g(z_c'beta + a)                          W_pc: share of cell c in group p
-    minimise  sum_p (link s_p - link m_p)^2 / (t_b^2 + v_p) + sum_j beta_j^2 / (t d_j)^2 + a^2 / 3^2,     t_b = t sqrt(P / c)
+    minimize  sum_p (link s_p - link m_p)^2 / (t_b^2 + v_p) + sum_j beta_j^2 / (t d_j)^2 + a^2 / 3^2,     t_b = t sqrt(P / c)
 
-g is the logistic function and the link the logit for a binary feature, both the identity for a number. t_b grows with the number of
-groups P, so that this is a ridge on the mean loss over groups: groups differ for reasons that are not in z, and more groups do not make
-that smaller. The residual is on the link of the mean; a density of group effects would reward extreme slopes.
+with t = ``slope_sd`` and c = ``shrinkage_groups``. g is the logistic function and the link the logit for a binary feature, both the
+identity for a number. t_b grows with the number of groups P, so that this is a ridge on the mean loss over groups: groups differ for
+reasons that are not in z, and more groups do not make that smaller. The residual is on the link of the mean; a density of group effects
+would reward extreme slopes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Groups", "LinkFit", "Settings", "fit_link", "probabilities", "sampling_variance"]
+__all__ = ["Fit", "Groups", "Settings", "fit_slopes", "probabilities", "sampling_variance"]
 
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
@@ -39,17 +40,17 @@ class Settings:
 
     Attributes
     ----------
-    t : float
+    slope_sd : float
         Prior sd of a linear slope, in logits per sd of the score; it sets the width of intervals.
-    c : float
-        Sets how much is learnt: a slope keeps sd_b^2 / (sd_b^2 + 1 / c) of its ecological value.
+    shrinkage_groups : float
+        Sets how much is learnt: a slope keeps sd_b^2 / (sd_b^2 + 1 / shrinkage_groups) of its ecological value.
     n_restarts : int
         Further fits from random slopes.
     seed : int
     """
 
-    t: float = 0.45
-    c: float = 32.0
+    slope_sd: float = 0.45
+    shrinkage_groups: float = 32.0
     n_restarts: int = 3
     seed: int = 0
 
@@ -80,7 +81,7 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class LinkFit:
+class Fit:
     """The fitted model.
 
     Attributes
@@ -131,10 +132,10 @@ def inner(mean: FloatArray, n: FloatArray) -> FloatArray:
     return np.clip(mean, edge, 1.0 - edge)
 
 
-def fit_link(
+def fit_slopes(
     Z: FloatArray, reach: FloatArray, groups: Groups, n: FloatArray, settings: Settings | None = None
-) -> LinkFit:
-    """Find slopes and intercept, and certify that they are the optimum.
+) -> Fit:
+    """Find slopes and intercept, and say how near to the optimum they are.
 
     Parameters
     ----------
@@ -152,15 +153,15 @@ def fit_link(
     >>> Z = np.array([[-1.0], [1.0]])
     >>> W = sparse.csr_array(np.array([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]]))
     >>> s = W @ special.expit(Z[:, 0] - 1)
-    >>> fit = fit_link(Z, np.ones(1), Groups(W, s, np.full(3, 1e-6)), np.full(3, 1e6), Settings(c=1e6))
+    >>> fit = fit_slopes(Z, np.ones(1), Groups(W, s, np.full(3, 1e-6)), np.full(3, 1e6), Settings(shrinkage_groups=1e6))
     >>> fit.beta.round(2), bool(fit.gradient < 1e-8)
     (array([1.]), True)
     """
     settings = Settings() if settings is None else settings
     known = ~np.isnan(groups.mean)
     P = int(known.sum())
-    t_b = settings.t * groups.unit * float(np.sqrt(P / settings.c))
-    sd = np.concatenate([[INTERCEPT_SD if groups.binary else np.inf], settings.t * reach]) * groups.unit
+    t_b = settings.slope_sd * groups.unit * float(np.sqrt(P / settings.shrinkage_groups))
+    sd = np.concatenate([[INTERCEPT_SD if groups.binary else np.inf], settings.slope_sd * reach]) * groups.unit
     W = groups.W[np.flatnonzero(known)]
     problem = _Problem(
         W=W.toarray() if W.shape[0] * W.shape[1] < DENSE else W,
@@ -183,7 +184,7 @@ def fit_link(
         if problem.objective(other) < best:
             theta, best = other, problem.objective(other)
     gradient, hessian = problem.derivatives(theta)
-    return LinkFit(
+    return Fit(
         beta=theta[1:],
         intercept=float(theta[0]),
         Sigma=linalg.inv(hessian),
@@ -197,7 +198,7 @@ def fit_link(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The objective: half of what the module's heading minimises."""
+    """The objective: half of what the module's heading minimizes."""
 
     W: Any
     Z: FloatArray
@@ -253,7 +254,7 @@ def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
                 return theta, step
     raise ConvergenceError(
         f"the slopes did not settle in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
-        "hold the slopes more strongly with a smaller c."
+        "hold the slopes more strongly with a smaller shrinkage_groups."
     )
 
 

@@ -1,6 +1,6 @@
 """Learn from columns that are known for every person and resemble the hidden one.
 
-Each such column is hidden in turn, fitted from its group means, and compared with the truth. Two things are learnt. lambda_f, by which
+Each such column is hidden in turn, fitted from its group means, and compared with the truth. Two things are learned. lambda_f, by which
 share the slopes of a column f should shrink (or grow, when negative) for persons to be told apart best; half of it is applied, because
 a hidden feature is never quite like the others. And kappa, by which intervals must be stretched to hold the truth. Borrowing goes
 further: slopes move half-way to a_f + c_f beta_f, so that also the others' mean slopes count.
@@ -8,30 +8,49 @@ further: slopes move half-way to a_f + c_f beta_f, so that also the others' mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
-from crosslevel.imputation.persons.intervals import share_interval
-from crosslevel.imputation.persons.model import LinkFit, probabilities
-from crosslevel.imputation.persons.uncertainty import Members, mean_spread
+from crosslevel.data import checks, frames
+from crosslevel.data.cells import Cells, sums
+from crosslevel.errors import InputError, listed
+from crosslevel.imputation.baselines import newton_logistic
+from crosslevel.imputation.design import Design
+from crosslevel.imputation.persons.model import Fit, Groups, Settings, fit_slopes, probabilities, sampling_variance
+from crosslevel.imputation.persons.uncertainty import Members, mean_spread, share_interval
 from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Adjustment", "Case", "Left", "adjust", "learn", "leave_one_out", "mean_log_likelihood"]
+__all__ = [
+    "Adjustment",
+    "Case",
+    "Learned",
+    "Left",
+    "adjust",
+    "learn",
+    "learn_from",
+    "leave_one_out",
+    "mean_log_likelihood",
+]
 
 
+FEWEST_LABELS = 5
+GROUPS_FOR_SLOPES = 25
+"""Groups from which on factors of slopes are learned: with fewer they gained next to nothing."""
+FEWEST_CUTS = 20
 HALF = 0.5
-"""How much of what was learnt is applied."""
+"""How much of what was learned is applied."""
 FEWEST_PEOPLE = 100
 """People in a group of persons from which on it takes part in learning kappa."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """What was learnt: beta_j becomes beta_j (1 - shrink_j) + add_j.
+    """What was learned: beta_j becomes beta_j (1 - shrink_j) + add_j.
 
     Attributes
     ----------
@@ -39,7 +58,7 @@ class Adjustment:
         Already halved.
     kappa : float
     labels : int
-        Columns it was learnt from; 0 when nothing was.
+        Columns it was learned from; 0 when nothing was.
     """
 
     shrink: FloatArray
@@ -64,7 +83,7 @@ class Case:
     yes : (M,)
         Weighted sum of the truth.
     mean : (P,)
-    fit : LinkFit
+    fit : Fit
     cut : (M,) int
         Groups of persons on which intervals are judged.
     naive, full : float
@@ -74,7 +93,7 @@ class Case:
     members: Members
     yes: FloatArray
     mean: FloatArray
-    fit: LinkFit
+    fit: Fit
     cut: IntArray
     naive: float = field(default=np.nan)
     full: float = field(default=np.nan)
@@ -82,7 +101,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Left:
-    """How a column fared when all was learnt from the others.
+    """How a column fared when all was learned from the others.
 
     Attributes
     ----------
@@ -99,6 +118,133 @@ class Left:
     coverage: float
 
 
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What similar columns taught.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns.
+    adjustments : dict of int to Adjustment
+        By partition.
+    left : dict of int to list of Left
+        By partition, how each column fared when all was learned from the others.
+    warnings : tuple of str
+    """
+
+    names: tuple[str, ...]
+    adjustments: dict[int, Adjustment]
+    left: dict[int, list[Left]]
+    warnings: tuple[str, ...]
+
+
+def learn_from(
+    columns: Any,
+    cells: Cells,
+    weight: FloatArray | None,
+    design: Design,
+    settings: Settings,
+    partitions: Mapping[int, int],
+    *,
+    borrow: bool,
+) -> Learned:
+    """Learn from columns, for every partition that a binary hidden feature uses, with its number of groups."""
+    names, values = read_labels(columns, len(cells.pair))
+    cut = _cuts(cells, design)
+    adjustments, left, words = {}, {}, []
+    for partition, P in partitions.items():
+        cases = [hide(y, weight, partition, cells, design, settings, cut, P) for y in values]
+        slopes = P >= GROUPS_FOR_SLOPES
+        adjustments[partition] = learn(cases, design.owner, design.first, slopes=slopes, borrow=borrow)
+        left[partition] = leave_one_out(cases, design.owner, design.first, slopes=slopes, borrow=borrow)
+        lost = [n for n, one in zip(names, left[partition], strict=True) if one.lift < 0]
+        if lost:
+            words.append(
+                f"{len(lost)} of {len(names)} columns, {listed(lost)}, lost to their group means when all was learned from the others: "
+                "the columns are not alike, and the hidden feature may be as little like them."
+            )
+    if not adjustments:
+        raise InputError("no hidden feature is binary; columns can teach about yes and no only.")
+    return Learned(names, adjustments, left, tuple(words))
+
+
+def read_labels(columns: Any, n: int) -> tuple[tuple[str, ...], list[FloatArray]]:
+    """Read columns of 0 and 1, one row per person of the fit."""
+    if frames.is_frame(columns):
+        table = frames.to_arrow(columns, "columns")
+        names = tuple(table.column_names)
+        values = [frames.column(table, name, "columns") for name in names]
+    else:
+        array = checks.as_numbers(columns, "columns", 2)
+        names = tuple(f"column {j}" for j in range(array.shape[1]))
+        values = list(np.ascontiguousarray(array.T))
+    if len(names) < FEWEST_LABELS:
+        raise InputError(
+            f"columns has {len(names)} column(s); at least {FEWEST_LABELS} similar ones are needed to learn from."
+        )
+    for name, v in zip(names, values, strict=True):
+        if len(v) != n:
+            raise InputError(
+                f"columns has {len(v):,} rows for the {n:,} people of the fit; pass the same people in the same order."
+            )
+        if np.isnan(v).any() or not np.isin(v, (0.0, 1.0)).all():
+            row = int(np.argmax(~np.isin(v, (0.0, 1.0))))
+            raise InputError(f"columns: {name!r} is {v[row]} in row {row:,}; every value must be known, 0 or 1.")
+        if v.min() == v.max():
+            raise InputError(f"columns: {name!r} is {v[0]:g} for everybody; leave it out.")
+    return names, values
+
+
+def _cuts(cells: Cells, design: Design) -> IntArray:
+    """Choose groups of persons on which intervals are judged: cells, or levels of one column where cells are small."""
+    people = np.bincount(cells.pair_cell, cells.count, len(cells.X))
+    if (people >= FEWEST_PEOPLE).sum() >= FEWEST_CUTS:
+        return cells.pair_cell
+    # every score of every cell contributes to the sum: twenty groups of equal size along it
+    Z = design.matrix(cells.X)[:, design.first].sum(axis=1)
+    order = np.argsort(Z, kind="stable")
+    share = np.cumsum(people[order]) / people.sum()
+    code = np.empty(len(Z), dtype=np.intp)
+    code[order] = np.minimum((share * FEWEST_CUTS).astype(np.intp), FEWEST_CUTS - 1)
+    return np.unique(code, return_inverse=True)[1].reshape(-1)[cells.pair_cell].astype(np.intp)
+
+
+def hide(
+    y: FloatArray,
+    weight: FloatArray | None,
+    partition: int,
+    cells: Cells,
+    design: Design,
+    settings: Settings,
+    cut: IntArray,
+    P: int,
+) -> Case:
+    """Hide a known binary column: gather it, fit it from its own group means, and score naive and full information."""
+    yes = sums(cells.pair, y if weight is None else y * weight, len(cells.count))
+    group = cells.pair_group[:, partition]
+    mean = sums(group, yes, P) / np.maximum(sums(group, cells.weight, P), 1e-300)
+    Z = design.matrix(cells.X)
+    _, n = cells.sizes(partition, P)
+    groups = Groups(cells.shares(partition, P), mean, sampling_variance(mean, n))
+    fit = fit_slopes(Z, design.reach, groups, n, replace(settings, n_restarts=0))
+    by_cell = [sums(cells.pair_cell, v, len(cells.X)) for v in (yes, cells.weight)]
+    theta = newton_logistic(Z, *by_cell)
+    full = np.asarray(special.expit(theta[0] + Z @ theta[1:]))
+    members = Members(
+        Z[cells.pair_cell], group, cells.weight, cells.weight_squared, np.full(len(yes), np.nan), np.ones(P, dtype=bool)
+    )
+    return Case(
+        members,
+        yes,
+        mean,
+        fit,
+        cut,
+        naive=mean_log_likelihood(mean[group], yes, cells.weight),
+        full=mean_log_likelihood(full, *by_cell),
+    )
+
+
 def mean_log_likelihood(p: FloatArray, yes: FloatArray, weight: FloatArray) -> float:
     """Give the mean log-likelihood of a person, from members' probabilities and weighted sums.
 
@@ -111,7 +257,7 @@ def mean_log_likelihood(p: FloatArray, yes: FloatArray, weight: FloatArray) -> f
 
 
 def adjust(beta: FloatArray, adjustment: Adjustment | None) -> FloatArray:
-    """Apply what was learnt to slopes.
+    """Apply what was learned to slopes.
 
     Examples
     --------
@@ -134,7 +280,7 @@ def learn(
     first : (F,) int
         The linear score of each column.
     slopes : bool
-        Whether lambda is learnt; kappa always is.
+        Whether lambda is learned; kappa always is.
     borrow : bool
         Whether the level a_f of slopes is, too.
     """

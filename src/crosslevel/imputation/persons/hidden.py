@@ -1,55 +1,89 @@
-"""From checked inputs to fitted features: which means are used, what their errors are, and the numbers of each person."""
+"""From checked inputs to fitted features: which means are used, what their errors are, and the values of each person."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
+from crosslevel.data.cells import Cells
+from crosslevel.data.published import Published
 from crosslevel.errors import InputError
-from crosslevel.imputation.baselines import newton
-from crosslevel.imputation.cells import Cells, sums
-from crosslevel.imputation.inputs import Partition, Published, check_range
+from crosslevel.imputation.design import Design
 from crosslevel.imputation.match_means import draw_bernoulli, shift_mean
-from crosslevel.imputation.persons.answers import Hidden
-from crosslevel.imputation.persons.design import Design
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
+    Fit,
     Groups,
     Settings,
-    fit_link,
+    fit_slopes,
     probabilities,
     sampling_variance,
 )
-from crosslevel.imputation.persons.similar import Case, mean_log_likelihood
+from crosslevel.imputation.persons.similar import Adjustment, adjust
 from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["case_of", "draw", "finest", "fit_hidden", "members_of", "person_values"]
+__all__ = ["Hidden", "draw", "fit_hidden", "members_of", "person_values"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Means:
-    """The means of one feature on the scale of the link: groups as the model takes them, and effective people."""
+class Hidden:
+    """One hidden feature, fitted.
 
-    groups: Groups
-    n: FloatArray
+    Attributes
+    ----------
+    name : str
+    partition : int
+        The partition whose means were used.
+    mean : (P,)
+    variance : (P,)
+        Sampling variance of the link of the mean.
+    binary : bool
+    unit : float
+        What one logit is for a number, NaN where the sd of persons is not known.
+    noise : float
+        Variance of one person's number around the expected one; NaN for a binary feature, or where it is not known.
+    fit : Fit
+    shift : (P,)
+        b_p - a: what the fit adds to the prediction of people of each group; 0 where no mean was published.
+    adjustment : Adjustment or None
+    """
 
+    name: str
+    partition: int
+    mean: FloatArray
+    variance: FloatArray
+    binary: bool
+    unit: float
+    noise: float
+    fit: Fit
+    shift: FloatArray
+    adjustment: Adjustment | None = None
 
-def finest(published: tuple[Published, ...]) -> tuple[Published, ...]:
-    """Keep, for each hidden feature, the partition with the most means: coarser ones are sums of it."""
-    best: dict[str, Published] = {}
-    for p in published:
-        if p.name not in best or (~np.isnan(p.mean)).sum() > (~np.isnan(best[p.name].mean)).sum():
-            best[p.name] = p
-    return tuple(best.values())
+    @property
+    def beta(self) -> FloatArray:
+        """The slopes, adjusted where something was learned from similar columns."""
+        return adjust(self.fit.beta, self.adjustment)
+
+    @property
+    def kappa(self) -> float:
+        """Factor by which intervals are widened."""
+        return 1.0 if self.adjustment is None else self.adjustment.kappa
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of intervals."""
+        return np.inf if self.adjustment is None else self.adjustment.df
+
+    @property
+    def groups(self) -> int:
+        """Number of groups with a mean."""
+        return int((~np.isnan(self.mean)).sum())
 
 
 def fit_hidden(
     published: Published,
-    partition: Partition,
     cells: Cells,
     design: Design,
     settings: Settings,
@@ -61,8 +95,6 @@ def fit_hidden(
     Parameters
     ----------
     published : Published
-    partition : Partition
-        Its groups.
     cells : Cells
     design : Design
     settings : Settings
@@ -71,15 +103,14 @@ def fit_hidden(
         sd of a number among persons; from the published standard errors when not given.
     """
     binary = family == "bernoulli"
-    if binary:
-        check_range(published, partition, 0.0, 1.0)
     Z = design.matrix(cells.X)
-    means = _means(published, cells, binary, scale)
-    fit = fit_link(Z, design.reach, means.groups, means.n, settings)
+    n = cells.sizes(published.partition, len(published.mean))[1]
+    groups = _groups(published, cells, n, binary, scale)
+    fit = fit_slopes(Z, design.reach, groups, n, settings)
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
     group = cells.pair_group[:, published.partition]
     value, shift = probabilities(f[None], group, cells.weight, published.mean, binary=binary)
-    unit, noise = (1.0 if binary else means.groups.unit), np.nan
+    unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
         if scale is None and np.isnan(published.se).all():
             # the ratio of the two scales, and so the numbers, do not depend on the unit; errors do
@@ -92,7 +123,7 @@ def fit_hidden(
         name=published.name,
         partition=published.partition,
         mean=published.mean,
-        variance=means.groups.variance,
+        variance=groups.variance,
         binary=binary,
         unit=unit,
         noise=noise,
@@ -106,12 +137,12 @@ def _filled(shift: FloatArray, mean: FloatArray) -> FloatArray:
     return np.where(np.isnan(shift) & (mean <= 0), -745.0, np.where(np.isnan(shift) & (mean >= 1), 745.0, shift))
 
 
-def _means(published: Published, cells: Cells, binary: bool, scale: float | None) -> _Means:
+def _groups(published: Published, cells: Cells, n: FloatArray, binary: bool, scale: float | None) -> Groups:
+    """Give the means of one feature as the model takes them."""
     P = len(published.mean)
-    _, n = cells.sizes(published.partition, P)
     W = cells.shares(published.partition, P)
     if binary:
-        return _Means(Groups(W, published.mean, sampling_variance(published.mean, n, published.se)), n)
+        return Groups(W, published.mean, sampling_variance(published.mean, n, published.se))
     known = ~np.isnan(published.se)
     if scale is None and known.any():
         scale = float(np.median(published.se[known] * np.sqrt(n[known])))
@@ -126,30 +157,29 @@ def _means(published: Published, cells: Cells, binary: bool, scale: float | None
         )
     unit = between if scale is None else scale / LATENT_SD
     variance = np.zeros(P) if scale is None else np.where(known, published.se**2, scale**2 / np.maximum(n, 1.0))
-    return _Means(Groups(W, published.mean, variance, binary=False, unit=unit), n)
+    return Groups(W, published.mean, variance, binary=False, unit=unit)
 
 
-def members_of(hidden: Hidden, design: Design, cells: Cells, mean: FloatArray | None = None) -> Members:
+def members_of(hidden: Hidden, design: Design, cells: Cells) -> Members:
     """Give people gathered by cell and group, with their values shifted to the means of their groups."""
     Z = design.matrix(cells.X)[cells.pair_cell]
     group = cells.pair_group[:, hidden.partition]
-    target = hidden.mean if mean is None else mean
     f = Z @ hidden.beta + hidden.fit.intercept
-    value, _ = probabilities(f[None], group, cells.weight, target, binary=hidden.binary)
+    value, _ = probabilities(f[None], group, cells.weight, hidden.mean, binary=hidden.binary)
     noise = np.nan if hidden.binary else hidden.noise
     return Members(Z, group, cells.weight, cells.weight_squared, value[0], ~np.isnan(hidden.mean), noise)
 
 
-def person_values(hidden: Hidden, design: Design, cells: Cells, *, calibrate: bool) -> FloatArray:
+def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: bool) -> FloatArray:
     """Give the value of each person, (n,): with the mean of these people equal to the published one, or with the fit's own shift."""
-    if calibrate:
+    if match_means:
         return members_of(hidden, design, cells).value[cells.pair]
-    f = (design.matrix(cells.X) @ hidden.beta + hidden.fit.intercept)[cells.pair_cell]
-    f = f + hidden.shift[cells.pair_group[:, hidden.partition]]
+    group = cells.pair_group[:, hidden.partition]
+    f = (design.matrix(cells.X) @ hidden.beta + hidden.fit.intercept)[cells.pair_cell] + hidden.shift[group]
     if not hidden.binary:
         return f[cells.pair]
     none = np.full(len(hidden.mean), np.nan)
-    return probabilities(f[None], cells.pair_group[:, hidden.partition], cells.weight, none)[0][0][cells.pair]
+    return probabilities(f[None], group, cells.weight, none)[0][0][cells.pair]
 
 
 def draw(
@@ -158,28 +188,28 @@ def draw(
     cells: Cells,
     group: IntArray,
     weight: FloatArray | None,
-    m: int,
+    n_draws: int,
     rng: np.random.Generator,
     *,
     values: bool = True,
 ) -> FloatArray:
-    """Draw slopes, then the values of all persons given them and the totals, (m, n); probabilities alone without ``values``."""
+    """Draw slopes, then the values of all persons given them and the totals, (n_draws, n); only probabilities without ``values``."""
     if not np.isfinite(hidden.fit.Sigma).all():
         raise InputError(
             f"draws of {hidden.name!r} need its standard deviation among persons; pass scale={{{hidden.name!r}: sd}} or aggregate_se."
         )
     Z = design.matrix(cells.X)
     root = np.linalg.cholesky(hidden.fit.Sigma)
-    kappa = hidden.kappa * (np.sqrt(hidden.df / rng.chisquare(hidden.df, m)) if np.isfinite(hidden.df) else np.ones(m))
+    stretch = np.sqrt(hidden.df / rng.chisquare(hidden.df, n_draws)) if np.isfinite(hidden.df) else np.ones(n_draws)
+    kappa = hidden.kappa * stretch
     theta = np.concatenate([[hidden.fit.intercept], hidden.beta])
     unknown = np.isnan(hidden.mean)
-    out = np.empty((m, len(group)))
-    for s in range(m):
+    pair_group = cells.pair_group[:, hidden.partition]
+    out = np.empty((n_draws, len(group)))
+    for s in range(n_draws):
         own = theta + kappa[s] * (root @ rng.standard_normal(len(theta)))
         f = (Z @ own[1:] + own[0])[cells.pair_cell]
-        effect = np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)
-        pair_group = cells.pair_group[:, hidden.partition]
-        f = f + effect[pair_group]
+        f = f + np.where(unknown, hidden.fit.t_b * rng.standard_normal(len(unknown)), 0.0)[pair_group]
         value, _ = probabilities(f[None], pair_group, cells.weight, hidden.mean, binary=hidden.binary)
         person = value[0][cells.pair]
         if values and hidden.binary:
@@ -189,46 +219,3 @@ def draw(
             person = shift_mean(noisy, group, hidden.mean, weight)
         out[s] = person
     return out
-
-
-def case_of(
-    name: str,
-    y: FloatArray,
-    weight: FloatArray | None,
-    partition: int,
-    cells: Cells,
-    design: Design,
-    settings: Settings,
-    cut: IntArray,
-    P: int,
-) -> Case:
-    """Hide a known binary column: gather it, fit it from its own group means, and score naive and full information."""
-    yes = sums(cells.pair, y if weight is None else y * weight, len(cells.count))
-    group = cells.pair_group[:, partition]
-    mean = sums(group, yes, P) / np.maximum(sums(group, cells.weight, P), 1e-300)
-    Z = design.matrix(cells.X)
-    _, n = cells.sizes(partition, P)
-    groups = Groups(cells.shares(partition, P), mean, sampling_variance(mean, n))
-    fit = fit_link(Z, design.reach, groups, n, replace(settings, n_restarts=0))
-    by_cell = [sums(cells.pair_cell, v, len(cells.X)) for v in (yes, cells.weight)]
-    theta = newton(Z, *by_cell)
-    full = np.asarray(special.expit(theta[0] + Z @ theta[1:]))
-    members = Members(
-        Z[cells.pair_cell], group, cells.weight, cells.weight_squared, np.full(len(yes), np.nan), np.ones(P, dtype=bool)
-    )
-    return Case(
-        members,
-        yes,
-        mean,
-        fit,
-        cut,
-        naive=mean_log_likelihood(mean[group], yes, cells.weight),
-        full=mean_log_likelihood(full, *by_cell),
-    )
-
-
-def scale_of(name: str, scale: float | Mapping[str, float] | None) -> float | None:
-    """Look up the sd of a hidden number."""
-    if isinstance(scale, Mapping):
-        return None if name not in scale else float(scale[name])
-    return None if scale is None else float(scale)

@@ -1,7 +1,7 @@
 """What a person's columns say on one scale: scores of mean 0 and sd 1 among the people, and how far a priori each may reach.
 
 A column of numbers with few values is ordered: one linear score, and orthogonal polynomials for what bends, of smaller reach. One
-with many values gives the linear score alone. A factor gives a centred dummy per level.
+with many values gives the linear score alone. A factor gives a centered dummy per level.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.imputation.cells import sums
-from crosslevel.imputation.columns import Column
+from crosslevel.data.cells import sums
+from crosslevel.data.columns import Category, Number
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["MOST_LEVELS", "Design", "Feature", "learn_design"]
@@ -92,20 +92,22 @@ class Design:
         return tuple(t for f in self.features for t in f.terms)
 
 
-def learn_design(X: FloatArray, weight: FloatArray, columns: Sequence[Column], curvature: float = 0.3) -> Design:
+def learn_design(
+    X: FloatArray, weight: FloatArray, columns: Sequence[Category | Number], curvature: float = 0.3
+) -> Design:
     """Learn the scores from distinct rows and how many people each stands for.
 
     Parameters
     ----------
     X : (C, d)
     weight : (C,)
-    columns : sequence of Column
+    columns : sequence of Category or Number
     curvature : float
         d of what bends; 0 leaves it out.
 
     Examples
     --------
-    >>> design = learn_design(np.array([[1.0], [2.0], [3.0]]), np.ones(3), [Column("age")])
+    >>> design = learn_design(np.array([[1.0], [2.0], [3.0]]), np.ones(3), [Number("age")])
     >>> design.matrix(np.array([[1.0], [2.0], [3.0]])).round(3)
     array([[-1.225,  0.707],
            [ 0.   , -1.414],
@@ -116,12 +118,12 @@ def learn_design(X: FloatArray, weight: FloatArray, columns: Sequence[Column], c
     return Design(tuple(_feature(X[:, j], weight, c, curvature) for j, c in enumerate(columns)))
 
 
-def _feature(values: FloatArray, weight: FloatArray, column: Column, curvature: float) -> Feature:
+def _feature(values: FloatArray, weight: FloatArray, column: Category | Number, curvature: float) -> Feature:
     known = ~np.isnan(values)
     values, weight = values[known], weight[known] / weight[known].sum()
     at, code = np.unique(values, return_inverse=True)
     share = sums(code.reshape(-1), weight, len(at))
-    if column.factor:
+    if isinstance(column, Category):
         return _unordered(at, share, column)
     if len(at) > MOST_LEVELS:
         mean = float(weight @ values)
@@ -150,10 +152,9 @@ def _polynomials(at: FloatArray, share: FloatArray, degree: int) -> FloatArray:
     return np.column_stack(basis[1:])
 
 
-def _unordered(at: FloatArray, share: FloatArray, column: Column) -> Feature:
-    """Give centred dummies of sd 1. All levels have one; the reach makes two levels the same as one binary number."""
+def _unordered(at: FloatArray, share: FloatArray, column: Category) -> Feature:
+    """Give centered dummies of sd 1. All levels have one; the reach makes two levels the same as one binary number."""
     L = len(at)
     score = (np.eye(L) - share) / np.sqrt(np.maximum(share * (1.0 - share), 1e-300))
-    levels = column.levels or ()
-    terms = tuple(str(levels[int(code)]) for code in at)
+    terms = tuple(str(column.labels[int(code)]) for code in at)
     return Feature(column.name, "unordered", at, score, terms, np.full(L, np.sqrt((L - 1) / L)))

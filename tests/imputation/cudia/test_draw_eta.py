@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from crosslevel.imputation.cudia.chain import draw_eta
 from crosslevel.imputation.cudia.families import Gaussian
-from crosslevel.imputation.cudia.hidden import TAU_SHAPE, EtaPrior
-from crosslevel.imputation.cudia.posterior import Parameters
-from crosslevel.imputation.cudia.problem import Problem, plain_block
+from crosslevel.imputation.cudia.model import Parameters, Problem, plain_block
+from crosslevel.imputation.cudia.regression import TAU_SHAPE, EtaPrior
+from crosslevel.imputation.cudia.sampling import draw_eta
 
 
 def one_cluster(kind, s, size):

@@ -1,0 +1,145 @@
+"""What both imputers share after a fit: reading new people, seeds of draws, subgroups and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from crosslevel.data import checks, frames
+from crosslevel.data.cells import Cells, gather
+from crosslevel.data.columns import Category
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.imputation.inputs import People, Schema, read_people
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, IntArray, RandomState
+
+__all__ = ["FEWEST_GROUPS", "Imputer", "naive_means", "subgroups"]
+
+FEWEST_GROUPS = 20
+"""Groups under which a fit says what to expect of it."""
+
+
+class Imputer(TransformerMixin, BaseEstimator):
+    """An estimator of hidden features; its fit leaves ``schema_``, ``hidden_names_``, ``warnings_`` and the seed."""
+
+    _allow_missing = True
+    schema_: Schema
+    hidden_names_: tuple[str, ...]
+    warnings_: tuple[str, ...]
+    _seed: int
+    _data: dict[str, str]
+    _frame: frames.FrameKind
+
+    def fit_transform(
+        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
+    ) -> FloatArray:
+        """Fit, and give the expected hidden values of the same people."""
+        self.fit(X, partition, aggregates, sample_weight, aggregate_se)
+        values: FloatArray = self.transform(X, partition, sample_weight=sample_weight)
+        return values
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Give the names of the hidden features."""
+        check_is_fitted(self, "schema_")
+        return np.array(self.hidden_names_, dtype=object)
+
+    def _gather(self, X: Any, partition: Any, sample_weight: Any) -> tuple[People, Cells]:
+        """Read people, who must look like those of the fit, and count those who are alike."""
+        check_is_fitted(self, "schema_")
+        people = read_people(X, partition, self.schema_, sample_weight, allow_missing=self._allow_missing)
+        return people, gather(people.X, people.group, people.weight)
+
+    def _read_draws(self, n_draws: Any, random_state: RandomState) -> tuple[int, np.random.Generator]:
+        """Check a number of draws, and give the random numbers: of the fit's seed where none is given."""
+        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
+        seed = self._seed if random_state is None else checks.read_seed(random_state)
+        return int(n_draws), np.random.default_rng(seed)
+
+    def _provenance(self, call: str) -> Provenance:
+        said = ", ".join(f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None)
+        return Provenance.of(call=f"{type(self).__name__}({said}).fit(...).{call}", seed=self._seed, data=self._data)
+
+    def _table(
+        self,
+        parts: Sequence[Mapping[str, Any]],
+        keys: Sequence[str],
+        level: float,
+        interval: str,
+        call: str,
+        *,
+        kind: str,
+        method: str,
+        diagnostics: Mapping[str, Any],
+        warnings: Sequence[str] | None = None,
+        draws: FloatArray | None = None,
+    ) -> Estimates:
+        """Put columns of every hidden feature below one another; a table without any error has no level."""
+        columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
+        sure = any(v is not None and v == v for v in columns["conf_low"])
+        return Estimates.build(
+            columns,
+            keys=list(keys),
+            method=method,
+            level=level if sure else None,
+            interval=interval if sure else "none",
+            provenance=self._provenance(call),
+            diagnostics=dict(diagnostics),
+            warnings=self.warnings_ if warnings is None else tuple(warnings),
+            frame=self._frame,
+            draws=draws,
+            kind=kind,
+        )
+
+
+def subgroups(by: str | Sequence[str], cells: Cells, schema: Schema) -> tuple[IntArray, dict[str, list[Any]]]:
+    """Cut pairs of cell and group by columns of X and partitions: the subgroup of each pair, and the keys of each subgroup."""
+    names = [by] if isinstance(by, str) else list(by)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"by={by!r} must name at least one column, each once.")
+    columns, partitions = schema.columns, schema.partitions
+    known = [c.name for c in columns] + [p.name for p in partitions]
+    codes, levels = [], []
+    for name in names:
+        if name not in known:
+            raise unknown_name("by", name, known)
+        position = known.index(name)
+        if position < len(columns):
+            column = columns[position]
+            at, code = np.unique(cells.X[:, position], return_inverse=True)
+            levels.append([_level(v, column.labels if isinstance(column, Category) else None) for v in at])
+            codes.append(code.reshape(-1)[cells.pair_cell])
+        else:
+            levels.append(list(partitions[position - len(columns)].labels))
+            codes.append(cells.pair_group[:, position - len(columns)])
+    combined, code = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
+    keys = {name: [levels[j][i] for i in combined[:, j]] for j, name in enumerate(names)}
+    return code.reshape(-1).astype(np.intp), keys
+
+
+def _level(value: float, labels: tuple[Any, ...] | None) -> Any:
+    if np.isnan(value):
+        return None
+    if labels is not None:
+        return labels[int(value)]
+    return int(value) if value == int(value) else float(value)
+
+
+def naive_means(mean: FloatArray, group: IntArray, weight: FloatArray, cut: IntArray, n_cuts: int) -> FloatArray:
+    """Give the mean of the published means of the people of each subgroup, (n_cuts,); NaN where none has one.
+
+    Examples
+    --------
+    >>> naive_means(np.array([0.1, 0.5]), np.array([0, 1, 1]), np.ones(3), np.array([0, 0, 1]), 2)
+    array([0.3, 0.5])
+    """
+    known = np.isfinite(mean)[group] * weight
+    total = np.bincount(cut, known, n_cuts)
+    sums = np.bincount(cut, known * np.where(np.isfinite(mean), mean, 0.0)[group], n_cuts)
+    return np.divide(sums, total, out=np.full(n_cuts, np.nan), where=total > 0)
