@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gamma_data import Labelled, draw_all
+from gamma_data import Labeled, draw_all
 from gamma_page import (
     REPEATED,
     SEEDS,
@@ -123,7 +123,7 @@ def join(parts: Sequence[BagFeatures]) -> BagFeatures:
 class Bench:
     """One draw: the candidates' features of each set, and the scores so far."""
 
-    sets: dict[str, Labelled]
+    sets: dict[str, Labeled]
     features: dict[str, list[BagFeatures]]
     scores: Scores
 
@@ -145,7 +145,7 @@ class Bench:
         self.scores[name] = score(predicted, self.sets["test"], time.process_time() - start)
 
 
-def prepare(sets: dict[str, Labelled], maps: Sequence[LandmarkMap], names: Sequence[str]) -> Bench:
+def prepare(sets: dict[str, Labeled], maps: Sequence[LandmarkMap], names: Sequence[str]) -> Bench:
     start = time.process_time()
     features = {name: pool(sets[name].bags, maps, within=name != "test") for name in names}
     return Bench(sets, features, {"features": Score(np.nan, np.nan, seconds=time.process_time() - start)})
@@ -218,22 +218,22 @@ def varying_size(ask: tuple[int, int], shrink: int = 1) -> Scores:
         )
         people.scores = out = means.scores
         y, test = sets["train"].y, sets["test"]
-        centres, drawn = means.features["train"], people.features["train"]
+        centers, drawn = means.features["train"], people.features["train"]
         out["optimum"] = best_possible(test, 0.0, whole_ends=False)
         out["mean label"] = constant(y, test)
         means.by_validation("BayesianLinear, as published", lambda c: fit_evidence([c], y, "iid", False))
-        means.try_model("BayesianLinear", lambda: fit_evidence(centres, y))
-        means.try_model("RBFNetwork", lambda: fit_ridge(centres, y))
+        means.try_model("BayesianLinear", lambda: fit_evidence(centers, y))
+        means.try_model("RBFNetwork", lambda: fit_ridge(centers, y))
         for name, method in FILTERS:
             shrunk_bench(means, f"FrequentistShrinkage, {name}", method)
         people.try_model("MeanShrinkage", lambda: fit_shrinkage_model(drawn, y), keep=True)
-        means.try_model("MeanShrinkage, k-means", lambda: fit_shrinkage_model(centres, y))
+        means.try_model("MeanShrinkage, k-means", lambda: fit_shrinkage_model(centers, y))
         wide = [i for i, c in enumerate(drawn) if c.d == max(t.d for t in drawn)]
         people.try_model(
             "MeanShrinkage, integral",
             lambda: renumber(fit_shrinkage_model([drawn[i] for i in wide], y, kernel="integral"), wide),
         )
-        # evidence needs no validation bags, so they can be learnt from, as the published BDR did
+        # evidence needs no validation bags, so they can be learned from, as the published BDR did
         more = [join([t, v]) for t, v in zip(drawn, people.features["validation"], strict=True)]
         labels = np.concatenate([y, sets["validation"].y])
         people.try_model("MeanShrinkage, 1,500 bags", lambda: fit_shrinkage_model(more, labels))

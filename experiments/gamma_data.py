@@ -24,7 +24,7 @@ LOW, HIGH = 4.0, 8.0
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """Bags with their labels, (n,)."""
 
     bags: Bags
@@ -37,7 +37,7 @@ def set_seeds(data_seed: int) -> dict[str, int]:
     return {name: int(s) for name, s in zip(SETS, seeds, strict=True)}
 
 
-def draw_set(seed: int, n: int, fractions: Sequence[float], noise: float) -> Labelled:
+def draw_set(seed: int, n: int, fractions: Sequence[float], noise: float) -> Labeled:
     """Draw one set: sizes, labels, people, in this order.
 
     Parameters
@@ -62,23 +62,23 @@ def draw_set(seed: int, n: int, fractions: Sequence[float], noise: float) -> Lab
         shape = (stop - start, COLUMNS)
         # a normal is drawn also at scale zero: the next bag's numbers depend on it
         values[start:stop] = rs.chisquare(label, shape) / label + rs.normal(0, scale, shape)
-    return Labelled(Bags(values, offsets), y)
+    return Labeled(Bags(values, offsets), y)
 
 
 def draw_all(
     data_seed: int, fractions: Sequence[float] = (0.0, 0.0, 0.0), noise: float = 1.0, shrink: int = 1
-) -> dict[str, Labelled]:
+) -> dict[str, Labeled]:
     """Draw the four sets; ``shrink`` divides their sizes, for a quick look."""
     seeds = set_seeds(data_seed)
     return {name: draw_set(seeds[name], n // shrink, fractions, noise) for name, n in SETS.items()}
 
 
-def optimum(data: Labelled, noise: float, n_grid: int = 401, whole_ends: bool = False) -> tuple[FloatArray, FloatArray]:
+def optimum(data: Labeled, noise: float, n_grid: int = 401, whole_ends: bool = False) -> tuple[FloatArray, FloatArray]:
     """Give the posterior mean of each label, and the log posterior density at the true one, when the family is known.
 
     Parameters
     ----------
-    data : Labelled
+    data : Labeled
     noise : float
         Variance of the normal part.
     n_grid : int

@@ -39,7 +39,7 @@ DRAWN = (
     "FrequentistShrinkage, Tikhonov",
     "MeanShrinkage",
 )
-"""Models of the picture by share of small bags, one for each colour."""
+"""Models of the picture by share of small bags, one for each color."""
 TIMES = ("features", "draw", "all")
 """What is no model: processor seconds only."""
 
@@ -151,7 +151,7 @@ def varying_section(runs: dict[tuple[int, int], Scores]) -> str:
             "## Bags of 5, 20, 100 and 1,000",
             "",
             f"A quarter each of bags of 20 and 100; the given share of all bags has 5 people, what remains has 1,000. "
-            "No noise. Landmarks are each model's default: random people for `MeanShrinkage`, k-means centres for the others. "
+            "No noise. Landmarks are each model's default: random people for `MeanShrinkage`, k-means centers for the others. "
             f"Test MSE / NLL, seed {first}:",
             "",
             lay(["bags of five", *names], one_draw),
@@ -249,14 +249,14 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
     with style("y"):
         figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.4, 6.4), sharex=True, layout="constrained")
         for ax, part, label in ((top, "nll", "negative log likelihood"), (bottom, "mse", "mean squared error")):
-            for name, colour in zip(DRAWN, CYCLE, strict=True):
+            for name, color in zip(DRAWN, CYCLE, strict=True):
                 ax.plot(
                     list(SHARES),
                     [getattr(runs[first, p][name], part) for p in SHARES],
                     "o-",
                     ms=3.5,
                     lw=1.4,
-                    color=colour,
+                    color=color,
                     label=name,
                 )
             ax.plot(
@@ -277,7 +277,7 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
 
 
 def draw_bags(scores: Scores, seed: int, share: int, path: Path) -> None:
-    """Draw predictions against truth by size of the bag, coloured by predictive standard deviation (figure 5)."""
+    """Draw predictions against truth by size of the bag, colored by predictive standard deviation (figure 5)."""
     import matplotlib.pyplot as plt
 
     from crosslevel.charts.style import style

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from gamma_data import SETS, Labelled, draw_set, set_seeds
+from gamma_data import SETS, Labeled, draw_set, set_seeds
 from gamma_page import lay
 from gamma_scores import Score, score
 from threadpoolctl import threadpool_limits
@@ -72,7 +72,7 @@ def varying_pair(seed: int, shrink: int = 1) -> Pair:
     return compare(train, test, FeatureSettings(n_landmarks=LANDMARKS, standardize=False), LENGTH)
 
 
-def compare(train: Labelled, test: Labelled, features: FeatureSettings, settings: Settings) -> Pair:
+def compare(train: Labeled, test: Labeled, features: FeatureSettings, settings: Settings) -> Pair:
     """Fit both models to the same bags and features."""
     with threadpool_limits(1):
         maps = candidate_maps(train.bags, features)

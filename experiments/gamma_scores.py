@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gamma_data import SIZES, Labelled, optimum
+from gamma_data import SIZES, Labeled, optimum
 
 from crosslevel.distribution.predictive import GaussianPredictive
 
@@ -46,7 +46,7 @@ class Score:
 Scores = dict[str, Score]
 
 
-def score(found: Any, data: Labelled, seconds: float = 0.0, keep: bool = False) -> Score:
+def score(found: Any, data: Labeled, seconds: float = 0.0, keep: bool = False) -> Score:
     """Score predictive distributions of the test bags."""
     error, density = found.mean - data.y, found.log_density(data.y)
     low, high = found.interval(LEVEL)
@@ -61,13 +61,13 @@ def score(found: Any, data: Labelled, seconds: float = 0.0, keep: bool = False) 
     return Score(float(np.mean(error**2)), float(-density.mean()), float(inside.mean()), seconds, by_size, **kept)
 
 
-def best_possible(data: Labelled, noise: float, whole_ends: bool) -> Score:
+def best_possible(data: Labeled, noise: float, whole_ends: bool) -> Score:
     start = time.process_time()
     mean, density = optimum(data, noise, whole_ends=whole_ends)
     return Score(float(np.mean((mean - data.y) ** 2)), float(-density.mean()), seconds=time.process_time() - start)
 
 
-def constant(train: FloatArray, data: Labelled) -> Score:
+def constant(train: FloatArray, data: Labeled) -> Score:
     """Score the prediction that knows the training labels' mean and variance only."""
     n = len(data.y)
     return score(GaussianPredictive(np.full(n, train.mean()), np.full(n, train.var())), data)

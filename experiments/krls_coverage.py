@@ -440,7 +440,7 @@ same for the tenth of the rows with the most extreme value of the covariate. `si
 {bands}
 
 Pointwise bands hold their level on average over the curve and over the columns, not at every point. A band covers on average
-when its variance is the mean squared error of its centre, bias included. The posterior of the kernel includes the bias of
+when its variance is the mean squared error of its center, bias included. The posterior of the kernel includes the bias of
 functions as smooth as the kernel; that of kinks (E4) and of bumps narrower than the kernel (E6) it does not foresee, and alone it
 holds them .88 and .90 of the time. The bias that is measured, at a tenth of the penalty, is therefore added, in mean square over
 the rows. The price is bands wider by the last column, also where functions are smooth and the posterior alone would do.

@@ -1,7 +1,7 @@
-"""Does a letter that shows your neighbours whether you voted bring you to the polls, and whom? Prints, and writes the guide page.
+"""Does a letter that shows your neighbors whether you voted bring you to the polls, and whom? Prints, and writes the guide page.
 
 The field experiment of Gerber, Green and Larimer (2008), 344,084 voters of Michigan in 180,002 households, and the first
-application of Mohanty and Shaffer (2019): the neighbours' letter against no letter with age, on a random 10,000 and on
+application of Mohanty and Shaffer (2019): the neighbors' letter against no letter with age, on a random 10,000 and on
 everybody. Then all four letters with all covariates on everybody. No row is left out and nothing is approximated: rows
 with equal covariates are gathered.
 
@@ -133,7 +133,7 @@ def number_households(block: IntArray, arm: IntArray, size: IntArray) -> IntArra
 
 
 def first_application(voters: Voters) -> str:
-    """Neighbours' letter against none, with age: a random 10,000, then everybody, by R's rule and by ours."""
+    """Neighbors' letter against none, with age: a random 10,000, then everybody, by R's rule and by ours."""
     arm = voters.column("treatment")
     both = voters.take(np.flatnonzero(np.isin(arm, [NOBODY, "Neighbors"])))
     sample = both.take(np.random.default_rng(SEED).permutation(len(both.voted))[:SAMPLE])
@@ -157,7 +157,7 @@ def first_application(voters: Voters) -> str:
     ages = [[f"{a:.0f}", *small, *large] for a, small, large in zip(AGES, by_age[0], by_age[1], strict=True)]
     return "\n".join(
         [
-            "## The neighbours' letter and age",
+            "## The neighbors' letter and age",
             "",
             lay(["", "voters", "seconds", "effect", "error", "95 % interval", "a year of age", "penalty"], rows),
             "",
@@ -291,7 +291,7 @@ def page(sections: list[str]) -> str:
 
 Before the Michigan primary of August 2006, households were drawn to get one of four letters: a call to civic duty (*Civic Duty*),
 the same and a word that they are being studied (*Hawthorne*), the turnout of their own members (*Self*), or that of their
-neighbours too (*Neighbors*). Letters were drawn by lot, so the differences in means are the truth up to chance, and a regression
+neighbors too (*Neighbors*). Letters were drawn by lot, so the differences in means are the truth up to chance, and a regression
 with covariates must come near them.
 
 {body}

@@ -23,7 +23,7 @@ model = cl.EcologicalInference(categorical=["sex"]).fit(
 )
 
 # %%
-# Each label is hidden in turn, and what is learnt from the others must hold it.
+# Each label is hidden in turn, and what is learned from the others must hold it.
 labels = {
     "white": "race == 'white'",
     "degree": "education == 'bachelor' or education == 'graduate'",

@@ -188,9 +188,9 @@ def test_a_fit_that_did_not_converge_is_refused(world, monkeypatch):
 
 def test_nonlinear_labels_need_the_second_level():
     rng = np.random.default_rng(0)
-    centre = rng.uniform(-2, 2, 160)
-    X = [rng.normal(c, 0.3, (20, 1)) for c in centre]
-    y = np.sin(4.0 * centre)
+    center = rng.uniform(-2, 2, 160)
+    X = [rng.normal(c, 0.3, (20, 1)) for c in center]
+    y = np.sin(4.0 * center)
     options = {"landmarks": np.array([[-2.0], [2.0]]), "bandwidth": 4.0, "standardize": False, "bandwidth_scale": 1.0}
     linear = BayesianLinear(**options).fit(X[:120], y[:120])
     rbf = BayesianLinear(second_level="rbf", **options).fit(X[:120], y[:120])
@@ -200,9 +200,9 @@ def test_nonlinear_labels_need_the_second_level():
 
 def test_shrunken_embeddings_may_have_a_second_level_too():
     rng = np.random.default_rng(0)
-    centre = rng.uniform(-2, 2, 160)
-    X = [rng.normal(c, 0.3, (20, 1)) for c in centre]
-    y = np.sin(4.0 * centre)
+    center = rng.uniform(-2, 2, 160)
+    X = [rng.normal(c, 0.3, (20, 1)) for c in center]
+    y = np.sin(4.0 * center)
     options = {"landmarks": np.array([[-2.0], [2.0]]), "bandwidth": 4.0, "standardize": False}
     for how in ("tikhonov", "simple"):
         linear = FrequentistShrinkage(filter=how, **options).fit(X[:120], y[:120])
@@ -286,7 +286,7 @@ def test_odd_bags_get_finite_answers(model, kind):
         assert np.isfinite(mean).all()
         assert np.isfinite(std).all()
         assert (std > 0).all()
-        # no answer lies far outside the labels it was learnt from
+        # no answer lies far outside the labels it was learned from
         assert np.abs(mean - y.mean()).max() <= 3 * max(np.ptp(y), 1e-6 * np.abs(y).max())
     elif kind != "the same label":
         p = clone(model).fit(bags, y > np.median(y)).predict_proba(bags)

@@ -80,8 +80,8 @@ def test_predictions_are_those_of_the_dense_posterior(prior, intercept, n):
     new = np.random.default_rng(9).uniform(size=(7, features.d))
     got = found.predict(BagFeatures(new, np.ones(7), features.K, None, features.m0))
     C = prior_of(features, prior) * found.noise / found.penalty
-    centre = features.mu.mean(axis=0) if intercept else np.zeros(features.d)
-    Z, z = features.mu - centre, new - centre
+    center = features.mu.mean(axis=0) if intercept else np.zeros(features.d)
+    Z, z = features.mu - center, new - center
     G = Z @ C @ Z.T + found.noise * np.eye(n)
     offset = y.mean() if intercept else 0.0
     mean = offset + z @ C @ Z.T @ np.linalg.solve(G, y - offset)

@@ -52,14 +52,14 @@ def features_of(seed=0, n=40, sizes=None):
 def test_simple_shrinkage_of_bags_is_that_of_their_people(target):
     bags, fmap, features, _ = features_of()
     how = learn_shrinker(features, "simple", target)
-    centre = (features.mu @ features.whiten).mean(axis=0) if target == "mean" else 0.0
+    center = (features.mu @ features.whiten).mean(axis=0) if target == "mean" else 0.0
     got = shrink(features, how)
     for i in (0, 7, 20):
-        x = fmap.transform(bags[i].values) @ features.whiten - centre
+        x = fmap.transform(bags[i].values) @ features.whiten - center
         best = minimize_scalar(
             lambda a, x=x: left_out(x, lambda m: (1 - a) * m), bounds=(0, 1), method="bounded", options={"xatol": 1e-10}
         )
-        np.testing.assert_allclose(got.mu[i], centre + (1 - best.x) * x.mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(got.mu[i], center + (1 - best.x) * x.mean(axis=0), atol=1e-5)
     np.testing.assert_array_equal(got.K, np.eye(got.d))
 
 

@@ -63,7 +63,7 @@ def test_kmeans_and_weights_agree_where_people_are():
     rows = np.repeat([[0.0], [1.0], [10.0]], 50, axis=0) + np.random.default_rng(0).normal(0, 0.01, (150, 1))
     even = np.sort(choose_landmarks("kmeans", rows, np.ones(150), 3, 1.0, 0).ravel())
     np.testing.assert_allclose(even, [0.0, 1.0, 10.0], atol=0.01)
-    # with two centres the split follows the weight: a crowd at 0 and 1 that weighs nothing is one cluster
+    # with two centers the split follows the weight: a crowd at 0 and 1 that weighs nothing is one cluster
     light = np.concatenate([np.full(100, 1e-6), np.ones(50)])
     heavy = np.sort(
         choose_landmarks("kmeans", np.vstack([rows[100:] + 3.0, rows[:100]]), light[::-1], 2, 1.0, 0).ravel()

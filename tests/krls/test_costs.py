@@ -35,7 +35,7 @@ def test_memory_of_the_exact_way_is_three_matrices():
 
 
 def test_it_reads_as_a_sentence_and_does_not_change():
-    found = cost(1_000_000, 5, rank=500)
+    found = cost(1_000_000, 5, "nystrom", rank=500)
     assert isinstance(found, Cost)
     assert str(found).startswith("1,000,000 rows, 5 columns: Nystrom approximation with 500 landmarks, about ")
     with pytest.raises(dataclasses.FrozenInstanceError):

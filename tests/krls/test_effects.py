@@ -9,7 +9,7 @@ import pytest
 from crosslevel.data.columns import Category, Number
 from crosslevel.krls.effects import Effect, Switch, average_functionals, build_effects, pointwise_effects
 from crosslevel.krls.reading import Encoding
-from crosslevel.krls.spectrum import GaussianKernel, standardise
+from crosslevel.krls.spectrum import GaussianKernel, standardize
 
 STEP = 1e-5
 
@@ -21,7 +21,7 @@ def three_levels(rng, n=25, rare=None):
     X = np.column_stack([rng.normal(size=(n, 2)), binary, level == 1, level == 2]).astype(float)
     encoding = Encoding((*map(Number, "abt"), Category("f", pa.array(["x", "y", "z"]), has_null=False)))
     m = rng.integers(1, 5, n) * 1.0
-    scaling = standardise(X, m)
+    scaling = standardize(X, m)
     return X, m, scaling, encoding
 
 
@@ -105,7 +105,7 @@ def test_linear_parts_are_the_effects_of_linear_functions(world):
 def test_a_very_rare_value_does_not_underflow(rng):
     X, m, scaling, encoding = three_levels(rng, n=30, rare=1)
     m = np.where(X[:, 2] == 1, 1.0, 1e6)  # one person in thirty million: the kernel across the switch is zero in floats
-    scaling = standardise(X, m)
+    scaling = standardize(X, m)
     effects = build_effects(encoding, X, scaling)
     kernel = GaussianKernel(scaling.apply(X), 5.0)
     switch = effects[2].switch

@@ -20,13 +20,13 @@ from crosslevel.krls.effects import average_functionals, build_effects, pointwis
 from crosslevel.krls.inference import infer, spread_of_effects
 from crosslevel.krls.model import collapse, fit
 from crosslevel.krls.reading import Encoding
-from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose, standardise
+from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose, standardize
 
 PENALTY, MU, S = 0.4, 0.04, 3.0
 
 
 class Dense:
-    """Everything by explicit matrices over all rows, with given standardised covariates."""
+    """Everything by explicit matrices over all rows, with given standardized covariates."""
 
     def __init__(self, Z, y, V, ell, w=None):
         self.y, self.V, self.ell = y, V, ell
@@ -44,7 +44,7 @@ class Dense:
         return Gi - Gi @ self.H @ np.linalg.inv(self.H.T @ Gi @ self.H) @ self.H.T @ Gi
 
     def weights(self, penalty):
-        """Weights on outcomes that minimise the error over the kernel's functions, exact on linear ones."""
+        """Weights on outcomes that minimize the error over the kernel's functions, exact on linear ones."""
         Gi = self.inverse(penalty)
         r = self.ell - self.H.T @ Gi @ self.V
         return Gi @ self.V + Gi @ self.H @ np.linalg.inv(self.H.T @ Gi @ self.H) @ r
@@ -55,7 +55,7 @@ class Dense:
 
 def prepare(X, y, weights=None, cluster=None, **options):
     cells = collapse(X, y, weights, cluster, **options)
-    scaling = standardise(cells.X, cells.m)
+    scaling = standardize(cells.X, cells.m)
     encoding = Encoding(tuple(Number(f"x{j}") for j in range(X.shape[1])))
     effects = build_effects(encoding, cells.X, scaling)
     kernel = GaussianKernel(scaling.apply(cells.X), S)

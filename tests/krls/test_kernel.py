@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from crosslevel.errors import InputError
 from crosslevel.krls import spectrum as kernels
 from crosslevel.krls import spectrum as spectra
-from crosslevel.krls.spectrum import GaussianKernel, decompose, max_variance_bandwidth, standardise
+from crosslevel.krls.spectrum import GaussianKernel, decompose, max_variance_bandwidth, standardize
 
 
 @pytest.mark.parametrize("block", [1, 40, 2**21])
@@ -37,7 +37,7 @@ def test_kernel_is_its_definition_in_any_blocks(rng, monkeypatch, block):
 def test_scaling_counts_rows(rng):
     X, m = rng.normal(size=(6, 2)), np.array([1, 2, 3, 1, 1, 4])
     written = np.repeat(X, m, axis=0)
-    found = standardise(X, m * 1.0)
+    found = standardize(X, m * 1.0)
     np.testing.assert_allclose(found.mean, written.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.sd, written.std(axis=0, ddof=1), rtol=1e-12)
 

@@ -133,7 +133,7 @@ def test_functionals_are_derivatives_by_the_function(voters, rng):
 
 
 def smooth_weighted(K, H, z, q, penalty):
-    """Solve the weighted problem with unpenalised linear part; give the coefficients of kernel and linear functions."""
+    """Solve the weighted problem with unpenalized linear part; give the coefficients of kernel and linear functions."""
     G = K + penalty * np.diag(1 / q)
     A = np.block([[G, H], [H.T, np.zeros((H.shape[1], H.shape[1]))]])
     both = np.linalg.solve(A, np.r_[z, np.zeros(H.shape[1])])

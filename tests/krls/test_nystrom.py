@@ -12,7 +12,7 @@ from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.krls import KRLS
 from crosslevel.krls.model import collapse
 from crosslevel.krls.penalty import choose_penalty, losses
-from crosslevel.krls.spectrum import GaussianKernel, standardise
+from crosslevel.krls.spectrum import GaussianKernel, standardize
 
 quiet = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
 
@@ -21,7 +21,7 @@ quiet = pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning"
 def low_rank(smooth):
     X, y = smooth(90)
     cells = collapse(X, y).rescaled(float(y.mean()), float(y.std(ddof=1)))
-    kernel = GaussianKernel(standardise(X, cells.m).apply(X), 3.0)
+    kernel = GaussianKernel(standardize(X, cells.m).apply(X), 3.0)
     return ny.nystrom(kernel, cells.m, 15), cells, kernel
 
 
@@ -36,7 +36,7 @@ def dense(found):
 
 def test_the_model_is_the_projection_on_the_landmarks(low_rank):
     found, _, kernel = low_rank
-    K, landmarks = kernel.matrix(), found.kernel.centres
+    K, landmarks = kernel.matrix(), found.kernel.centers
     C = landmarks.apply(np.eye(15), kernel.Z)
     direct = C @ np.linalg.solve(landmarks.matrix(), C.T)
     np.testing.assert_allclose(dense(found), direct, atol=1e-10)

@@ -19,7 +19,7 @@ def prepared(X, y, weights=None, **options):
 
 
 def weighted_fit(X, y, w, penalty, at):
-    """Minimise sum w (y - f)^2 + penalty |f|^2 by a dense solve and evaluate at rows."""
+    """Minimize sum w (y - f)^2 + penalty |f|^2 by a dense solve and evaluate at rows."""
     keep = w > 0
     X, y, w = X[keep], y[keep], w[keep]
     c = np.linalg.solve(GaussianKernel(X, S).matrix() + penalty * np.diag(1 / w), y)
@@ -136,7 +136,7 @@ def test_search_tells_when_it_ends_at_a_limit(rng):
     cells, spectrum = prepared(X, smooth_outcome)
     assert choose_penalty(spectrum, cells, "loo").bound == "lower"
     alternating = np.where(np.arange(40) % 2, 1.0, -1.0)
-    grid = np.repeat(np.linspace(0, 1, 20), 2)[:, None]  # neighbours disagree: constant is best
+    grid = np.repeat(np.linspace(0, 1, 20), 2)[:, None]  # neighbors disagree: constant is best
     cells, spectrum = prepared(grid, alternating)
     assert choose_penalty(spectrum, cells, "loo").bound == "upper"
 

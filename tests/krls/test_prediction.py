@@ -76,7 +76,7 @@ VAGUE = 1e6
 
 
 def vague_posterior(model, y, term, at, penalty=0.5):
-    """Mean of an effect at standardised rows, and its variance over tau^2, with a very wide prior on the linear part."""
+    """Mean of an effect at standardized rows, and its variance over tau^2, with a very wide prior on the linear part."""
     fit, effect = model._model, model._effects[term]
     Z, s = fit.kernel.Z[fit.cells.row], fit.kernel.s
     H = np.column_stack([np.ones(len(Z)), Z])
@@ -101,7 +101,7 @@ def vague_posterior(model, y, term, at, penalty=0.5):
 
 @pytest.mark.parametrize("term", [0, 1])
 def test_bands_equal_a_process_with_a_vague_linear_part(fitted, term):
-    """The posterior with unpenalised linear part is the limit of a very wide prior on it."""
+    """The posterior with unpenalized linear part is the limit of a very wide prior on it."""
     _, y, model = fitted()
     fit, effect = model._model, model._effects[term]
     _, K, _, _ = dense(model, NEW)

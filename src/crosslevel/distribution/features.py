@@ -133,9 +133,9 @@ def root_inverse(K: FloatArray) -> FloatArray:
 
 
 def squared_distances(X: FloatArray, U: FloatArray) -> FloatArray:
-    """Measure |x - u|^2 for every pair, (n, d); centred at the mean landmark, so that far origins cost no digits."""
-    centre = U.mean(axis=0)
-    A, B = X - centre, U - centre
+    """Measure |x - u|^2 for every pair, (n, d); centered at the mean landmark, so that far origins cost no digits."""
+    center = U.mean(axis=0)
+    A, B = X - center, U - center
     out = A @ (-2.0 * B.T)
     out += np.einsum("ij,ij->i", A, A)[:, None]
     out += np.einsum("ij,ij->i", B, B)

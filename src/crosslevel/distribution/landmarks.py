@@ -1,4 +1,4 @@
-"""Where should the landmarks lie? k-means centres, random people, or people of high leverage; all seeded.
+"""Where should the landmarks lie? k-means centers, random people, or people of high leverage; all seeded.
 
 Landmarks, the bandwidth and the columns' scales are learned from a sample of people, drawn by weight.
 
@@ -40,7 +40,7 @@ COUNTS = (30, 60, 90)
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 """Numbers of landmarks and multiples of the median bandwidth that "auto" tries: those of Law et al. (2018)."""
 SAMPLE, SAMPLE_VALUES = 60_000, 2**25
-"""People that landmarks, bandwidth and scales are learnt from, and numbers they may have together: a quarter of a gigabyte."""
+"""People that landmarks, bandwidth and scales are learned from, and numbers they may have together: a quarter of a gigabyte."""
 PAPER_SEED = 1
 LEVERAGE_PEOPLE = 1_500
 LEVERAGE_RIDGE = 1e-3
@@ -54,7 +54,7 @@ SECOND_SCALES = (1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """How the features are learnt; the parameters every bag estimator shares.
+    """How the features are learned; the parameters every bag estimator shares.
 
     Attributes
     ----------
@@ -169,8 +169,8 @@ def _kmeans(rows: FloatArray, weights: FloatArray, count: int, rng: np.random.Ge
 
     seed = int(rng.integers(2**31 - 1))
     model = MiniBatchKMeans(count, random_state=seed, batch_size=4096, n_init=3, max_iter=100)
-    centres = model.fit(rows, sample_weight=weights / weights.mean()).cluster_centers_
-    return np.unique(np.asarray(centres, dtype=np.float64), axis=0)
+    centers = model.fit(rows, sample_weight=weights / weights.mean()).cluster_centers_
+    return np.unique(np.asarray(centers, dtype=np.float64), axis=0)
 
 
 def _by_leverage(
@@ -234,10 +234,10 @@ def _prefixes(U: FloatArray, counts: Sequence[int]) -> list[FloatArray]:
 
 def _column_scale(rows: FloatArray, weights: FloatArray) -> FloatArray:
     share = weights / weights.sum()
-    centre = share @ rows
-    sd = np.sqrt(share @ (rows - centre) ** 2)
+    center = share @ rows
+    sd = np.sqrt(share @ (rows - center) ** 2)
     # a constant column tells people apart as little as one that is left alone
-    constant = sd <= 1e-12 * np.maximum(np.abs(centre), 1e-300)
+    constant = sd <= 1e-12 * np.maximum(np.abs(center), 1e-300)
     return np.where(constant, 1.0, sd)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.krls.paths import EXACT_ROWS, METHODS, MOST_EXACT, RANK, partial_rank
-from crosslevel.krls.spectrum import GaussianKernel, available_memory, memory_needed, standardise
+from crosslevel.krls.spectrum import GaussianKernel, available_memory, memory_needed, standardize
 from crosslevel.typing import FloatArray
 
 __all__ = ["Cost", "cost", "cost_of_rows"]
@@ -143,7 +143,7 @@ def cost_of_rows(rows: FloatArray, method: str, rank: int | None, bandwidth: str
     distinct = np.unique(rows + 0.0, axis=0)
     low = None
     if method in ("auto", "partial") and len(distinct) > EXACT_ROWS:
-        Z = standardise(distinct, np.ones(len(distinct))).apply(distinct)
+        Z = standardize(distinct, np.ones(len(distinct))).apply(distinct)
         s = float(p) if isinstance(bandwidth, str) else float(bandwidth)  # near enough for "maxvar"
         low = partial_rank(GaussianKernel(Z, s), seed)
     return cost(n, p, method, distinct=len(distinct), rank=rank, low_rank=low)

@@ -70,7 +70,7 @@ WIDER = 1.5
 
 @dataclass(frozen=True)
 class Linear:
-    """The unpenalised linear functions beside the kernel, at one penalty.
+    """The unpenalized linear functions beside the kernel, at one penalty.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Weights:
     W : (U, E)
         Weight of one unit of each distinct row.
     estimate : (E,)
-        Sum over all rows, on the standardised scale.
+        Sum over all rows, on the standardized scale.
     """
 
     W: FloatArray
@@ -166,7 +166,7 @@ def debiased_weights(
 
 
 def residuals(spectrum: Spectrum, cells: Cells, penalty: float, Z: FloatArray | None = None) -> Residuals:
-    """Find the residuals and leverages of the plug-in fit, or with Z of the fit with an unpenalised linear part."""
+    """Find the residuals and leverages of the plug-in fit, or with Z of the fit with an unpenalized linear part."""
     root = np.sqrt(cells.m)
     Gi_diagonal = spectrum.inverse_diagonal(np.array([penalty]))[:, 0]
     Giu = spectrum.solve((root * cells.mean)[:, None], penalty)

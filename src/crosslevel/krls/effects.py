@@ -6,7 +6,7 @@ Every effect is a linear functional L of the fitted function, known by two thing
 * ell = L h, its value on the linear functions h(x) = (1, z_1, .., z_P).
 
 For a derivative averaged with row weights rho, v = (-2/s) [K (rho o z_p) - z_p o (K rho)]. For a switch of the columns F
-from one point to another (a binary column, a dummy, a whole factor) the kernel factorises into the part F makes and the
+from one point to another (a binary column, a dummy, a whole factor) the kernel factorizes into the part F makes and the
 rest, and v_j = (E[high, level_j] - E[low, level_j]) (K_rest rho)_j, where E is the kernel between the points of F. The
 pointwise effects are the same sums with c in the place of rho. Nothing larger than blocks of K is formed.
 """
@@ -55,7 +55,7 @@ class Switch:
     ----------
     columns : (F,)
     points : (L, F)
-        In standardised units.
+        In standardized units.
     """
 
     columns: IntArray
@@ -152,7 +152,7 @@ def _one_column(
 
 
 def scales(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
-    """Give the factors from the standardised scale to the units of the data, (E,)."""
+    """Give the factors from the standardized scale to the units of the data, (E,)."""
     return np.array(
         [fit.y_sd / (fit.scaling.sd[e.column] if e.switch is None else e.unit) for e in effects], dtype=np.float64
     )
@@ -196,16 +196,16 @@ def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: 
     rho : (U,)
         Adding up to one for an average (m / N for that over the data), to zero for a slope.
     """
-    centres = kernel.centres.Z
-    rows = kernel if centres is kernel.Z else GaussianKernel(kernel.Z, kernel.s)
-    Kx, Kxz, rest = _sums(rows, effects, rho, centres)
-    V = np.empty((len(centres), len(effects)))
+    centers = kernel.centers.Z
+    rows = kernel if centers is kernel.Z else GaussianKernel(kernel.Z, kernel.s)
+    Kx, Kxz, rest = _sums(rows, effects, rho, centers)
+    V = np.empty((len(centers), len(effects)))
     for e, effect in enumerate(effects):
         if effect.switch is None:
             p = effect.column
-            V[:, e] = (-2.0 / kernel.s) * (Kxz[p] - centres[:, p] * Kx)
+            V[:, e] = (-2.0 / kernel.s) * (Kxz[p] - centers[:, p] * Kx)
         else:
-            gap = _gap(effect, kernel.s)[effect.switch.levels(centres)]
+            gap = _gap(effect, kernel.s)[effect.switch.levels(centers)]
             V[:, e] = gap * rest[id(effect.switch)].sum(axis=1)
     return Functionals(kernel.lift(V), rho.sum() * linear_parts(effects, kernel.Z.shape[1]))
 
@@ -213,7 +213,7 @@ def average_functionals(kernel: GaussianKernel, effects: Sequence[Effect], rho: 
 def pointwise_effects(
     kernel: GaussianKernel, effects: Sequence[Effect], coef: FloatArray, at: FloatArray | None = None
 ) -> FloatArray:
-    """Evaluate the effects at the distinct rows, or at the standardised rows ``at``: (n, E).
+    """Evaluate the effects at the distinct rows, or at the standardized rows ``at``: (n, E).
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def pointwise_effects(
     True
     """
     points = kernel.Z if at is None else at
-    Kx, Kxz, rest = _sums(kernel.centres, effects, kernel.centre_coef(coef), points)
+    Kx, Kxz, rest = _sums(kernel.centers, effects, kernel.center_coef(coef), points)
     out = np.empty((len(points), len(effects)))
     for e, effect in enumerate(effects):
         if effect.switch is None:

@@ -150,7 +150,7 @@ class KernelEstimator(EffectReports, BaseEstimator):
 
 
 class KRLS(RegressorMixin, BandReports, KernelEstimator):
-    """Kernel regularised least squares with average effects and intervals that cover.
+    """Kernel regularized least squares with average effects and intervals that cover.
 
     The outcome is a smooth function of the covariates, ``f(x) = sum_i c_i exp(-|z - z_i|^2 / s)``, fitted by least squares with
     a penalty on its roughness. Effects are derivatives of f (first differences for binary columns, contrasts for factors),
@@ -163,7 +163,7 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
     bandwidth : {"n_columns", "maxvar"} or float, default "n_columns"
         s of the kernel: the number of columns, the value at which the kernel varies most, or a number.
     rule : {"loo", "gcv", "krls"}, default "loo"
-        How the penalty is chosen: exact leave-one-out or generalised cross-validation, each to convergence on the log
+        How the penalty is chosen: exact leave-one-out or generalized cross-validation, each to convergence on the log
         scale, or the looser search of the R packages, step for step. Of several minima of leave-one-out within one standard
         error, the largest penalty is taken.
     inference : {"debiased", "hc3", "classical", "krls", "bigkrls"}, default "debiased"
@@ -207,7 +207,7 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
         Effective degrees of freedom, and rows less those.
     fitted_ : (n,)
     coef_ : (n,)
-        Coefficients c, on the scale of the standardised outcome.
+        Coefficients c, on the scale of the standardized outcome.
     effect_names_ : tuple of str
     pointwise_effects_ : (n, n_effects)
         Effects at every row, in the units of the data.

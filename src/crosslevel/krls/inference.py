@@ -187,11 +187,11 @@ def _classical(fit: Fit, effects: Sequence[Effect], inference: str, weights: Wei
 
 def spread_of_effects(cells: Cells, pointwise: FloatArray) -> FloatArray:
     """Give the sampling covariance of the average of effects that differ between people, (E, E)."""
-    centred = pointwise - cells.m @ pointwise / cells.N
+    centered = pointwise - cells.m @ pointwise / cells.N
     if cells.clusters is None:
         q = np.bincount(cells.stratum, cells.step * cells.weight, len(cells.m))
-        return (q[:, None] * centred).T @ centred / (cells.N * max(cells.N - 1.0, 1.0))
+        return (q[:, None] * centered).T @ centered / (cells.N * max(cells.N - 1.0, 1.0))
     clusters = cells.clusters
     G = len(clusters)
-    sums = np.add.reduceat(clusters.n[:, None] * centred[clusters.cell], clusters.start[:-1], axis=0)
+    sums = np.add.reduceat(clusters.n[:, None] * centered[clusters.cell], clusters.start[:-1], axis=0)
     return sums.T @ sums / cells.N**2 * (G / (G - 1.0))

@@ -1,6 +1,6 @@
 """A fitted model for the package ``marginaleffects``: coefficients, their covariance, and a matrix to multiply them with.
 
-Debiased effects are those of one function: kernel and unpenalised linear part, fitted at a tenth of the penalty. It is
+Debiased effects are those of one function: kernel and unpenalized linear part, fitted at a tenth of the penalty. It is
 linear in its coefficients, theta = (c, beta), so every slope, comparison or average that ``marginaleffects`` makes of its
 predictions is a functional of the same kind, with the same HC3 or CR3 covariance, as those of `KRLS.effects`. With other kinds
 of inference the function is the fit itself.

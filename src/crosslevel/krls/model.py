@@ -22,7 +22,7 @@ from crosslevel.krls.effects import Effect, pointwise_effects, scales
 from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
 from crosslevel.krls.paths import METHODS, find_path
 from crosslevel.krls.penalty import Choice, choose_penalty
-from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardise
+from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardize
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
@@ -110,15 +110,15 @@ class Cells:
         """Total weight: the number of rows that are stood for."""
         return float(self.m.sum())
 
-    def rescaled(self, centre: float, scale: float) -> Cells:
-        """Give the same cells for the outcome (y - centre) / scale."""
+    def rescaled(self, center: float, scale: float) -> Cells:
+        """Give the same cells for the outcome (y - center) / scale."""
         clusters = self.clusters
         if clusters is not None:
-            clusters = replace(clusters, mean=(clusters.mean - centre) / scale)
+            clusters = replace(clusters, mean=(clusters.mean - center) / scale)
         return replace(
             self,
-            mean=(self.mean - centre) / scale,
-            stratum_mean=(self.stratum_mean - centre) / scale,
+            mean=(self.mean - center) / scale,
+            stratum_mean=(self.stratum_mean - center) / scale,
             ss=self.ss / scale**2,
             clusters=clusters,
         )
@@ -194,7 +194,7 @@ def _cluster_pairs(row: IntArray, U: int, cluster: IntArray, w: FloatArray, y: F
 
 @dataclass(frozen=True)
 class Solution:
-    """The fit at one penalty, for the standardised outcome.
+    """The fit at one penalty, for the standardized outcome.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Fit:
     Attributes
     ----------
     cells : Cells
-        With the standardised outcome.
+        With the standardized outcome.
     scaling : Scaling
         Of the covariates.
     y_mean, y_sd : float
@@ -259,8 +259,8 @@ class Fit:
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Predict at rows in the units of the data."""
-        coef = self.kernel.centre_coef(self.solution.coef)[:, None]
-        f = self.kernel.centres.apply(coef, self.scaling.apply(X))[:, 0]
+        coef = self.kernel.center_coef(self.solution.coef)[:, None]
+        f = self.kernel.centers.apply(coef, self.scaling.apply(X))[:, 0]
         return f * self.y_sd + self.y_mean
 
     def effects(self, effects: Sequence[Effect], Z: FloatArray | None = None) -> FloatArray:
@@ -333,7 +333,7 @@ def fit(
     backend: str = "numpy",
     seed: int = 0,
 ) -> Fit:
-    """Fit by kernel regularised least squares.
+    """Fit by kernel regularized least squares.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def fit(
     0.25
     """
     cells = collapse(X, y, weights, cluster, survey=survey, merge=method != "exact")
-    scaling = standardise(cells.X, cells.m)
+    scaling = standardize(cells.X, cells.m)
     N = cells.N
     y_mean = float(cells.m @ cells.mean / N)
     squares = cells.ss.sum() + cells.weight @ np.square(cells.stratum_mean - y_mean)
@@ -385,7 +385,7 @@ def fit(
 
 
 def bandwidth_of(bandwidth: str | float, Z: FloatArray, m: FloatArray) -> float:
-    """Give the bandwidth as a number, for standardised distinct rows that stand for m rows each."""
+    """Give the bandwidth as a number, for standardized distinct rows that stand for m rows each."""
     if isinstance(bandwidth, str):
         return float(Z.shape[1]) if bandwidth == "n_columns" else max_variance_bandwidth(Z, m)
     return float(bandwidth)
@@ -444,7 +444,7 @@ def fit_measures(fit: Fit, effects: Sequence[Effect], averages: FloatArray, *, a
     averages : (E,)
         Plug-in average effects, in the units of the data.
     as_r : bool
-        Whether the loss is R's ``Looe``, a sum of squares of the standardised outcome times one standard deviation of y,
+        Whether the loss is R's ``Looe``, a sum of squares of the standardized outcome times one standard deviation of y,
         rather than a mean squared error.
     """
     cells, solution = fit.cells, fit.solution
@@ -469,7 +469,7 @@ def _r2_of_averages(fit: Fit, effects: Sequence[Effect], averages: FloatArray) -
             points = effect.switch.points[:, int(np.argmax(effect.switch.columns == effect.column))]
             width = points[effect.high] - points[effect.low]
         slope[effect.column] = value / width
-    index = Z @ slope  # centred, as Z is
+    index = Z @ slope  # centered, as Z is
     variance = cells.m @ index**2
     if not variance > 0:
         return 0.0

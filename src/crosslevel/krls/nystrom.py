@@ -147,10 +147,10 @@ class StreamedSpectrum(Spectrum):
     Q : (U, 0)
         Empty.
     Z : (U, P)
-        Standardised distinct rows.
+        Standardized distinct rows.
     root : (U,)
         Square roots of their weights.
-    centres : GaussianKernel
+    centers : GaussianKernel
         Of the landmarks.
     T : (r, k)
         Q = diag(root) k(rows, landmarks) T.
@@ -160,7 +160,7 @@ class StreamedSpectrum(Spectrum):
 
     Z: FloatArray
     root: FloatArray
-    centres: GaussianKernel
+    centers: GaussianKernel
     T: FloatArray
     known: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, repr=False, compare=False)
 
@@ -171,7 +171,7 @@ class StreamedSpectrum(Spectrum):
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Yield root o k(rows, landmarks), a block of rows at a time."""
-        for rows, block in feature_blocks(self.centres, self.Z):
+        for rows, block in feature_blocks(self.centers, self.Z):
             block *= self.root[rows, None]
             yield rows, block
 
@@ -209,7 +209,7 @@ class StreamedSpectrum(Spectrum):
         """Give some rows of the eigenvectors, (..., k)."""
         flat = index.reshape(-1)
         out = np.empty((len(flat), len(self.w)))
-        for rows, block in feature_blocks(self.centres, self.Z[flat]):
+        for rows, block in feature_blocks(self.centers, self.Z[flat]):
             np.matmul(block, self.T, out=out[rows])
         out *= self.root[flat, None]
         return out.reshape(*index.shape, -1)
@@ -230,7 +230,7 @@ class LandmarkKernel(GaussianKernel):
     Attributes
     ----------
     Z : (U, P)
-        Standardised distinct rows.
+        Standardized distinct rows.
     s : float
     landmarks : (r, P)
     T : (r, k)
@@ -244,11 +244,11 @@ class LandmarkKernel(GaussianKernel):
     root: FloatArray
 
     @property
-    def centres(self) -> GaussianKernel:
+    def centers(self) -> GaussianKernel:
         """The kernel around the landmarks."""
         return GaussianKernel(self.landmarks, self.s)
 
-    def centre_coef(self, coef: FloatArray) -> FloatArray:
+    def center_coef(self, coef: FloatArray) -> FloatArray:
         """Give the coefficients at the landmarks from those at the distinct rows, (r,)."""
         inner = self.spectrum.project((coef / self.root)[:, None])[:, 0]
         return self.T @ (self.spectrum.w * inner)
@@ -280,14 +280,14 @@ class LowRank:
         return len(self.spectrum.w)
 
 
-def feature_blocks(centres: GaussianKernel, Z: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+def feature_blocks(centers: GaussianKernel, Z: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
     """Yield k(Z, landmarks), a block of rows at a time.
 
     The exponent is one product of matrices, (2 z / s, -|z|^2 / s, 1) (z', 1, -|z'|^2 / s), which saves three passes over the
     block beside `GaussianKernel.blocks`.
     """
-    norms = np.einsum("ij,ij->i", centres.Z, centres.Z)
-    right = np.column_stack([centres.Z * (2.0 / centres.s), np.full(len(norms), -1.0 / centres.s), -norms / centres.s])
+    norms = np.einsum("ij,ij->i", centers.Z, centers.Z)
+    right = np.column_stack([centers.Z * (2.0 / centers.s), np.full(len(norms), -1.0 / centers.s), -norms / centers.s])
     step = max(1, BLOCK // len(norms))
     for start in range(0, len(Z), step):
         rows = slice(start, min(start + step, len(Z)))
@@ -324,17 +324,17 @@ def nystrom(kernel: GaussianKernel, m: FloatArray, rank: int, seed: int = 0) -> 
         pool = np.sort(rng.choice(U, max(POOL, 4 * rank), replace=False, shuffle=False))
     part = GaussianKernel(kernel.Z[pool], kernel.s)
     chosen = choose_landmarks(part, rank, SMALLEST_PIVOT, seed, m[pool])
-    centres = GaussianKernel(part.Z[chosen.index], kernel.s)
+    centers = GaussianKernel(part.Z[chosen.index], kernel.s)
     root = chosen.L[chosen.index]
     r = len(root)
     gram, weights = np.zeros((r, r)), np.sqrt(m)
     # whitened before it is multiplied with itself: the other way round squares the condition
     whiten = scipy.linalg.solve_triangular(root, np.eye(r), lower=True, trans="T")
-    for rows, block in feature_blocks(centres, kernel.Z):
+    for rows, block in feature_blocks(centers, kernel.Z):
         block *= weights[rows, None]
         phi = block @ whiten
         gram += phi.T @ phi
-    return _rotate(kernel, m, centres, root, gram, float(m.sum() - np.trace(gram)))
+    return _rotate(kernel, m, centers, root, gram, float(m.sum() - np.trace(gram)))
 
 
 def partial(kernel: GaussianKernel, m: FloatArray, most: int, tolerance: float, seed: int = 0) -> LowRank | None:
@@ -354,19 +354,19 @@ def partial(kernel: GaussianKernel, m: FloatArray, most: int, tolerance: float, 
     chosen = choose_landmarks(kernel, most, stop, seed, m)
     if chosen.left.max() > tolerance:
         return None
-    centres = GaussianKernel(kernel.Z[chosen.index], kernel.s)
+    centers = GaussianKernel(kernel.Z[chosen.index], kernel.s)
     root = chosen.L[chosen.index]
     L = chosen.L
     weighted = not bool((m == 1.0).all())
     if weighted:
         L *= np.sqrt(m)[:, None]
-    return _rotate(kernel, m, centres, root, L.T @ L, float(m @ chosen.left), L)
+    return _rotate(kernel, m, centers, root, L.T @ L, float(m @ chosen.left), L)
 
 
 def _rotate(
     kernel: GaussianKernel,
     m: FloatArray,
-    centres: GaussianKernel,
+    centers: GaussianKernel,
     root: FloatArray,
     gram: FloatArray,
     lost: float,
@@ -378,7 +378,7 @@ def _rotate(
     w, V = w[keep], V[:, keep] / np.sqrt(w[keep])
     T = scipy.linalg.solve_triangular(root, V, lower=True, trans="T", check_finite=False)
     Q = L @ V if L is not None else None
-    return from_landmarks(kernel, m, centres.Z, T, w, Q, max(lost, 0.0))
+    return from_landmarks(kernel, m, centers.Z, T, w, Q, max(lost, 0.0))
 
 
 def from_landmarks(
@@ -391,9 +391,9 @@ def from_landmarks(
     lost: float = 0.0,
 ) -> LowRank:
     """Make the model from its landmarks, (r, P), and T, (r, k); the eigenvectors are held when they are given or small."""
-    root, centres = np.sqrt(m), GaussianKernel(landmarks, kernel.s)
+    root, centers = np.sqrt(m), GaussianKernel(landmarks, kernel.s)
     spectrum: Spectrum = StreamedSpectrum(
-        np.empty((len(m), 0)), w, complete=False, Z=kernel.Z, root=root, centres=centres, T=T
+        np.empty((len(m), 0)), w, complete=False, Z=kernel.Z, root=root, centers=centers, T=T
     )
     if Q is None and 8 * len(m) * len(w) <= HELD:
         Q = spectrum.rows(np.arange(len(m)))

@@ -184,7 +184,7 @@ def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, se
     U = len(m)
     found = nystrom(kernel, m, min(rank or RANK, U), seed)
     lost = found.lost / float(m.sum())
-    r = len(found.kernel.centres.Z)
+    r = len(found.kernel.centers.Z)
     description = f"Nystrom approximation, {r:,} landmarks (seed {seed}) for {U:,} rows, {lost:.2g} of the trace lost"
     return Path("nystrom", found.spectrum, found.kernel, lost, description + _collapsed(n, U))
 

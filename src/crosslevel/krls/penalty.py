@@ -1,4 +1,4 @@
-"""How much should the fit be smoothed? Exact leave-one-out, minimised to convergence; or R's search, step for step.
+"""How much should the fit be smoothed? Exact leave-one-out, minimized to convergence; or R's search, step for step.
 
 Deleting an observation of weight d from a distinct row of weight m changes its residual e = mean - f into
 e / (1 - d h), h the leverage of one unit of weight; with B = Q diag(w) Q' and g = 1 / (w + penalty)
@@ -46,12 +46,12 @@ R_STEP = 0.05
 
 @dataclass(frozen=True)
 class Losses:
-    """Losses at some penalties, on the scale of the standardised outcome.
+    """Losses at some penalties, on the scale of the standardized outcome.
 
     Attributes
     ----------
     loo, gcv : (L,)
-        Leave-one-out sum of squares, and generalised cross-validation RSS / (1 - edf / N)^2.
+        Leave-one-out sum of squares, and generalized cross-validation RSS / (1 - edf / N)^2.
     loo_slope, gcv_slope : (L,)
         Derivatives by log penalty.
     """
@@ -70,7 +70,7 @@ class Choice:
     ----------
     penalty : float
     curve : (L, 2)
-        Penalties tried in ascending order, and the loss at each (standardised outcome, sum of squares).
+        Penalties tried in ascending order, and the loss at each (standardized outcome, sum of squares).
     bound : {"lower", "upper"} or None
         The limit of the search the penalty lies at, if it does.
     """
@@ -88,7 +88,7 @@ def losses(spectrum: Spectrum, cells: Cells, penalty: FloatArray) -> Losses:
     spectrum : Spectrum
         Of the U distinct rows.
     cells : Cells
-        With the standardised outcome.
+        With the standardized outcome.
     penalty : (L,)
     """
     shrink, turn = _shrinkage(spectrum, penalty)
@@ -249,7 +249,7 @@ def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray
 def _krls_search(spectrum: Spectrum, cells: Cells) -> Choice:
     """Repeat the search of KRLS and bigKRLS: their limits, their golden section, their early stop.
 
-    It stops when two losses differ by less than N/1000, which is loose: the penalty is often several times the minimiser.
+    It stops when two losses differ by less than N/1000, which is loose: the penalty is often several times the minimizer.
     """
     low, high = _krls_limits(spectrum.w, cells.N)
     tried: list[tuple[float, float]] = []

@@ -1,14 +1,14 @@
 """How sure is a prediction, and how sure is the effect at one point?
 
 Predictions come with the standard error of the chosen inference. Effects at points get the posterior of a Gaussian process
-with the same kernel whose linear part is unpenalised: with b = v at one point, at the penalty of the fit,
+with the same kernel whose linear part is unpenalized: with b = v at one point, at the penalty of the fit,
 
     mean = (G^-1 v + G^-1 H M r)' u,    variance = tau^2 (kappa - v'G^-1 v + r'M r),    r = ell - H'G^-1 v,
 
 kappa = L L' k, M = (H'G^-1 H)^-1, tau^2 = sigma^2 / penalty. Such a band holds its level on average over the curve, not at
-each point, when its variance is on average the mean squared error of its centre, bias included (Nychka, JASA 1988). The
+each point, when its variance is on average the mean squared error of its center, bias included (Nychka, JASA 1988). The
 posterior includes the bias of functions as smooth as the kernel. Kinks and bumps narrower than the kernel have more, so the
-variance is raised, at every point alike, by the mean square over the rows of what the centre moves by when a tenth of the
+variance is raised, at every point alike, by the mean square over the rows of what the center moves by when a tenth of the
 penalty is taken, the share that debiases the averages. The classical pointwise band (.72 to .85 where .95 is meant) is not
 offered.
 """
@@ -49,7 +49,7 @@ def predict_std(fit: Fit, X: FloatArray, inference: str) -> FloatArray:
     step = _points_at_once(fit)
     for start in range(0, len(Z), step):
         at = Z[start : start + step]
-        V = fit.kernel.lift(np.concatenate([block for _, block in fit.kernel.centres.blocks(at)]).T)
+        V = fit.kernel.lift(np.concatenate([block for _, block in fit.kernel.centers.blocks(at)]).T)
         out[start : start + step] = _variance(fit, V, inference)
     return np.sqrt(out) * fit.y_sd
 
@@ -78,7 +78,7 @@ def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
 
 
 def posterior_variance(fit: Fit) -> float:
-    """Estimate tau^2, the prior variance of the function, on the standardised scale."""
+    """Estimate tau^2, the prior variance of the function, on the standardized scale."""
     return fit.solution.rss / max(fit.cells.N - fit.solution.edf - 1.0, 1e-8) / fit.penalty
 
 
@@ -89,7 +89,7 @@ class Band:
     Attributes
     ----------
     mean, sd : (n,)
-        Posterior mean, and the root of posterior variance and allowance for bias, on the standardised scale.
+        Posterior mean, and the root of posterior variance and allowance for bias, on the standardized scale.
     allowance : float
         The part of the variance that stands for bias.
     critical : float or None
@@ -103,9 +103,9 @@ class Band:
 
 
 def bias_allowance(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
-    """Measure the squared bias of effects at the rows, on average over the rows, on the standardised scale: (E,).
+    """Measure the squared bias of effects at the rows, on average over the rows, on the standardized scale: (E,).
 
-    It is the mean square of the difference between the effects of the fits, with unpenalised linear part, at the penalty and
+    It is the mean square of the difference between the effects of the fits, with unpenalized linear part, at the penalty and
     at a tenth of it.
     """
     spectrum, cells = spectrum_of(fit), fit.cells
@@ -130,7 +130,7 @@ def effect_band(
     seed: int = 0,
     allowance: float | None = None,
 ) -> Band:
-    """Find the posterior of one effect at standardised rows, with a simultaneous band when a level is given.
+    """Find the posterior of one effect at standardized rows, with a simultaneous band when a level is given.
 
     Parameters
     ----------
@@ -172,16 +172,16 @@ def effect_band(
 
 def _functions(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> FloatArray:
     """Give v for the effect at each point, (U, n)."""
-    s, centres = kernel.s, kernel.centres
+    s, centers = kernel.s, kernel.centers
     if effect.switch is None:
-        K = np.concatenate([block for _, block in centres.blocks(at)])
+        K = np.concatenate([block for _, block in centers.blocks(at)])
         p = effect.column
-        return kernel.lift(((-2.0 / s) * (at[:, p, None] - centres.Z[:, p]) * K).T)
+        return kernel.lift(((-2.0 / s) * (at[:, p, None] - centers.Z[:, p]) * K).T)
     columns = effect.switch.columns
-    rest = centres.without(columns)
+    rest = centers.without(columns)
     K = np.concatenate([block for _, block in rest.blocks(np.delete(at, columns, axis=1))])
     E = effect.switch.kernel(effect.switch.points[[effect.high, effect.low]], s)
-    return kernel.lift((K * (E[0] - E[1])[effect.switch.levels(centres.Z)]).T)
+    return kernel.lift((K * (E[0] - E[1])[effect.switch.levels(centers.Z)]).T)
 
 
 def _kappa(effect: Effect, s: float) -> float:
@@ -204,7 +204,7 @@ def _joint_kappa(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> Floa
 
 
 def _simultaneous(joint: FloatArray, level: float, draws: int, seed: int) -> float:
-    """Simulate the largest standardised deviation over the points and take its quantile."""
+    """Simulate the largest standardized deviation over the points and take its quantile."""
     sd = np.sqrt(np.maximum(np.diag(joint), 0.0))
     keep = sd > 1e-7 * sd.max()
     correlation = joint[np.ix_(keep, keep)] / sd[keep, None] / sd[keep]

@@ -31,7 +31,7 @@ __all__ = [
     "decompose",
     "max_variance_bandwidth",
     "memory_needed",
-    "standardise",
+    "standardize",
 ]
 
 
@@ -52,11 +52,11 @@ class Scaling:
     sd: FloatArray
 
     def apply(self, X: FloatArray) -> FloatArray:
-        """Standardise rows like those the scaling was learnt from."""
+        """Standardize rows like those the scaling was learned from."""
         return (X - self.mean) / self.sd
 
 
-def standardise(X: FloatArray, m: FloatArray) -> Scaling:
+def standardize(X: FloatArray, m: FloatArray) -> Scaling:
     """Find the means and standard deviations of rows that stand for m rows each.
 
     Parameters
@@ -67,7 +67,7 @@ def standardise(X: FloatArray, m: FloatArray) -> Scaling:
 
     Examples
     --------
-    >>> standardise(np.array([[0.0], [3.0]]), np.array([2.0, 1.0])).mean.tolist()
+    >>> standardize(np.array([[0.0], [3.0]]), np.array([2.0, 1.0])).mean.tolist()
     [1.0]
     """
     total = m.sum()
@@ -82,7 +82,7 @@ class GaussianKernel:
     Attributes
     ----------
     Z : (U, P)
-        Standardised distinct rows.
+        Standardized distinct rows.
     s : float
         Bandwidth.
 
@@ -136,16 +136,16 @@ class GaussianKernel:
             yield rows, np.exp(_exponent(points[rows], self.Z, norms, self.s))
 
     @property
-    def centres(self) -> GaussianKernel:
+    def centers(self) -> GaussianKernel:
         """The kernel whose functions the fit is a sum of: here one around every distinct row."""
         return self
 
-    def centre_coef(self, coef: FloatArray) -> FloatArray:
-        """Give the coefficients at the centres from those at the distinct rows."""
+    def center_coef(self, coef: FloatArray) -> FloatArray:
+        """Give the coefficients at the centers from those at the distinct rows."""
         return coef
 
     def lift(self, V: FloatArray) -> FloatArray:
-        """Give values on the kernel functions of the distinct rows, (U, E), from those on the functions of the centres."""
+        """Give values on the kernel functions of the distinct rows, (U, E), from those on the functions of the centers."""
         return V
 
     def without(self, columns: IntArray) -> GaussianKernel:
@@ -173,7 +173,7 @@ def max_variance_bandwidth(Z: FloatArray, m: FloatArray) -> float:
     Parameters
     ----------
     Z : (U, P)
-        Standardised distinct rows.
+        Standardized distinct rows.
     m : (U,)
         Rows that each stands for.
     """

@@ -202,9 +202,9 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
     rule : {"loo", "gcv"}, default "loo"
         Exact leave-one-out or generalized cross-validation.
     norm : {"weights", "rkhs"}, default "weights"
-        Whose length is penalised: the weights', or the function's in the RKHS.
+        Whose length is penalized: the weights', or the function's in the RKHS.
     fine_tune : bool, default False
-        Also move landmarks and bandwidth by L-BFGS on the penalised error; they are kept only if leave-one-out improves.
+        Also move landmarks and bandwidth by L-BFGS on the penalized error; they are kept only if leave-one-out improves.
     tuning_steps : int, default 50
         Steps of fine tuning; refused without it.
     landmarks : {"kmeans", "random", "leverage", "paper"} or array (d, n_columns), default "kmeans"
@@ -307,7 +307,7 @@ class FrequentistShrinkage(BagRegressor):
     """Ridge regression on shrunken mean embeddings (Muandet et al. 2014).
 
     Small bags have noisy means; each is shrunk to zero (or to the average bag), the more the fewer people it has. The amount
-    minimises the error on a person left out of the bag, in closed form.
+    minimizes the error on a person left out of the bag, in closed form.
 
     Parameters
     ----------

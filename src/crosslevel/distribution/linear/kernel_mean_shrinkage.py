@@ -129,13 +129,13 @@ def learn_shrinker(features: BagFeatures, method: str = "tikhonov", target: str 
         raise ValueError("features need within; pool them with within=True")
     A, N = features.whiten, features.sizes
     psi = features.mu @ A
-    centre = psi.mean(axis=0) if target == "mean" else np.zeros(psi.shape[1])
+    center = psi.mean(axis=0) if target == "mean" else np.zeros(psi.shape[1])
     Sigma = A.T @ features.within @ A
-    away = psi - centre
+    away = psi - center
     second = away.T @ away / len(away) + Sigma * float(np.mean(1.0 - 1.0 / N))
     gamma, V = np.linalg.eigh((second + second.T) / 2)
     gamma = np.maximum(gamma, 0.0)
-    how = Shrinker(method, A, centre, V, gamma, max(float(np.trace(Sigma)), 0.0), 0.0)
+    how = Shrinker(method, A, center, V, gamma, max(float(np.trace(Sigma)), 0.0), 0.0)
     if method == "simple":
         return how
     several = N >= LEAST_PEOPLE

@@ -67,10 +67,10 @@ class LogisticFit:
 
     Attributes
     ----------
-    centre, coef : (d,), offset : float
-        Logit = offset + (mu - centre) @ coef.
+    center, coef : (d,), offset : float
+        Logit = offset + (mu - center) @ coef.
     root : (d, r + 1), base : (r + 1,)
-        Variance of the logit = |base + (mu - centre) @ root|^2.
+        Variance of the logit = |base + (mu - center) @ root|^2.
     prior_variance, slope, gradient : float
     log_evidence : float
         With the log prior of the logits' scale, up to a constant.
@@ -81,7 +81,7 @@ class LogisticFit:
     converged : bool
     """
 
-    centre: FloatArray
+    center: FloatArray
     coef: FloatArray
     offset: float
     root: FloatArray
@@ -97,7 +97,7 @@ class LogisticFit:
 
     def logit(self, features: BagFeatures) -> tuple[FloatArray, FloatArray]:
         """Give mean and variance of the logit, (n,) each."""
-        away = features.mu - self.centre
+        away = features.mu - self.center
         return self.offset + away @ self.coef, np.square(self.base + away @ self.root).sum(axis=1)
 
     def probability(self, features: BagFeatures) -> FloatArray:
@@ -202,8 +202,8 @@ def fit_logistic(candidates: Sequence[BagFeatures], t: FloatArray, prior: str = 
 
 def _fit_one(features: BagFeatures, t: FloatArray, prior: str) -> LogisticFit:
     A = features.whiten if prior == "rkhs" else np.eye(features.d)
-    centre = features.mu.mean(axis=0)
-    Z = (features.mu - centre) @ A
+    center = features.mu.mean(axis=0)
+    Z = (features.mu - center) @ A
     scale = 1.0 / max(float(np.square(Z).sum(axis=1).mean()), 1e-300)
     grid = VARIANCES * scale
 
@@ -231,7 +231,7 @@ def _fit_one(features: BagFeatures, t: FloatArray, prior: str) -> LogisticFit:
             final = solve(chosen, start)
     back = linalg.solve_triangular(final.L, np.eye(len(final.L)), lower=True, check_finite=False).T
     return LogisticFit(
-        centre=centre,
+        center=center,
         coef=A @ final.theta[1:],
         offset=float(final.theta[0]),
         root=A @ back[1:],

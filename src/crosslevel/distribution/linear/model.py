@@ -1,6 +1,6 @@
 """A label is linear in a bag's vector: the decomposition, the solution and the prediction that ridge regression and the evidence share.
 
-With Z (n, r) the bags' vectors (centred when there is an intercept), ``Z = U diag(s) V'``, and t = U'y, everything a penalty
+With Z (n, r) the bags' vectors (centered when there is an intercept), ``Z = U diag(s) V'``, and t = U'y, everything a penalty
 ``lam`` can change is a function of s and t:
 
     w = V diag(s / (s^2 + lam)) t,    h_i = sum_k U_ik^2 s_k^2 / (s_k^2 + lam),    |y - Z w|^2 = sum_k t_k^2 (lam / (s_k^2 + lam))^2 + rest.
@@ -36,8 +36,8 @@ class Design:
     Attributes
     ----------
     A : (d, r)
-        From means to the coordinates in which the weights are equally likely: ``Z = (mu - centre) A``.
-    centre : (d,)
+        From means to the coordinates in which the weights are equally likely: ``Z = (mu - center) A``.
+    center : (d,)
     offset : float
         Mean label, 0 without an intercept.
     U : (n, k), s : (k,), V : (r, r)
@@ -55,7 +55,7 @@ class Design:
     """
 
     A: FloatArray
-    centre: FloatArray
+    center: FloatArray
     offset: float
     U: FloatArray
     s: FloatArray
@@ -78,11 +78,11 @@ class LinearFit:
 
     Attributes
     ----------
-    centre, coef : (d,)
+    center, coef : (d,)
     offset : float
-        ``mean = offset + (mu - centre) @ coef``.
+        ``mean = offset + (mu - center) @ coef``.
     root : (d, r)
-        ``variance = noise (1 + leverage)``, leverage = base + |(mu - centre) @ root|^2.
+        ``variance = noise (1 + leverage)``, leverage = base + |(mu - center) @ root|^2.
     base : float
         Leverage of the intercept, 1/n or 0.
     noise : float
@@ -103,7 +103,7 @@ class LinearFit:
     converged : bool
     """
 
-    centre: FloatArray
+    center: FloatArray
     coef: FloatArray
     offset: float
     root: FloatArray
@@ -120,14 +120,14 @@ class LinearFit:
 
     def predict(self, features: BagFeatures) -> GaussianPredictive:
         """Give the distribution of the labels of bags."""
-        away = features.mu - self.centre
+        away = features.mu - self.center
         leverage = self.base + np.square(away @ self.root).sum(axis=1)
         return GaussianPredictive(self.offset + away @ self.coef, self.noise * (1.0 + leverage))
 
     @property
     def intercept(self) -> float:
         """The label of a bag whose means are zero."""
-        return self.offset - float(self.centre @ self.coef)
+        return self.offset - float(self.center @ self.coef)
 
     def diagnostics(self) -> dict[str, Any]:
         """Say what the reader should know."""
@@ -155,9 +155,9 @@ def decompose(features: BagFeatures, y: FloatArray, prior: str, intercept: bool)
     if prior not in PRIORS:
         raise unknown_name("prior", prior, PRIORS, "choice")
     A = features.whiten if prior == "rkhs" else np.eye(features.d)
-    centre = features.mu.mean(axis=0) if intercept else np.zeros(features.d)
+    center = features.mu.mean(axis=0) if intercept else np.zeros(features.d)
     offset = float(y.mean()) if intercept else 0.0
-    Z = (features.mu - centre) @ A
+    Z = (features.mu - center) @ A
     U, s, Vt = np.linalg.svd(Z, full_matrices=len(Z) < Z.shape[1])
     # a direction in which bags do not differ, seen through rounding, is none
     least = np.finfo(np.float64).eps * max(Z.shape) * max(float(s.max(initial=0.0)), 1e-300)
@@ -169,7 +169,7 @@ def decompose(features: BagFeatures, y: FloatArray, prior: str, intercept: bool)
     rest = max(float(target @ target - t @ t), 0.0)
     return Design(
         A,
-        centre,
+        center,
         offset,
         U[:, : len(s)],
         s,
@@ -198,7 +198,7 @@ def solve(
     st[: len(design.s)] = design.s * design.t
     AV = design.A @ design.V
     return LinearFit(
-        centre=design.centre,
+        center=design.center,
         coef=AV @ (st / (s2 + penalty)),
         offset=design.offset,
         root=AV / np.sqrt(s2 + penalty),

@@ -190,7 +190,7 @@ def fit_ridge(
     candidates : sequence of BagFeatures
     y : (n,)
     prior : {"iid", "rkhs"}
-        The squared length that is penalised: of the weights, or of the function in the RKHS.
+        The squared length that is penalized: of the weights, or of the function in the RKHS.
     rule : {"loo", "gcv"}
     penalty : float, optional
         Given, it is not searched for; it multiplies the squared length beside the *sum* of squared errors.

@@ -57,10 +57,10 @@ def objective(bags: Bags, y: FloatArray, fmap: LandmarkMap, penalty: float) -> t
     features = pool(bags, [fmap])[0]
     design = decompose(features, y, "iid", True)
     fit = solve(design, penalty, 1.0, 0.0, bound="", slope=0.0)
-    r = design.y - (features.mu - design.centre) @ fit.coef
+    r = design.y - (features.mu - design.center) @ fit.coef
     n = len(y)
     value = float(r @ r + penalty * fit.coef @ fit.coef) / n
-    # r has mean zero, so centring the means takes nothing from the derivative
+    # r has mean zero, so centering the means takes nothing from the derivative
     per_bag = -2.0 / n * r
     U, b2 = fmap.U, fmap.bandwidth**2
     by_u, by_b = np.zeros_like(U), 0.0

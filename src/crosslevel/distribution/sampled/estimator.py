@@ -105,7 +105,7 @@ class FullBayes(SampledEstimator, BagRegressor):
     n_chains, n_warmup, n_draws : int, default 4, 500 and 1000
         Chains, and iterations of each: discarded, and kept.
     prior_scale : float, default 0.3
-        Standard deviation of the normal priors of the log variances log sigma^2, log eta and log rho^2; they are centred at the
+        Standard deviation of the normal priors of the log variances log sigma^2, log eta and log rho^2; they are centered at the
         evidence's choice. Wider ones let sigma^2 fall far below it, where the labels tell little, and predict a little worse.
     allow_unconverged : bool, default False
         Return draws that have not converged, with a warning, instead of raising `ConvergenceError`.

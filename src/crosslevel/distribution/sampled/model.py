@@ -17,7 +17,7 @@ from crosslevel.distribution.shrinkage.model import (
     fit_probit_model,
     fit_shrinkage_model,
     problem_of,
-    standardise,
+    standardize,
 )
 from crosslevel.distribution.shrinkage.probit import probit_probability
 from crosslevel.results.posterior import posterior_tree
@@ -164,7 +164,7 @@ def sample_model(
 ) -> SampledModel:
     """Choose features by evidence, then sample the regression on them."""
     first = fit_shrinkage_model(candidates, y, kernel=kernel, seed=settings.seed)
-    shared = _sample(first, candidates[first.chosen], standardise(y)[0], settings, prior_scale)
+    shared = _sample(first, candidates[first.chosen], standardize(y)[0], settings, prior_scale)
     return SampledModel(**shared, y_mean=first.y_mean, y_sd=first.y_sd)
 
 

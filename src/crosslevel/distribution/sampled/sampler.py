@@ -6,7 +6,7 @@ The model, in the eigenbasis (see :mod:`~crosslevel.distribution.shrinkage.likel
 - a ~ N(0, rho2 Q^-1), b ~ N(0, 2^2);
 - log sigma2, log eta, log rho2 ~ normal with the given locations and scales (without sigma2 for classes).
 
-The sampler sees z and h. The log hyperparameters are centre + Th with T a factor of the inverse curvature of the evidence. With
+The sampler sees z and h. The log hyperparameters are center + Th with T a factor of the inverse curvature of the evidence. With
 V the joint eigenvectors of the data's information about (b, a) and of the prior's precision, f the eigenvalues and m the mode
 in these coordinates, (b, a) = V u with u = m (f + 1/rho2_hat) / (f + 1/rho2) + z / sqrt(f + 1/rho2): Laplace's approximation
 given the drawn rho2. So the funnel between the weights and their prior variance is straightened, the posterior of (z, h) is
@@ -96,8 +96,8 @@ def prior_around(fit: WeightPosterior, scale: float = 1.0) -> HyperPrior:
     >>> prior_around(fit, 2.0)
     HyperPrior(location=(0.0, 0.0), scale=(2.0, 2.0))
     """
-    centre = fit.log_hyper
-    return HyperPrior(tuple(float(c) for c in centre), (float(scale),) * len(centre))
+    center = fit.log_hyper
+    return HyperPrior(tuple(float(c) for c in center), (float(scale),) * len(center))
 
 
 def sample_posterior(
@@ -124,7 +124,7 @@ def sample_posterior(
         "y": problem.y,
         "Q": np.eye(q) if problem.Q is None else problem.Q,
         **_straightened(fit, problem.Q),
-        "centre": fit.log_hyper,
+        "center": fit.log_hyper,
         "T": _hyper_root(problem, fit, prior),
         "location": np.array(prior.location),
         "scale": np.array(prior.scale),
@@ -140,7 +140,7 @@ def sample_posterior(
         seed=settings.seed,
         target=PROBIT_TARGET if probit else TARGET,
     )
-    log_hyper = data["centre"] + found.values["h"] @ data["T"].T
+    log_hyper = data["center"] + found.values["h"] @ data["T"].T
     bend = data["f"] + np.exp(-log_hyper[..., -1:])
     u = data["m"] * (data["f"] + data["precision"]) / bend + found.values["z"] / np.sqrt(bend)
     return Draws(
@@ -159,7 +159,7 @@ def _parts(at: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Any, Any, An
     import jax.numpy as jnp
 
     z, h, q = at["z"], at["h"], data["delta"].shape[1]
-    logs = data["centre"] + data["T"] @ h
+    logs = data["center"] + data["T"] @ h
     eta, rho2 = jnp.exp(logs[-2]), jnp.exp(logs[-1])
     bend = data["f"] + 1.0 / rho2
     w = data["V"] @ (data["m"] * (data["f"] + data["precision"]) / bend + z / jnp.sqrt(bend))
@@ -211,21 +211,21 @@ def _straightened(fit: WeightPosterior, Q: FloatArray | None) -> dict[str, AnyAr
 
 def _hyper_root(problem: Problem, fit: WeightPosterior, prior: HyperPrior) -> FloatArray:
     """Factor the inverse curvature of the log evidence and prior in the log hyperparameters, by central differences."""
-    centre, start = fit.log_hyper, np.concatenate([[fit.b], fit.a])
-    k, step = len(centre), 0.05
+    center, start = fit.log_hyper, np.concatenate([[fit.b], fit.a])
+    k, step = len(center), 0.05
     H = np.empty((k, k))
     if fit.sigma2 is None:
         at = {}
         for i in range(k):
             for j in range(i + 1):
                 for sides in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-                    move = centre + step * (sides[0] * np.eye(k)[i] + sides[1] * np.eye(k)[j])
+                    move = center + step * (sides[0] * np.eye(k)[i] + sides[1] * np.eye(k)[j])
                     at[sides] = probit_evidence(move, problem, start)[0]
                 H[i, j] = H[j, i] = (at[1, 1] - at[1, -1] - at[-1, 1] + at[-1, -1]) / (4.0 * step**2)
     else:
         for i in range(k):
             ahead, behind = (
-                evidence(centre + side * step * np.eye(k)[i], problem, start).gradient for side in (1.0, -1.0)
+                evidence(center + side * step * np.eye(k)[i], problem, start).gradient for side in (1.0, -1.0)
             )
             H[i] = (ahead - behind) / (2.0 * step)
         H = (H + H.T) / 2.0

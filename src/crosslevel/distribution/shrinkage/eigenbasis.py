@@ -6,7 +6,7 @@ Symbols (d landmarks, q coordinates kept):
 - Sigma : (d, d) covariance of one member's features; N : (n_bags,) effective sizes;
 - P : (d, q) with P'R0P = I and P'Sigma P = diag(s); delta = (mu - m0)P, alpha = P a.
 
-Then R(R + Sigma/N)^-1 is diagonal with entries S = eta/(eta + s/N): no factorisation per bag, no jitter on Sigma.
+Then R(R + Sigma/N)^-1 is diagonal with entries S = eta/(eta + s/N): no factorization per bag, no jitter on Sigma.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Basis:
 
 
 def eigenbasis(R0: FloatArray, Sigma: FloatArray, K: FloatArray | None = None, dropped: float = DROPPED) -> Basis:
-    """Diagonalise the shrinkage kernel and the sampling covariance together (section 4.1 of the room's README).
+    """Diagonalize the shrinkage kernel and the sampling covariance together (section 4.1 of the room's README).
 
     Parameters
     ----------
@@ -112,13 +112,13 @@ def integral_kernel(U: FloatArray, bandwidth: float, measure_sd: float) -> Float
     """Give r(x, y) between landmarks for r = the integral of k(x, z)k(z, y) over a Gaussian measure, to a constant.
 
     exp(-|x - y|^2 / (4 l^2)) exp(-|x + y|^2 / (8 (l^2/2 + v^2))) for the Gaussian kernel of bandwidth l and the measure
-    N(0, v^2 I) (Appendix A of the paper). The constant (2 pi / (2/l^2 + 1/v^2))^(D/2) is left to the learnt scale eta: in
+    N(0, v^2 I) (Appendix A of the paper). The constant (2 pi / (2/l^2 + 1/v^2))^(D/2) is left to the learned scale eta: in
     thousands of dimensions it is not a floating-point number.
 
     Parameters
     ----------
     U : (d, D)
-        Landmarks, relative to the centre of the measure.
+        Landmarks, relative to the center of the measure.
     bandwidth, measure_sd : float
         l and v.
 

@@ -62,7 +62,7 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
     standardize : bool, default True
         Divide each column by its standard deviation.
     penalty : "evidence" or float, default "evidence"
-        How the weights are penalized: by a prior alpha ~ N(0, rho^2 K^-1) whose rho maximises the evidence, or by the paper's
+        How the weights are penalized: by a prior alpha ~ N(0, rho^2 K^-1) whose rho maximizes the evidence, or by the paper's
         penalty on the mean over bags, rho^2 = 1 / (2 n penalty); then the weights are the most probable ones and count as known.
     n_restarts : int, default 2
         Further starts of the search on the chosen features.

@@ -152,7 +152,7 @@ def dense_posterior(
     m0: FloatArray,
     sigma2: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Give xi and nu by the paper's formula, one d x d factorisation per bag: slow, and the check of everything else.
+    """Give xi and nu by the paper's formula, one d x d factorization per bag: slow, and the check of everything else.
 
     Examples
     --------
@@ -272,13 +272,13 @@ def ridge_start(problem: Problem, eta: float, penalty: float) -> tuple[FloatArra
     """Give weights and intercept of a ridge regression on the shrunken embeddings."""
     S, _ = shrink_factors(problem.s, problem.sizes, eta)
     Z = S * problem.delta
-    centre, level = Z.mean(axis=0), float(problem.y.mean())
-    Zc = Z - centre
+    center, level = Z.mean(axis=0), float(problem.y.mean())
+    Zc = Z - center
     G = Zc.T @ Zc
     G += penalty * (np.eye(len(G)) if problem.Q is None else problem.Q)
     G[np.diag_indices_from(G)] += 1e-10 * max(float(np.trace(G)) / len(G), 1e-300)
     a = np.linalg.solve(G, Zc.T @ (problem.y - level))
-    return a, level - float(centre @ a)
+    return a, level - float(center @ a)
 
 
 def solve_positive(A: FloatArray, b: FloatArray) -> FloatArray | None:

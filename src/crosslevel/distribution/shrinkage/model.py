@@ -25,7 +25,7 @@ __all__ = [
     "fit_probit_model",
     "fit_shrinkage_model",
     "problem_of",
-    "standardise",
+    "standardize",
 ]
 
 
@@ -99,9 +99,9 @@ class ShrinkageModel:
 
 
 def basis_of(features: BagFeatures, kernel: str, measure_sd: float | None) -> Basis:
-    """Diagonalise the shrinkage kernel and the covariance within bags.
+    """Diagonalize the shrinkage kernel and the covariance within bags.
 
-    The Gaussian measure of the integral kernel is centred at the mean landmark.
+    The Gaussian measure of the integral kernel is centered at the mean landmark.
     """
     if features.within is None:
         raise InputError("the features have no covariance within bags; mean shrinkage needs it.")
@@ -119,7 +119,7 @@ def problem_of(features: BagFeatures, basis: Basis, y: FloatArray) -> Problem:
     return Problem(basis.rotate(features.mu, features.m0), features.sizes, basis.s, y, basis.Q)
 
 
-def standardise(y: FloatArray) -> tuple[FloatArray, float, float]:
+def standardize(y: FloatArray) -> tuple[FloatArray, float, float]:
     """Give labels of mean zero and variance one, with what they were."""
     mean, sd = float(y.mean()), float(y.std())
     if not sd > 1e-12 * max(abs(mean), 1e-300):
@@ -148,7 +148,7 @@ def fit_shrinkage_model(
     n_restarts : int
     seed : int
     """
-    labels, mean, sd = standardise(y)
+    labels, mean, sd = standardize(y)
 
     def solve(problem: Problem, n_starts: int, warm: WeightPosterior | None) -> WeightPosterior:
         if penalty is not None:
@@ -190,7 +190,7 @@ def _choose(
 
 
 def _best_width(features: BagFeatures, y: FloatArray, fit: WeightPosterior, solve: Solve, width: float) -> float:
-    """Find the standard deviation of the Gaussian measure that maximises the evidence, to a tenth of its logarithm."""
+    """Find the standard deviation of the Gaussian measure that maximizes the evidence, to a tenth of its logarithm."""
 
     def minus(log_width: float) -> float:
         found = solve(problem_of(features, basis_of(features, "integral", float(np.exp(log_width))), y), 1, fit)

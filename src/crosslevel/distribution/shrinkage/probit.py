@@ -4,7 +4,7 @@ Given the weights, the latent score of a bag is normal with mean xi = b + sum_k 
 the probability of class +1 is Phi(xi / sqrt(1 + V)) in closed form. The objective is
 sum log Phi(y xi / sqrt(1 + V)) *minus* a'Qa / (2 rho2); the paper prints a plus. The intercept has the prior N(0, 2^2), without which
 bags that can be separated would send it to infinity. The weights are integrated out by Laplace's method with the Fisher
-information, and eta and rho2 maximise the evidence.
+information, and eta and rho2 maximize the evidence.
 
 Symbols are those of :mod:`~crosslevel.distribution.shrinkage.likelihood`; y is -1 or 1.
 """

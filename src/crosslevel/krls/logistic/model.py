@@ -1,6 +1,6 @@
-"""Binary outcomes: the same smooth function on the scale of log odds, fitted by penalised likelihood.
+"""Binary outcomes: the same smooth function on the scale of log odds, fitted by penalized likelihood.
 
-f = b + K c minimises sum_u m_u [log(1 + exp f_u) - mean_u f_u] + penalty/2 c'Kc, b unpenalised, by Newton's method. At the
+f = b + K c minimizes sum_u m_u [log(1 + exp f_u) - mean_u f_u] + penalty/2 c'Kc, b unpenalized, by Newton's method. At the
 minimum the fit is that of weighted least squares to the working outcome z = f + (mean - p) / q with weights m q, q = p (1 - p), so
 everything the linear fit knows about weights, leave-one-out residuals and clusters holds with M = diag(m q):
 
@@ -27,7 +27,7 @@ from crosslevel.krls.effects import Effect, Functionals, average_functionals, po
 from crosslevel.krls.inference import Inference, robust, spectrum_of, spread_of_effects, stacked
 from crosslevel.krls.model import Cells, Fit, Solution, bandwidth_of, collapse
 from crosslevel.krls.penalty import Choice
-from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardise
+from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardize
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
@@ -47,7 +47,7 @@ SCALE_WARNING = "logistic loss: effects are of the probability; loo is the appro
 
 @dataclass(frozen=True)
 class LogisticFit(Fit):
-    """A fit on the scale of log odds; ``cells``, ``solution.fitted`` and ``rss`` are of the standardised outcome.
+    """A fit on the scale of log odds; ``cells``, ``solution.fitted`` and ``rss`` are of the standardized outcome.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class LogisticFit(Fit):
         return self.solution.fitted * self.y_sd + self.y_mean
 
     def log_odds(self, Z: FloatArray) -> FloatArray:
-        """Give f at standardised rows."""
+        """Give f at standardized rows."""
         return self.offset + self.kernel.apply(self.solution.coef[:, None], Z)[:, 0]
 
     def predict(self, X: FloatArray) -> FloatArray:
@@ -218,7 +218,7 @@ def fit_logistic(
     """
     cells = collapse(X, y, weights, cluster)
     check_memory(len(cells.m), len(y))
-    scaling = standardise(cells.X, cells.m)
+    scaling = standardize(cells.X, cells.m)
     Z = scaling.apply(cells.X)
     kernel = GaussianKernel(Z, bandwidth_of(bandwidth, Z, cells.m))
     K = kernel.matrix()
@@ -254,7 +254,7 @@ def fit_logistic(
 
 
 def _choose(K: FloatArray, cells: Cells) -> Choice:
-    """Minimise the approximate leave-one-out log loss over the log penalty, from smooth to rough."""
+    """Minimize the approximate leave-one-out log loss over the log penalty, from smooth to rough."""
     m, mean = cells.m, cells.mean
     tried: dict[float, tuple[float, Mode]] = {}
 
@@ -289,7 +289,7 @@ def _switched(effect: Effect, Z: FloatArray, point: int) -> FloatArray:
 
 
 def _units(fit: Fit, effects: Sequence[Effect]) -> FloatArray:
-    """Give what effects on the standardised scale of x are divided by, (E,)."""
+    """Give what effects on the standardized scale of x are divided by, (E,)."""
     return np.array([fit.scaling.sd[e.column] if e.switch is None else e.unit for e in effects])
 
 
