@@ -19,8 +19,7 @@ _HOME = {
     "WeightedSum": "crosslevel.binned.regions.sums",
     "stack": "crosslevel.binned.regions.sums",
 }
-_MODULES = {name: f"crosslevel.binned.{name}" for name in ("areas", "baselines", "counts", "privacy", "regions")}
-_MODULES["kernels"] = "crosslevel.binned.gaussian.kernels"
+_MODULES = {"areas": "crosslevel.binned.areas", "kernels": "crosslevel.binned.gaussian.kernels"}
 
 __all__ = [
     "BinnedCountGP",
@@ -32,16 +31,12 @@ __all__ = [
     "Simplices",
     "WeightedSum",
     "areas",
-    "baselines",
-    "counts",
     "kernels",
-    "privacy",
-    "regions",
     "stack",
 ]
 
 if TYPE_CHECKING:
-    from crosslevel.binned import areas, baselines, counts, privacy, regions
+    from crosslevel.binned import areas
     from crosslevel.binned.counts.estimator import BinnedCountGP
     from crosslevel.binned.gaussian import kernels
     from crosslevel.binned.gaussian.estimator import BinnedGP

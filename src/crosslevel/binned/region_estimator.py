@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.base import Regions, distinct_labels
 from crosslevel.binned.regions.boxes import Intervals, as_regions
 from crosslevel.binned.regions.planes import check_planes
 from crosslevel.data.fingerprint import fingerprint
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["RegionEstimator"]
+__all__ = ["Answer", "RegionEstimator"]
 
 POINTS = 301
 """Places at which a curve is drawn."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is told about each region.
+
+    Attributes
+    ----------
+    labels : columns that name the rows
+    values : estimate, std_error, conf_low and conf_high
+    informed : (m,)
+        Which rows the data determine; ``uninformed`` says of the others what they are.
+    beside : further columns
+    warnings : list of str
+    """
+
+    labels: dict[str, Any]
+    values: dict[str, FloatArray]
+    informed: BoolArray
+    uninformed: str
+    beside: dict[str, FloatArray]
+    warnings: list[str]
 
 
 class RegionEstimator(BaseEstimator):
@@ -30,6 +53,9 @@ class RegionEstimator(BaseEstimator):
 
     solver_: str
     quantity_: str
+    log_evidence_: float
+    hyperparameters_: dict[str, float]
+    warnings_: tuple[str, ...]
     _seed: int
 
     @property
@@ -56,6 +82,28 @@ class RegionEstimator(BaseEstimator):
         columns = {f"lower_{d}": lower[:, d] for d in range(lower.shape[1])}
         columns |= {f"upper_{d}": upper[:, d] for d in range(upper.shape[1])}
         return Provenance.of(call=call, seed=self._seed, data={"regions": fingerprint({**columns, "y": y})})
+
+    def _table(
+        self, answer: Answer, *, method: str, interval: str, level: float, call: str, diagnostics: dict[str, Any]
+    ) -> Estimates:
+        """Make the table of an answer, with the warnings of fit and those of the answer."""
+        labels, names = distinct_labels(answer.labels)
+        said = [*self.warnings_, *answer.warnings]
+        if not answer.informed.all():
+            which = listed([n for n, known in zip(names, answer.informed, strict=True) if not known], 3)
+            said.append(f"{int((~answer.informed).sum())} row(s) {answer.uninformed} ({which}).")
+        shared = {"solver": self.solver_, "log_evidence": self.log_evidence_, "hyperparameters": self.hyperparameters_}
+        return Estimates.build(
+            {**labels, **answer.values, "informed": answer.informed, **answer.beside},
+            keys=list(labels),
+            method=method,
+            level=level,
+            interval=interval,
+            provenance=self._provenance(call),
+            diagnostics={**shared, **diagnostics},
+            warnings=said,
+            title="What lies behind the bins",
+        )
 
     def _draw_histogram(self, curve: Estimates, y: FloatArray, ax: Axes | None, options: dict[str, Any]) -> Axes:
         """Draw observed intervals with the density behind them."""

@@ -215,7 +215,7 @@ def test_table(gp):
     assert est["informed"].tolist() == [True, True, False]
     assert est["area_weighted"][:2].tolist() == [21.0, 56.0]
     assert np.isnan(est["area_weighted"].astype(float)[2])
-    assert any("say nothing about 1 row" in w for w in est.warnings)
+    assert any("1 row(s) are estimated from the prior alone" in w for w in est.warnings)
     assert est.diagnostics["leave_one_out"]["log_score"] == pytest.approx(gp.leave_one_out().log_score)
     assert est.diagnostics["solver"] == "dense, exact integrals, n = 9"
     assert len(gp.estimate()) == 9

@@ -253,9 +253,6 @@ def test_rows_names_and_maps():
     assert some.labels() == {"polygon": ["l", "s"]}
     np.testing.assert_array_equal(some.fourier_integrals(WAVES), p.fourier_integrals(WAVES)[[2, 0]])
     np.testing.assert_array_equal(p.bounds()[1], [[1, 1], [2, 1.5], [2, 2]])
-    assert p.find(["t", "s"]).tolist() == [1, 0]
-    with pytest.raises(InputError, match="polygons that are not there.*'x'"):
-        p.find(["x"])
     both = Polygons.join(p, some)
     assert both.names == ["s", "t", "l", "l", "s"]
     again = Polygons(p.geojson(), key="polygon", crs="plane")

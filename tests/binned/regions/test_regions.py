@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.binned.regions import Boxes, Intervals, Points, WeightedSum, as_regions, stack
+from crosslevel.binned import Boxes, Intervals, Points, WeightedSum, stack
 from crosslevel.binned.regions.base import SineBasis
+from crosslevel.binned.regions.boxes import as_regions
 from crosslevel.errors import InputError
 
 

@@ -44,8 +44,32 @@ ALIKE = (0.3, 0.7, 0.95)
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One covariance of the log curve, made when it is asked for.
+
+    Attributes
+    ----------
+    log_prior : float
+        Normalized within its kernel.
+    kernel : str
+    scale, length : float
+        s and l (in units of the first axis; NaN for the Wiener process, whose ``scale`` is that of its second derivative).
+    shape : function
+        Gives the covariance of unit scale, (A, A).
+    fixed : (A, A)
+        What is added whatever the scale: the constant, a trend, a tail.
+    """
+
+    log_prior: float
+    kernel: str
+    scale: float
+    length: float
+    shape: Callable[[], FloatArray]
+    fixed: FloatArray
+
+
 class Candidates:
-    """Covariances to average over, made when they are asked for.
+    """Covariances to average over.
 
     Attributes
     ----------
@@ -53,38 +77,25 @@ class Candidates:
         Normalized.
     kernel : n names
     scale, length : (n,)
-        s and l (in units of the first axis; NaN for the Wiener process, whose ``scale`` is that of its second derivative).
-    shapes : n functions
-        Each gives the covariance of unit scale, (A, A).
-    fixed : n matrices (A, A)
-        What is added whatever the scale: the constant, a trend, a tail.
     """
 
-    log_prior: FloatArray
-    kernel: tuple[str, ...]
-    scale: FloatArray
-    length: FloatArray
-    shapes: tuple[Callable[[], FloatArray], ...]
-    fixed: tuple[FloatArray, ...]
+    def __init__(self, entries: Sequence[Candidate]) -> None:
+        self.entries = entries
+        log_prior = np.array([e.log_prior for e in entries])
+        self.log_prior: FloatArray = log_prior - np.log(np.exp(log_prior).sum())
+        self.kernel = tuple(e.kernel for e in entries)
+        self.scale, self.length = np.array([e.scale for e in entries]), np.array([e.length for e in entries])
 
     def __len__(self) -> int:
-        return len(self.kernel)
+        return len(self.entries)
 
     def stack(self, rows: Iterable[int]) -> FloatArray:
         """Make some of the covariances, (n, A, A)."""
-        return np.array([self.scale[i] ** 2 * self.shapes[i]() + self.fixed[i] for i in rows])
+        return np.array([e.scale**2 * e.shape() + e.fixed for e in (self.entries[i] for i in rows)])
 
     def take(self, rows: Sequence[int]) -> Candidates:
         """Keep some of them, their priors normalized again."""
-        log_prior = self.log_prior[list(rows)]
-        return Candidates(
-            log_prior - np.log(np.exp(log_prior).sum()),
-            tuple(self.kernel[i] for i in rows),
-            self.scale[list(rows)],
-            self.length[list(rows)],
-            tuple(self.shapes[i] for i in rows),
-            tuple(self.fixed[i] for i in rows),
-        )
+        return Candidates([self.entries[i] for i in rows])
 
 
 def correlation(distance: FloatArray, length: float, kernel: str) -> FloatArray:
@@ -128,30 +139,10 @@ def candidates(bins: CountBins, kernels: Sequence[str] = KERNELS, nodes: int = 7
     if bins.n_cells > MOST_CELLS:
         raise InputError(f"the bins are cut into {bins.n_cells:,} cells, more than {MOST_CELLS:,}; pass a wider cell=.")
     entries = [e for k in kernels for e in (_wiener(bins, nodes + 2) if k == "wiener" else _stationary(bins, k, nodes))]
-    log_prior = np.array([e.log_prior for e in entries])
-    return Candidates(
-        log_prior - np.log(np.exp(log_prior).sum()),
-        tuple(e.kernel for e in entries),
-        np.array([e.scale for e in entries]),
-        np.array([e.length for e in entries]),
-        tuple(e.shape for e in entries),
-        tuple(e.fixed for e in entries),
-    )
+    return Candidates(entries)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One candidate, its prior normalized within its kernel."""
-
-    log_prior: float
-    kernel: str
-    scale: float
-    length: float
-    shape: Callable[[], FloatArray]
-    fixed: FloatArray
-
-
-def _stationary(bins: CountBins, kernel: str, nodes: int) -> list[_Entry]:
+def _stationary(bins: CountBins, kernel: str, nodes: int) -> list[Candidate]:
     """Make s^2 x the product of the axes' correlations, plus a constant."""
     many = bins.n_axes > 1
     scales, scale_prior = _nodes(SCALE, min(nodes, 3 if many else nodes))
@@ -171,7 +162,7 @@ def _stationary(bins: CountBins, kernel: str, nodes: int) -> list[_Entry]:
         for s, p in zip(scales, scale_prior, strict=True):
             found.append((p + prior, s, combination[0].length, shape))
     total = np.log(np.sum(np.exp([e[0] for e in found])))
-    return [_Entry(p - total, kernel, s, length, shape, fixed) for p, s, length, shape in found]
+    return [Candidate(p - total, kernel, s, length, shape, fixed) for p, s, length, shape in found]
 
 
 @dataclass(frozen=True)
@@ -200,7 +191,7 @@ def _along(bins: CountBins, axis: int, kernel: str, nodes: int) -> list[_Along]:
     ]
 
 
-def _wiener(bins: CountBins, nodes: int) -> list[_Entry]:
+def _wiener(bins: CountBins, nodes: int) -> list[Candidate]:
     """Make integrated Wiener processes with a linear trend."""
     t = bins.places[:, 0]
     t = (t - (t.min() if bins.excess.any() else bins.lower[:, 0].min())) / bins.span[0]
@@ -210,7 +201,7 @@ def _wiener(bins: CountBins, nodes: int) -> list[_Entry]:
     trend = LEVEL + TREND * np.outer(x, x) + _tail(bins)
     scales, raw = _nodes(WIENER, nodes)
     normal = np.array(raw) - np.log(np.exp(raw).sum())
-    return [_Entry(p, "wiener", s, np.nan, lambda: R, trend) for s, p in zip(scales, normal, strict=True)]
+    return [Candidate(p, "wiener", s, np.nan, lambda: R, trend) for s, p in zip(scales, normal, strict=True)]
 
 
 def area_covariance(bins: CountBins, scale: float, length: float) -> FloatArray:

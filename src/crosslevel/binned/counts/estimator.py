@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.binned.counts.candidates import KERNELS
 from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.model import fit_count_model
-from crosslevel.binned.counts.tables import DRAWS, choose_areas, counts_table, naive_answers, region_draws
+from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, naive_answers, region_draws
 from crosslevel.binned.counts.validation import LeaveOneOut, Skill, merged_skill, score_left_out
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions
@@ -67,7 +67,7 @@ class BinnedCountGP(RegionEstimator):
     --------
     Market research: an audience is known by age group and gender; how many men are 30 to 41? Men and women share a curve.
 
-    >>> from crosslevel.binned.regions import Intervals
+    >>> from crosslevel.binned import Intervals
     >>> lower, upper = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
     >>> people = [310, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120]
     >>> gender = ["women"] * 6 + ["men"] * 6
@@ -174,7 +174,7 @@ class BinnedCountGP(RegionEstimator):
 
         Examples
         --------
-        >>> from crosslevel.binned.regions import Intervals
+        >>> from crosslevel.binned import Intervals
         >>> gp = BinnedCountGP("poisson").fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30])
         >>> gp.predict(Intervals([0, 10], [10, 30])).round(6)
         array([90., 90.])
@@ -202,7 +202,7 @@ class BinnedCountGP(RegionEstimator):
 
         Examples
         --------
-        >>> from crosslevel.binned.regions import Intervals
+        >>> from crosslevel.binned import Intervals
         >>> gp = BinnedCountGP().fit(Intervals.from_edges([0, 10, 20, 30]), [90, 60, 30])
         >>> gp.sample(Intervals([5], [15]), n_draws=3, quantity="count").shape
         (3, 1)
@@ -225,22 +225,16 @@ class BinnedCountGP(RegionEstimator):
             Of pooled counts; all by default.
         """
         check_level(level)
-        return counts_table(
-            self._model_of_fit(),
-            self._targets(regions),
-            quantity=quantity,
-            pool=pool,
+        model = self._model_of_fit()
+        answer = describe_counts(model, self._targets(regions), quantity, pool, level, self._seed)
+        what = quantity or ("share" if self.likelihood == "binomial" else "total")
+        return self._table(
+            answer,
+            method=f"{self.likelihood.replace('_', ' ')} counts behind regions, {what}",
+            interval="posterior quantile",
             level=level,
-            seed=self._seed,
-            provenance=self._provenance(f"{self!r}.fit(regions, y)"),
-            diagnostics={
-                "converged": True,
-                "solver": self.solver_,
-                "log_evidence": self.log_evidence_,
-                "hyperparameters": self.hyperparameters_,
-                "convergence": self.convergence_,
-            },
-            warnings=self.warnings_,
+            call=f"{self!r}.fit(regions, y)",
+            diagnostics={"converged": True, "convergence": self.convergence_},
         )
 
     def baselines(self, regions: Any = None, quantity: str | None = None) -> dict[str, FloatArray]:
@@ -265,7 +259,7 @@ class BinnedCountGP(RegionEstimator):
 
         Examples
         --------
-        >>> from crosslevel.binned.regions import Intervals
+        >>> from crosslevel.binned import Intervals
         >>> gp = BinnedCountGP().fit(Intervals.from_edges(range(0, 81, 10)), [90, 80, 65, 50, 40, 20, 9, 2])
         >>> gp.skill().skill["uniform"] > 0
         True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,15 @@ from crosslevel.binned.baselines import composite_link, uniform_spread
 from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.model import CountModel
 from crosslevel.binned.counts.targets import as_pieces, design, limits, region_counts
-from crosslevel.binned.regions.base import Regions, distinct_labels
+from crosslevel.binned.region_estimator import Answer
+from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import PREDICTED, Intervals, Points
 from crosslevel.binned.regions.sums import default_scale
-from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
-from crosslevel.results import Estimates, Provenance
+from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["COUNT_QUANTITIES", "DRAWS", "choose_areas", "counts_table", "naive_answers", "region_draws"]
+__all__ = ["COUNT_QUANTITIES", "DRAWS", "choose_areas", "describe_counts", "naive_answers", "region_draws"]
 
 
 COUNT_QUANTITIES = (*PREDICTED, "count")
@@ -85,60 +84,30 @@ def _share_draws(model: CountModel, regions: Regions, quantity: str | None, n_dr
     return model.draws(None, n_draws, seed).expected @ (rows / rows.sum(axis=1, keepdims=True)).T
 
 
-def counts_table(
-    model: CountModel,
-    regions: Regions,
-    *,
-    quantity: str | None,
-    pool: Any,
-    level: float,
-    seed: int,
-    provenance: Provenance,
-    diagnostics: Mapping[str, Any],
-    warnings: tuple[str, ...],
-) -> Estimates:
-    """Make the table: a row per area and region, expected totals with their interval, and the interval of the count itself."""
+def describe_counts(
+    model: CountModel, regions: Regions, quantity: str | None, pool: Any, level: float, seed: int
+) -> Answer:
+    """Give the columns of the table: a row per area and region, with the interval of the expectation and of the count itself."""
     areas = choose_areas(model, pool)
     parts: list[FloatArray] = []
-    ranges: list[FloatArray] = []
-    naive: list[dict[str, FloatArray]] = []
+    beside: list[dict[str, FloatArray]] = []
     for area in areas:
         draws = region_draws(model, regions, quantity, area, seed)
         spread = quantile_interval(draws, level, ddof=1)
         parts.append(np.vstack([draws.mean(axis=0), spread.std_error, spread.low, spread.high]))
+        more: dict[str, FloatArray] = {}
         if _countable(model, regions, quantity):
             counts = region_draws(model, regions, "count", area, seed)
             whole = quantile_interval(counts, level, method="inverted_cdf")
-            ranges.append(np.vstack([whole.low, whole.high]))
-        naive.append(naive_answers(model, regions, quantity, area))
-    labels, names = distinct_labels(_labels(model, regions, areas))
-    known = np.tile(_informed(model, regions), len(parts))
-    said = list(warnings)
-    if not known.all():
-        which = listed([n for n, k in zip(names, known, strict=True) if not k], 3)
-        said.append(
-            f"{int((~known).sum())} row(s) lie mostly where no count was observed ({which}): they are inferred from the others."
-        )
-    columns: dict[str, Any] = {
-        **labels,
-        **dict(zip(("estimate", "std_error", "conf_low", "conf_high"), np.hstack(parts), strict=True)),
-        "informed": known,
-    }
-    if ranges:
-        columns |= dict(zip(("count_low", "count_high"), np.hstack(ranges), strict=True))
-    for name in naive[0]:
-        columns[name] = np.concatenate([one[name] for one in naive])
-    what = quantity or ("share" if model.likelihood == "binomial" else "total")
-    return Estimates.build(
-        columns,
-        keys=list(labels),
-        method=f"{model.likelihood.replace('_', ' ')} counts behind regions, {what}",
-        level=level,
-        interval="posterior quantile",
-        provenance=provenance,
-        diagnostics=diagnostics,
-        warnings=said,
-        title="What lies behind the bins",
+            more = {"count_low": whole.low, "count_high": whole.high}
+        beside.append({**more, **naive_answers(model, regions, quantity, area)})
+    return Answer(
+        _labels(model, regions, areas),
+        dict(zip(("estimate", "std_error", "conf_low", "conf_high"), np.hstack(parts), strict=True)),
+        np.tile(_informed(model, regions), len(parts)),
+        "lie mostly where no count was observed, and are inferred from the others",
+        {name: np.concatenate([one[name] for one in beside]) for name in beside[0]},
+        [],
     )
 
 

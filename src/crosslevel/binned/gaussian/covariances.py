@@ -113,7 +113,7 @@ def variances(kernel: BoundKernel, logs: FloatArray, a: Layout) -> FloatArray:
         starts = np.searchsorted(pieces.owner, np.arange(pieces.n + 1))
         out = np.empty(pieces.n)
         for i in range(pieces.n):
-            alone = lay_out(_rows(pieces, starts[i], starts[i + 1], i))
+            alone = lay_out(pieces.cut(starts[i], starts[i + 1], i, 1))
             K = _pairs(kernel, logs, alone, None, False)[0]
             out[i] = alone.pieces.weight @ K @ alone.pieces.weight
         return out
@@ -186,15 +186,8 @@ def _spread(K: FloatArray, rows: Int64Array | None, columns: Int64Array | None) 
 
 
 def _part(a: Layout, start: int, stop: int) -> Layout:
-    p = a.pieces
-    cut = slice(start, stop)
-    pieces = Pieces(p.lower[cut], p.upper[cut], p.weight[cut], p.owner[cut], p.n)
+    rows = slice(start, stop)
     limits = tuple(
-        (s[cut], t[cut]) if where is None else (s, t) for (s, t), where in zip(a.limits, a.place, strict=True)
+        (s[rows], t[rows]) if where is None else (s, t) for (s, t), where in zip(a.limits, a.place, strict=True)
     )
-    return Layout(pieces, limits, tuple(None if w is None else w[cut] for w in a.place))
-
-
-def _rows(p: Pieces, start: int, stop: int, region: int) -> Pieces:
-    cut = slice(start, stop)
-    return Pieces(p.lower[cut], p.upper[cut], p.weight[cut], p.owner[cut] - region, 1)
+    return Layout(a.pieces.cut(start, stop), limits, tuple(None if w is None else w[rows] for w in a.place))

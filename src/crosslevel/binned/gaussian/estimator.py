@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
-from crosslevel.binned.gaussian.kernels import CONVENTIONS, BoundKernel, Kernel, as_kernel
+from crosslevel.binned.gaussian.kernels import CONVENTIONS, BoundKernel, Kernel, as_kernel, read_number
 from crosslevel.binned.gaussian.model import Predicted, make_problem
-from crosslevel.binned.gaussian.predictions import draw, predictions_table
+from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions
@@ -87,7 +87,7 @@ class BinnedGP(RegionEstimator):
 
     Examples
     --------
-    >>> from crosslevel.binned.regions import Intervals
+    >>> from crosslevel.binned import Intervals
     >>> ages = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
     >>> people = [21, 34, 60, 52, 33, 25, 17, 9, 4]
     >>> gp = BinnedGP(kernel="eq").fit(ages, people, quantity="total")
@@ -149,7 +149,7 @@ class BinnedGP(RegionEstimator):
             raise InputError(
                 f"quantity is not given; say what y is, one of {', '.join(QUANTITIES)}: fit(regions, y, quantity='total')."
             )
-        noise = None if self.noise is None else _number(self.noise, "noise")
+        noise = read_number(self.noise, "noise")
         if noise is not None and noise < 0:
             raise InputError(f"noise={self.noise!r} is negative; pass a variance, or None to have it estimated.")
         if sizes is not None and (noise == 0 or (noise is None and std_error is not None)):
@@ -158,8 +158,7 @@ class BinnedGP(RegionEstimator):
                 "noise= a positive variance, or leave sizes out."
             )
         found = as_regions(regions, "regions")
-        mean = None if self.mean is None else _number(self.mean, "mean")
-        problem = make_problem(found, y, quantity, sizes, std_error, mean)
+        problem = make_problem(found, y, quantity, sizes, std_error, read_number(self.mean, "mean"))
         if noise is None and problem.known_noise.any():
             noise = 0.0
         kernel = self._bind(found.dimension)
@@ -194,7 +193,7 @@ class BinnedGP(RegionEstimator):
 
         Examples
         --------
-        >>> from crosslevel.binned.regions import Intervals
+        >>> from crosslevel.binned import Intervals
         >>> gp = BinnedGP(variance=1.0, lengthscale=2.0, noise=0.01, mean=0.0).fit(Intervals([0, 1], [1, 2]), [1, 2], "total")
         >>> whole, parts = gp.predict(Intervals([0], [2])), gp.predict(Intervals([0, 0.5], [0.5, 2]))
         >>> bool(abs(whole[0] - parts.sum()) < 1e-12)
@@ -235,7 +234,7 @@ class BinnedGP(RegionEstimator):
 
         Examples
         --------
-        >>> from crosslevel.binned.regions import Intervals
+        >>> from crosslevel.binned import Intervals
         >>> gp = BinnedGP(lengthscale=20.0).fit(Intervals.from_edges([0, 10, 20, 30]), [3, 5, 4], quantity="total")
         >>> gp.estimate(Intervals([0], [15])).table.column_names
         ['lower', 'upper', 'estimate', 'std_error', 'conf_low', 'conf_high', 'informed', 'area_weighted']
@@ -243,24 +242,20 @@ class BinnedGP(RegionEstimator):
         check_level(level)
         found = self._targets(regions)
         left = self.leave_one_out()
-        return predictions_table(
-            self._fit,
-            found,
-            self._predict(found, quantity, covariance=False),
-            default_scale(found, quantity, self.quantity_),
-            quantity=quantity or self.quantity_,
+        fit, scale = self._fit, default_scale(found, quantity, self.quantity_)
+        answer = describe_predictions(fit.problem, found, self._predict(found, quantity, False), scale, level)
+        return self._table(
+            answer,
+            method=f"Gaussian process behind regions, {quantity or self.quantity_}",
+            interval="posterior, normal",
             level=level,
-            provenance=self._provenance(f"{self!r}.fit(regions, y, quantity={self.quantity_!r})"),
+            call=f"{self!r}.fit(regions, y, quantity={self.quantity_!r})",
             diagnostics={
                 "converged": self.convergence_.converged,
-                "solver": self.solver_,
-                "relative_error": None if math.isnan(self._fit.error) else self._fit.error,
-                "log_evidence": self.log_evidence_,
-                "hyperparameters": self.hyperparameters_,
+                "relative_error": None if math.isnan(fit.error) else fit.error,
                 "convergence": asdict(self.convergence_),
                 "leave_one_out": {n: getattr(left, n) for n in ("log_score", "rmse", "coverage")},
             },
-            warnings=self.warnings_,
         )
 
     def leave_one_out(self) -> LeaveOneOut:
@@ -318,8 +313,7 @@ class BinnedGP(RegionEstimator):
             raise InputError(
                 f"convention='paper' is the lengthscale of the squared exponential; {sorted(others)[0]!r} has only the usual one."
             )
-        variance = None if self.variance is None else _number(self.variance, "variance")
-        return kernel.bind(dimension, variance=variance, lengthscale=self.lengthscale, convention=self.convention)
+        return kernel.bind(dimension, variance=self.variance, lengthscale=self.lengthscale, convention=self.convention)
 
     def _settings(self) -> Settings:
         """Refuse unknown choices and numbers that are none."""
@@ -327,8 +321,8 @@ class BinnedGP(RegionEstimator):
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, getattr(self, name), allowed, name)
-        tolerance = _number(self.tolerance, "tolerance")
-        if not tolerance > 0:
+        tolerance = read_number(self.tolerance, "tolerance")
+        if tolerance is None or not tolerance > 0:
             raise InputError(f"tolerance={self.tolerance!r} is not positive; pass a relative error such as 1e-6.")
         return Settings(
             solver=self.solver,
@@ -351,14 +345,3 @@ class BinnedGP(RegionEstimator):
         lengths = [g for g, axis in zip(kernel.given, kernel.axes, strict=True) if axis is not None]
         if not self.optimize or None not in lengths:
             refuse_idle(self, ["prior"], "where no lengthscale is estimated; use optimize=True and lengthscale=None")
-
-
-def _number(value: Any, argument: str) -> float:
-    """Read a finite number."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        found = math.nan
-    if isinstance(value, bool) or not math.isfinite(found):
-        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
-    return found

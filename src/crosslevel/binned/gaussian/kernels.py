@@ -17,7 +17,19 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals import CORRELATIONS, Antiderivative, Correlation, correlation
 from crosslevel.typing import FloatArray
 
-__all__ = ["BoundKernel", "Kernel", "as_kernel", "constant", "eq", "matern12", "matern32", "matern52", "own", "white"]
+__all__ = [
+    "BoundKernel",
+    "Kernel",
+    "as_kernel",
+    "constant",
+    "eq",
+    "matern12",
+    "matern32",
+    "matern52",
+    "own",
+    "read_number",
+    "white",
+]
 
 PAPER = math.sqrt(2.0)
 """The paper's lengthscale over the usual one; see ``convention``."""
@@ -267,14 +279,22 @@ def _one(name: str, axis: int | None, variance: float | None, lengthscale: float
     return Kernel((Term(_positive(variance, "variance"), (factor,)),))
 
 
-def _positive(value: Any, argument: str) -> float | None:
+def read_number(value: Any, argument: str) -> float | None:
+    """Read a finite number; None stays None."""
     if value is None:
         return None
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not (number > 0 and math.isfinite(number)):
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise InputError(f"{argument}={value!r} is not a number; pass one, or None to have it estimated.")
+    return number
+
+
+def _positive(value: Any, argument: str) -> float | None:
+    number = read_number(value, argument)
+    if number is not None and number <= 0:
         raise InputError(f"{argument}={value!r} is not a positive number; pass one, or None to have it estimated.")
     return number
 

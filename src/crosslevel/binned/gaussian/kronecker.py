@@ -181,7 +181,7 @@ class KroneckerPosterior:
         whole = None
         for i in range(0, n, rows):
             j = min(i + rows, n)
-            C = self._cross(_block(pieces, starts[i], starts[j], i, j)) * scale[i:j, None]
+            C = self._cross(pieces.cut(starts[i], starts[j], i, j - i)) * scale[i:j, None]
             mean[i:j] = C @ s.spectral_alpha.ravel()
             spread[i:j] = (C**2 / s.total.ravel()).sum(axis=1)
             if self.solver.problem.mean is None:
@@ -214,11 +214,6 @@ class KroneckerPosterior:
             one = (f.correlation.covariance(here, limits, length)[0] * r) @ self.state.axes[d][0]
             out = (out[:, :, None] * one[:, None, :]).reshape(len(pieces), -1)
         return pieces.gather(out)
-
-
-def _block(p: Pieces, start: int, stop: int, first: int, last: int) -> Pieces:
-    cut = slice(start, stop)
-    return Pieces(p.lower[cut], p.upper[cut], p.weight[cut], p.owner[cut] - first, last - first)
 
 
 def _outer(vectors: list[FloatArray]) -> FloatArray:

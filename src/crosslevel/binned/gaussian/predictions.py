@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from scipy import stats
 
 from crosslevel.binned import baselines
-from crosslevel.binned.gaussian.fit import GaussianFit
 from crosslevel.binned.gaussian.model import Predicted, Problem
-from crosslevel.binned.regions.base import Regions, distinct_labels
-from crosslevel.errors import listed
-from crosslevel.results import Estimates, Provenance
+from crosslevel.binned.region_estimator import Answer
+from crosslevel.binned.regions.base import Regions
+from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["area_weighting", "draw", "predictions_table", "uninformed"]
+__all__ = ["area_weighting", "describe_predictions", "draw", "uninformed"]
 
 
 MOST_PAIRS = 20_000_000
@@ -62,53 +57,24 @@ def area_weighting(problem: Problem, regions: Regions, scale: FloatArray) -> Flo
     return np.where(covered, spread * scale, np.nan)
 
 
-def predictions_table(
-    fit: GaussianFit,
-    regions: Regions,
-    predicted: Predicted,
-    scale: FloatArray,
-    *,
-    quantity: str,
-    level: float,
-    provenance: Provenance,
-    diagnostics: Mapping[str, Any],
-    warnings: tuple[str, ...],
-) -> Estimates:
-    """Make the table: a row per region or point."""
+def describe_predictions(
+    problem: Problem, regions: Regions, predicted: Predicted, scale: FloatArray, level: float
+) -> Answer:
+    """Give the columns of the table: a row per region or point."""
     sd = np.sqrt(predicted.variance)
-    half = float(stats.norm.ppf(0.5 + level / 2.0)) * sd
-    unknown = uninformed(predicted.variance, predicted.prior_variance)
-    labels, names = distinct_labels(regions.labels())
-    said = list(warnings)
-    if unknown.any():
-        which = listed([n for n, u in zip(names, unknown, strict=True) if u], 3)
-        said.append(
-            f"the data say nothing about {int(unknown.sum())} row(s) ({which}): their estimates are those of the prior."
-        )
-    if (fit.problem.y >= 0).all() and (predicted.mean < 0).any():
+    low, high = normal_interval(predicted.mean, sd, level)
+    said = []
+    if (problem.y >= 0).all() and (predicted.mean < 0).any():
         said.append(
             f"{int((predicted.mean < 0).sum())} estimate(s) are negative though nothing observed is; for counts use BinnedCountGP, "
             "which keeps them positive."
         )
-    columns = {
-        **labels,
-        "estimate": predicted.mean,
-        "std_error": sd,
-        "conf_low": predicted.mean - half,
-        "conf_high": predicted.mean + half,
-        "informed": ~unknown,
-    }
-    naive = area_weighting(fit.problem, regions, scale)
-    if naive is not None:
-        columns["area_weighted"] = naive
-    return Estimates.build(
-        columns,
-        keys=list(labels),
-        method=f"Gaussian process behind regions, {quantity}",
-        level=level,
-        interval="posterior, normal",
-        provenance=provenance,
-        diagnostics=diagnostics,
-        warnings=said,
-        title="What lies behind the bins",
+    naive = area_weighting(problem, regions, scale)
+    return Answer(
+        dict(regions.labels()),
+        {"estimate": predicted.mean, "std_error": sd, "conf_low": low, "conf_high": high},
+        ~uninformed(predicted.variance, predicted.prior_variance),
+        "are estimated from the prior alone: the data say nothing about them",
+        {} if naive is None else {"area_weighted": naive},
+        said,
     )

@@ -20,7 +20,6 @@ __all__ = [
     "check_features",
     "choose",
     "densities",
-    "exact_covariance",
     "grow",
     "integrate",
     "margins",
@@ -167,24 +166,15 @@ def sample_of(regions: Regions) -> Regions:
     return regions[np.unique(np.concatenate(runs))]
 
 
-def measure_error(
-    kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray | None = None
-) -> float:
+def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
     """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
 
-    ``exact``, the covariances without features, does not know the basis: who tries several makes it once.
+    ``exact`` are the covariances without features; see `yardstick`.
     """
-    if exact is None:
-        exact = exact_covariance(kernel, logs, sample)
     features = integrate(sample, basis)
     found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
     sd = np.sqrt(np.diag(exact))
     return float(np.abs((found - exact) / np.outer(sd, sd)).max())
-
-
-def exact_covariance(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> FloatArray:
-    """Give the covariances of regions without features: exact for boxes, by cubature for polygons, (n, n)."""
-    return prior_covariance(kernel, logs, lay_out(sample.exact_pieces(kernel.scale(logs))))[0]
 
 
 def yardstick(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:

@@ -81,6 +81,12 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.weight)
 
+    def cut(self, start: int, stop: int, first: int = 0, n: int | None = None) -> Pieces:
+        """Give the pieces from ``start`` to ``stop``, regions counted from ``first``, as those of ``n`` regions (all by default)."""
+        rows = slice(start, stop)
+        owner = self.owner[rows] - first
+        return Pieces(self.lower[rows], self.upper[rows], self.weight[rows], owner, self.n if n is None else n)
+
     @cached_property
     def simple(self) -> bool:
         """Whether every region is one piece of weight 1, so that nothing has to be summed."""

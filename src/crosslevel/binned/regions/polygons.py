@@ -14,7 +14,7 @@ from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.planes import Plane, check_planes, place
 from crosslevel.binned.regions.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.binned.regions.simplices import check_points, simplex_quadrature
-from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
+from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
@@ -210,17 +210,3 @@ class Polygons(Regions):
             for name, shape in zip(names, self.shapes, strict=True)
         ]
         return {"type": "FeatureCollection", "features": features}
-
-    def find(self, names: Sequence[object]) -> Int64Array:
-        """Give the row numbers of named polygons.
-
-        Examples
-        --------
-        >>> Polygons([[[0, 0], [1, 0], [0, 1]]], names=["a"]).find(["a"])
-        array([0])
-        """
-        rows = {name: i for i, name in enumerate(self.names or ())}
-        missing = [n for n in names if str(n) not in rows]
-        if missing:
-            raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
-        return np.array([rows[str(n)] for n in names], dtype=np.int64)
