@@ -133,7 +133,7 @@ def test_without_shapely_polygons_are_not_looked_at(monkeypatch):
     def missing():
         raise MissingExtraError("no shapely")
 
-    for module in ("privacy", "baselines", "regions.shapes"):
-        monkeypatch.setattr(f"crosslevel.binned.{module}.import_shapely", missing)
+    for module in ("binned.privacy", "binned.baselines", "data.shapes"):
+        monkeypatch.setattr(f"crosslevel.{module}.import_shapely", missing)
     assert atoms_of(areas) is None
     assert shared_volumes(areas, areas) is None

@@ -174,8 +174,7 @@ def area_correlations(
         if kernel == "matern12":
             found, off = correlations_by_points(regions, kernel, float(length))
         else:
-            found, chosen = region_correlations(regions, kernel, float(length), form="isotropic", tolerance=tolerance)
-            off = chosen.error
+            found, off = region_correlations(regions, kernel, float(length), tolerance)
         R.append(found)
         names.append(kernel)
         used.append(float(length))

@@ -10,7 +10,7 @@ from scipy import interpolate, special
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.shapes import as_shapely, import_shapely
+from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import ConvergenceError, MissingExtraError
 from crosslevel.numerics.integrals import White
 from crosslevel.typing import FloatArray

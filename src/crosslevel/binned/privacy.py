@@ -19,8 +19,8 @@ import numpy as np
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.binned.regions.sums import Stack, WeightedSum
+from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import MissingExtraError, listed
 from crosslevel.typing import BoolArray, FloatArray
 

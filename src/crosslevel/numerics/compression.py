@@ -14,14 +14,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from crosslevel.numerics.simplex_integrals import Rule
-from crosslevel.typing import FloatArray
+from crosslevel.numerics.simplex_integrals import Rule, cubature, random_rule, split_simplices
+from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["compress", "degree_needed"]
+__all__ = ["compress", "degree_needed", "simplex_rule"]
 
 
 MISFIT = 1e-11
 """Relative misfit of the moments beyond which a group of points is kept as it is."""
+
+
+STEPS = ((0.05, 2), (0.2, 3), (1.0, 5))
+"""Points per axis for simplices with edges up to this many lengthscales: each leaves an error below 1e-9 of a Gaussian's integral."""
 
 
 MOST = 120
@@ -105,3 +109,43 @@ def _fewer(
         return everything, weight
     chosen = np.flatnonzero(fewer)
     return chosen, fewer[chosen] * (weight.sum() / fewer.sum())
+
+
+def simplex_rule(
+    vertices: FloatArray,
+    owner: Int64Array,
+    n: int,
+    scale: FloatArray | None,
+    points: str = "cubature",
+    n_points: int = 400,
+    seed: int = 0,
+) -> Rule:
+    """Make the points of bodies that are unions of simplices.
+
+    Without a scale: three points per axis and simplex, whatever its size. With one: simplices are cut to the scale, get as many
+    points as their size asks for, and the points of each cell of that size are cut to those that matter
+    (:func:`compress`).
+
+    Examples
+    --------
+    >>> rule = simplex_rule(np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]), np.array([0]), 1, np.array([5.0, 5.0]))
+    >>> bool(np.isclose(rule.weight.sum(), 0.5)), len(rule.weight) < 30
+    (True, True)
+    """
+    if points == "random":
+        return random_rule(vertices, owner, n, n_points, seed)
+    if scale is None:
+        return cubature(vertices, owner, 3)
+    size = np.asarray(scale, dtype=np.float64) * np.ones(vertices.shape[2])
+    small, own = split_simplices(vertices, owner, size)
+    edges = (small[:, :, None] - small[:, None, :]) / size
+    longest = np.sqrt((edges**2).sum(axis=-1)).max(axis=(1, 2))
+    rules, floor = [], 0.0
+    for top, n_axis in STEPS:
+        rows = (longest > floor) & (longest <= top * (1 + 1e-9))
+        floor = top * (1 + 1e-9)
+        if rows.any():
+            rules.append(cubature(small[rows], own[rows], n_axis))
+    x, weight, who = (np.concatenate([getattr(r, name) for r in rules]) for name in ("x", "weight", "owner"))
+    order = np.argsort(who, kind="stable")
+    return compress(Rule(x[order], weight[order], who[order]), size)

@@ -18,17 +18,13 @@ from crosslevel.typing import FloatArray, Int64Array
 __all__ = [
     "Span",
     "check_features",
-    "choose",
     "densities",
     "grow",
     "integrate",
-    "margins",
-    "measure_error",
     "require_features",
     "sample_of",
     "span_of",
     "widen",
-    "yardstick",
 ]
 
 

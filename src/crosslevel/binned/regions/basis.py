@@ -1,12 +1,10 @@
-"""How many sines do these regions need? Box and number of features from the kernel, with the error they leave."""
+"""Correlations of the means of regions under a kernel of the distance: by sines, their number chosen for an error, or by points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from crosslevel.binned.regions.base import Regions, SineBasis
@@ -15,109 +13,62 @@ from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.spectra import reach, spectrum
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = [
-    "ChosenBasis",
-    "choose_basis",
-    "correlations_by_points",
-    "extremes",
-    "frequency_index",
-    "region_correlations",
-]
+__all__ = ["correlations_by_points", "extremes", "frequency_index", "region_correlations"]
 
 CHECKED = 12
 """Regions on which the error is measured: the smallest, which need the highest frequencies, and the largest."""
 GROWTH = 1.3
 START = {"eq": 3.0, "matern52": 5.0, "matern32": 8.0, "matern12": 12.0}
 """Highest frequency tried first, in units of 1 / lengthscale."""
+MOST = 20_000
+"""Features beyond which the number stops growing; the error is then larger than asked for."""
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenBasis:
-    """A basis with the prior variances of its coefficients and the error it leaves.
+def region_correlations(
+    regions: Regions, kernel: str, lengthscale: float, tolerance: float = 1e-4
+) -> tuple[FloatArray, float]:
+    """Give the covariances of the regions' means under an isotropic kernel of variance 1, (n, n), and the relative error.
 
-    Attributes
-    ----------
-    basis : SineBasis
-    density : (m,)
-        Spectral density at the basis' frequencies: prior variance of each coefficient for a kernel of variance 1.
-    truncation : float
-        Largest share of a region's prior variance in frequencies that are left out: measured on the smallest and largest regions against
-        a basis that reaches twice as far.
-    border : float
-        Bound on the correlation with mirror images beyond the border of the box.
-    """
-
-    basis: SineBasis
-    density: FloatArray
-    truncation: float
-    border: float
-
-    @property
-    def error(self) -> float:
-        """Truncation and border together."""
-        return self.truncation + self.border
-
-    def __str__(self) -> str:
-        return f"{len(self.basis):,} features, relative error of variances about {self.error:.1g}"
-
-
-def choose_basis(
-    regions: Regions,
-    kernel: str,
-    lengthscale: npt.ArrayLike,
-    *,
-    form: str = "product",
-    tolerance: float = 1e-4,
-    max_features: int = 20_000,
-) -> ChosenBasis:
-    """Choose box and features so that prior variances of the regions are right to ``tolerance``.
+    Box and features are chosen so that prior variances are right to ``tolerance``: half is spent on the border of the box (the
+    correlation with mirror images beyond it), half on the frequencies that are left out, whose share is measured on the smallest
+    and largest regions against a basis that reaches twice as far.
 
     Parameters
     ----------
     regions : Regions
-        All that will be used together, observed and predicted.
+        All that will be used together.
     kernel : {"eq", "matern12", "matern32", "matern52"}
-    lengthscale : float or (d,)
-        A box grows with it and the number of features falls, so a basis serves this lengthscale and not much shorter or longer ones.
-    form : {"product", "isotropic"}
+    lengthscale : float
     tolerance : float
-        Relative. Half is spent on the border, half on the number.
-    max_features : int
-        The number stops growing here; the error reported is then larger than asked for.
-
-    Returns
-    -------
-    ChosenBasis
 
     Examples
     --------
     >>> from crosslevel.binned.regions.simplices import Simplices
-    >>> tent = Simplices([[[[0, 0], [2, 0], [0.5, 1.5]]]])
-    >>> found = choose_basis(tent, "eq", 0.7, tolerance=1e-6)
-    >>> len(found.basis) < 300, found.error < 1e-6
-    (True, True)
+    >>> far = Simplices([[[[0, 0], [0.1, 0], [0, 0.1]]], [[[5, 0], [5.1, 0], [5, 0.1]]]])
+    >>> R, error = region_correlations(far, "eq", 1.0, tolerance=1e-6)
+    >>> R.round(2) + 0.0, error <= 1e-6
+    (array([[1., 0.],
+           [0., 1.]]), True)
     """
     if not tolerance > 0:
         raise InputError(f"tolerance={tolerance!r} is not positive; pass a relative error such as 1e-4.")
-    d = regions.dimension
-    length = np.broadcast_to(np.asarray(lengthscale, dtype=np.float64), (d,))
     low, high = (f(c, axis=0) for f, c in zip((np.min, np.max), regions.bounds(), strict=True))
     # an image stands beyond each of 2d borders, twice the margin away
-    margin = 0.5 * reach(kernel, tolerance / (4.0 * d)) * length
+    margin = 0.5 * reach(kernel, tolerance / (4.0 * regions.dimension)) * lengthscale
     center, half = 0.5 * (low + high), 0.5 * (high - low) + margin
     some = regions[extremes(regions)]
     top = START[kernel]
     while True:
-        index = _index(half, length, top, kernel, form)
-        basis = SineBasis(center, half, index)
-        density = spectrum(kernel, basis.frequencies, length, form)
-        truncation = _left_out(some, kernel, length, form, basis, top)
-        if truncation <= 0.5 * tolerance:
-            break
-        if len(_index(half, length, GROWTH * top, kernel, form)) > max_features:
+        basis = SineBasis(center, half, _index(half, lengthscale, top, kernel))
+        truncation = _left_out(some, kernel, lengthscale, basis, top)
+        if truncation <= 0.5 * tolerance or len(_index(half, lengthscale, GROWTH * top, kernel)) > MOST:
             break
         top *= GROWTH
-    return ChosenBasis(basis, density, truncation, tolerance / 2.0)
+    features = regions.sine_integrals(basis)
+    assert features is not None  # the error was measured with them
+    density = _spectrum(kernel, basis.frequencies, lengthscale)
+    root = features / regions.volumes[:, None] * np.sqrt(density)
+    return root @ root.T, truncation + tolerance / 2.0
 
 
 def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray], floor: float) -> Int64Array:
@@ -135,48 +86,34 @@ def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray
     return index[kept]
 
 
-def _index(half: FloatArray, length: FloatArray, top: float, kernel: str, form: str) -> Int64Array:
+def _spectrum(kernel: str, w: FloatArray, lengthscale: float) -> FloatArray:
+    return spectrum(kernel, w, np.full(w.shape[1], lengthscale), "isotropic")
+
+
+def _edge(dimension: int, frequency: float) -> FloatArray:
+    """Give a frequency along the first axis, (1, d)."""
+    return np.array([[frequency] + [0.0] * (dimension - 1)])
+
+
+def _index(half: FloatArray, lengthscale: float, top: float, kernel: str) -> Int64Array:
     """List the frequencies at which the density is at least what it is at ``top`` / lengthscale along an axis, (m, d)."""
-    edge = np.zeros((1, len(half)))
-    edge[0, 0] = top / length[0]
-    most = np.maximum(np.floor(top / length * 2.0 * half / np.pi), 1).astype(np.int64)
+    most = np.maximum(np.floor(top / lengthscale * 2.0 * half / np.pi), 1).astype(np.int64)
     return frequency_index(
         most,
-        lambda index: spectrum(kernel, np.pi * index / (2.0 * half), length, form),
-        float(spectrum(kernel, edge, length, form)[0]),
+        lambda index: _spectrum(kernel, np.pi * index / (2.0 * half), lengthscale),
+        float(_spectrum(kernel, _edge(len(half), top / lengthscale), lengthscale)[0]),
     )
 
 
-def _left_out(regions: Regions, kernel: str, length: FloatArray, form: str, basis: SineBasis, top: float) -> float:
-    wide = SineBasis(basis.center, basis.half_width, _index(basis.half_width, length, 2.0 * top, kernel, form))
+def _left_out(regions: Regions, kernel: str, lengthscale: float, basis: SineBasis, top: float) -> float:
+    wide = SineBasis(basis.center, basis.half_width, _index(basis.half_width, lengthscale, 2.0 * top, kernel))
     features = regions.sine_integrals(wide)
     if features is None:
         raise InputError(f"{type(regions).__name__} has no exact integrals of waves; use the dense solver.")
-    part = features**2 * spectrum(kernel, wide.frequencies, length, form)
-    step = np.array([top / length[0]] + [0.0] * (len(length) - 1))[None, :]
-    inside = spectrum(kernel, wide.frequencies, length, form) >= spectrum(kernel, step, length, form)[0]
+    density = _spectrum(kernel, wide.frequencies, lengthscale)
+    part = features**2 * density
+    inside = density >= _spectrum(kernel, _edge(regions.dimension, top / lengthscale), lengthscale)[0]
     return float((part[:, ~inside].sum(axis=1) / part.sum(axis=1)).max())
-
-
-def region_correlations(
-    regions: Regions, kernel: str, lengthscale: npt.ArrayLike, *, form: str = "product", tolerance: float = 1e-4
-) -> tuple[FloatArray, ChosenBasis]:
-    """Give the covariances of the regions' means under a kernel of variance 1, (n, n), and the basis they were made in.
-
-    Examples
-    --------
-    >>> from crosslevel.binned.regions.simplices import Simplices
-    >>> far = Simplices([[[[0, 0], [0.1, 0], [0, 0.1]]], [[[5, 0], [5.1, 0], [5, 0.1]]]])
-    >>> R, _ = region_correlations(far, "eq", 1.0, tolerance=1e-6)
-    >>> R.round(2) + 0.0
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    chosen = choose_basis(regions, kernel, lengthscale, form=form, tolerance=tolerance)
-    features = regions.sine_integrals(chosen.basis)
-    assert features is not None  # choose_basis has integrated
-    half = features / regions.volumes[:, None] * np.sqrt(chosen.density)
-    return half @ half.T, chosen
 
 
 def correlations_by_points(
@@ -201,7 +138,7 @@ def correlations_by_points(
     >>> from crosslevel.binned.regions.simplices import Simplices
     >>> two = Simplices([[[[0, 0], [1, 0], [0, 1]]], [[[3, 0], [4, 0], [3, 1]]]])
     >>> R, error = correlations_by_points(two, "matern12", 2.0)
-    >>> bool(np.allclose(R, region_correlations(two, "matern12", 2.0, form="isotropic", tolerance=1e-3)[0], atol=0.003))
+    >>> bool(np.allclose(R, region_correlations(two, "matern12", 2.0, tolerance=1e-3)[0], atol=0.003))
     True
     """
     low, high = regions.bounds()

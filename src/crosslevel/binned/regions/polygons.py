@@ -11,10 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.binned.regions.planes import Plane, check_planes, place
-from crosslevel.binned.regions.shapes import as_shapely, import_shapely, read_shapes, sound
-from crosslevel.binned.regions.simplices import check_points, simplex_quadrature
+from crosslevel.binned.regions.simplices import check_points
+from crosslevel.data.planes import Plane, check_planes, place
+from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
+from crosslevel.numerics.compression import simplex_rule
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
@@ -164,9 +165,8 @@ class Polygons(Regions):
         if asked not in self._rules:  # the last one is kept: solvers need it again and again
             vertices, owner = self.triangles
             self._rules.clear()
-            self._rules[asked] = simplex_quadrature(
-                vertices, owner, len(self), scale, self.points, self.n_points, self.seed
-            )
+            rule = simplex_rule(vertices, owner, len(self), scale, self.points, self.n_points, self.seed)
+            self._rules[asked] = Pieces.points(rule.x, rule.weight, rule.owner, len(self))
         return self._rules[asked]
 
     def _take(self, rows: Int64Array) -> Self:

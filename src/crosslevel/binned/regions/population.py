@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.binned.regions.planes import check_planes
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.shapes import as_shapely, import_shapely
 from crosslevel.binned.regions.sums import WeightedSum
 from crosslevel.data.checks import check_finite, check_weights
+from crosslevel.data.planes import check_planes
+from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import Int64Array
 

@@ -13,22 +13,13 @@ import numpy as np
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.data.checks import check_finite
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.compression import compress
-from crosslevel.numerics.simplex_integrals import (
-    Rule,
-    cubature,
-    random_rule,
-    simplex_fourier,
-    simplex_volumes,
-    split_simplices,
-)
+from crosslevel.numerics.compression import simplex_rule
+from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_volumes
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Simplices", "check_points", "simplex_quadrature"]
+__all__ = ["Simplices", "check_points"]
 
 RULES = ("cubature", "random")
-STEPS = ((0.05, 2), (0.2, 3), (1.0, 5))
-"""Points per axis for simplices with edges up to this many lengthscales: each leaves an error below 1e-9 of a Gaussian's integral."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +109,8 @@ class Simplices(Regions):
 
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give points and weights over the simplices of each region; see `Regions`."""
-        return simplex_quadrature(self.vertices, self.owner, len(self), scale, self.points, self.n_points, self.seed)
+        rule = simplex_rule(self.vertices, self.owner, len(self), scale, self.points, self.n_points, self.seed)
+        return Pieces.points(rule.x, rule.weight, rule.owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
         return replace(self, bodies=[self.bodies[i] for i in rows])
@@ -134,46 +126,3 @@ def check_points(points: str, n_points: int, seed: int) -> None:
         raise InputError(
             f"seed={seed!r} is not a whole number of at least 0, by which the same points are drawn each time; pass seed=0."
         )
-
-
-def simplex_quadrature(
-    vertices: FloatArray,
-    owner: Int64Array,
-    n: int,
-    scale: FloatArray | None,
-    points: str = "cubature",
-    n_points: int = 400,
-    seed: int = 0,
-) -> Pieces:
-    """Make the points of regions that are unions of simplices.
-
-    Without a scale: three points per axis and simplex, whatever its size. With one: simplices are cut to the scale, get as many
-    points as their size asks for, and the points of each cell of that size are cut to those that matter
-    (`crosslevel.numerics.compression`).
-
-    Examples
-    --------
-    >>> pieces = simplex_quadrature(np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]]), np.array([0]), 1, np.array([5.0, 5.0]))
-    >>> bool(np.isclose(pieces.weight.sum(), 0.5)), len(pieces) < 30
-    (True, True)
-    """
-    if points == "random":
-        rule = random_rule(vertices, owner, n, n_points, seed)
-        return Pieces.points(rule.x, rule.weight, rule.owner, n)
-    if scale is None:
-        rule = cubature(vertices, owner, 3)
-        return Pieces.points(rule.x, rule.weight, rule.owner, n)
-    size = np.asarray(scale, dtype=np.float64) * np.ones(vertices.shape[2])
-    small, own = split_simplices(vertices, owner, size)
-    edges = (small[:, :, None] - small[:, None, :]) / size
-    longest = np.sqrt((edges**2).sum(axis=-1)).max(axis=(1, 2))
-    rules, floor = [], 0.0
-    for top, n_axis in STEPS:
-        rows = (longest > floor) & (longest <= top * (1 + 1e-9))
-        floor = top * (1 + 1e-9)
-        if rows.any():
-            rules.append(cubature(small[rows], own[rows], n_axis))
-    x, weight, who = (np.concatenate([getattr(r, name) for r in rules]) for name in ("x", "weight", "owner"))
-    order = np.argsort(who, kind="stable")
-    fewer = compress(Rule(x[order], weight[order], who[order]), size)
-    return Pieces.points(fewer.x, fewer.weight, fewer.owner, n)

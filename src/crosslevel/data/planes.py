@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.regions.shapes import Shape, Source, crs_kind
+from crosslevel.data.shapes import Shape, Source, crs_kind
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.equal_area import to_plane
 from crosslevel.typing import FloatArray
