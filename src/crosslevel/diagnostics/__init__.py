@@ -16,7 +16,7 @@ _HOMES = {
     "fit_conformal": "crosslevel.diagnostics.calibration",
     "gaussian_nll": "crosslevel.diagnostics.calibration",
     "gaussian_pit": "crosslevel.diagnostics.calibration",
-    "hidden_label": "crosslevel.diagnostics.hiding",
+    "hidden_label": "crosslevel.diagnostics.hidden_labels",
     "pit_uniformity": "crosslevel.diagnostics.calibration",
     "size_strata": "crosslevel.diagnostics.calibration",
 }

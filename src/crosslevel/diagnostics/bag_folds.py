@@ -90,7 +90,7 @@ def cross_validate_bags(
     (['all', '5', '100'], True)
     """
     check_level(level)
-    bags: Bags = X if hasattr(X, "offsets") else as_bags(X)
+    bags = as_bags(X)
     labels = (
         reading.read_labels(y, len(bags)) if isinstance(model, BagClassifier) else reading.read_numbers(y, len(bags))
     )

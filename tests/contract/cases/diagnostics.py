@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 import numpy as np
 from tests.contract.case import FunctionCase
 
+from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import (
     calibration_table,
     conformal_interval,
     cross_validate_bags,
     fit_conformal,
+    hidden_label,
     size_strata,
 )
 from crosslevel.distribution import BayesianLinear
+from crosslevel.ecological import EcologicalInference
+from crosslevel.errors import CrosslevelWarning
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -30,7 +37,47 @@ def conformal(found):
 
 
 CASES = []
+WORLD = nation(12, 60, n_states=3)
+
+
+@functools.cache
+def fitted():
+    """The model whose labels are hidden, fitted when it is first asked for."""
+    model = EcologicalInference(categorical=["sex"], spatial=None, n_jobs=1)
+    totals = {"successes": "dem", "trials": "votes", "columns": ["sex", "race", "education"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return model.fit(WORLD.people, WORLD.places, by="region", weight="weight", **totals)
+
+
+@functools.wraps(hidden_label)
+def hide(model, people, column, **options):
+    return hidden_label(fitted(), people, column, **options)
+
+
 FUNCTIONS = [
+    FunctionCase(
+        hide,
+        {
+            "model": None,
+            "people": WORLD.people,
+            "column": "education == 'bachelor'",
+            "by": ["race"],
+            "methods": ["persons"],
+            "n_draws": 50,
+        },
+        lambda found: found,
+        variants={
+            "column": ["sex == 2", "nobody == 1"],
+            "by": [["sex"], "sex", ["nobody"]],
+            "hidden": [["sex"]],
+            "methods": [["persons", "neighborhood", "goodman"], ["nonsense"]],
+            "interval": ["model", "nonsense"],
+            "level": [0.8, 95],
+            "n_draws": [60, 0],
+        },
+        data=["model", "people"],
+    ),
     FunctionCase(
         size_strata, {"sizes": SIZES}, np.asarray, variants={"edges": [2, [10, 50], 0, [np.nan]]}, data=["sizes"]
     ),

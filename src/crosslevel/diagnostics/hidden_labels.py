@@ -1,4 +1,4 @@
-"""The hidden-label test: hide a column of your own people, learn it back from its totals, and see how far off each method is."""
+"""The hidden-label test: hide a column of people, estimate it from its totals, and score each method against the truth."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.frames import group_rows
+from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import Query, parse
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -211,12 +212,10 @@ def _sums(
     columns = list(dict.fromkeys([*keys, *query.columns, *([weight] if weight else [])]))
     known = set(model.places_.keys)
     sums: dict[tuple[Any, Any], list[float]] = {}
+    row = 0
     for batch in stream.select(columns):
-        w = (
-            np.ones(batch.num_rows)
-            if weight is None
-            else np.asarray(batch.column(weight).to_numpy(zero_copy_only=False), float)
-        )
+        w = read_weights(batch, weight, row)
+        row += batch.num_rows
         groups = group_rows(pa.Table.from_batches([batch.select(keys)]), keys, "by")
         has = query.mask(batch)
         found = zip(*(groups.keys[k].to_pylist() for k in keys), strict=True)
