@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crosslevel.errors import InputError
 from crosslevel.numerics.integrals import Antiderivative, White, correlation, double_antiderivative, spectral_density
-from crosslevel.numerics.integrals_pairs import CODES, fill_square
+from crosslevel.numerics.integrals.pairs import CODES, fill_square
 
 NAMES = ("eq", "matern12", "matern32", "matern52")
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "binned.json").read_text())

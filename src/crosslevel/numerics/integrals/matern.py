@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from crosslevel.numerics.compiled import njit
-from crosslevel.numerics.integrals_eq import JIT, NODES, WEIGHTS
+from crosslevel.numerics.integrals.squared_exponential import JIT, NODES, WEIGHTS
 
 __all__ = ["across", "itself", "matern", "reach"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-from crosslevel.numerics import integrals_eq as eq
-from crosslevel.numerics import integrals_matern as matern
 from crosslevel.numerics.compiled import njit
-from crosslevel.numerics.integrals_eq import JIT
+from crosslevel.numerics.integrals import matern
+from crosslevel.numerics.integrals import squared_exponential as eq
+from crosslevel.numerics.integrals.squared_exponential import JIT
 
 __all__ = ["CODES", "fill_contiguous", "fill_cross", "fill_square", "pair"]
 

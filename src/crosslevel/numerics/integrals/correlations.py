@@ -3,7 +3,7 @@
 A stationary correlation k(r) is known here by its double antiderivative H (H'' = k), which is all that its integrals need:
 kFF = H(t - s') + H(s - t') - H(t - t') - H(s - s') for [s, t] and [s', t'] (Smith, Alvarez & Lawrence, eq. 1, without the printed
 variance), kFf = H'(t - x) - H'(s - x), kff = H''. The four built in are not evaluated by these differences, which lose all
-digits for far or narrow intervals, but to a relative 1e-10 and better by `crosslevel.numerics.integrals_pairs`.
+digits for far or narrow intervals, but to a relative 1e-10 and better by `crosslevel.numerics.integrals.pairs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import special
 
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.integrals_pairs import CODES, fill_contiguous, fill_cross, fill_square
+from crosslevel.numerics.integrals.pairs import CODES, fill_contiguous, fill_cross, fill_square
 from crosslevel.typing import FloatArray
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Integrals of the squared-exponential correlation exp(-z^2), z = r / l with the paper's l, to relative rounding error.
 
 Every function gives a pair: the integral, and its derivative by log l at fixed limits (the integral of 2 z^2 exp(-z^2)), both in
-units of l. Parts that lie apart, and a part with itself, have positive integrals; `crosslevel.numerics.integrals_pairs` makes all
+units of l. Parts that lie apart, and a part with itself, have positive integrals; `crosslevel.numerics.integrals.pairs` makes all
 others of these, so that nothing cancels.
 """
 
