@@ -1,4 +1,4 @@
-"""Pictures of the explorer's pages for the guide: each page is made of a small simulated result and photographed by Chromium."""
+"""Pictures of report pages for the guide: each page is made of a small simulated result and photographed by Chromium."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def krls() -> Any:
     import numpy as np
 
     from crosslevel import KRLS, report
-    from crosslevel.reports.pages.krls import section
 
     rng = np.random.default_rng(0)
     n = 500
@@ -71,7 +70,8 @@ def krls() -> Any:
     y = np.sin((X["age"] - 50) / 14) + 0.01 * X["income"] + letter + rng.normal(0, 0.6, n)
     model = KRLS(reference={"arm": "control"}).fit(X, y)
     region = rng.choice(["north", "south", "west"], n)
-    return report(section("Who answers to a letter?", model, groups={"region": region}), title="A simulated experiment")
+    shown = [model, model.effects(by={"region": region})]
+    return report({"Who answers to a letter?": shown}, title="A simulated experiment")
 
 
 def distribution() -> Any:
@@ -92,14 +92,13 @@ def distribution() -> Any:
 def binned() -> Any:
     """An audience that is known by age group and gender."""
     from crosslevel import BinnedCountGP, Intervals, report
-    from crosslevel.reports.pages.binned import section
 
     lower, upper = [18, 25, 35, 45, 55, 65] * 2, [25, 35, 45, 55, 65, 80] * 2
     people = [310, 520, 610, 480, 300, 160, 290, 610, 720, 510, 260, 120]
     gender = {"gender": ["women"] * 6 + ["men"] * 6}
     model = BinnedCountGP().fit(Intervals(lower, upper), people, pool=gender)
     new = Intervals([18, 21, 30, 42, 67], [21, 30, 42, 67, 80])
-    return report(section("Ages of an audience", model, new=new), title="What lies behind age groups?")
+    return report({"Ages of an audience": [model.estimate(new), model]}, title="What lies behind age groups?")
 
 
 def imputation() -> Any:
@@ -108,7 +107,6 @@ def imputation() -> Any:
 
     from crosslevel import report
     from crosslevel.imputation import CrossLevelImputer, evaluate
-    from crosslevel.reports.pages.imputation import section
 
     rng = np.random.default_rng(0)
     n, places = 4000, 40
@@ -117,9 +115,10 @@ def imputation() -> Any:
     X = {"age group": age, "sex": rng.choice(["men", "women"], n)}
     ill = (rng.random(n) < 1 / (1 + np.exp(2.5 - 0.7 * age - 0.4 * (X["sex"] == "women")))).astype(float)
     means = {"place": np.arange(places), "ill": np.bincount(place, ill) / np.bincount(place)}
-    link = CrossLevelImputer().fit(X, {"place": place}, means)
-    scores = evaluate(X, {"place": place}, ill, {"individual link": link})
-    return report(section("Who is ill?", link, scores=scores), title="Hidden values from published means")
+    imputer = CrossLevelImputer().fit(X, {"place": place}, means)
+    scores = evaluate(X, {"place": place}, ill, {"imputer": imputer})
+    shown = [imputer, imputer.check_totals(), scores]
+    return report({"Who is ill?": shown}, title="Hidden values from published means")
 
 
 PAGES: dict[str, Callable[[], Any]] = {

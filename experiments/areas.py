@@ -251,7 +251,7 @@ def draw(data: Borough, shared: SharedOut, path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    from crosslevel.charts.map_pair import choropleth_pair
+    from crosslevel.charts import choropleth_pair
 
     names = list(data.small.names or ())
     rate = 100.0 * shared.draws / shared.population

@@ -286,7 +286,7 @@ found = cl.ecological.rxc(groups, outcomes)
 answer = cl.ecological.sensitivity(found)  # move=0.05: what would change the answer by five points?
 cl.ecological.car_test(groups, outcomes)   # the part of the assumption that can be tested
 
-from crosslevel.charts.sensitivity import contour, slope_curve
+from crosslevel.charts import contour, slope_curve
 
 contour(answer, "young", "yes")            # how strong must something overlooked be?
 slope_curve(answer, "young", "yes")        # the estimate over a range of slopes

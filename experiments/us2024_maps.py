@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.charts.maps import choropleth
+from crosslevel.charts import choropleth
 from crosslevel.data.atomic import whole_file
 
 FloatArray = npt.NDArray[np.float64]

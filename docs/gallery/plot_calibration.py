@@ -12,7 +12,7 @@ import warnings
 import matplotlib.pyplot as plt
 
 import crosslevel as cl
-from crosslevel.charts.rho import rho
+from crosslevel.charts import contextual_variance
 from crosslevel.data.simulate import nation
 from crosslevel.errors import CrosslevelWarning
 
@@ -57,4 +57,4 @@ for column, by in enumerate(("sex", "race")):
 # Honest intervals are wider, and by race they still miss: where minorities are many everybody in this nation votes otherwise, by more
 # than in any of the labels. Labels stand for the question as far as they are like it; a survey of the group itself would tell more.
 # What would be said if composition acted on everybody, more and more:
-rho(model.sensitivity(by="race", rollup="all", n_draws=200))
+contextual_variance(model.sensitivity(by="race", rollup="all", n_draws=200))

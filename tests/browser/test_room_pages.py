@@ -1,19 +1,11 @@
-"""The pages of the rooms in a real browser: offline, drawn, answering to choices, and with nasty names that stay text."""
+"""The charts of every kind of table in a real browser: offline, drawn, answering to choices, and with nasty names that stay text."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from tests import built
 
-from crosslevel import Bags, report
-from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals, Polygons
-from crosslevel.diagnostics import cross_validate_bags
-from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
-from crosslevel.imputation import CUDIA, CrossLevelImputer
-from crosslevel.imputation.evaluation import evaluate
-from crosslevel.krls import KRLS
-from crosslevel.reports.pages import binned, distribution, imputation, krls
-from crosslevel.reports.shapes import read_shapes
+from crosslevel import report
 
 pytestmark = pytest.mark.browser
 
@@ -23,70 +15,34 @@ PATH = "a.b[0]['c']\\ {{7*7}} ${window.hit=1}"
 PLACES = [f"north {HIT}", f"south {END}", f"west {PATH}"]
 
 
-def krls_page(squares):
-    rng = np.random.default_rng(0)
-    n = 120
-    X = {
-        "age": rng.normal(50, 10, n),
-        f"income {PATH} {HIT}": rng.gamma(2, 10, n),
-        f"treated {END}": rng.integers(0, 2, n),
-        f"arm {HIT}": rng.choice(["control", f"letter {END}", f"call {PATH}"], n),
-    }
-    y = np.sin((X["age"] - 50) / 8) + 0.02 * X[f"income {PATH} {HIT}"] + 0.3 * rng.normal(size=n)
-    polygons = squares(PLACES, key=f"place {PATH}")
-    model = KRLS(penalty=0.2).fit(X, y)
-    shapes = read_shapes(polygons)
-    groups = {f"place {PATH}": rng.choice(PLACES, n)}
-    made = krls.section(f"Effects {HIT}", model, shapes=shapes, groups=groups)
-    return report(made, title=f"Effects {END}", polygons=polygons)
+EVIL = f" {HIT} {END} {PATH}"
+
+GROUPS = {
+    "krls": ("effects", "at_rows", "bands"),
+    "distribution": ("labels", "classes", "coverage"),
+    "binned": ("curve", "bins", "areas"),
+    "imputation": ("imputed", "published", "slopes", "clusters", "imputation_scores"),
+    "tables": ("comparison", "cells", "margin", "context"),
+    "places": ("validation", "bag_sizes", "subgroups", "effects_by_place"),
+}
+"""Page -> the tables it shows."""
 
 
-def distribution_page(squares):
-    rng = np.random.default_rng(1)
-    y = rng.uniform(1, 3, 40)
-    bags = [rng.normal(0, s, size=(n, 1)) for s, n in zip(y, rng.choice([5, 60], 40), strict=True)]
-    named = Bags.from_list(bags, keys=[f"{i} {HIT} {END} {PATH}" for i in range(40)])
-    kind = np.where(y > 2, f"wide {HIT}", f"narrow {END}")
-    found = cross_validate_bags(BayesianLinear(n_landmarks=6), named, y, folds=2)
-    model = BayesianLinearClassifier(n_landmarks=6).fit(named, kind)
-    classes = distribution.section(f"Classes {PATH}", model, bags=named, y=kind)
-    return report({f"Labels {HIT}": found, "Classes": classes, "New": model.estimate(named)})
+def page_of(kind, squares):
+    tables = {f"{name} {EVIL}": built.KINDS[name](EVIL) for name in GROUPS[kind]}
+    polygons = None
+    if kind in ("binned", "places"):
+        polygons = squares(PLACES, key="place")
+        tables = {
+            heading: built.KINDS[name](EVIL, places=PLACES)
+            if name in ("areas", "subgroups", "effects_by_place")
+            else table
+            for (heading, table), name in zip(tables.items(), GROUPS[kind], strict=True)
+        }
+    return report(tables, title=f"Page {EVIL}", polygons=polygons)
 
 
-def binned_page(squares):
-    low, high = [0, 10, 20, 40] * 2, [10, 20, 40, 60] * 2
-    pool = {f"sex {PATH}": [f"women {HIT}"] * 4 + [f"men {END}"] * 4}
-    counts = [21, 34, 60, 12, 12, 60, 34, 21]
-    model = BinnedCountGP().fit(Intervals(low, high), counts, pool=pool)
-    polygons = squares(PLACES, key=f"code {HIT}")
-    areas = BinnedGP(lengthscale=100.0, noise=0.1, solver="dense").fit(
-        Polygons(polygons, key=f"code {HIT}", crs="plane"), [3, 5, 9], quantity="total"
-    )
-    ages = binned.section(f"Ages {END}", model, new=Intervals([5, 25], [15, 30]))
-    return report({"Ages": ages, f"Areas {HIT}": areas}, polygons=polygons)
-
-
-def imputation_page(squares):
-    rng = np.random.default_rng(3)
-    n = 700
-    place = np.array([f"{p:02d} {HIT}" for p in rng.integers(0, 21, n)])
-    names = np.unique(place)
-    age = rng.integers(0, 4, n)
-    ill = (rng.random(n) < 0.2 + 0.15 * age).astype(float)
-    X = {f"age {PATH}": age, f"sex {END}": rng.choice([f"m {HIT}", "w"], n)}
-    means = {f"place {END}": names, f"ill {HIT}": [ill[place == p].mean() for p in names]}
-    means[f"not {PATH}"] = 1 - np.array(means[f"ill {HIT}"])
-    partition = {f"place {END}": place}
-    link = CrossLevelImputer(n_restarts=0).fit(X, partition, means)
-    clusters = CUDIA(2, method="map", n_restarts=1).fit(X, partition, means)
-    scores = evaluate(X, partition, ill, {f"guess {HIT}": np.clip(0.2 + 0.15 * age, 0.01, 0.99)})
-    return report({"Link": imputation.section(f"Link {HIT}", link, scores=scores), f"Clusters {PATH}": clusters})
-
-
-PAGES = {"krls": krls_page, "distribution": distribution_page, "binned": binned_page, "imputation": imputation_page}
-
-
-@pytest.fixture(scope="module", params=PAGES)
+@pytest.fixture(scope="module", params=GROUPS)
 def kind(request):
     return request.param
 
@@ -97,7 +53,7 @@ _made = {}
 @pytest.fixture
 def made(kind, squares):
     if kind not in _made:
-        _made[kind] = PAGES[kind](squares)
+        _made[kind] = page_of(kind, squares)
     return _made[kind]
 
 
@@ -120,7 +76,7 @@ def test_every_chart_is_drawn_offline_and_nasty_names_stay_text(visit, drawn, ma
     assert page.locator(".crosslevel-report img").count() == 0
     assert page.locator("section").count() == len(made.page["sections"])
     for section in made.page["sections"]:
-        assert page.get_by_role("heading", name=section["heading"], exact=True).last.is_visible()
+        assert page.locator(f"#{section['name']} h2").is_visible()
     assert HIT in page.locator("main").inner_text()
 
 
@@ -144,7 +100,7 @@ def test_every_choice_changes_its_charts(visit, drawn, made, kind):
             drawn(page, n, times + 1)
             assert chart.inner_html() != before, (view["name"], choice)
             addresses.append(page.evaluate("location.hash"))
-    assert len(addresses) >= 2
+    assert len(addresses) >= 1
     assert any("=" in address for address in addresses)
     assert page.problems == []
     assert page.evaluate("window.hit") is None
@@ -161,9 +117,9 @@ def test_the_answer_is_there_without_scripts(visit, made, kind):
 
 
 def test_pointing_at_a_mark_shows_names_as_text(visit, drawn, squares):
-    page = visit(_made.setdefault("krls", PAGES["krls"](squares)))
-    views = [v["name"] for v in charts(_made["krls"])]
-    chart = drawn(page, views.index("groups0-map"))
+    page = visit(_made.setdefault("places", page_of("places", squares)))
+    views = [v["name"] for v in charts(_made["places"])]
+    chart = drawn(page, views.index("map-a"))
     chart.scroll_into_view_if_needed()
     chart.locator("g.mark-shape path").nth(1).hover()
     assert PLACES[1] in page.locator(".tip").inner_text()
@@ -172,8 +128,9 @@ def test_pointing_at_a_mark_shows_names_as_text(visit, drawn, squares):
 
 
 def test_the_brush_keeps_colours_in_both_charts(visit, drawn, squares):
-    page = visit(_made.setdefault("krls", PAGES["krls"](squares)))
-    chart = drawn(page, 0)
+    page = visit(_made.setdefault("krls", page_of("krls", squares)))
+    chart = drawn(page, [v["name"] for v in charts(_made["krls"])].index("effects"))
+    chart.scroll_into_view_if_needed()
 
     def grey():
         fills = chart.locator("g.mark-symbol.role-mark").evaluate_all(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals
-from crosslevel.charts.histogram import histogram
+from crosslevel.charts import histogram
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -34,7 +34,7 @@ def test_points_are_a_line_with_its_band_and_bars_have_the_bins_area():
     assert [(b.get_x(), b.get_width(), b.get_height()) for b in ax.patches] == [(0, 10, 4), (10, 20, 6)]
     band = ax.collections[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (2, 7)
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["90 % interval", "estimate", "truth", "observed"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["observed", "90 % interval", "estimate", "truth"]
     assert ax.get_title(loc="left") == r"Ages in \$"
 
 
@@ -51,7 +51,7 @@ def test_the_callers_axes_are_used_and_even_spreading_stands_in_for_bars():
     _, ax = plt.subplots()
     est = make({"point": [0.0, 1], "estimate": np.array([3.0, 4]), "area_weighted": [3.5, 3.5]}, ["point"])
     assert histogram(est, ax) is ax
-    assert ax.lines[0].get_label() == "spread evenly"
+    assert ax.collections[0].get_label() == "spread evenly"
 
 
 def test_a_fitted_model_draws_itself():

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.charts.imputed import cluster_profiles, imputed_means
+from crosslevel.charts import cluster_profiles, imputed_means
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -66,7 +66,7 @@ def test_a_dot_stands_at_its_naive_and_imputed_mean():
 
 def test_truth_is_drawn_and_names_can_be_left_out():
     ax = imputed_means(means(truth=[0.12, 0.21, 0.5]), label=False)
-    np.testing.assert_allclose(ax.collections[2].get_offsets()[:, 1], [0.12, 0.21, 0.5])
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), [0.12, 0.21, 0.5])
     assert len(ax.texts) == 0
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["as the group means", "imputed", "truth"]
 

@@ -51,7 +51,7 @@ def test_every_number_is_drawn_in_its_row(est):
     np.testing.assert_array_equal(line(ax, "estimate").get_xdata(), est["estimate"])
     np.testing.assert_array_equal(line(ax, "estimate").get_ydata(), y)
     np.testing.assert_array_equal(line(ax, "truth").get_xdata(), est["truth"])
-    np.testing.assert_array_equal(line(ax, "goodman").get_xdata(), est["goodman"])
+    np.testing.assert_array_equal(line(ax, "Goodman regression").get_xdata(), est["goodman"])
     segments = ax.collections[0].get_segments()
     np.testing.assert_allclose(segments, [[[0.1, y[0]], [0.4, y[0]]], [[0.3, y[1]], [0.9, y[1]]]])
     bars = [(p.get_x(), p.get_x() + p.get_width(), p.get_y() + p.get_height() / 2) for p in ax.patches]
@@ -79,7 +79,7 @@ def test_words_say_level_title_and_marks(est):
     assert ax.get_xlabel() == "estimate and 90 % interval (wald)"
     assert ax.get_title(loc="left") == "Share"
     words = {t.get_text() for t in ax.get_legend().get_texts()}
-    assert words == {"estimate", "90 % interval", "goodman", "truth", "possible at all (bounds)"}
+    assert words == {"estimate", "90 % interval", "Goodman regression", "truth", "possible at all (bounds)"}
 
 
 def test_parts_can_be_left_out(est):

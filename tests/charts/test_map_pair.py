@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from crosslevel import charts
-from crosslevel.charts.map_pair import choropleth_pair, estimate_pair
+from crosslevel.charts import choropleth_pair, estimate_pair
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 

@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.charts.sensitivity import contour, slope_curve
+from crosslevel.charts import contour, slope_curve
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -75,11 +75,12 @@ def test_the_thick_line_is_where_the_bias_equals_the_move():
 def test_contours_lie_where_their_labels_say():
     answer = make(bench=None)
     ax = contour(answer, "a", limit=0.8)
-    drawn = next(c for c in ax.collections if getattr(c, "levels", None) is not None and len(c.levels) > 2)
-    for level, path in zip(drawn.levels, drawn.get_paths(), strict=True):
-        x, y = path.vertices.T
-        np.testing.assert_allclose(0.2 * np.sqrt(y * x / (1 - x)), level, rtol=0.03)
-    assert 0.05 not in drawn.levels  # the thick line stands for it
+    thin = [x for x in ax.lines if x.get_linewidth() == 0.9]
+    words = [t.get_text() for t in ax.texts if "point" in t.get_text()]
+    assert words == ["1 point", "2 points", "10 points", "20 points", "30 points"]  # the thick line stands for 5
+    for drawn, said in zip(thin, words, strict=True):
+        x, y = drawn.get_data()
+        np.testing.assert_allclose(0.2 * np.sqrt(y * x / (1 - x)), int(said.split()[0]) / 100, rtol=1e-9)
 
 
 def test_benchmarks_of_the_cell_are_marked_and_named():

@@ -5,8 +5,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from crosslevel.charts import transfers
 from crosslevel.charts.style import INK
-from crosslevel.charts.transfers import transfers
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 

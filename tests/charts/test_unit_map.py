@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from crosslevel import ecological
-from crosslevel.charts.unit_map import unit_map
+from crosslevel.charts import unit_map
 from crosslevel.ecological.court.voters import turnout
 from crosslevel.errors import InputError
 

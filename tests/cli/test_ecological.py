@@ -107,7 +107,7 @@ def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder)
         "sex by region",
         "sex by state",
         "Difference: the first less the second",
-        "grey bars are bounds",
+        "gray bars are bounds",
         "Places predicted from the others",
         "neighborhood",
         "log_evidence",

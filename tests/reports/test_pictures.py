@@ -66,7 +66,7 @@ def test_a_comparison_is_drawn_method_by_method():
         {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "lp"]
     )
     (ax,) = pictures({"all": found}).values()
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["goodman", "lp", "possible at all (bounds)"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["possible at all (bounds)", "goodman", "lp"]
 
 
 def test_a_subgroup_without_a_name_is_not_the_one_to_map():

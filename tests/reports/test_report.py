@@ -13,11 +13,12 @@ import pyarrow.csv as pv
 import pytest
 
 from crosslevel import ecological, report
+from crosslevel.charts.chart import Choice, Places, Rows
 from crosslevel.errors import FileError, InputError, MissingExtraError
-from crosslevel.reports import bundle
+from crosslevel.reports import Report, bundle
 from crosslevel.reports.page import MAX_CSV, PAGE_VERSION, describe_page
-from crosslevel.reports.pages import section_for
-from crosslevel.reports.views import Choice, Features, Rows, Section, View
+from crosslevel.reports.sections import section_of
+from crosslevel.reports.views import Section, View
 
 GROUPS = {"<b>young</b>": [30, 90, 50], "old & wise": [70, 10, 50]}
 VOTES = {"yes": [80, 20, 60], "no": [20, 80, 40]}
@@ -81,7 +82,7 @@ def test_it_is_written_whole_or_not_at_all(found, tmp_path):
     assert (tmp_path / "a.html").read_text() == made.html()
     with pytest.raises(FileError, match="does not exist"):
         report(found, tmp_path / "no" / "a.html")
-    with pytest.raises(InputError, match=r"results\['x'\] is a int; pass Estimates or a fitted model"):
+    with pytest.raises(InputError, match=r"results\['x'\] is a int; pass Estimates"):
         report({"x": 3})
     with pytest.raises(InputError, match="results is empty"):
         report({})
@@ -210,21 +211,19 @@ def view(**parts):
     return View(**(given | parts))
 
 
-def test_a_section_made_by_hand_is_shown():
-    made = report(section(views=[view(choices=["which"])]))
-    (described,) = made.page["sections"]
+def test_a_described_section_is_shown():
+    page = Report(describe_page([section(views=[view(choices=["which"])])], "t"))
+    (described,) = page.page["sections"]
     assert described["views"][0]["data"]["rows"]["where"] == {"a": "which"}
-    assert '<option value="v">V</option>' in made.html()
-    assert report({"x": section()}).page["title"] == "x"
+    assert '<option value="v">V</option>' in page.html()
 
 
 def test_a_page_without_charts_needs_no_script_and_keeps_its_file():
     long = pa.table({"x": np.random.default_rng(0).normal(size=30_000)})
-    made = report(section(answer=long))
-    page = made.html()
-    assert "<script" not in page
+    made = Report(describe_page([section(answer=long)], "t"))
+    assert "<script" not in made.html()
     assert len(made.page["sections"][0]["csv"]) > MAX_CSV
-    assert "1 row " in report(section()).html().replace("\n", " ")
+    assert "1 row " in Report(describe_page([section()], "t")).html().replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ def test_a_page_without_charts_needs_no_script_and_keeps_its_file():
         ({"views": [view(spec={"encoding": {"x": {"field": "a[0].b"}}})]}, "names the field 'a"),
         ({"views": [view(spec={"data": {"url": "x.csv"}})]}, "names an address"),
         ({"views": [view()], "tables": {"t": pa.table({"my column": [1]})}}, "is no safe name"),
-        ({"views": [view(data={"rows": Features("t", "a", {"a": {}})})]}, "has no shapes for its places"),
+        ({"views": [view(data={"rows": Places("t", "a", {"a": {}})})]}, "has no shapes for its places"),
     ],
 )
 def test_a_section_that_cannot_be_shown_gets_a_sentence(parts, words):
@@ -245,7 +244,7 @@ def test_a_section_that_cannot_be_shown_gets_a_sentence(parts, words):
 
 
 def test_what_is_no_result_gets_a_sentence(found):
-    with pytest.raises(InputError, match="is a dict; pass Estimates or a fitted model"):
-        section_for("x", {})
+    with pytest.raises(InputError, match="is a dict; pass Estimates"):
+        section_of("x", {})
     with pytest.raises(InputError, match=r"results\['object'\] is a object"):
         report(object())

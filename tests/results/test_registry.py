@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crosslevel.charts.intervals import intervals
+from crosslevel.charts import intervals
 from crosslevel.errors import InputError
 from crosslevel.results import registry
 

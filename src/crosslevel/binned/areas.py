@@ -328,6 +328,7 @@ def shared_estimates(
     return Estimates.build(
         columns,
         keys=[key],
+        kind="binned",
         method="counts of large areas shared out to small ones by population and neighborhood",
         level=level,
         interval="predictive quantile of the count",

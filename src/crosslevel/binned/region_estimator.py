@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,8 @@ __all__ = ["Answer", "RegionEstimator"]
 
 POINTS = 301
 """Places at which a curve is drawn."""
+REPORT_POINTS = 201
+"""Places of the curve of a report."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class RegionEstimator(BaseEstimator):
         return Estimates.build(
             {**labels, **answer.values, "informed": answer.informed, **answer.beside},
             keys=list(labels),
+            kind="binned",
             method=method,
             level=level,
             interval=interval,
@@ -107,12 +111,33 @@ class RegionEstimator(BaseEstimator):
 
     def _draw_histogram(self, curve: Estimates, y: FloatArray, ax: Axes | None, options: dict[str, Any]) -> Axes:
         """Draw observed intervals with the density behind them."""
-        from crosslevel.charts.histogram import histogram
+        from crosslevel.charts import histogram
 
         regions = self._observed
         assert isinstance(regions, Intervals)
         observed = (regions.lower, regions.upper, y)
         return histogram(curve, ax, observed=observed, totals=self.quantity_ == "total", **options)
+
+    @property
+    def _curve_quantity(self) -> str | None:
+        """What a curve of this model shows; None for the quantity of the fit."""
+        return None
+
+    @abstractmethod
+    def _ends(self) -> tuple[float, float]:
+        """Give the ends of one axis."""
+
+    @abstractmethod
+    def estimate(self, regions: Any = None, quantity: str | None = None, level: float = 0.95) -> Estimates:
+        """Estimate regions; those of fit when None."""
+
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the tables of a report: the regions of the fit, and the curve behind intervals."""
+        tables = {"regions": self.estimate(level=level)}
+        if isinstance(self._observed, Intervals):
+            quantity = "rate" if self._curve_quantity == "rate" else None
+            tables["curve"] = self.estimate(np.linspace(*self._ends(), REPORT_POINTS), quantity, level)
+        return tables
 
     def _check_drawable(self) -> None:
         check_is_fitted(self, "solver_")

@@ -1,31 +1,26 @@
-"""Pictures of results, with matplotlib: ``ax=None`` in, the axes out.
+"""Charts of results: what each kind of table shows, decided once; matplotlib draws it here and Vega-Lite on the page.
 
-matplotlib is imported when a picture is drawn, not before.
+Every function takes ``ax=None`` and returns the axes. matplotlib is imported when a picture is drawn, not before.
 """
 
 from __future__ import annotations
 
-from crosslevel.charts.bags import bag_calibration, predicted_bags
-from crosslevel.charts.comparison import methods
-from crosslevel.charts.effects import effect_curve, effect_distributions, effect_ranking
-from crosslevel.charts.histogram import histogram
-from crosslevel.charts.imputed import cluster_profiles, imputed_means
-from crosslevel.charts.intervals import intervals
-from crosslevel.charts.map_pair import choropleth_pair, estimate_pair
-from crosslevel.charts.maps import choropleth, estimate_map
-from crosslevel.charts.margins import margins
-from crosslevel.charts.rho import rho
+from crosslevel.charts.curves import contextual_variance, effect_curve, effect_distributions, histogram, margins
+from crosslevel.charts.effects import effect_ranking
+from crosslevel.charts.heat import cluster_profiles, transfers
+from crosslevel.charts.intervals import intervals, methods
+from crosslevel.charts.maps import choropleth, choropleth_pair, estimate_map, estimate_pair, unit_map
+from crosslevel.charts.scatter import bag_calibration, imputed_means, predicted_bags
 from crosslevel.charts.sensitivity import contour, slope_curve
 from crosslevel.charts.style import style
 from crosslevel.charts.tomography import tomography, xt
-from crosslevel.charts.transfers import transfers
-from crosslevel.charts.unit_map import unit_map
 
 __all__ = [
     "bag_calibration",
     "choropleth",
     "choropleth_pair",
     "cluster_profiles",
+    "contextual_variance",
     "contour",
     "effect_curve",
     "effect_distributions",
@@ -38,7 +33,6 @@ __all__ = [
     "margins",
     "methods",
     "predicted_bags",
-    "rho",
     "slope_curve",
     "style",
     "tomography",

@@ -1,181 +1,48 @@
-"""Effects that differ between people: along a covariate, as distributions, ranked."""
+"""Effects that differ between people: averages by size, contrasts, and effects at rows along any covariate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from crosslevel.charts.intervals import intervals
-from crosslevel.charts.style import BLUE, GREY, INK, PALE, new_axes, note, plain, style
+from crosslevel.charts.cells import cells_of
+from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
+from crosslevel.charts.curves import distributions_chart
+from crosslevel.charts.intervals import rows_chart
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import GREY, ORANGE
+from crosslevel.charts.words import MOST_POINTS, fifths, sample_words, sampled, with_level
 from crosslevel.errors import InputError
-from crosslevel.results import Estimates
+from crosslevel.results import Estimates, display
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["effect_curve", "effect_distributions", "effect_ranking"]
+__all__ = ["at_rows_charts", "averages_chart", "effect_ranking", "effects_charts", "gains_chart", "stars"]
+
+MOST_LEVELS = 12
+"""Levels that colors can distinguish; further ones share the last."""
+MOST_COLUMNS = 30
+"""Covariates that the axis of effects at rows can show."""
+OTHER = "all others"
+OF_ROWS = ("term", "row", "estimate", "std_error", "conf_low", "conf_high", "value", "fitted", "weight")
 
 
-FEW_VALUES = 12
-"""A covariate with no more values than this is drawn in columns, its points set apart."""
-BINS = 41
-
-
-def effect_curve(
-    x: npt.ArrayLike,
-    effect: npt.ArrayLike,
-    low: npt.ArrayLike,
-    high: npt.ArrayLike,
-    ax: Axes | None = None,
-    *,
-    color: npt.ArrayLike | None = None,
-    x_label: str = "",
-    y_label: str = "effect",
-    color_label: str = "fitted outcome",
-    level: float = 0.95,
-    simultaneous: bool = False,
-    left_out: int = 0,
-) -> Axes:
-    """Draw the effect at every row against a covariate: a dot with its interval, coloured by the fit.
-
-    Parameters
-    ----------
-    x, effect, low, high : array of shape (n,)
-    ax : matplotlib.axes.Axes, optional
-    color : array of shape (n,), optional
-        The number that colours the dots.
-    x_label, y_label, color_label : str
-    level : float
-    simultaneous : bool
-        Whether the level is held by all rows at once, rather than on average over the curve.
-    left_out : int
-        Rows that are not drawn; a remark says so.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
+def stars(p: float | None) -> str:
+    """Mark how small a p-value is: * below .05, ** below .01, *** below .001.
 
     Examples
     --------
-    >>> ax = effect_curve([1.0, 2.0], [0.5, 0.1], [0.3, -0.1], [0.7, 0.3], x_label="age")
-    >>> ax.get_xlabel(), ax.get_title(loc="left")
-    ('age', '95 % on average over the curve')
+    >>> [stars(p) for p in (0.2, 0.04, 0.009, 0.0001, None)]
+    ['', '*', '**', '***', '']
     """
-    at, d, lo, hi = (np.asarray(v, dtype=np.float64) for v in (x, effect, low, high))
-    if not len(at) == len(d) == len(lo) == len(hi):
-        raise InputError(
-            f"x, effect, low and high have {len(at)}, {len(d)}, {len(lo)} and {len(hi)} values; pass as many of each."
-        )
-    if not len(at):
-        raise InputError("x has no values; there is nothing to draw.")
-    values = np.unique(at)
-    few = 1 < len(values) <= min(FEW_VALUES, len(at) - 1)
-    if few:
-        at = _apart(at, d)
-    with style(grid="y"):
-        ax = new_axes(ax, 7.0, 4.2)
-        ax.vlines(at, lo, hi, color=PALE, lw=1.4, zorder=2)
-        ax.axhline(0.0, color="#9A9A9A", lw=0.9, zorder=1)
-        if color is None:
-            ax.scatter(at, d, s=16, color=BLUE, edgecolors="white", linewidths=0.4, zorder=4)
-        else:
-            drawn = ax.scatter(
-                at, d, s=18, c=np.asarray(color), cmap="viridis", edgecolors="white", linewidths=0.4, zorder=4
-            )
-            ax.figure.colorbar(drawn, ax=ax, label=plain(color_label), pad=0.02)
-        if few:
-            ax.set_xticks(values, [f"{v:.6g}" for v in values])
-        ax.set_xlabel(plain(x_label))
-        ax.set_ylabel(plain(y_label))
-        held = "for all rows at once" if simultaneous else "on average over the curve"
-        ax.set_title(f"{100 * level:.10g} % {held}", loc="left")
-        if left_out:
-            note(ax, f"{left_out:,} further rows are not drawn")
-    return ax
-
-
-def _apart(x: FloatArray, d: FloatArray) -> FloatArray:
-    """Set points of a covariate with few values side by side, those of small effects to the left."""
-    values, code, counts = np.unique(x, return_inverse=True, return_counts=True)
-    width = 0.7 * float(np.diff(values).min())
-    order = np.lexsort((d, code))
-    rank = np.empty(len(x))
-    rank[order] = np.arange(len(x)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shift: FloatArray = (rank + 0.5) / counts[code] - 0.5
-    return x + width * shift
-
-
-def effect_distributions(
-    effects: npt.ArrayLike,
-    names: Sequence[str],
-    ax: Axes | None = None,
-    *,
-    weights: npt.ArrayLike | None = None,
-    scaled: bool = True,
-) -> Axes:
-    """Draw how each effect is distributed over the rows, one below the other.
-
-    Parameters
-    ----------
-    effects : array of shape (n, n_effects)
-    names : sequence of str
-    ax : matplotlib.axes.Axes, optional
-    weights : array of shape (n,), optional
-    scaled : bool
-        Divide each effect by its largest absolute value, so that effects in different units can be seen together; the range
-        is then written at the right.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> ax = effect_distributions(np.array([[0.1, 5.0], [0.3, -2.0], [0.2, 1.0]]), ["age", "treated"])
-    >>> [t.get_text() for t in ax.get_yticklabels()]
-    ['age', 'treated']
-    """
-    D = np.asarray(effects, dtype=np.float64)
-    if D.ndim != 2 or D.shape[1] != len(names):
-        raise InputError(f"effects has the shape {D.shape} for {len(names)} names; pass a column per name.")
-    if not D.size:
-        raise InputError("effects has no values; there is nothing to draw.")
-    w = np.ones(len(D)) if weights is None else np.asarray(weights, dtype=np.float64)
-    whole = ~np.isnan(D).any(axis=1)
-    D, w = D[whole], w[whole]
-    with style():
-        ax = new_axes(ax, 6.8, 1.1 + 0.55 * len(names))
-        largest = np.abs(D).max(axis=0)
-        scale = np.where(largest > 0, largest, 1.0) if scaled else np.ones(len(names))
-        edges = np.linspace((D / scale).min(), (D / scale).max(), BINS) if np.ptp(D / scale) > 0 else None
-        for e, column in enumerate((D / scale).T):
-            _ridge(ax, e, column, w, edges)
-            if scaled:
-                text = f"{D[:, e].min():.3g} to {D[:, e].max():.3g}"
-                ax.annotate(
-                    text, xy=(1.01, e), xycoords=ax.get_yaxis_transform(), va="center", fontsize=8.0, color=GREY
-                )
-        ax.set_yticks(range(len(names)), [plain(str(n)) for n in names])
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-        ax.set_ylim(len(names) - 0.4, -0.75)
-        ax.axvline(0.0, color="#9A9A9A", lw=0.9, zorder=1)
-        ax.set_xlabel("effect at each row" + (", relative to the largest of its kind" if scaled else ""))
-        ax.set_title("Distribution of effects", loc="left")
-    return ax
-
-
-def _ridge(ax: Axes, e: int, column: FloatArray, w: FloatArray, edges: FloatArray | None) -> None:
-    mean = float(w @ column / w.sum())
-    if edges is not None:
-        heights, _ = np.histogram(column, bins=edges, weights=w)
-        ax.stairs(e - 0.8 * heights / heights.max(), edges, baseline=e, fill=True, color=BLUE, alpha=0.55, zorder=3)
-    ax.plot([mean, mean], [e, e - 0.35], color=INK, lw=1.6, zorder=4)
-    ax.axhline(e, color=PALE, lw=0.8, zorder=2)
+    if p is None or not p < 0.05:
+        return ""
+    return "***" if p < 0.001 else "**" if p < 0.01 else "*"
 
 
 def effect_ranking(estimates: Estimates, ax: Axes | None = None) -> Axes:
@@ -194,7 +61,7 @@ def effect_ranking(estimates: Estimates, ax: Axes | None = None) -> Axes:
     Notes
     -----
     Effects of covariates in different units cannot be compared by length; the axis shows each effect divided by its standard
-    error, so that the interval of every row has the same width and a row that clears zero is told from noise.
+    error, so that the interval of every row has the same width and a row that clears zero is distinguished from noise.
 
     Examples
     --------
@@ -207,24 +74,242 @@ def effect_ranking(estimates: Estimates, ax: Axes | None = None) -> Axes:
     >>> [t.get_text() for t in effect_ranking(est).get_yticklabels()]
     ['arm', 'age']
     """
-    error = estimates["std_error"]
-    if not (error > 0).any():
+    if not (estimates["std_error"] > 0).any():
         raise InputError("estimates has no standard errors, by which effects are ranked; draw est.plot() instead.")
-    unit = np.where(error > 0, error, np.nan)
-    order = np.argsort(-np.nan_to_num(np.abs(estimates["estimate"] / unit)), kind="stable")
-    columns = {k: estimates.table[k].take(order) for k in estimates.keys}
-    shown = [n for n in ("estimate", "conf_low", "conf_high", "plug_in") if n in estimates.table.column_names]
-    numbers = {n: (estimates[n] / unit)[order] for n in shown}
-    ranked = Estimates.build(
-        {**columns, **numbers, "std_error": np.where(np.isnan(unit), np.nan, 1.0)},
-        keys=estimates.keys,
-        method=estimates.method,
-        level=estimates.level,
-        interval=estimates.interval,
-        provenance=estimates.provenance,
-        title="Effects by size",
-    )
-    ax = intervals(ranked, ax)
+    return draw(averages_chart(estimates), ax)
+
+
+def averages_chart(estimates: Estimates) -> Chart:
+    """Describe average effects in standard errors, largest first."""
+    error = np.where(estimates["std_error"] > 0, estimates["std_error"], np.nan)
+    z = np.asarray(estimates["estimate"] / error, dtype=np.float64)
+    order = np.argsort(-np.nan_to_num(np.abs(z)), kind="stable")
+    names = estimates.table.column_names
+    keys = [estimates.table[k].to_pylist() for k in estimates.keys]
+    columns: dict[str, Any] = {"label": [" · ".join(str(k[i]) for k in keys) for i in order]}
+    for name in ("estimate", "conf_low", "conf_high", "plug_in"):
+        if name in names:
+            columns[name] = pa.array(estimates[name][order].astype(np.float64), from_pandas=True)
+            columns[f"z_{name}"] = pa.array((estimates[name] / error)[order].astype(np.float64), from_pandas=True)
+    columns["std_error"] = pa.array(error[order], from_pandas=True)
+    if "p_value" in names:
+        columns["p_value"] = pa.array(estimates["p_value"][order].astype(np.float64), from_pandas=True)
+        columns["stars"] = [stars(estimates.table["p_value"][int(i)].as_py()) for i in order]
+    if "contrast" in names:
+        columns["contrast"] = [str(v) for v in estimates["contrast"][order].tolist()]
+    marks = [
+        Mark("rule", 0.0, color=GREY),
+        Mark("interval", "z_conf_low", x2="z_conf_high", label=display.level_words(estimates.level)),
+        Mark("dot", "z_estimate", label="estimate"),
+    ]
+    open_ = ""
+    if "plug_in" in names:
+        marks.append(Mark("dot", "z_plug_in", color=ORANGE, shape="diamond", filled=False, size=36.0, label="plug-in"))
+        open_ = " Open marks are the averages of the shrunken fit (plug_in in the table)."
     kind = "" if estimates.level is None else f" and {100 * estimates.level:.10g} % interval"
-    ax.set_xlabel(plain(f"effect{kind}, in standard errors"))
-    return ax
+    return Chart(
+        name="averages",
+        title="Effects by size",
+        caption=f"Each effect{with_level(estimates.level)}, divided by its standard error, since effects of covariates in different "
+        f"units cannot be compared by length. An interval that clears the line at zero is distinguished from noise.{open_}",
+        panels=[Panel(marks, Axis(f"effect{kind}, in standard errors"), Axis(names="label"))],
+        tables={"averages": pa.table(columns)},
+        data={"rows": Rows("averages")},
+        tips={
+            "label": "term", "estimate": "average effect", "conf_low": "from", "conf_high": "to", "std_error": "standard error",
+            "p_value": "p", "stars": "stars", "contrast": "compares",
+        },
+        size="half",
+        inches=(8.4 if open_ else 6.6, 1.15 + 0.27 * len(estimates)),
+    )  # fmt: skip
+
+
+def effects_charts(estimates: Estimates) -> list[Chart]:
+    """Describe average effects: by size, contrasts of factors in units of the outcome, or by group with a list of terms."""
+    if len(estimates.keys) > 1:
+        others = ", ".join(k for k in estimates.keys if k != "term")
+        return [
+            rows_chart(
+                estimates, name="groups", title=f"Average effect by {others}", x_title="average effect", fixed=["term"]
+            )
+        ]
+    charts = [averages_chart(estimates)]
+    kinds = estimates.table["kind"].to_pylist() if "kind" in estimates.table.column_names else []
+    if "contrast" in kinds:
+        own = estimates.select(kind="contrast")
+        cells = cells_of(own)
+        words = [f"{t} ({c})" for t, c in zip(own["term"].tolist(), own["contrast"].tolist(), strict=True)]
+        cells = replace(cells, table=cells.table.set_column(0, "k0", pa.array(words, pa.string())))
+        drawn = rows_chart(own, cells, name="contrasts", title="Contrasts of factors", x_title="average contrast")
+        caption = "What the outcome would be on average at a level, less at the level it is compared with, all else unchanged."
+        charts.append(replace(drawn, caption=f"{caption} {drawn.caption}", size="half"))
+    return charts
+
+
+def at_rows_charts(estimates: Estimates) -> list[Chart]:
+    """Describe effects at rows: with intervals along the term's own covariate; else along any, two panels with one brush.
+
+    The table has the keys ``term`` and ``row``; further columns of numbers are covariates, ``fitted`` and columns of text color
+    the dots.
+    """
+    terms = [str(t) for t in dict.fromkeys(estimates["term"].tolist())]
+    words = np.array([str(v) for v in estimates["term"].tolist()])
+    wide = {t: np.flatnonzero(words == t) for t in terms}
+    if estimates.level is not None:
+        return [_band_chart(estimates, terms, wide)]
+    D = np.column_stack([estimates["estimate"][wide[t]].astype(np.float64) for t in terms])
+    return [_brushed_chart(estimates, terms, wide), distributions_chart(D, terms)]
+
+
+def _band_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any]) -> Chart:
+    """Describe effects at rows against their own covariate, with their intervals."""
+    most = max(300, MOST_POINTS // len(terms))
+    each = len(wide[terms[0]])
+    rows = np.concatenate([wide[t][sampled(each, most)] for t in terms])
+    names = ("value", "estimate", "conf_low", "conf_high")
+    table = {n: pa.array(estimates[n][rows].astype(np.float64), from_pandas=True) for n in names}
+    marks = [
+        Mark("rule", y=0.0, color=GREY),
+        Mark("interval", "value", "conf_low", y2="conf_high", color=GREY, width=1.0, alpha=0.5),
+        Mark("dot", "value", "estimate", size=11.0),
+    ]
+    shown = sample_words(min(each, most), each, "row")
+    return Chart(
+        name="bands",
+        title="Effects at rows, along their own covariate",
+        caption=f"Each dot is a row, {shown}{with_level(estimates.level)} ({estimates.interval}).",
+        panels=[Panel(marks, Axis("covariate of the term"), Axis("effect"))],
+        tables={"bands": pa.table({"term": [str(v) for v in estimates["term"][rows].tolist()], **table})},
+        data={"rows": Rows("bands", {"term": "term"})},
+        choices=[Choice("term", "Effect of", [(t, t) for t in terms])],
+        tips={"value": "covariate", "estimate": "effect", "conf_low": "from", "conf_high": "to"},
+    )
+
+
+def _brushed_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any]) -> Chart:
+    """Describe effects at rows along any covariate, in two panels with one brush."""
+    first = wide[terms[0]]
+    names = [n for n in estimates.table.column_names if n not in OF_ROWS]
+    covariates = [n for n in names if estimates[n].dtype.kind in "fiu"][:MOST_COLUMNS]
+    columns: dict[str, Any] = {f"x{p}": estimates[n][first].astype(np.float64) for p, n in enumerate(covariates)}
+    along = [(f"x{p}", n) for p, n in enumerate(covariates)]
+    columns |= {f"e{e}": estimates["estimate"][wide[t]].astype(np.float64) for e, t in enumerate(terms)}
+    colors: dict[str, list[str | None]] = {}
+    if "fitted" in estimates.table.column_names:
+        colors["fitted outcome, in fifths"] = fifths(estimates["fitted"][first])
+    colors |= {n: _levels(estimates.table[n].to_pylist(), first) for n in names if estimates[n].dtype.kind not in "fiu"}
+    colors = colors or {"nothing": ["rows"] * len(first)}
+    columns |= {f"c{c}": pa.array(v, pa.string()) for c, v in enumerate(colors.values())}
+    own = [next((i for i, (_, words) in enumerate(along) if words == t), 0) for t in terms]
+    second = min(1, len(terms) - 1)
+    of_terms = [(f"e{e}", t) for e, t in enumerate(terms)]
+    choices = [
+        Choice("term", "Effect of", of_terms),
+        Choice("along", "along", along, own[0]),
+        Choice("term2", "beside it, the effect of", of_terms, second),
+        Choice("along2", "along", along, own[second]),
+        Choice("color", "Color by", [(f"c{c}", n) for c, n in enumerate(colors)]),
+    ]
+    rows = Rows(
+        "people", columns={"x": "along", "effect": "term", "x2": "along2", "effect2": "term2", "shade": "color"}
+    )
+    shade = Shade("shade", names=True, scheme="ordered")
+    n_rows = int(estimates.diagnostics.get("rows", len(first)) or len(first))
+    return Chart(
+        name="effects",
+        title="Effects at rows, along a covariate",
+        caption=f"Each dot is the effect of the fit at a row, {sample_words(len(first), n_rows, 'row')}, whose covariates this page "
+        "holds; the line is a local average. No interval. Drag over the left chart to keep the colors of some rows in both charts; click "
+        "beside to let go.",
+        panels=[
+            Panel(
+                [
+                    Mark("rule", y=0.0, color=GREY),
+                    Mark("dot", x, y, color=shade, size=10.0, alpha=0.65, brush=True),
+                    Mark("trend", x, y),
+                ],
+                Axis("covariate"),
+                Axis("effect"),
+            )
+            for x, y in (("x", "effect"), ("x2", "effect2"))
+        ],
+        tables={"people": pa.table(columns)},
+        data={"rows": rows},
+        choices=choices,
+        labels=dict(along) | {f"e{e}": f"effect of {t}" for e, t in enumerate(terms)} | _color_labels(colors),
+        tips={"x": "covariate", "effect": "effect", "shade": "class"},
+    )
+
+
+def _color_labels(colors: dict[str, list[str | None]]) -> dict[str, str]:
+    return {f"c{c}": n for c, n in enumerate(colors)}
+
+
+def _levels(values: list[Any], rows: Any) -> list[str | None]:
+    """Name the level of each row, the rarest levels together when there are more than colors can distinguish."""
+    words = [None if values[i] is None else str(values[i]) for i in rows]
+    counts: dict[str, int] = {}
+    for word in words:
+        if word is not None:
+            counts[word] = counts.get(word, 0) + 1
+    if len(counts) <= MOST_LEVELS:
+        return words
+    kept = set(sorted(counts, key=lambda w: (-counts[w], w))[: MOST_LEVELS - 1])
+    return [w if w is None or w in kept else OTHER for w in words]
+
+
+def gains_chart(scores: Estimates) -> list[Chart]:
+    """Describe what each way to impute gains on the naive answer, and whether its probabilities are calibrated."""
+    gain, error = (np.asarray(scores[n], dtype=np.float64) for n in ("gain", "gain_error"))
+    others = ("lift", "auc", "brier", "intercept", "slope")
+    table: dict[str, Any] = {
+        "label": [str(m) for m in scores["method"].tolist()],
+        "gain": gain,
+        "gain_low": gain - 1.96 * error,
+        "gain_high": gain + 1.96 * error,
+        **{n: _column(scores, n) for n in others},
+        "source": ["uses the truth" if u else "available without it" for u in scores["uses_truth"].astype(bool)],
+    }
+    color = Shade("source", names=True, domain=["available without it", "uses the truth"], range=["#0072B2", GREY])
+    tips = {
+        "label": "method", "gain": "gain", "gain_low": "from", "gain_high": "to", "lift": "lift", "auc": "AUC",
+        "brier": "Brier score", "intercept": "intercept", "slope": "slope",
+    }  # fmt: skip
+    base: dict[str, Any] = {"tables": {"scores": pa.table(table)}, "data": {"rows": Rows("scores")}, "tips": tips}
+    names = Axis(names="label")
+    gains = Chart(
+        "gains",
+        "What is gained on the answer that needs no method",
+        "Gain in the mean log-likelihood of a person, with its 95 % interval over persons. Gray rows use the truth: bounds that nobody "
+        "reaches without it.",
+        [
+            Panel(
+                [
+                    Mark("rule", 0.0, color=GREY),
+                    Mark("interval", "gain_low", x2="gain_high", color=color),
+                    Mark("dot", "gain", color=color),
+                ],
+                Axis("gain in mean log-likelihood of a person"),
+                names,
+            )
+        ],
+        **base,
+    )
+    panels = [
+        Panel([Mark("rule", at, color=GREY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
+        for name, at in (("slope", 1.0), ("intercept", 0.0))
+    ]
+    calibration = Chart(
+        "calibration",
+        "Are imputed probabilities calibrated?",
+        "Slope and intercept of a logistic regression of the truth on the logit of each method's probabilities; dashed lines are where "
+        "calibrated ones lie. A slope above 1 says that they differ too little between people. No interval.",
+        panels,
+        **base,
+    )
+    return [gains, calibration]
+
+
+def _column(scores: Estimates, name: str) -> pa.Array:
+    values: FloatArray = np.asarray(scores[name], dtype=np.float64)
+    return pa.array(values, from_pandas=True)

@@ -1,46 +1,224 @@
-"""A row per estimate: dot, interval, bounds, truth and baselines."""
+"""A row for each estimate: dot, interval, bounds, truth and other methods; methods side by side; places in order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from crosslevel.charts.style import BLUE, GREY, PALE, VERMILION, new_axes, note, plain, style
+from crosslevel.charts.cells import Cells, cells_of
+from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, VERMILION
+from crosslevel.charts.words import is_share, level_words, named
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.results import Estimates
-from crosslevel.results.display import level_words
-from crosslevel.typing import FloatArray
+from crosslevel.results import Estimates, display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["intervals"]
+__all__ = ["BESIDE", "intervals", "methods", "methods_chart", "ordered_chart", "rows_chart"]
 
-BASELINES = ("goodman", "neighborhood", "homogeneous", "naive", "plug_in", "baseline")
-"""Columns drawn as baselines when they are there."""
-BOUNDS = (("lower", "upper"), ("bound_low", "bound_high"))
-"""Pairs of columns drawn as bounds; the first pair that is there."""
+BESIDE: dict[str, tuple[str, str]] = {
+    "neighborhood": (ORANGE, "square"),
+    "goodman": (GREEN, "triangle-up"),
+    "rxc": (PURPLE, "diamond"),
+    "homogeneous": ("#56B4E9", "triangle-down"),
+    "naive": (ORANGE, "stroke"),
+    "plug_in": (ORANGE, "diamond"),
+    "baseline": ("#6B6B6B", "diamond"),
+    "area_weighted": (ORANGE, "diamond"),
+    "nested_rate": (ORANGE, "diamond"),
+}
+"""Columns of other answers that are drawn beside the estimate: color and shape."""
+SPARE = ("square", "triangle-up", "triangle-down", "diamond")
+MOST_LINES = 60
+"""Rows drawn as lines with their names; more are drawn by rank."""
+MOST_CELLS = 30
+BOUNDS = "possible at all (bounds)"
 
-_MARKS = ("|", "x", "^", "s", "v", "+")
-_GAP = 0.7  # rows between two groups
-_INCHES_PER_ROW = 0.27
-_LONGEST_LABEL = 42
+
+def estimate_title(estimates: Estimates) -> str:
+    """Give the words of an axis of estimates."""
+    if estimates.level is None:
+        return "estimate (no interval)"
+    return f"estimate and {display.level_words(estimates.level)} ({estimates.interval})"
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Where each row goes.
+def row_marks(
+    cells: Cells,
+    level: float | None,
+    *,
+    beside: Sequence[str] = (),
+    bounds: bool = True,
+    truth: bool = True,
+    color: str = BLUE,
+) -> list[Mark]:
+    """Give the marks of rows with names: bounds behind, the interval, the estimate, other answers and the truth."""
+    marks = []
+    if bounds and cells.has("bound_low", "bound_high"):
+        marks.append(Mark("bar", "bound_low", x2="bound_high", color=PALE, label=BOUNDS))
+    if level is not None and cells.has("conf_low", "conf_high"):
+        marks.append(Mark("interval", "conf_low", x2="conf_high", color=color, label=display.level_words(level)))
+    marks.append(Mark("dot", "estimate", color=color if level is not None else GREY, label="estimate"))
+    for i, name in enumerate(beside):
+        tint, shape = BESIDE.get(cells.labels[name], ("#6B6B6B", SPARE[i % len(SPARE)]))
+        marks.append(
+            Mark("dot", name, color=tint, shape=shape, filled=False, size=36.0, label=named(cells.labels[name]))
+        )
+    if truth and cells.has("truth"):
+        marks.append(Mark("dot", "truth", color=VERMILION, shape="diamond", filled=False, size=49.0, label="truth"))
+    ends = [m.x for m in marks] + [m.x2 for m in marks if m.x2]
+    seen = np.concatenate([np.asarray(cells.table[n].to_numpy(), dtype=float) for n in ends if isinstance(n, str)])
+    if seen.size and np.nanmin(seen, initial=0.0) < 0 < np.nanmax(seen, initial=0.0):
+        marks.insert(0, Mark("rule", 0.0, color=GREY))
+    return marks
 
-    y : (n,) position of each row, downwards; labels : n words; heads : (y, words) of each group, if there are any
+
+def rows_chart(
+    estimates: Estimates,
+    cells: Cells | None = None,
+    *,
+    name: str = "intervals",
+    title: str = "Every row",
+    x_title: str = "",
+    fixed: Sequence[str] = (),
+    caption: str = "",
+    largest_first: bool = True,
+) -> Chart:
+    """Describe every row with its interval; keys that would make it too long become drop-down lists.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    cells : Cells, optional
+    name : str
+    title : str
+        What is drawn; that it has intervals or bounds is added.
+    x_title : str
+        Words of the axis, where these are not the usual ones.
+    fixed : sequence of str
+        Keys that are drop-down lists in any case.
+    caption : str
+        Further sentences.
+    largest_first : bool
+        Whether rows are sorted by the estimate until the reader chooses, rather than as in the table.
     """
+    cells = cells_of(estimates) if cells is None else cells
+    lines = _lines(cells, fixed)
+    chosen = [key for key in cells.keys if key not in lines]
+    choices = [cells.choice(key) for key in chosen]
+    most = cells.most_rows(chosen)
+    beside = [n for n in BESIDE if cells.has(n)]
+    if most > MOST_LINES:
+        return ordered_chart(estimates, cells, name=name, title=title, lines=lines, choices=choices)
+    if len(lines) > 1:
+        # one more list, that narrows nothing at first
+        key = min(lines, key=lambda k: len(cells.levels(k)))
+        if 1 < len(cells.levels(key)) < most:
+            choices.append(cells.choice(key, all_rows=True))
+            chosen.append(key)
+    options = [
+        ("estimate", "estimate, highest first"),
+        *((n, f"{named(cells.labels[n])}, highest first") for n in beside),
+    ]
+    options.append(("position", "as in the table"))
+    order = Choice(f"{name}_order", "sorted by", options, 0 if largest_first else len(options) - 1)
+    interval = estimates.level is not None and cells.has("conf_low", "conf_high")
+    bounds = cells.has("bound_low", "bound_high")
+    said = " with its interval" if interval else " with its bounds" if bounds else ""
+    share = is_share(estimates)
+    return Chart(
+        name=name,
+        title=title + (said if title.startswith("Every") else ""),
+        caption=_caption(estimates, bounds, interval) + (f" {caption}" if caption else ""),
+        panels=[
+            Panel(
+                row_marks(cells, estimates.level if interval else None, beside=beside),
+                Axis(x_title or estimate_title(estimates), share=share),
+                Axis(names="label", order="sort_by", down=True),
+            )
+        ],
+        tables={"cells": cells.table},
+        data={
+            "rows": Rows(
+                "cells",
+                {cells.keys[key]: cells.keys[key] for key in chosen},
+                {"sort_by": order.name},
+                {"label": [cells.keys[key] for key in lines]},
+            )
+        },
+        choices=[*choices, order],
+        labels=cells.labels,
+        tips=cells.tips({"label": " · ".join(lines)}),
+        share=share,
+        inches=(8.4, 1.2 + 0.27 * most),
+    )
 
-    y: FloatArray
-    labels: list[str]
-    heads: list[tuple[float, str]]
+
+def ordered_chart(
+    estimates: Estimates,
+    cells: Cells,
+    *,
+    name: str = "places",
+    title: str = "Places in order",
+    lines: Sequence[str] = (),
+    choices: Sequence[Choice] = (),
+    where: Mapping[str, str] | None = None,
+    size: str = "full",
+) -> Chart:
+    """Describe very many rows from the lowest estimate to the highest, with their intervals; hovering names them."""
+    interval = estimates.level is not None and cells.has("conf_low", "conf_high")
+    share = is_share(estimates)
+    marks = [Mark("dot", "rank", "estimate", size=8.0, alpha=0.9)]
+    if interval:
+        thin = 0.35 if cells.table.num_rows < 500 else 0.15
+        marks.insert(0, Mark("interval", "rank", "conf_low", y2="conf_high", width=1.0, alpha=thin))
+    said = f"lines are {level_words(estimates.level, estimates.interval)}" if interval else "there is no interval"
+    return Chart(
+        name=name,
+        title=title + (" with its interval" if interval and title.startswith("Every") else ""),
+        caption=f"From the lowest estimate to the highest; {said}. Hover for the numbers.",
+        panels=[Panel(marks, Axis("rank, from the lowest"), Axis("estimate", share=share))],
+        tables={"cells": cells.table},
+        data={
+            "rows": Rows(
+                "cells",
+                {c.name: c.name for c in choices} if where is None else where,
+                joined={"label": [cells.keys[key] for key in lines]},
+                rank="estimate",
+            )
+        },
+        choices=choices,
+        labels=cells.labels,
+        tips=cells.tips({"label": " · ".join(lines)}),
+        share=share,
+        size=size,
+    )
+
+
+def _caption(estimates: Estimates, bounds: bool, interval: bool) -> str:
+    said = "Dots are estimates"
+    said += f"; lines are {level_words(estimates.level, estimates.interval)}" if interval else ""
+    said += "; gray bars are bounds that hold whatever people did" if bounds else ""
+    return f"{said}. Hover for the numbers."
+
+
+def _lines(cells: Cells, fixed: Sequence[str]) -> list[str]:
+    """Choose the keys whose values are drawn side by side: all, or as many as make no more than the most lines."""
+    keys = [key for key in cells.keys if key not in fixed]
+    if cells.most_rows(list(fixed)) <= MOST_LINES or len(keys) <= 1:
+        return keys
+    kept: list[str] = []
+    for key in sorted(keys, key=lambda k: len(cells.levels(k))):
+        rest = [k for k in cells.keys if k not in (*kept, key)]
+        if not kept or cells.most_rows(rest) <= MOST_LINES:
+            kept.append(key)
+    return kept
 
 
 def intervals(
@@ -51,7 +229,7 @@ def intervals(
     bounds: bool = True,
     baselines: Sequence[str] | None = None,
     sort: bool = False,
-    max_rows: int = 60,
+    max_rows: int = MOST_LINES,
     color: str = BLUE,
     legend: bool = True,
 ) -> Axes:
@@ -69,13 +247,13 @@ def intervals(
         Draw the columns ``lower`` and ``upper`` (or ``bound_low`` and ``bound_high``), if they are there, as a light bar: what
         is possible at all.
     baselines : sequence of str, optional
-        Columns to draw as small grey marks; by default those with the name of a baseline (such as ``goodman``).
+        Columns to draw as open marks; by default those with the name of a baseline (such as ``goodman``).
     sort : bool
         Put large estimates first, within each group.
     max_rows : int
-        Draw at most so many rows, and say so below.
-    color : colour
-        Colour of dots and intervals; without an interval the dots are grey.
+        Draw at most this many rows, and say so below.
+    color : color
+        Color of dots and intervals; without an interval the dots are gray.
     legend : bool
         Explain the marks, when there is more than one.
 
@@ -93,133 +271,157 @@ def intervals(
     >>> intervals(est).get_xlabel()
     'estimate and 95 % interval (wald)'
     """
+    _check_rows(estimates, "max_rows", max_rows)
+    cells = cells_of(estimates)
+    chosen = _baselines(estimates, cells, baselines)
+    first = estimates.table[estimates.keys[0]].to_pylist() if len(estimates.keys) > 1 else []
+    grouped = len(set(first)) < len(first)
+    order = _order(estimates, first if grouped else [None] * len(estimates), sort)[:max_rows]
+    shown = replace(cells, table=cells.table.take(pa.array(order)))
+    marks = row_marks(shown, estimates.level, beside=chosen, bounds=bounds, truth=truth, color=color)
+    keys = list(cells.keys.values())
+    heads = len(set(shown.table[keys[0]].to_pylist())) if grouped else 0
+    wide = legend and len([m for m in marks if m.form in ("dot", "bar")]) > 1
+    chart = Chart(
+        name="intervals",
+        title=estimates.title or estimates.method,
+        caption="",
+        panels=[Panel(marks, Axis(estimate_title(estimates)), Axis(names="label", group=keys[0] if grouped else ""))],
+        tables={"cells": shown.table},
+        data={"rows": Rows("cells", joined={"label": keys})},
+        note=f"the first {len(order):,} of {len(estimates):,} rows" if len(order) < len(estimates) else "",
+        inches=(8.4 if wide else 6.6, 1.15 + 0.27 * (len(order) + 1.7 * heads)),
+    )
+    return draw(chart, ax, legend=legend)
+
+
+def _check_rows(estimates: Estimates, argument: str, most: int) -> None:
     if len(estimates) == 0:
         raise InputError("estimates has no rows; there is nothing to draw.")
-    if max_rows < 1:
-        raise InputError(f"max_rows={max_rows!r} leaves nothing to draw; pass 1 or more.")
-    chosen = _baselines(estimates, baselines)
-    order = _order(estimates, sort)[:max_rows]
-    rows = _place(estimates, order)
-    with style():
-        height = 1.15 + _INCHES_PER_ROW * (rows.y[-1] - rows.y[0] + 1)
-        columns = {n: estimates[n][order] for n in estimates.table.column_names}
-        pair = next((p for p in BOUNDS if set(p) <= set(columns) - set(estimates.keys)), None) if bounds else None
-        wide = legend and bool(chosen or pair or (truth and "truth" in columns))
-        ax = new_axes(ax, 8.4 if wide else 6.6, height)
-        ax.margins(x=0.03)
-        ax.use_sticky_edges = False  # a bar that starts at 0 would cut the dot there in half
-        if pair is not None:
-            _bars(ax, rows.y, columns[pair[0]], columns[pair[1]])
-        _dots(ax, rows.y, columns, color if estimates.level is not None else GREY, estimates)
-        for i, name in enumerate(chosen):
-            _mark(ax, columns[name], rows.y, _MARKS[i % len(_MARKS)], "#6B6B6B", plain(name.replace("_", " ")))
-        if truth and "truth" in columns:
-            _mark(ax, columns["truth"], rows.y, "D", VERMILION, "truth")
-        _dress(ax, rows, estimates, len(order), legend)
-    return ax
+    if most < 1:
+        raise InputError(f"{argument}={most!r} leaves nothing to draw; pass 1 or more.")
 
 
-def _baselines(estimates: Estimates, wanted: Sequence[str] | None) -> list[str]:
-    names = estimates.table.column_names
+def _baselines(estimates: Estimates, cells: Cells, wanted: Sequence[str] | None) -> list[str]:
+    """Name the columns of the cells that are drawn beside the estimate."""
+    ours = {words: name for name, words in cells.labels.items()}
     if wanted is None:
-        return [n for n in BASELINES if n in names and estimates[n].dtype == np.float64]
+        return [n for n in BESIDE if cells.has(n) and estimates[cells.labels[n]].dtype == np.float64]
     for name in wanted:
-        if name not in names:
-            raise unknown_name("baselines", name, names)
-        if estimates[name].dtype.kind not in "fiu":
+        if name not in estimates.table.column_names:
+            raise unknown_name("baselines", name, estimates.table.column_names)
+        if name in estimates.keys or estimates[name].dtype.kind not in "fiu":
             raise InputError(f"baselines has {name!r}, which is not a column of numbers; name columns of numbers.")
-    return list(wanted)
+    return [ours[name] for name in wanted if name in ours]
 
 
-def _groups(estimates: Estimates) -> list[Any]:
-    """Tell the first key of each row when it gathers rows, else nothing."""
-    if len(estimates.keys) < 2:
-        return []
-    first = estimates.table[estimates.keys[0]].to_pylist()
-    return first if len(set(first)) < len(first) else []
-
-
-def _order(estimates: Estimates, sort: bool) -> npt.NDArray[np.intp]:
+def _order(estimates: Estimates, groups: Sequence[Any], sort: bool) -> npt.NDArray[np.intp]:
     """Order the rows: groups as they first appear, within them as they are or by size."""
-    groups = _groups(estimates) or [None] * len(estimates)
     rank = {g: i for i, g in enumerate(dict.fromkeys(groups))}
     by_group = np.array([rank[g] for g in groups])
     return np.lexsort((-estimates["estimate"], by_group)) if sort else np.argsort(by_group, kind="stable")
 
 
-def _place(estimates: Estimates, order: npt.NDArray[np.intp]) -> Rows:
-    groups = _groups(estimates)
-    shown = estimates.keys[1:] if groups else estimates.keys
-    words = [estimates.table[k].to_pylist() for k in shown]
-    labels = [_short(" · ".join(_say(column[i]) for column in words)) for i in order]
-    y = np.arange(len(order), dtype=float)
-    heads: list[tuple[float, str]] = []
-    shift = 0.0
-    for position, i in enumerate(order if groups else ()):
-        if position == 0 or groups[i] != groups[order[position - 1]]:
-            shift += _GAP if position else 0.0
-            heads.append((position + shift, _short(_say(groups[i]))))
-            shift += 1.0
-        y[position] += shift
-    return Rows(y, labels, heads)
+def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Chart:
+    """Describe what each method says of each cell; a long comparison shows the groups of one outcome at a time.
 
-
-def _bars(ax: Axes, y: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-    there = ~(np.isnan(lower) | np.isnan(upper))
-    ax.barh(
-        y[there],
-        (upper - lower)[there],
-        left=lower[there],
-        height=0.54,
-        color=PALE,
-        lw=0,
-        zorder=1,
-        label="possible at all (bounds)",
+    ``max_cells`` keeps the first cells only, and makes no lists.
+    """
+    cells = cells_of(comparison)
+    others = [key for key in cells.keys if key != "method"]
+    joined = {"cell": [cells.keys[key] for key in others], "method": [cells.keys["method"]]}
+    kept = cells.table.filter(pa.array([m != "bounds" for m in comparison["method"].tolist()]))
+    n_methods = max(1, len(set(kept[cells.keys["method"]].to_pylist())))
+    words = list(zip(*(cells.table[cells.keys[key]].to_pylist() for key in others), strict=True))
+    order = list(dict.fromkeys(words))
+    first = cells.table.take(pa.array([words.index(cell) for cell in order]))
+    chosen: list[str] = []
+    note = ""
+    if max_cells is None:
+        while len(others) - len(chosen) > 1 and _rows_left(cells, chosen) > MOST_LINES * max(1, n_methods // 2):
+            chosen.append(max((k for k in others if k not in chosen), key=lambda k: len(cells.levels(k))))
+    else:
+        shown = set(order[:max_cells])
+        keep = list(zip(*(kept[cells.keys[key]].to_pylist() for key in others), strict=True))
+        kept, first = kept.filter(pa.array([cell in shown for cell in keep])), first.slice(0, max_cells)
+        note = f"the first {max_cells:,} of {len(order):,} cells" if max_cells < len(order) else ""
+    interval = comparison.level is not None and cells.has("conf_low", "conf_high")
+    by = Shade("method", names=True)
+    marks = [Mark("dot", "estimate", color=by, offset=True, size=26.0)]
+    if interval:
+        marks.insert(0, Mark("interval", "conf_low", x2="conf_high", color=by, offset=True, width=1.8))
+    if cells.has("bound_low", "bound_high"):
+        marks.insert(0, Mark("bar", "bound_low", x2="bound_high", color=PALE, data="cells", label=BOUNDS))
+    if cells.has("truth"):
+        marks.append(Mark("tick", "truth", color=INK, data="cells", label="truth"))
+    kind = display.level_words(comparison.level)
+    caption = "A dot for each method; none has an interval."
+    if interval:
+        caption = (
+            f"A line for each method; {level_words(comparison.level, comparison.interval)} where a method has them."
+        )
+    if cells.has("bound_low", "bound_high"):
+        caption += " Gray bars are what is possible at all (bounds), whatever people did."
+    where = {cells.keys[key]: cells.keys[key] for key in chosen}
+    share = is_share(comparison)
+    axis = f"estimate and {kind}, where a method has one" if comparison.level else "estimate (no interval)"
+    return Chart(
+        name="methods",
+        title="What each method says" if max_cells is None else comparison.title or comparison.method,
+        caption=caption,
+        panels=[Panel(marks, Axis(axis, share=share and max_cells is None), Axis(names="cell", offset="method"))],
+        tables={"cells": kept, "bounds": first},
+        data={
+            "rows": Rows("cells", where, joined=joined),
+            "cells": Rows("bounds", where, joined={"cell": joined["cell"]}),
+        },
+        choices=[cells.choice(key) for key in chosen],
+        labels=cells.labels,
+        tips=cells.tips({"cell": " · ".join(others), "method": "method"}),
+        share=share,
+        note=note,
+        inches=(8.4, 1.2 + 0.2 * (min(len(order), max_cells or len(order)) * (n_methods + 1.2))),
     )
 
 
-def _dots(ax: Axes, y: FloatArray, columns: dict[str, Any], color: str, estimates: Estimates) -> None:
-    low, high = columns["conf_low"], columns["conf_high"]
-    there = ~(np.isnan(low) | np.isnan(high))
-    ax.plot(columns["estimate"], y, "o", color=color, ms=5.2, mec="white", mew=0.7, zorder=6, label="estimate")
-    if there.any():
-        ax.hlines(y[there], low[there], high[there], color=color, lw=2.0, zorder=3, label=level_words(estimates.level))
+def _rows_left(cells: Cells, chosen: Sequence[str]) -> float:
+    left = float(cells.table.num_rows)
+    for key in chosen:
+        left /= max(1, len(cells.levels(key)))
+    return left
 
 
-def _mark(ax: Axes, x: FloatArray, y: FloatArray, mark: str, color: str, label: str) -> None:
-    """Draw open marks, so that what lies under them can be seen."""
-    size = {"|": 10.0, "D": 7.0}.get(mark, 6.0)
-    above = 5 if mark == "D" else 4
-    ax.plot(x, y, mark, color=color, markerfacecolor="none", ms=size, mew=1.4, zorder=above, label=label)
+def methods(comparison: Estimates, ax: Axes | None = None, *, max_cells: int = MOST_CELLS, legend: bool = True) -> Axes:
+    """Draw what each method says of each cell: a dot with its interval, the deterministic bounds behind.
 
+    Parameters
+    ----------
+    comparison : Estimates
+        Of :func:`crosslevel.ecological.compare`: one of its keys is ``method``. The midpoints of the method of bounds are
+        not drawn: the bar is what it says.
+    ax : matplotlib.axes.Axes, optional
+        By default a new figure as high as the cells need.
+    max_cells : int
+        Draw at most this many cells, and say so below.
+    legend : bool
 
-def _dress(ax: Axes, rows: Rows, estimates: Estimates, n_shown: int, legend: bool) -> None:
-    """Label the axes, name the groups, and say what is not shown."""
-    ax.set_yticks(rows.y, rows.labels)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    top = rows.heads[0][0] if rows.heads else rows.y[0]
-    ax.set_ylim(rows.y[-1] + 0.7, top - 0.7)
-    for y, words in rows.heads:
-        ax.annotate(
-            words, xy=(0, y), xycoords=ax.get_yaxis_transform(), xytext=(-5, 0), textcoords="offset points",
-            ha="right", va="center", fontweight="bold", fontsize=9,
-        )  # fmt: skip
-    if ax.dataLim.x0 < 0 < ax.dataLim.x1:
-        ax.axvline(0, color="#9A9A9A", lw=0.9, zorder=2)
-    kind = level_words(estimates.level) + ("" if estimates.level is None else f" ({estimates.interval})")
-    ax.set_xlabel(plain(f"estimate and {kind}" if estimates.level is not None else f"estimate ({kind})"))
-    ax.set_title(plain(estimates.title or estimates.method), loc="left")
-    marks = ax.get_legend_handles_labels()[1]
-    if legend and set(marks) - {"estimate", level_words(estimates.level)}:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.4)
-    if n_shown < len(estimates):
-        note(ax, f"the first {n_shown:,} of {len(estimates):,} rows")
+    Returns
+    -------
+    matplotlib.axes.Axes
 
-
-def _say(value: object) -> str:
-    return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _short(text: str) -> str:
-    return plain(text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…")
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"group": ["young"] * 2, "outcome": ["yes"] * 2, "method": ["goodman", "rxc"], "estimate": [0.6, 0.5],
+    ...      "conf_low": [0.5, 0.3], "conf_high": [0.7, 0.7], "lower": [0.2, 0.2], "upper": [0.9, 0.9]},
+    ...     keys=["group", "outcome", "method"], method="example", level=0.95, interval="each its own",
+    ...     provenance=Provenance.of(call="example()"),
+    ... )
+    >>> [t.get_text() for t in methods(est).get_legend().get_texts()]
+    ['possible at all (bounds)', 'goodman', 'rxc']
+    """
+    if "method" not in comparison.keys:
+        raise InputError("comparison has no key 'method'; pass the Estimates of crosslevel.ecological.compare.")
+    _check_rows(comparison, "max_cells", max_cells)
+    return draw(methods_chart(comparison, max_cells=max_cells), ax, legend=legend)

@@ -1,13 +1,15 @@
-"""What would move an estimate: an overlooked variable (contours), or rates that depend on composition (a curve)."""
+"""What would move an estimate: an omitted variable (contours), or rates that depend on composition (a curve)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION, new_axes, note, plain, style
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
@@ -34,7 +36,7 @@ def contour(
     limit: float | None = None,
     names: int = 8,
 ) -> Axes:
-    """Draw the largest bias that an overlooked variable can make, over how much it explains of composition and outcome.
+    """Draw the largest bias that an omitted variable can make, over how much it explains of composition and outcome.
 
     Parameters
     ----------
@@ -54,8 +56,8 @@ def contour(
     -------
     matplotlib.axes.Axes
         Thin contours: bias in points of rate. Thick: the move that ``sensitivity`` was asked about; where it crosses the
-        diagonal (open circle) lies the robustness value. Crosses: covariates, as if each had been overlooked. Beyond the
-        grey line the bounds rule the bias out.
+        diagonal (open circle) lies the robustness value. Crosses: covariates, as if each had been omitted. Beyond the
+        gray area the bounds rule the bias out.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def contour(
     ...     provenance=Provenance.of(call="sensitivity(result)"), diagnostics={"move": 0.05},
     ... )
     >>> contour(answer).get_title(loc="left")
-    'young × yes: bias if something was overlooked'
+    'young × yes: bias if a variable was omitted'
     """
     row = _row(answer, group, outcome, district)
     scale = float(answer["bias_scale"][row])
@@ -76,38 +78,98 @@ def contour(
     marks = _benchmarks(answer, row)
     value = float(answer["robustness_value"][row])
     end = _limit(limit, value, marks)
-    strengths = end * np.linspace(0, 1, _STEPS) ** 2
-    composition, outcome_strength = np.meshgrid(strengths, strengths)
-    bias = scale * np.sqrt(outcome_strength * composition / (1 - composition))
-    with style("both"):
-        ax = new_axes(ax, 7.6, 4.8)
-        for scaled in (ax.set_xscale, ax.set_yscale):  # small strengths are the usual ones
-            scaled("function", functions=(_root, np.square))
-        move = scale * value / np.sqrt(1 - value)
-        levels = [level for level in _LEVELS if level < bias.max() and not np.isclose(level, move, rtol=0.02)]
-        if levels:
-            drawn = ax.contour(composition, outcome_strength, bias, levels=levels, colors=[GREY], linewidths=0.9)
-            ax.clabel(
+    return draw(_contour_chart(answer, row, scale, value, end, marks, names), ax)
+
+
+def _contour_chart(
+    answer: Estimates,
+    row: int,
+    scale: float,
+    value: float,
+    end: float,
+    marks: list[tuple[str, float, float]],
+    names: int,
+) -> Chart:
+    """Describe the bias over both strengths: y = (level / scale)^2 (1 - x) / x on the contour of a level."""
+    strengths = end * np.linspace(0, 1, _STEPS)[1:] ** 2
+    move = scale * value / np.sqrt(1 - value) if np.isfinite(value) else np.nan
+    most = scale * np.sqrt(end * end / (1 - end))
+    levels = [level for level in _LEVELS if level < most and not np.isclose(level, move, rtol=0.02)]
+    lines = [_curve(level, scale, strengths, end) for level in levels]
+    words = [f"{100 * level:g} point{'s' if level > 0.01 else ''}" for level in levels]
+    columns = {
+        "level": [f"{level:g}" for level, (x, _) in zip(levels, lines, strict=True) for _ in x],
+        "x": [float(v) for x, _ in lines for v in x],
+        "y": [float(v) for _, y in lines for v in y],
+        "words": [w if i == len(x) // 2 else "" for w, (x, _) in zip(words, lines, strict=True) for i in range(len(x))],
+    }
+    tables = {"levels": pa.table(columns, schema=_schema("x", "y", level=pa.string(), words=pa.string()))}
+    drawn = [
+        Mark("line", "x", "y", data="levels", by="level", color=GREY, width=0.9),
+        Mark("text", "x", "y", data="levels", text="words"),
+    ]
+    estimate, lower, upper = (float(answer[name][row]) for name in ("estimate", "lower", "upper"))
+    possible = max(estimate - lower, upper - estimate)
+    note = ""
+    if 0 < possible < most:
+        x, y = _curve(possible, scale, strengths, end)
+        tables["beyond"] = pa.table({"x": x, "y": y, "top": np.full(len(x), end)})
+        drawn.insert(0, Mark("band", "x", "y", y2="top", data="beyond", color="#EFEFEF"))
+        note = "gray: more than the bounds allow"
+    if np.isfinite(value):
+        x, y = _curve(move, scale, strengths, 1.2 * end)
+        tables["move"] = pa.table({"x": x, "y": y})
+        tables["value"] = pa.table({"x": [value], "y": [value]})
+        tables["ends"] = pa.table({"x": [0.0, end]})
+        said = f"moves it by {100 * move:.1f} points"
+        drawn.append(Mark("diagonal", "x", data="ends", color=GREY))
+        drawn.append(Mark("line", "x", "y", data="move", width=2.2, label=said))
+        robust = f"robustness value {value:.2f}"
+        drawn.append(Mark("dot", "x", "y", data="value", filled=False, size=49.0, label=robust))
+    if marks:
+        strongest = sorted(range(len(marks)), key=lambda i: -marks[i][2] * marks[i][1] / max(1 - marks[i][1], 1e-9))[
+            :names
+        ]
+        said_of = [m[0] if i in strongest else "" for i, m in enumerate(marks)]
+        tables["marks"] = pa.table({"x": [m[1] for m in marks], "y": [m[2] for m in marks], "words": said_of})
+        label = "covariate, had it been omitted"
+        drawn.append(Mark("dot", "x", "y", data="marks", color=VERMILION, shape="cross", size=49.0, label=label))
+        drawn.append(Mark("text", "x", "y", data="marks", text="words"))
+    cell = " × ".join(str(answer[name][row]) for name in ("group", "outcome"))
+    ticks = [tick for tick in _TICKS if tick <= end]
+    limits = (0.0, end)
+    return Chart(
+        name="omitted",
+        title=f"{cell}: bias if a variable was omitted",
+        caption="Thin lines: the largest bias of an omitted variable, in points, over how much it explains of composition and outcome. "
+        "Thick: the move that was asked about; crosses: covariates, as if each had been omitted. "
+        + (f"{note[0].upper()}{note[1:]}." if note else ""),
+        panels=[
+            Panel(
                 drawn,
-                fmt={level: f"{100 * level:g} point{'s' if level > 0.01 else ''}" for level in levels},
-                fontsize=8,
+                Axis("explains of composition (R²)", root=True, limits=limits, ticks=ticks),
+                Axis("explains of what composition leaves of the outcome (R²)", root=True, limits=limits, ticks=ticks),
             )
-        _limits_of_the_possible(ax, answer, row, (composition, outcome_strength, bias))
-        if np.isfinite(value):
-            _robustness(ax, value, scale, strengths)
-        _marks(ax, marks, end, names)
-        ax.set_xlim(0, end)
-        ax.set_ylim(0, end)
-        ticks = [tick for tick in _TICKS if tick <= end]
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.set_xlabel("explains of composition (R²)")
-        ax.set_ylabel("explains of what composition leaves of the outcome (R²)")
-        cell = " × ".join(str(answer[name][row]) for name in ("group", "outcome"))
-        ax.set_title(plain(f"{cell}: bias if something was overlooked"), loc="left")
-        if ax.get_legend_handles_labels()[1]:
-            ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.4)
-    return ax
+        ],
+        tables=tables,
+        data={name: Rows(name) for name in tables},
+        tips={"words": "bias, or covariate", "x": "of composition", "y": "of the outcome"},
+        note=note,
+        height=360,
+        inches=(7.6, 4.8),
+    )
+
+
+def _curve(level: float, scale: float, strengths: FloatArray, top: float) -> tuple[FloatArray, FloatArray]:
+    """Give the contour of one bias inside the picture."""
+    inside = strengths[strengths < 1]
+    y = np.square(level / scale) * (1 - inside) / inside
+    shown = y <= top
+    return inside[shown], y[shown]
+
+
+def _schema(*numbers: str, **others: pa.DataType) -> pa.Schema:
+    return pa.schema({**others, **dict.fromkeys(numbers, pa.float64())})
 
 
 def slope_curve(
@@ -150,31 +212,34 @@ def slope_curve(
         raise InputError("answer has no curve, as it covers several districts; take one, result.select(district=...).")
     slopes, values = np.array(curve["points_per_10_points"]), np.array(curve["estimate"][row], dtype=np.float64)
     allowed = float(answer.diagnostics["points_per_10_points_of_share"])
-    with style("both"):
-        ax = new_axes(ax, 7.6, 4.0)
-        ax.axhspan(
-            *(float(answer[n][row]) for n in ("lower", "upper")),
-            color=PALE,
-            lw=0,
-            zorder=0,
-            label="possible at all (bounds)",
-        )
-        low, high = ([float(answer[name][row])] * 2 for name in ("sens_low", "sens_high"))
-        ax.fill_between([-allowed, allowed], low, high, color=BLUE, alpha=0.15, lw=0, label="widened interval")
-        ax.plot(slopes, values, color=BLUE, lw=2.2, label="estimate")
-        own = float(answer["conf_low"][row]), float(answer["conf_high"][row])
-        if np.isfinite(own[0]):
-            ax.vlines([0], *own, color=INK, lw=2.0, label="the method's own interval")
-        ax.set_xlabel("rate of everybody, points per 10 points of the group's share")
-        ax.set_ylabel("share of the group")
-        cell = " × ".join(str(answer[name][row]) for name in ("group", "outcome"))
-        ax.set_title(plain(f"{cell}: if rates depend on composition"), loc="left")
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.4)
-    return ax
-
-
-def _root(values: npt.ArrayLike) -> FloatArray:
-    return np.sqrt(np.maximum(np.asarray(values, dtype=np.float64), 0.0))
+    own = {n: float(answer[n][row]) for n in ("lower", "upper", "sens_low", "sens_high", "conf_low", "conf_high")}
+    ends = [float(slopes.min()), float(slopes.max())]
+    tables = {
+        "curve": pa.table({"x": slopes.astype(np.float64), "estimate": values}),
+        "bounds": pa.table({"x": ends, "low": [own["lower"]] * 2, "high": [own["upper"]] * 2}),
+        "widened": pa.table({"x": [-allowed, allowed], "low": [own["sens_low"]] * 2, "high": [own["sens_high"]] * 2}),
+    }
+    marks = [
+        Mark("band", "x", "low", y2="high", data="bounds", color=PALE, label="possible at all (bounds)"),
+        Mark("band", "x", "low", y2="high", data="widened", alpha=0.15, label="widened interval"),
+        Mark("line", "x", "estimate", data="curve", width=2.2, label="estimate"),
+    ]
+    if np.isfinite(own["conf_low"]):
+        tables["own"] = pa.table({"x": [0.0], "low": [own["conf_low"]], "high": [own["conf_high"]]})
+        marks.append(Mark("interval", "x", "low", y2="high", data="own", color=INK, label="the method's own interval"))
+    cell = " × ".join(str(answer[name][row]) for name in ("group", "outcome"))
+    x = Axis("rate of everybody, points per 10 points of the group's share")
+    chart = Chart(
+        name="slope",
+        title=f"{cell}: if rates depend on composition",
+        caption="The estimate when everybody's rate changes with the group's share of a place, inside the bounds.",
+        panels=[Panel(marks, x, Axis("share of the group"))],
+        tables=tables,
+        data={name: Rows(name) for name in tables},
+        tips={"x": "points per 10 points", "estimate": "estimate"},
+        inches=(7.6, 4.0),
+    )
+    return draw(chart, ax)
 
 
 def _row(answer: Estimates, group: str | None, outcome: str | None, district: object) -> int:
@@ -213,41 +278,3 @@ def _limit(limit: float | None, value: float, marks: list[tuple[str, float, floa
         return limit
     seen = [0.2, *([1.3 * value] if np.isfinite(value) else []), *(1.1 * s for _, d, y in marks for s in (d, y))]
     return min(max(seen), _NEAR_ONE)
-
-
-def _limits_of_the_possible(
-    ax: Axes, answer: Estimates, row: int, field: tuple[FloatArray, FloatArray, FloatArray]
-) -> None:
-    estimate, lower, upper = (float(answer[name][row]) for name in ("estimate", "lower", "upper"))
-    most = max(estimate - lower, upper - estimate)
-    if 0 < most < field[2].max():
-        ax.contourf(*field, levels=[most, np.inf], colors=["#EFEFEF"], zorder=0)
-        note(ax, "grey: more than the bounds allow")
-
-
-def _robustness(ax: Axes, value: float, scale: float, strengths: FloatArray) -> None:
-    move = scale * value / np.sqrt(1 - value)
-    inside = strengths[(strengths > 0) & (strengths < 1)]
-    curve = np.square(move / scale) * (1 - inside) / inside
-    shown = curve <= strengths[-1] * 1.2
-    ax.plot(inside[shown], curve[shown], color=BLUE, lw=2.2, label=f"moves it by {100 * move:.1f} points")
-    ax.plot([0, strengths[-1]], [0, strengths[-1]], color=GREY, lw=0.7, ls=":")
-    ax.plot(
-        [value], [value], "o", color=BLUE, mfc="white", ms=7, mew=1.6, zorder=5, label=f"robustness value {value:.2f}"
-    )
-
-
-def _marks(ax: Axes, marks: list[tuple[str, float, float]], end: float, names: int) -> None:
-    if not marks:
-        return
-    x, y = (np.array([m[i] for m in marks]) for i in (1, 2))
-    ax.plot(x, y, "x", color=VERMILION, ms=7, mew=1.6, zorder=6, label="covariate, had it been overlooked")
-    named: list[tuple[float, float]] = []
-    for i in np.argsort(-(y * x / np.maximum(1 - x, 1e-9)))[:names]:
-        left = x[i] > 0.7 * end
-        crowded = any(abs(x[i] - a) < 0.08 * end and abs(y[i] - b) < 0.08 * end for a, b in named)
-        named.append((x[i], y[i]))
-        ax.annotate(
-            plain(marks[i][0]), xy=(x[i], y[i]), xytext=(-6 if left else 6, -9 if crowded else 4), textcoords="offset points",
-            ha="right" if left else "left", fontsize=8, color=INK,
-        )  # fmt: skip

@@ -1,6 +1,6 @@
-"""One look for all pictures: calm, legible, safe for colour-blind eyes.
+"""One look for all pictures, in colors that color-blind readers tell apart.
 
-The colours are those of Okabe and Ito (2008), which people with any common colour vision tell apart.
+The colors are those of Okabe and Ito (2008), which people with any common color vision can distinguish.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INK = "#222222"
 GREY = "#8A8A8A"
 PALE = "#DCE4EA"
 CYCLE = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
-"""Colours for categories, in order of use."""
+"""Colors for categories, in order of use."""
 
 _SETTINGS: dict[str, Any] = {
     "axes.edgecolor": "#9A9A9A",
@@ -105,7 +105,7 @@ def plain(text: str) -> str:
 
 
 def note(ax: Axes, text: str) -> None:
-    """Write a small grey remark at the lower right, under the axis."""
+    """Write a small gray remark at the lower right, under the axis."""
     ax.annotate(
         text,
         xy=(1.0, 0.0),

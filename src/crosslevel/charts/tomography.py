@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION, new_axes, note, plain, style
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
 from crosslevel.errors import InputError
 from crosslevel.numerics.truncated_normal import log_interval, truncated_quantile
@@ -72,49 +75,65 @@ def tomography(
     points = None if estimates is None else unit_shares(estimates, "estimate", len(margins.X))
     true = true_shares(truth, estimates, len(margins.X))
     chosen = _chosen(units, estimates, len(margins.X))
-    from matplotlib.collections import LineCollection
+    return draw(_tomography_chart(margins, points, true, chosen, estimates), ax, legend=legend)
 
+
+def _tomography_chart(
+    margins: Margins,
+    points: FloatArray | None,
+    true: FloatArray | None,
+    chosen: npt.NDArray[np.intp],
+    estimates: Estimates | None,
+) -> Chart:
+    """Describe the lines of the units, their estimates and the truth, and the contours of a fitted distribution."""
     n = len(margins.X)
-    segments = _segments(margins)
-    with style(grid="both"):
-        ax = new_axes(ax, 5.6, 5.6)
-        faint = float(np.clip(20.0 * n**-0.8, 0.015, 0.7))  # thousands of lines must show where they cross most
-        width = 0.9 if n < 1000 else 0.5
-        ax.add_collection(
-            LineCollection(list(segments), colors=GREY, linewidths=width, alpha=faint, label="what totals allow")
+    ends = _segments(margins)
+    tables = {"lines": pa.table(dict(zip(("x", "y", "x2", "y2"), ends.reshape(n, 4).T, strict=True)))}
+    faint = float(np.clip(20.0 * n**-0.8, 0.015, 0.7))  # thousands of lines must show where they cross most
+    many = n >= 1000
+    line: dict[str, Any] = {"x": "x", "y": "y", "x2": "x2", "y2": "y2"}
+    marks = [
+        Mark(
+            "segment",
+            **line,
+            data="lines",
+            color=GREY,
+            width=0.5 if many else 0.9,
+            alpha=faint,
+            label="what totals allow",
         )
-        if len(chosen):
-            ax.add_collection(
-                LineCollection(list(segments[chosen]), colors=INK, linewidths=1.6, zorder=4, label="units named")
+    ]
+    if len(chosen):
+        tables["named"] = tables["lines"].take(pa.array(chosen))
+        marks.append(Mark("segment", **line, data="named", color=INK, width=1.6, label="units named"))
+    if estimates is not None and _is_king(estimates):
+        for level, xy, dash in _contours(estimates):
+            name = f"contour{100 * level:g}"
+            tables[name] = pa.table({"x": xy[:, 0], "y": xy[:, 1], "turn": np.arange(float(len(xy)))})
+            words = f"{100 * level:g} % of the fit"
+            marks.append(
+                Mark("line", "x", "y", data=name, color=VERMILION, width=1.4, dash=dash, order="turn", label=words)
             )
-        if estimates is not None and _is_king(estimates):
-            _contours(ax, estimates)
-        if points is not None:
-            size = float(np.clip(2500.0 / n, 3.0, 18.0))
-            ax.scatter(
-                points[:, 0],
-                points[:, 1],
-                s=size,
-                color=BLUE,
-                alpha=0.8 if n < 1000 else 0.3,
-                lw=0,
-                zorder=6,
-                label="estimate",
-            )
-        if true is not None:
-            ax.scatter(
-                true[:, 0], true[:, 1], s=12, marker="D", facecolors="none", edgecolors=VERMILION, lw=0.8,
-                alpha=0.7 if n < 1000 else 0.3, zorder=5, label="truth",
-            )  # fmt: skip
-        ax.set_xlim(-0.01, 1.01)
-        ax.set_ylim(-0.01, 1.01)
-        ax.set_aspect("equal")
-        ax.set_xlabel(plain(f"share of {margins.groups[0]}: {margins.outcomes[0]}"))
-        ax.set_ylabel(plain(f"share of {margins.groups[1]}: {margins.outcomes[0]}"))
-        ax.set_title(f"{n:,} unit{'s' if n > 1 else ''}: what each allows", loc="left")
-        if legend:
-            _legend(ax)
-    return ax
+    if true is not None:
+        tables["truth"] = pa.table({"x": true[:, 0], "y": true[:, 1]})
+        look: dict[str, Any] = {"color": VERMILION, "shape": "diamond", "filled": False}
+        marks.append(Mark("dot", "x", "y", data="truth", size=12.0, alpha=0.3 if many else 0.7, label="truth", **look))
+    if points is not None:
+        tables["points"] = pa.table({"x": points[:, 0], "y": points[:, 1]})
+        size = float(np.clip(2500.0 / n, 3.0, 18.0))
+        marks.append(Mark("dot", "x", "y", data="points", size=size, alpha=0.3 if many else 0.8, label="estimate"))
+    x, y = (Axis(f"share of {group}: {margins.outcomes[0]}", limits=(-0.01, 1.01)) for group in margins.groups)
+    return Chart(
+        name="tomography",
+        title=f"{n:,} unit{'s' if n > 1 else ''}: what each allows",
+        caption="A line for each unit: all pairs of shares that its totals allow. Lines are short where the bounds are narrow.",
+        panels=[Panel(marks, x, y)],
+        tables=tables,
+        data={name: Rows(name) for name in tables},
+        tips={"x": x.title, "y": y.title},
+        height=420,
+        inches=(7.4, 5.6),
+    )
 
 
 def xt(
@@ -128,7 +147,7 @@ def xt(
     """Draw the share with the first outcome against the share of the first group, one mark per unit, sized by its people.
 
     The fan holds every straight line through the district's totals whose ends (the two groups' shares) respect the
-    district's bounds; Goodman's line, weighted by people, may leave it. A bend in the cloud speaks against
+    district's bounds; Goodman's line, weighted by people, may leave it. A bend in the cloud is evidence against
     constant shares.
 
     Parameters
@@ -159,63 +178,48 @@ def xt(
         raise InputError(
             f"estimates come from {estimates.method!r}, which fits no distribution of T given X; pass those of king, or none."
         )
+    return draw(_xt_chart(margins, estimates), ax, legend=legend)
+
+
+def _xt_chart(margins: Margins, estimates: Estimates | None) -> Chart:
+    """Describe outcome against composition: the fan of the bounds, the units, Goodman's line, and what king expects."""
     X, T, N = margins.X, margins.T, margins.N
     n = len(X)
-    ends = np.array([0.0, 1.0])
-    with style(grid="both"):
-        ax = new_axes(ax, 6.8, 4.6)
-        low, high = _fan(margins)
-        grid = np.linspace(0.0, 1.0, 101)
-        one, other = low[1] + (low[0] - low[1]) * grid, high[1] + (high[0] - high[1]) * grid
-        ax.fill_between(
-            grid,
-            np.minimum(one, other),
-            np.maximum(one, other),
-            color=PALE,
-            lw=0,
-            zorder=1,
-            label="bounds of the district",
-        )
-        if estimates is not None:
-            _expected(ax, estimates)
-        size = np.clip(150.0 * np.sqrt(20.0 / max(n, 20)) * N / N.max(), 3.0, None)
-        ax.scatter(
-            X,
-            T,
-            s=size,
-            color=INK,
-            alpha=float(np.clip(6.0 / np.sqrt(n), 0.12, 0.7)),
-            lw=0,
-            zorder=3,
-            label="unit, by its people",
-        )
-        slope = _goodman(X, T, N)
-        if slope is not None:
-            line = slope[1] + (slope[0] - slope[1]) * ends
-            ax.plot(ends, line, color=VERMILION, lw=1.5, ls="--", zorder=4, label="Goodman, by people")
-        else:
-            note(ax, "all units have one composition: no line can be fitted")
-        ax.set_xlim(-0.01, 1.01)
-        ax.set_ylim(-0.01, 1.01)
-        ax.set_xlabel(plain(f"share of {margins.groups[0]}"))
-        ax.set_ylabel(plain(f"share with {margins.outcomes[0]}"))
-        ax.set_title("Outcome against composition", loc="left")
-        if legend:
-            _legend(ax)
-    return ax
-
-
-def _legend(ax: Axes) -> None:
-    """Explain the marks beside the picture, each as plain as if it stood alone."""
-    from matplotlib.collections import PathCollection
-    from matplotlib.lines import Line2D
-
-    made = ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, handlelength=1.6)
-    for handle in made.legend_handles:
-        if isinstance(handle, PathCollection):
-            handle.set_sizes([18])
-        if isinstance(handle, PathCollection | Line2D):
-            handle.set_alpha(0.9)
+    low, high = _fan(margins)
+    grid = np.linspace(0.0, 1.0, 101)
+    one, other = low[1] + (low[0] - low[1]) * grid, high[1] + (high[0] - high[1]) * grid
+    size = np.clip(150.0 * np.sqrt(20.0 / max(n, 20)) * N / N.max(), 3.0, None)
+    tables = {
+        "fan": pa.table({"x": grid, "low": np.minimum(one, other), "high": np.maximum(one, other)}),
+        "units": pa.table({"x": X, "y": T, "people": N, "area": size}),
+    }
+    marks = [Mark("band", "x", "low", y2="high", data="fan", color=PALE, label="bounds of the district")]
+    if estimates is not None:
+        tables["expected"] = _expected(estimates)
+        words = f"{100 * BAND:g} % of T given X (king)"
+        marks.append(Mark("band", "x", "low", y2="high", data="expected", alpha=0.18, label=words))
+        marks.append(Mark("line", "x", "mean", data="expected", width=1.8, label="mean of T given X (king)"))
+    faint = float(np.clip(6.0 / np.sqrt(n), 0.12, 0.7))
+    marks.append(Mark("dot", "x", "y", data="units", color=INK, size="area", alpha=faint, label="unit, by its people"))
+    slope = _goodman(X, T, N)
+    if slope is not None:
+        tables["goodman"] = pa.table({"x": [0.0, 1.0], "y": [float(slope[1]), float(slope[0])]})
+        label = "Goodman, by people"
+        marks.append(Mark("line", "x", "y", data="goodman", color=VERMILION, width=1.5, dash=True, label=label))
+    x, y = (
+        Axis(w, limits=(-0.01, 1.01)) for w in (f"share of {margins.groups[0]}", f"share with {margins.outcomes[0]}")
+    )
+    return Chart(
+        name="xt",
+        title="Outcome against composition",
+        caption="A dot for each unit, its area the number of people; a bend in the cloud is evidence against constant shares.",
+        panels=[Panel(marks, x, y)],
+        tables=tables,
+        data={name: Rows(name) for name in tables},
+        tips={"x": x.title, "y": y.title, "people": "people"},
+        note="all units have one composition: no line can be fitted" if slope is None else "",
+        inches=(8.4, 4.6),
+    )
 
 
 def _chosen(units: Sequence[object] | None, estimates: Estimates | None, n: int) -> npt.NDArray[np.intp]:
@@ -297,30 +301,22 @@ def _quantiles(values: FloatArray, weight: FloatArray, levels: Sequence[float]) 
     return np.interp(levels, np.cumsum(weight[order]), values[order])
 
 
-def _contours(ax: Axes, estimates: Estimates) -> None:
-    """Draw the ellipses of equal density that hold these shares of the cut distribution."""
+def _contours(estimates: Estimates) -> list[tuple[float, FloatArray, bool]]:
+    """Give (share, outline, dashed) of the ellipses of equal density that hold these shares of the cut distribution."""
     mean, sd, rho = _fitted(estimates)
     points, weight = _points(mean, sd, rho)
     z = (points - mean) / sd
     distance = np.sqrt((z[:, 0] ** 2 - 2 * rho * z[:, 0] * z[:, 1] + z[:, 1] ** 2) / (1 - rho**2))
     turn = np.linspace(0.0, 2 * np.pi, 721)
     circle = np.column_stack([np.cos(turn), rho * np.cos(turn) + np.sqrt(1 - rho**2) * np.sin(turn)])
-    for level, radius, line in zip(CONTOURS, _quantiles(distance, weight, CONTOURS), ("-", "--"), strict=True):
-        ax.plot(
-            *(mean + radius * sd * circle).T,
-            line,
-            color=VERMILION,
-            lw=1.4,
-            zorder=4,
-            label=f"{100 * level:g} % of the fit",
-        )
+    radii = _quantiles(distance, weight, CONTOURS)
+    return [(level, mean + r * sd * circle, level > 0.5) for level, r in zip(CONTOURS, radii, strict=True)]
 
 
-def _expected(ax: Axes, estimates: Estimates) -> None:
-    """Draw the mean of T given X and its middle part."""
+def _expected(estimates: Estimates) -> pa.Table:
+    """Give the mean of T given X and its middle part."""
     points, weight = _points(*_fitted(estimates))
     X = np.linspace(0.0, 1.0, 41)
     T = [points @ np.array([x, 1.0 - x]) for x in X]
     low, high = np.array([_quantiles(t, weight, [(1 - BAND) / 2, (1 + BAND) / 2]) for t in T]).T
-    ax.fill_between(X, low, high, color=BLUE, alpha=0.18, lw=0, zorder=2, label=f"{100 * BAND:g} % of T given X (king)")
-    ax.plot(X, [float(t @ weight) for t in T], color=BLUE, lw=1.8, zorder=4, label="mean of T given X (king)")
+    return pa.table({"x": X, "mean": [float(t @ weight) for t in T], "low": low, "high": high})

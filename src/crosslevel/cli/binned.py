@@ -17,7 +17,6 @@ from crosslevel.cli.console import check_folder, check_report, make_folder, quie
 from crosslevel.data import frames
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.reports import report
-from crosslevel.reports.pages.binned import section
 from crosslevel.results import Estimates, save
 from crosslevel.typing import FloatArray
 
@@ -267,7 +266,7 @@ def _maps(s: Settings, found: Estimates, small: Any) -> dict[str, Any] | None:
         return None
     from matplotlib.figure import Figure
 
-    from crosslevel.charts.map_pair import estimate_pair
+    from crosslevel.charts import estimate_pair
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, _ = estimate_pair(found, small.geojson(), by=found.keys[0], ax=list(figure.subplots(1, 2)), plane=True)
@@ -317,7 +316,7 @@ def _write(s: Settings, answer: Answer) -> dict[str, str]:
         save(answer.model, s.out / MODEL)
         files["model"] = str(s.out / MODEL)
     if s.report:
-        report(_page(s, answer), s.out / REPORT, figures=answer.figures, polygons=answer.polygons)
+        report({answer.found.title: _page(s, answer)}, s.out / REPORT, figures=answer.figures, polygons=answer.polygons)
         files["report"] = str(s.out / REPORT)
     return files
 
@@ -326,7 +325,7 @@ def _page(s: Settings, answer: Answer) -> Any:
     """Show bins with the curve behind them; of areas the table, which has their map."""
     if answer.model is None or answer.polygons is not None:
         return answer.found
-    return section(answer.found.title, answer.model, new=answer.found, level=s.level)
+    return [answer.found, *answer.model._report_tables(s.level).values()]
 
 
 def _facts(answer: Answer, files: dict[str, str], seconds: float) -> dict[str, Any]:

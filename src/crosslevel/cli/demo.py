@@ -195,8 +195,7 @@ def _in_words(world: Nation, by_region: Estimates) -> Estimates:
 def _figures(world: Nation, found: Findings) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
-    from crosslevel.charts import choropleth, intervals, style
-    from crosslevel.charts.maps import estimate_map
+    from crosslevel.charts import choropleth, estimate_map, intervals, style
 
     with style():
         picture = Figure(figsize=(9, 6.5)).add_subplot()

@@ -324,7 +324,7 @@ def _pictures(s: Settings, answer: Answer) -> dict[str, Any] | None:
         return None
     from matplotlib.figure import Figure
 
-    from crosslevel.charts.bags import bag_calibration, predicted_bags
+    from crosslevel.charts import bag_calibration, predicted_bags
 
     left = Figure(figsize=(6.6, 5.2), layout="constrained").add_subplot()
     right = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()

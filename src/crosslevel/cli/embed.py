@@ -184,9 +184,8 @@ def _bags(found: Embeddings) -> pa.Table:
 def _write_page(found: Embeddings, s: Settings) -> None:
     """Write the page of the bags; what draws it is loaded only when it is asked for."""
     from crosslevel.reports import report
-    from crosslevel.reports.pages.embedding import section
 
-    report(section(f"Bags by {', '.join(s.by)}", found), s.out / REPORT)
+    report({f"Bags by {', '.join(s.by)}": found}, s.out / REPORT)
 
 
 def _say(

@@ -18,9 +18,8 @@ from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
+from crosslevel.imputation.stacked_means import stack_means
 from crosslevel.reports import report
-from crosslevel.reports.pages.imputation import section
-from crosslevel.reports.pages.imputation_tables import stacked
 from crosslevel.results import Estimates
 
 if TYPE_CHECKING:
@@ -278,11 +277,9 @@ def _write_page(
     s: Settings, out: Path, model: CrossLevelImputer | CUDIA, given: Given, asked: dict[str, Estimates]
 ) -> Path:
     """Write the page: the means that were asked for, then all that the model tells."""
-    X, partition, weight = given
-    people = {} if isinstance(model, CrossLevelImputer) else {"X": X, "partition": partition, "sample_weight": weight}
     name = f"{', '.join(s.hidden)} by {s.partition}"
     pages: dict[str, Any] = {f"Means by {ask}": found for ask, found in asked.items()}
-    report({**pages, name: section(name, model, level=s.level, **people)}, out / REPORT, title=name)
+    report({**pages, name: list(model._report_tables(s.level).values())}, out / REPORT, title=name)
     return out / REPORT
 
 
@@ -292,7 +289,7 @@ def _answers(
     """Give the means that were asked for; by default those of every level of every column, in one table."""
     if asks:
         return {"-".join(ask): means_by(model, given, ask, level) for ask in asks}
-    return {"levels": stacked([means_by(model, given, [c], level) for c in shown], shown)}
+    return {"levels": stack_means([means_by(model, given, [c], level) for c in shown], shown)}
 
 
 def means_by(model: CrossLevelImputer | CUDIA, given: Given, by: Sequence[str], level: float) -> Estimates:

@@ -19,7 +19,6 @@ from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_
 from crosslevel.krls import KRLS, KernelLogistic
 from crosslevel.krls.table import effects_summary
 from crosslevel.reports import bundle, report
-from crosslevel.reports.pages.krls import section
 from crosslevel.reports.pictures import pictures
 from crosslevel.results import Estimates, save
 
@@ -199,7 +198,10 @@ def _write(s: Settings, model: KRLS | KernelLogistic, found: Estimates, groups: 
     if len(found.keys) > 1:  # subgroups were asked for, and stand first
         pages[found.title] = found
     name = f"Effects on {s.y}"
-    pages[name] = section(name, model, groups=groups, level=s.level)
+    by_group = (
+        [model.effects(s.level, by=groups.select([c])) for c in groups.column_names] if groups is not None else []
+    )
+    pages[name] = [*model._report_tables(s.level).values(), *by_group]
     # without the extra that draws charts the page has the picture of its table
     drawn = None if bundle.available() else pictures({found.title: found})
     report(pages, out / REPORT, title=name, figures=drawn)

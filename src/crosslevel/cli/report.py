@@ -9,7 +9,6 @@ from typing import Any
 
 from crosslevel.errors import FileError, InputError
 from crosslevel.reports import report
-from crosslevel.reports.pages import embedding
 from crosslevel.results import Estimates, load
 
 __all__ = ["named_results", "read_map", "read_result", "run"]
@@ -41,7 +40,7 @@ def named_results(paths: Sequence[Path]) -> dict[str, Any]:
                 f"{path} holds a MeanEmbedding, which turns people into vectors and has no page; name the embeddings it made, or "
                 "estimates."
             )
-        out[name] = embedding.section(name, result) if embedding.accepts(result) else result
+        out[name] = result
     return out
 
 

@@ -39,6 +39,9 @@ class BagValidation:
     scores: Estimates
     predictions: Estimates
 
+    def _report_tables(self) -> dict[str, Estimates]:
+        return {"scores": self.scores, "predictions": self.predictions}
+
 
 def cross_validate_bags(
     model: BagRegressor | BagClassifier,
@@ -240,6 +243,7 @@ def _classes(work: _Folds) -> BagValidation:
     scores = Estimates.build(
         {name: [r[name] for r in made] for name in made[0]},
         keys=("stratum",),
+        kind="coverage",
         level=0.95,
         interval="Wilson, of the accuracy",
         **about,

@@ -172,6 +172,7 @@ def calibration_table(
     return Estimates.build(
         columns,
         keys=("stratum",),
+        kind="coverage",
         method=f"coverage of {level:.0%} intervals by stratum",
         level=0.95,
         interval="Wilson, of the coverage",

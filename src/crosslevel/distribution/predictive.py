@@ -159,6 +159,7 @@ def label_table(
     return Estimates.build(
         columns,
         keys=("bag",),
+        kind="labels",
         method=f"distribution regression, {method}",
         level=level,
         interval="predictive, of a new label",
@@ -190,6 +191,7 @@ def class_table(
     return Estimates.build(
         columns,
         keys=("bag", "class"),
+        kind="classes",
         method=f"distribution classification, {method}",
         level=None,
         interval="none",

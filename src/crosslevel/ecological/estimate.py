@@ -158,6 +158,10 @@ class PlaceEstimator(BaseEstimator):
         ]
         return answer(source, question, self._setting(question, request, asked, notes))
 
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the table of a report: the rate of each place."""
+        return {"places": self.predict_places(level=level)}
+
     def predict_places(self, places: object = None, *, people: Any = None, level: float = 0.95) -> Estimates:
         """Predict the share of each place: of the fitted ones as the model sees them, of new ones from their people.
 

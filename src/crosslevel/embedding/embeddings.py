@@ -17,6 +17,7 @@ from crosslevel.data.queries import parse
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.features import FeatureMap
+from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
 __all__ = ["Embeddings", "finish"]
@@ -71,6 +72,23 @@ class Embeddings:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype, copy=copy)
+
+    def _report_tables(self) -> dict[str, Estimates]:
+        """Give the table of a report: people and effective people of the bags; a vector is nothing to look at."""
+        sizes = {"estimate": self.effective_size, "people": self.n_rows, "weight": self.weight}
+        keys = {n if n not in sizes else f"{n}_": self.key_table[n] for n in self.key_table.column_names}
+        found = Estimates.build(
+            {**keys, **sizes},
+            keys=list(keys),
+            kind="bag_sizes",
+            method=f"mean embedding of bags, {self.shape[1]:,} numbers each",
+            level=None,
+            interval="none",
+            provenance=Provenance.of(call="MeanEmbedding(...).transform(...)"),
+            warnings=self.warnings,
+            title="Effective people in each bag",
+        )
+        return {"bags": found}
 
     def select(self, where: str) -> Embeddings:
         """Keep the bags whose keys match a query, such as ``"subgroup == 'women'"``."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.charts import effects as pictures
+from crosslevel import charts
 from crosslevel.data import checks
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.krls.marginal import to_marginaleffects
 from crosslevel.krls.reading import read_predict
 from crosslevel.krls.reporting import EffectReports, find_places
@@ -26,6 +27,9 @@ __all__ = ["BandReports"]
 
 FEWEST_DRAWS, DRAWS = 50, 400
 """Simulations behind a simultaneous band: the fewest, and the default."""
+
+REPORT_BANDS = 300
+"""Rows at which a report has bands."""
 
 
 class BandReports(EffectReports):
@@ -137,7 +141,7 @@ class BandReports(EffectReports):
             rows = np.sort(np.random.default_rng(seed).choice(len(rows), max_rows, replace=False))
         X = model.cells.X[rows]
         band = self._bands([place], X, checks.check_level(level), simultaneous, DRAWS, seed)
-        return pictures.effect_curve(
+        return charts.effect_curve(
             X[:, x],
             band["estimate"],
             band["conf_low"],
@@ -150,6 +154,16 @@ class BandReports(EffectReports):
             simultaneous=simultaneous,
             left_out=len(model.cells.m) - len(rows),
         )
+
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the tables of a report: with bands at some rows, where the model can make them."""
+        tables, X = super()._report_tables(level), self._model.cells.X
+        rows = np.arange(len(X))
+        if len(rows) > REPORT_BANDS:
+            rows = np.sort(np.random.default_rng(0).choice(len(rows), REPORT_BANDS, replace=False))
+        with contextlib.suppress(CrosslevelError):  # a large model that was loaded has no posterior of effects at rows
+            tables["bands"] = self._bands(range(len(self._effects)), X[rows], level)
+        return tables
 
     def to_marginaleffects(self, data: Any = None, y: str = "y") -> Any:
         """Give the model as the package ``marginaleffects`` takes it, for its predictions, comparisons and slopes.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from crosslevel.charts import effects as pictures
+from crosslevel import charts
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.errors import InputError, listed, unknown_name
@@ -29,6 +29,9 @@ __all__ = ["EffectReports", "find_places"]
 
 
 TARGETS = ("sample", "population")
+REPORT_ROWS = 1500
+"""Rows whose covariates and effects a report holds."""
+RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 
 
 class EffectReports:
@@ -38,6 +41,7 @@ class EffectReports:
     penalty_: float
     effect_names_: tuple[str, ...]
     encoding_: Encoding
+    fitted_: FloatArray
     warnings_: tuple[str, ...]
     _method: str
     _model: Fit
@@ -241,6 +245,41 @@ class EffectReports:
         """Write the fit and its average effects as text: plug-in and debiased side by side."""
         return effects_summary(self.effects(level, by=by))
 
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the tables of a report: average effects, and effects at some rows with their covariates."""
+        cells, used = self._model.cells, np.flatnonzero(self._used)
+        rows = np.arange(len(used))
+        if len(rows) > REPORT_ROWS:
+            rows = np.sort(np.random.default_rng(0).choice(len(rows), REPORT_ROWS, replace=False))
+        cell, n_terms = cells.row[rows], len(self.effect_names_)
+        known: dict[str, Any] = {}
+        for column, places in self.encoding_.places():
+            own = cells.X[cell][:, places]
+            if len(places) and column.name in self.encoding_.factors:
+                code = np.where(own.any(axis=1), own.argmax(axis=1) + 1, 0)
+                known[f"factor: {column.name}"] = [str(self.encoding_.factors[column.name][c]) for c in code]
+            names = [n for n, p in zip(self.encoding_.names, range(cells.X.shape[1]), strict=True) if p in places]
+            known |= {n if n not in RESERVED_ROWS else f"{n}_": own[:, j] for j, n in enumerate(names)}
+        known["fitted"] = self.fitted_[used[rows]]
+        average = self.effects(level)
+        at_rows = Estimates.build(
+            {
+                "term": np.repeat(self.effect_names_, len(rows)),
+                "row": np.tile(rows, n_terms),
+                "estimate": self._pointwise[cell].T.ravel(),
+                **{n: list(v) * n_terms for n, v in known.items()},
+            },
+            keys=("term", "row"),
+            kind="pointwise_effects",
+            method=f"{average.method}, effects of the fit at rows",
+            level=None,
+            interval="none",
+            provenance=average.provenance,
+            diagnostics={"rows": len(used)},
+            title="Effects at rows",
+        )
+        return {"effects": average, "rows": at_rows}
+
     def plot_effects(self, kind: str = "distribution", ax: Axes | None = None) -> Axes:
         """Draw all effects: their distribution over the rows, or their averages by size.
 
@@ -258,10 +297,10 @@ class EffectReports:
         """
         check_is_fitted(self, "penalty_")
         if kind == "ranking":
-            return pictures.effect_ranking(self.effects(), ax)
+            return charts.effect_ranking(self.effects(), ax)
         if kind != "distribution":
             raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
-        return pictures.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
+        return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _table(
         self,

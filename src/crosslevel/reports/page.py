@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pv
 
+from crosslevel.charts.chart import Places, Rows
+from crosslevel.charts.words import plain
 from crosslevel.errors import InputError
 from crosslevel.reports.encode import encode_column
-from crosslevel.reports.pages.words import plain
 from crosslevel.reports.shapes import Shapes
-from crosslevel.reports.views import Features, Rows, Section, View
+from crosslevel.reports.views import Section, View
 
 __all__ = ["PAGE_VERSION", "describe_page", "figure_svg"]
 
@@ -144,7 +145,7 @@ def _view(section: Section, view: View, shapes: Shapes | None, names: list[list[
     }
 
 
-def _followed(source: Rows | Features) -> Iterator[str]:
+def _followed(source: Rows | Places) -> Iterator[str]:
     yield from source.columns.values()
     if isinstance(source, Rows):
         yield from source.where.values()
@@ -154,7 +155,7 @@ def _followed(source: Rows | Features) -> Iterator[str]:
 
 
 def _source(
-    section: Section, source: Rows | Features, shapes: Shapes | None, names: list[list[str | None]]
+    section: Section, source: Rows | Places, shapes: Shapes | None, names: list[list[str | None]]
 ) -> dict[str, Any]:
     """Describe the data of a chart; the names that a map's places have in its table are added to ``names``."""
     if isinstance(source, Rows):

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslevel.charts import intervals, methods, style
+from crosslevel.charts.kinds import KINDS, charts_of
 from crosslevel.charts.maps import by_names_of, estimate_map
+from crosslevel.charts.matplotlib import draw
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 
@@ -45,11 +47,7 @@ def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None 
             drawn[caption] = estimate_map(estimates, polygons, by=by, select=select, ax=_axes(10, 6))
             if len(estimates) > LONGEST:
                 continue
-        ax = _axes(8, _height(estimates))
-        if "method" in estimates.keys:
-            drawn[heading] = methods(estimates, ax, max_cells=MOST_CELLS)
-        else:
-            drawn[heading] = intervals(estimates, ax, max_rows=LONGEST)
+        drawn[heading] = _picture(estimates)
     if polygons is not None and named and not mapped:
         keys = list(dict.fromkeys(key for estimates in named.values() for key in estimates.keys))
         raise InputError(
@@ -57,6 +55,16 @@ def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None 
             "all their values; pass the map of these places."
         )
     return drawn
+
+
+def _picture(estimates: Estimates) -> Any:
+    """Draw the first chart of a result's kind; a row per estimate where it has none of its own."""
+    if "method" in estimates.keys and estimates.kind != "imputation_scores":
+        return methods(estimates, _axes(8, _height(estimates)), max_cells=MOST_CELLS)
+    if estimates.kind not in KINDS or estimates.kind == "cells":
+        return intervals(estimates, _axes(8, _height(estimates)), max_rows=LONGEST)
+    chart = charts_of(estimates)[0]
+    return draw(chart, _axes(*chart.inches))
 
 
 def _axes(width: float, height: float) -> Any:

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crosslevel.charts.chart import Places
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError, listed
 from crosslevel.reports import bundle
 from crosslevel.reports.pack import pack_tables
 from crosslevel.reports.page import describe_page, figure_svg
-from crosslevel.reports.pages import section_for
 from crosslevel.reports.pictures import pictures
+from crosslevel.reports.sections import section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
-from crosslevel.reports.views import Features, Section
+from crosslevel.reports.views import Section
 from crosslevel.results import Estimates
 
 __all__ = ["Report", "report"]
@@ -144,7 +145,8 @@ def report(
 
     Parameters
     ----------
-    results : Estimates, fitted model, Section, or mapping of heading to these
+    results : Estimates, fitted model, or mapping of heading to these
+        A heading may also have a list of Estimates and models, which share a section; the first is its table.
     path : path, optional
         Where to write the page; nothing is written when not given.
     title : str, optional
@@ -170,20 +172,20 @@ def report(
     >>> page
     Report('Young and old'; .save(path) or .open())
     >>> [view["title"] for section in page.page["sections"] for view in section["views"]]
-    ['Every subgroup with its bounds']
+    ['Every subgroup with its bounds', 'Groups by outcomes']
     """
-    named = _named(results)
+    tables = {heading: tables_of(result, heading) for heading, result in _named(results).items()}
     interactive = bundle.available()
-    shapes = _shapes(named, polygons, coords)
-    sections = [r if isinstance(r, Section) else section_for(h, r, shapes=shapes) for h, r in named.items()]
+    shapes = _shapes(tables, polygons, coords)
+    sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
     if polygons is not None and figures is None:
-        _check_mapped(named, sections)
+        _check_mapped(tables, sections)
     if figures is None:
-        tables = {h: r for h, r in named.items() if isinstance(r, Estimates)}
-        figures = {} if interactive else pictures(tables, polygons if _is_collection(polygons) else None)
+        shown = polygons if isinstance(polygons, Mapping) and "features" in polygons else None
+        figures = {} if interactive else pictures({h: parts[0] for h, parts in tables.items()}, shown)
     drawn = {caption: figure_svg(ax) for caption, ax in figures.items()}
     note = "" if interactive else bundle.MISSING
-    made = Report(describe_page(sections, title or next(iter(named)), shapes, drawn, note, interactive))
+    made = Report(describe_page(sections, title or next(iter(tables)), shapes, drawn, note, interactive))
     if path is not None:
         made.save(path)
     return made
@@ -196,8 +198,6 @@ def _named(results: Any) -> dict[str, Any]:
         return {str(heading): result for heading, result in results.items()}
     if isinstance(results, Estimates):
         return {results.title or results.method: results}
-    if isinstance(results, Section):
-        return {results.heading: results}
     if isinstance(results, str | bytes | list | tuple) or results is None:
         raise InputError(
             f"results is a {type(results).__name__}; pass Estimates or a fitted model, or a mapping of heading to these."
@@ -205,21 +205,19 @@ def _named(results: Any) -> dict[str, Any]:
     return {type(results).__name__: results}
 
 
-def _shapes(named: Mapping[str, Any], polygons: Any, coords: Mapping[Any, tuple[float, float]] | None) -> Shapes | None:
+def _shapes(
+    tables: Mapping[str, list[Estimates]], polygons: Any, coords: Mapping[Any, tuple[float, float]] | None
+) -> Shapes | None:
     if polygons is not None:
-        tables = [r for r in named.values() if isinstance(r, Estimates)]
-        return read_shapes(polygons, {key: r.table[key].unique().to_pylist() for r in tables for key in r.keys})
+        every = [e for parts in tables.values() for e in parts]
+        return read_shapes(polygons, {key: e.table[key].unique().to_pylist() for e in every for key in e.keys})
     return None if coords is None else read_points(coords)
 
 
-def _is_collection(polygons: Any) -> bool:
-    return isinstance(polygons, Mapping) and "features" in polygons
-
-
-def _check_mapped(named: Mapping[str, Any], sections: list[Section]) -> None:
-    if any(isinstance(d, Features) for s in sections for v in s.views for d in v.data.values()):
+def _check_mapped(tables: Mapping[str, list[Estimates]], sections: list[Section]) -> None:
+    if any(isinstance(d, Places) for s in sections for v in s.views for d in v.data.values()):
         return
-    keys = list(dict.fromkeys(key for r in named.values() if isinstance(r, Estimates) for key in r.keys))
+    keys = list(dict.fromkeys(key for parts in tables.values() for e in parts for key in e.keys))
     raise InputError(
         f"polygons shows the places of no result: no property of its features has all the values of one of their keys, and "
         f"these are two or more ({listed(keys)}); pass the map of these places."

@@ -1,4 +1,4 @@
-"""What a page is made of: tables, choices, and charts that show the tables as the choices say. Plain data, no drawing."""
+"""What a page is made of: sections with their tables, lists and views. Plain data, no drawing."""
 
 from __future__ import annotations
 
@@ -8,74 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["Choice", "Features", "Rows", "Section", "View"]
+from crosslevel.charts.chart import Choice, Places, Rows
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A drop-down list of a section; every chart that names it follows it.
-
-    Attributes
-    ----------
-    name : str
-        Unique within its section; stands in the address of the page.
-    label : str
-        What the reader chooses, in words.
-    options : sequence of (value, words)
-        Values are text: levels of a column, or names of columns.
-    start : int
-        Position of the option shown first.
-    """
-
-    name: str
-    label: str
-    options: Sequence[tuple[str, str]]
-    start: int = 0
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a table for a chart.
-
-    Attributes
-    ----------
-    table : str
-        Name of the table in the section.
-    where : mapping of column to choice
-        Rows are kept whose value in the column is what the choice says; all rows where it says "" (nothing).
-    columns : mapping of field to choice
-        Further fields of a row: the value of the column that the choice names.
-    joined : mapping of field to columns
-        Further fields of a row: the words of these columns, a dot between them.
-    """
-
-    table: str
-    where: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)
-    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Features:
-    """Places for a map: a GeoJSON feature for each, with the rows of a table as its properties.
-
-    Attributes
-    ----------
-    table : str
-        Name of the table in the section.
-    place : str
-        Its column that names the place.
-    sides : mapping of side to (mapping of column to choice)
-        For each side the one row of the place where each column is what its choice says; the row's columns become
-        ``properties.<side>.<column>``. With sides ``a`` and ``b``, ``properties.difference`` is a's estimate less b's.
-    columns : mapping of field to choice
-        Further fields of each side: the value of the column that the choice names.
-    """
-
-    table: str
-    place: str
-    sides: Mapping[str, Mapping[str, str]]
-    columns: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["Section", "View"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +26,7 @@ class View:
     spec : mapping
         A Vega-Lite specification without ``$schema``, ``config`` and colours of text or background, which the page sets. Its
         data are named: ``{"data": {"name": "rows"}}`` with ``rows`` a key of ``data``. Width ``"container"`` where it can be.
-    data : mapping of name to Rows or Features
+    data : mapping of name to Rows or Places
     choices : sequence of str
         Names of the choices shown above this chart; one that another chart shows too is shown at both and changes both.
     size : {"full", "half", "third"}
@@ -102,7 +37,7 @@ class View:
     title: str
     caption: str
     spec: Mapping[str, Any]
-    data: Mapping[str, Rows | Features]
+    data: Mapping[str, Rows | Places]
     choices: Sequence[str] = ()
     size: str = "full"
 
@@ -115,7 +50,7 @@ class Section:
     ----------
     heading : str
     kind : str
-        The kind of page: "ecological", "krls", "distribution", "binned", "imputation" or "table".
+        The kind of the answer's table.
     sentences : sequence of str
         Three plain sentences: what was asked, what was found, how sure.
     answer : pyarrow.Table

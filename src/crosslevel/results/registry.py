@@ -15,20 +15,20 @@ from crosslevel.errors import InputError, unknown_name
 __all__ = ["find_plot", "register_plot"]
 
 _PLOTS: dict[str, str | Callable[..., Any]] = {
-    "bag_calibration": "crosslevel.charts.bags:bag_calibration",
-    "bags": "crosslevel.charts.bags:predicted_bags",
-    "clusters": "crosslevel.charts.imputed:cluster_profiles",
-    "imputed": "crosslevel.charts.imputed:imputed_means",
-    "histogram": "crosslevel.charts.histogram:histogram",
-    "intervals": "crosslevel.charts.intervals:intervals",
-    "map": "crosslevel.charts.maps:estimate_map",
-    "map_pair": "crosslevel.charts.map_pair:estimate_pair",
-    "margins": "crosslevel.charts.margins:margins",
-    "methods": "crosslevel.charts.comparison:methods",
-    "rho": "crosslevel.charts.rho:rho",
-    "sensitivity": "crosslevel.charts.sensitivity:contour",
-    "transfers": "crosslevel.charts.transfers:transfers",
-    "unit_map": "crosslevel.charts.unit_map:unit_map",
+    "bag_calibration": "crosslevel.charts:bag_calibration",
+    "bags": "crosslevel.charts:predicted_bags",
+    "clusters": "crosslevel.charts:cluster_profiles",
+    "imputed": "crosslevel.charts:imputed_means",
+    "histogram": "crosslevel.charts:histogram",
+    "intervals": "crosslevel.charts:intervals",
+    "map": "crosslevel.charts:estimate_map",
+    "map_pair": "crosslevel.charts:estimate_pair",
+    "margins": "crosslevel.charts:margins",
+    "methods": "crosslevel.charts:methods",
+    "contextual_variance": "crosslevel.charts:contextual_variance",
+    "sensitivity": "crosslevel.charts:contour",
+    "transfers": "crosslevel.charts:transfers",
+    "unit_map": "crosslevel.charts:unit_map",
 }
 """Name of a plot -> "module:function" that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
@@ -45,7 +45,7 @@ def register_plot(name: str, target: str | Callable[..., Any]) -> None:
 
     Examples
     --------
-    >>> register_plot("intervals", "crosslevel.charts.intervals:intervals")
+    >>> register_plot("intervals", "crosslevel.charts:intervals")
     """
     if not isinstance(name, str) or not name:
         raise InputError(f"name={name!r} is not a name; name the plot with text.")

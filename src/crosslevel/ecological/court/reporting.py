@@ -180,6 +180,7 @@ def report_estimates(
     return Estimates.build(
         columns,
         keys=keys,
+        kind="margins",
         method=result.method,
         level=level,
         interval=interval,

@@ -46,5 +46,5 @@ def stack_answers(answers: Sequence[Estimates], values: Sequence[float]) -> Esti
         warnings=said,
         frame=first.frame,
         title=f"{first.title}, by how far composition acts on everybody (contextual variance)",
-        kind="sensitivity",
+        kind="contextual_variance",
     )

@@ -75,6 +75,7 @@ def compare(
     return Estimates.build(
         _interleaved(answers),
         keys=("group", "outcome", "method"),
+        kind="comparison",
         method=describe_comparison(answers),
         level=level if with_interval else None,
         interval="each method's own" if with_interval else "none",

@@ -104,6 +104,7 @@ def cell_estimates(
     return Estimates.build(
         _columns(tables, keys, total, columns, present),
         keys=(*keys, "group", "outcome"),
+        kind="cells",
         level=level,
         interval=interval,
         diagnostics={"units": len(tables.units), **(diagnostics or {})},

@@ -337,6 +337,10 @@ class CUDIA(Imputer):
         interval = "normal, given the clusters" if draws is None else "posterior quantile"
         return self._tabulate(parts, ["feature", "cluster"], level, interval, "clusters()", "clusters")
 
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the tables of a report; means of subgroups need people, whom the model does not keep."""
+        return {"clusters": self.clusters(level)}
+
     def select(
         self,
         X: Any,

@@ -19,6 +19,7 @@ from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, membe
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
+from crosslevel.imputation.stacked_means import stack_means
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
@@ -27,6 +28,9 @@ __all__ = ["CrossLevelImputer"]
 FAMILIES = ("bernoulli", "gaussian")
 AGREE = 1e-5
 """Distance of slopes, in prior sds, up to which restarts found the same optimum."""
+
+FEW_LEVELS = 12
+"""Columns of more values than this are continuous: a report has no row for every value."""
 
 
 class CrossLevelImputer(Imputer):
@@ -269,6 +273,16 @@ class CrossLevelImputer(Imputer):
         ]
         interval = f"posterior of the {'share of these persons' if sampling else 'probability'}"
         return self._tabulate(parts, ["feature", *keys], level, interval, f"estimate(by={by!r})", "imputed")
+
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the tables of a report: means by every column of few values, and the slopes."""
+        few = [
+            c.name
+            for c, x in zip(self.schema_.columns, self._cells.X.T, strict=True)
+            if len(np.unique(x)) <= FEW_LEVELS
+        ]
+        few = few or [self.schema_.partitions[0].name]
+        return {"means": stack_means([self.estimate([n], level=level) for n in few], few), "slopes": self.slopes(level)}
 
     def slopes(self, level: float = 0.95) -> Estimates:
         """Say what the group means taught about persons: every slope with its interval, and how much of it was kept.

@@ -153,6 +153,7 @@ def sensitivity(
             **_at_other_slopes(result),
         },
         keys=result.keys,
+        kind="sensitivity",
         method=f"sensitivity of: {result.method}",
         level=result.level,
         interval=result.interval,

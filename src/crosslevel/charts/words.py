@@ -7,21 +7,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from crosslevel.results import Estimates
 
 __all__ = [
     "count",
+    "fifths",
     "is_share",
     "level_words",
-    "mapped_level",
     "named",
     "number",
     "percent",
     "plain",
     "points",
-    "provenance_words",
+    "sample_words",
+    "sampled",
+    "span",
+    "with_level",
 ]
+
+MOST_POINTS = 3000
+"""Rows that a chart of points holds; more are sampled."""
+SEED = 0
 
 
 def plain(value: Any) -> str:
@@ -107,17 +115,71 @@ def level_words(level: float | None, interval: str = "") -> str:
     return f"{100 * level:g} % intervals" + (f" ({interval})" if interval else "")
 
 
-def mapped_level(level: float | None) -> str:
-    """Say what hovering over a place tells, with the level where there is one.
+def with_level(level: float | None, whose: str = "its") -> str:
+    """Say which interval is drawn beside a number; nothing where there is none.
 
     Examples
     --------
-    >>> mapped_level(0.9), mapped_level(None)
-    ('Hover for the 90 % interval and what else is known of a place.', 'Hover for what is known of a place; there is no interval.')
+    >>> with_level(0.9), with_level(None)
+    (' with its 90 % interval', '')
     """
-    if level is None:
-        return "Hover for what is known of a place; there is no interval."
-    return f"Hover for the {100 * level:g} % interval and what else is known of a place."
+    return "" if level is None else f" with {whose} {100 * level:.10g} % interval"
+
+
+def span(low: float, high: float) -> str:
+    """Write an interval.
+
+    Examples
+    --------
+    >>> span(0.1, 0.25)
+    '[0.1, 0.25]'
+    """
+    return f"[{number(low)}, {number(high)}]"
+
+
+def sampled(n: int, most: int = MOST_POINTS) -> npt.NDArray[np.intp]:
+    """Choose the rows that a chart shows: all, or a seeded random part in their order.
+
+    Examples
+    --------
+    >>> sampled(3).tolist(), len(sampled(10_000))
+    ([0, 1, 2], 3000)
+    """
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
+
+
+def sample_words(shown: int, n: int, one: str) -> str:
+    """Say which rows a chart shows.
+
+    Examples
+    --------
+    >>> sample_words(5, 5, "bag"), sample_words(5, 900, "row")
+    ('5 bags', 'a random 5 of 900 rows (seed 0)')
+    """
+    return count(n, one) if shown == n else f"a random {shown:,} of {count(n, one)} (seed {SEED})"
+
+
+def fifths(values: npt.ArrayLike) -> list[str | None]:
+    """Name the fifth that each number falls into, in an order that text keeps.
+
+    Examples
+    --------
+    >>> fifths([1.0, 2.0, 3.0, 4.0, 50.0])
+    ['1: 1 to 1', '2: 2 to 2', '3: 3 to 3', '4: 4 to 4', '5: 50 to 50']
+    """
+    x = np.asarray(values, dtype=np.float64)
+    known = np.isfinite(x)
+    if not known.any():
+        return [None] * len(x)
+    ends = np.unique(np.quantile(x[known], [0.2, 0.4, 0.6, 0.8]))
+    code = np.searchsorted(ends, x, side="right")
+    names: dict[int, str] = {}
+    for place, c in enumerate(np.unique(code[known]).tolist()):
+        own = x[known & (code == c)]
+        names[c] = f"{place + 1}: {number(float(own.min()))} to {number(float(own.max()))}"
+    return [names[c] if k else None for c, k in zip(code.tolist(), known.tolist(), strict=True)]
 
 
 def named(name: str) -> str:
@@ -156,14 +218,3 @@ def is_share(estimates: Estimates) -> bool:
     values = np.concatenate([np.asarray(estimates[n], dtype=float) for n in names])
     values = values[np.isfinite(values)]
     return bool(values.size and values.min() >= 0 and values.max() <= 1)
-
-
-def provenance_words(estimates: Estimates) -> list[tuple[str, str]]:
-    """Give where the numbers came from, as names and words."""
-    told = estimates.provenance
-    return [
-        ("crosslevel", told.version),
-        ("call", told.call),
-        ("seed", "none" if told.seed is None else str(told.seed)),
-        *((f"data: {name}", str(value)) for name, value in told.data.items()),
-    ]

@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.charts.rho import rho
+from crosslevel.charts import contextual_variance
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -62,7 +62,7 @@ def at_rho(ax, x):
 
 
 def test_every_subgroup_has_its_line_in_order_of_rho():
-    ax = rho(women_and_men())
+    ax = contextual_variance(women_and_men())
     women, men = lines(ax)
     assert (women.get_label(), men.get_label()) == ("women (changes sign)", "men")
     np.testing.assert_allclose(women.get_ydata(), [0.55 - 0.2 * r for r in RHO])
@@ -74,7 +74,7 @@ def test_every_subgroup_has_its_line_in_order_of_rho():
 
 
 def test_bars_are_the_intervals_and_do_not_hide_one_another():
-    ax = rho(women_and_men())
+    ax = contextual_variance(women_and_men())
     bars = [c.get_segments() for c in ax.collections]
     assert [len(b) for b in bars] == [4, 4]
     for line, mine in zip(lines(ax), bars, strict=True):
@@ -88,7 +88,7 @@ def test_bars_are_the_intervals_and_do_not_hide_one_another():
 
 
 def test_neighborhoods_are_dashed_in_the_colour_of_their_subgroup():
-    ax = rho(women_and_men())
+    ax = contextual_variance(women_and_men())
     dashed = [x for x in ax.lines if len(x.get_xdata()) and x.get_linestyle() == "--"]
     assert [x.get_color() for x in dashed] == [x.get_color() for x in lines(ax)]
     assert [x.get_ydata().tolist() for x in dashed] == [[0.52] * 4, [0.45] * 4]
@@ -96,31 +96,34 @@ def test_neighborhoods_are_dashed_in_the_colour_of_their_subgroup():
 
 
 def test_subgroups_that_change_sign_have_open_dots_and_a_remark():
-    ax = rho(women_and_men())
-    women, men = lines(ax)
-    assert women.get_markerfacecolor() == "white"
-    assert men.get_markerfacecolor() == men.get_color()
+    ax = contextual_variance(women_and_men())
+    open_, closed = (
+        [x for x in ax.lines if x.get_marker() == "o" and (x.get_markerfacecolor() == "none") is o]
+        for o in (True, False)
+    )
+    assert [np.isfinite(x.get_ydata()).sum() for x in open_] == [4, 0]  # women change sign, men do not
+    assert [np.isfinite(x.get_ydata()).sum() for x in closed] == [0, 4]
     assert any("below it for others" in t.get_text() for t in ax.texts)
-    steady = rho(make([(r, "men", 0.4, 0.45, False) for r in RHO]))
+    steady = contextual_variance(make([(r, "men", 0.4, 0.45, False) for r in RHO]))
     assert not steady.texts
 
 
 def test_of_many_subgroups_those_that_change_sign_come_first():
     rows = [(r, f"kind {i}", 0.5, 0.4, i == 11) for i in range(12) for r in RHO]
-    ax = rho(make(rows), max_lines=3)
+    ax = contextual_variance(make(rows), max_lines=3)
     assert [x.get_label() for x in lines(ax)] == ["kind 11 (changes sign)", "kind 0", "kind 1"]
     assert any("3 of 12 subgroups" in t.get_text() for t in ax.texts)
 
 
 def test_the_title_is_that_of_the_answer_without_what_the_axis_says():
-    assert rho(women_and_men()).get_title(loc="left") == "Share with dem of each subgroup, everywhere"
-    assert rho(women_and_men()).get_ylabel() == "estimate and 90 % interval"
+    assert contextual_variance(women_and_men()).get_title(loc="left") == "Share with dem of each subgroup, everywhere"
+    assert contextual_variance(women_and_men()).get_ylabel() == "estimate and 90 % interval"
 
 
 def test_given_axes_are_used_and_settings_are_left_alone():
     before = dict(mpl.rcParams)
     _, mine = plt.subplots()
-    assert rho(women_and_men(), ax=mine, legend=False) is mine
+    assert contextual_variance(women_and_men(), ax=mine, legend=False) is mine
     assert mine.get_legend() is None
     assert dict(mpl.rcParams) == before
     mine.figure.canvas.draw()
@@ -132,7 +135,7 @@ def test_intervals_that_are_missing_leave_the_line():
     partly = Estimates.build(
         columns, keys=answer.keys, method="m", level=0.9, interval="q", provenance=answer.provenance
     )
-    ax = rho(partly)
+    ax = contextual_variance(partly)
     assert [len(c.get_segments()) for c in ax.collections] == [3]
     assert len(lines(ax)[0].get_xdata()) == 4
 
@@ -145,6 +148,6 @@ def test_other_answers_get_a_sentence():
     with pytest.raises(
         InputError, match=r"answer is not one of EcologicalInference.sensitivity; pass model.sensitivity"
     ):
-        rho(other)
+        contextual_variance(other)
     with pytest.raises(InputError, match="max_lines is below 1"):
-        rho(women_and_men(), max_lines=0)
+        contextual_variance(women_and_men(), max_lines=0)

@@ -1,0 +1,586 @@
+"""Curves and densities: bins with the curve behind them, effects at rows and their distributions, leads as densities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION
+from crosslevel.charts.words import sampled
+from crosslevel.errors import InputError, listed
+from crosslevel.results import Estimates, display
+from crosslevel.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "context_chart",
+    "contextual_variance",
+    "curve_chart",
+    "effect_curve",
+    "effect_distributions",
+    "histogram",
+    "margins",
+]
+
+FEW_VALUES = 12
+"""A covariate with no more values than this is drawn in columns, its points set apart."""
+BINS = 41
+POINTS = 256
+"""Of a density of draws."""
+APART = 0.012
+"""Of the axis, between the bars of two subgroups at one value."""
+PER_UNIT = "per unit of the axis"
+
+
+def histogram(
+    estimates: Estimates,
+    ax: Axes | None = None,
+    *,
+    observed: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
+    totals: bool = True,
+    truth: bool = True,
+    color: str = BLUE,
+    xlabel: str = "",
+    ylabel: str = "per unit",
+    legend: bool = True,
+) -> Axes:
+    """Draw a histogram with the posterior density and its band.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Of points (key ``point``), whose estimates are densities, or of intervals (keys ``lower`` and ``upper``). Of one area.
+    ax : matplotlib.axes.Axes, optional
+    observed : (lower, upper, totals), optional
+        The bins that were counted, drawn as bars of height total / width. Without it the column ``area_weighted`` is drawn, which
+        is the same histogram where the estimates lie.
+    totals : bool
+        Estimates of intervals, and ``observed``, are totals and drawn per unit of the axis; False for means and rates.
+    truth : bool
+        Draw the column ``truth`` where there is one.
+    color : str
+    xlabel, ylabel : str
+    legend : bool
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"point": [0.0, 10.0, 20.0], "estimate": [9.0, 7.0, 4.0], "conf_low": [8.0, 6.0, 3.0], "conf_high": [10.0, 8.0, 5.0]},
+    ...     keys=["point"], method="example", level=0.95, interval="posterior", provenance=Provenance.of(call="example()"),
+    ... )
+    >>> ax = histogram(est, observed=([0, 10], [10, 20], [90, 60]))
+    >>> [float(bar.get_height()) for bar in ax.patches]
+    [9.0, 6.0]
+    """
+    for key in set(estimates.keys) - {"point", "lower", "upper", "row"}:
+        several = list(dict.fromkeys(estimates[key].tolist()))
+        if len(several) > 1:
+            raise InputError(
+                f"these estimates are of several {key}s ({listed(several)}); draw one, with est.select({key}={several[0]!r})."
+            )
+    chart = curve_chart(
+        estimates,
+        observed=observed,
+        totals=totals,
+        truth=truth,
+        color=color,
+        x_title=xlabel,
+        y_title=ylabel,
+        title=estimates.title,
+    )
+    return draw(chart, ax, legend=legend)
+
+
+def curve_chart(
+    estimates: Estimates,
+    *,
+    observed: tuple[Any, Any, Any] | None = None,
+    totals: bool = True,
+    truth: bool = True,
+    color: str = BLUE,
+    x_title: str = "",
+    y_title: str = PER_UNIT,
+    title: str = "What was observed, and the curve behind it",
+) -> Chart:
+    """Describe a curve with its band over the histogram that was observed; areas have a drop-down list."""
+    points = "point" in estimates.keys
+    if not points and not {"lower", "upper"} <= set(estimates.keys):
+        raise InputError(
+            f"a histogram needs estimates of points or intervals of one axis; these have the keys {listed(estimates.keys)}."
+        )
+    area = next((k for k in estimates.keys if k not in ("point", "lower", "upper", "row")), None)
+    levels = [""] if area is None else [str(v) for v in dict.fromkeys(estimates[area].tolist())]
+    words = (
+        np.full(len(estimates), "", dtype=object)
+        if area is None
+        else np.array([str(v) for v in estimates[area].tolist()])
+    )
+    parts = [_points(estimates, words == v, v) if points else _steps(estimates, words == v, v, totals) for v in levels]
+    tables = {"curve": pa.concat_tables(parts)}
+    where = {"area": "area"} if len(levels) > 1 else {}
+    data = {"rows": Rows("curve", where)}
+    marks = []
+    if observed is not None:
+        tables["observed"] = _bars(observed, totals)
+        data["observed"] = Rows("observed")
+        marks.append(Mark("bar", "from", "height", x2="to", data="observed", color=PALE, label="observed"))
+    elif "area_weighted" in tables["curve"].column_names:
+        marks.append(Mark("band", "x", "area_weighted", y2=0.0, color=PALE, alpha=0.9, label="spread evenly"))
+    if estimates.level is not None:
+        words_of = display.level_words(estimates.level)
+        marks.append(Mark("band", "x", "conf_low", y2="conf_high", color=color, alpha=0.22, label=words_of))
+    marks.append(Mark("line", "x", "estimate", color=color, width=1.8, label="estimate"))
+    if truth and "truth" in tables["curve"].column_names:
+        marks.append(Mark("line", "x", "truth", color=INK, width=0.9, dash=True, label="truth"))
+    positive = float(np.nanmin(estimates["estimate"].astype(np.float64))) >= 0
+    band = "" if estimates.level is None else f", the band its {display.level_words(estimates.level)}, point by point"
+    bars = "Gray: the bins as they were observed; the" if marks[0].color == PALE else "The"
+    return Chart(
+        name="curve",
+        title=title,
+        caption=f"{bars} line is the estimated curve{band}.",
+        panels=[Panel(marks, Axis(x_title), Axis(y_title, zero=positive))],
+        tables=tables,
+        data=data,
+        choices=[Choice("area", str(area), [(v, v) for v in levels])] if len(levels) > 1 else [],
+        tips={
+            "x": "at", "estimate": "estimate", "conf_low": "from", "conf_high": "to", "area_weighted": "spread evenly",
+            "truth": "truth", "height": "observed",
+        },
+        note="" if estimates.level is None else f"{display.level_words(estimates.level)}: {estimates.interval}",
+    )  # fmt: skip
+
+
+def _drawn(estimates: Estimates) -> dict[str, FloatArray]:
+    names = ("estimate", "conf_low", "conf_high", "area_weighted", "truth")
+    return {n: estimates[n].astype(np.float64) for n in names if n in estimates.table.column_names}
+
+
+def _points(estimates: Estimates, own: npt.NDArray[np.bool_], area: str) -> pa.Table:
+    rows = np.flatnonzero(own)
+    rows = rows[np.argsort(estimates["point"][rows], kind="stable")]
+    rows = rows[sampled(len(rows))]
+    columns = {n: pa.array(v[rows], from_pandas=True) for n, v in _drawn(estimates).items()}
+    return pa.table({"area": [area] * len(rows), "x": estimates["point"][rows].astype(np.float64), **columns})
+
+
+def _steps(estimates: Estimates, own: npt.NDArray[np.bool_], area: str, totals: bool) -> pa.Table:
+    """Lay intervals out as steps; a gap between two breaks the line, and those without end have no place."""
+    low, high = estimates["lower"].astype(np.float64), estimates["upper"].astype(np.float64)
+    keep = own & np.isfinite(low) & np.isfinite(high)
+    order = np.flatnonzero(keep)[np.argsort(low[keep], kind="stable")]
+    low, high = low[order], high[order]
+    if (low[1:] < high[:-1] - 1e-9 * np.ptp(high)).any():
+        raise InputError("these intervals overlap; draw estimates of points, or of intervals that lie side by side.")
+    width = high - low if totals else np.ones(len(low))
+    touching = np.append(np.isclose(low[1:], high[:-1]), False)
+    kept = np.column_stack([np.ones((len(low), 2), dtype=bool), ~touching]).ravel()
+    columns = {}
+    for name, values in _drawn(estimates).items():
+        v = values[order] / width
+        columns[name] = pa.array(np.column_stack([v, v, np.full(len(v), np.nan)]).ravel()[kept], from_pandas=True)
+    x = np.column_stack([low, high, high]).ravel()[kept]
+    return pa.table({"area": [area] * len(x), "x": x, **columns})
+
+
+def _bars(observed: tuple[Any, Any, Any], totals: bool) -> pa.Table:
+    low, high, y = (np.asarray(v, dtype=np.float64) for v in observed)
+    if not low.shape == high.shape == y.shape:
+        raise InputError(
+            f"observed has {len(low)}, {len(high)} and {len(y)} values; pass lower, upper and a total per bin."
+        )
+    seen = np.isfinite(low) & np.isfinite(high)
+    low, high, y = low[seen], high[seen], y[seen]
+    return pa.table({"from": low, "to": high, "height": y / (high - low) if totals else y})
+
+
+def effect_curve(
+    x: npt.ArrayLike,
+    effect: npt.ArrayLike,
+    low: npt.ArrayLike,
+    high: npt.ArrayLike,
+    ax: Axes | None = None,
+    *,
+    color: npt.ArrayLike | None = None,
+    x_label: str = "",
+    y_label: str = "effect",
+    color_label: str = "fitted outcome",
+    level: float = 0.95,
+    simultaneous: bool = False,
+    left_out: int = 0,
+) -> Axes:
+    """Draw the effect at every row against a covariate: a dot with its interval, colored by the fit.
+
+    Parameters
+    ----------
+    x, effect, low, high : array of shape (n,)
+    ax : matplotlib.axes.Axes, optional
+    color : array of shape (n,), optional
+        The number that colors the dots.
+    x_label, y_label, color_label : str
+    level : float
+    simultaneous : bool
+        Whether the level is held by all rows at once, rather than on average over the curve.
+    left_out : int
+        Rows that are not drawn; a remark says so.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = effect_curve([1.0, 2.0], [0.5, 0.1], [0.3, -0.1], [0.7, 0.3], x_label="age")
+    >>> ax.get_xlabel(), ax.get_title(loc="left")
+    ('age', '95 % on average over the curve')
+    """
+    at, d, lo, hi = (np.asarray(v, dtype=np.float64) for v in (x, effect, low, high))
+    if not len(at) == len(d) == len(lo) == len(hi):
+        raise InputError(
+            f"x, effect, low and high have {len(at)}, {len(d)}, {len(lo)} and {len(hi)} values; pass as many of each."
+        )
+    if not len(at):
+        raise InputError("x has no values; there is nothing to draw.")
+    values = np.unique(at)
+    few = 1 < len(values) <= min(FEW_VALUES, len(at) - 1)
+    table = {"x": _apart(at, d) if few else at, "estimate": d, "conf_low": lo, "conf_high": hi}
+    dots = Mark("dot", "x", "estimate", size=16.0)
+    if color is not None:
+        table["shade"] = np.asarray(color, dtype=np.float64)
+        dots = Mark("dot", "x", "estimate", size=18.0, color=Shade("shade", color_label))
+    bars = Mark("interval", "x", "conf_low", y2="conf_high", color=PALE, width=1.4)
+    held = "for all rows at once" if simultaneous else "on average over the curve"
+    chart = Chart(
+        name="effect",
+        title=f"{100 * level:.10g} % {held}",
+        caption="",
+        panels=[
+            Panel(
+                [Mark("rule", y=0.0, color=GREY), bars, dots],
+                Axis(x_label, ticks=values.tolist() if few else None),
+                Axis(y_label),
+            )
+        ],
+        tables={"rows": pa.table(table)},
+        data={"rows": Rows("rows")},
+        note=f"{left_out:,} further rows are not drawn" if left_out else "",
+        inches=(7.0, 4.2),
+    )
+    return draw(chart, ax)
+
+
+def _apart(x: FloatArray, d: FloatArray) -> FloatArray:
+    """Set points of a covariate with few values side by side, those of small effects to the left."""
+    values, code, counts = np.unique(x, return_inverse=True, return_counts=True)
+    width = 0.7 * float(np.diff(values).min())
+    order = np.lexsort((d, code))
+    rank = np.empty(len(x))
+    rank[order] = np.arange(len(x)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shift: FloatArray = (rank + 0.5) / counts[code] - 0.5
+    return x + width * shift
+
+
+def effect_distributions(
+    effects: npt.ArrayLike,
+    names: Sequence[str],
+    ax: Axes | None = None,
+    *,
+    weights: npt.ArrayLike | None = None,
+    scaled: bool = True,
+) -> Axes:
+    """Draw how each effect is distributed over the rows, one below the other.
+
+    Parameters
+    ----------
+    effects : array of shape (n, n_effects)
+    names : sequence of str
+    ax : matplotlib.axes.Axes, optional
+    weights : array of shape (n,), optional
+    scaled : bool
+        Divide each effect by its largest absolute value, so that effects in different units can be seen together; the range
+        is then written at the right.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = effect_distributions(np.array([[0.1, 5.0], [0.3, -2.0], [0.2, 1.0]]), ["age", "treated"])
+    >>> [t.get_text() for t in ax.get_yticklabels()]
+    ['age', 'treated']
+    """
+    D = np.asarray(effects, dtype=np.float64)
+    if D.ndim != 2 or D.shape[1] != len(names):
+        raise InputError(f"effects has the shape {D.shape} for {len(names)} names; pass a column per name.")
+    if not D.size:
+        raise InputError("effects has no values; there is nothing to draw.")
+    return draw(distributions_chart(D, names, weights=weights, scaled=scaled), ax)
+
+
+def distributions_chart(
+    D: FloatArray, names: Sequence[str], *, weights: npt.ArrayLike | None = None, scaled: bool = True
+) -> Chart:
+    """Describe the distribution of each column of D, one below the other, a dot at its mean."""
+    w = np.ones(len(D)) if weights is None else np.asarray(weights, dtype=np.float64)
+    whole = ~np.isnan(D).any(axis=1)
+    D, w = D[whole], w[whole]
+    largest = np.abs(D).max(axis=0)
+    scale = np.where(largest > 0, largest, 1.0) if scaled else np.ones(len(names))
+    S = D / scale
+    edges = np.linspace(S.min(), S.max(), BINS) if np.ptp(S) > 0 else np.array([S.min() - 0.5, S.max() + 0.5])
+    middles = (edges[1:] + edges[:-1]) / 2
+    parts = []
+    for e, name in enumerate(names):
+        heights, _ = np.histogram(S[:, e], bins=edges, weights=w)
+        words = f"{D[:, e].min():.3g} to {D[:, e].max():.3g}" if scaled else ""
+        parts.append(
+            _ridge(str(name), middles, height=heights / heights.max(), mean=float(w @ S[:, e] / w.sum()), words=words)
+        )
+    kind = ", relative to the largest of its kind" if scaled else ""
+    marks = [
+        Mark("rule", 0.0, color=GREY),
+        Mark("ridge", "x", "height", alpha=0.55),
+        Mark("dot", "mean", color=INK, size=20.0),
+    ]
+    return Chart(
+        name="distribution",
+        title="Distribution of effects",
+        caption="The effects of the fit at the rows (shrunken, so that their spread is too small rather than too large), each divided by "
+        "the largest of its kind; the dot is their average. There is no interval here.",
+        panels=[Panel(marks, Axis(f"effect at each row{kind}"), Axis(names="label", notes="words" if scaled else ""))],
+        tables={"ridges": pa.concat_tables(parts)},
+        data={"rows": Rows("ridges")},
+        tips={"label": "term", "words": "range", "mean": "average, on this scale"},
+        inches=(6.8, 1.1 + 0.55 * len(names)),
+    )
+
+
+def _ridge(label: str, x: FloatArray, *, words: str, **columns: float | FloatArray) -> pa.Table:
+    """Lay out one density: outlines at x, single numbers and the words in the first row only."""
+    n = len(x)
+    table: dict[str, Any] = {"label": [label] * n, "x": x, "words": [words, *[""] * (n - 1)]}
+    for name, value in columns.items():
+        full = (
+            np.asarray(value, dtype=np.float64) if np.ndim(value) else np.append(float(value), np.full(n - 1, np.nan))
+        )
+        table[name] = pa.array(full, pa.float64(), from_pandas=True)
+    return pa.table(table)
+
+
+def margins(
+    result: Estimates, ax: Axes | None = None, *, threshold: float = 0.0, bounds: bool = False, max_rows: int = 24
+) -> Axes:
+    """Draw the draws of each row as a density, the part beyond the threshold in another color and as a number.
+
+    Parameters
+    ----------
+    result : Estimates
+        With draws: of ``margin``, ``polarization``, or any other.
+    ax : matplotlib.axes.Axes, optional
+    threshold : float
+        Where the colors change; the number at the right is the share of the draws above it.
+    bounds : bool
+        Draw the columns ``lower`` and ``upper``, if they are there, as a light bar. They are often much wider than the
+        densities.
+    max_rows : int
+        Draw at most this many rows, and say so below.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"group": ["young"], "estimate": [0.1], "conf_low": [-0.1], "conf_high": [0.2]}, keys=["group"],
+    ...     method="example", level=0.95, interval="quantiles of 4 draws", provenance=Provenance.of(call="example()"),
+    ...     draws=[[-0.1], [0.1], [0.15], [0.2]],
+    ... )
+    >>> [t.get_text() for t in margins(est).texts]
+    ['0.75 above 0']
+    """
+    if result.draws is None:
+        raise InputError(
+            f"result has no draws ({result.method}); rxc, king and multinomial_dirichlet have. Draw result.plot() instead."
+        )
+    if not len(result) or max_rows < 1:
+        raise InputError("there is nothing to draw: result has no rows, or max_rows is below 1.")
+    return draw(margins_chart(result, threshold=threshold, bounds=bounds, max_rows=max_rows), ax)
+
+
+def margins_chart(result: Estimates, *, threshold: float = 0.0, bounds: bool = False, max_rows: int = 24) -> Chart:
+    """Describe the draws of each row as a density, split at the threshold."""
+    assert result.draws is not None
+    rows = range(min(len(result), max_rows))
+    keys = [result.table[k].to_pylist() for k in result.keys]
+    has_bounds = bounds and {"lower", "upper"} <= set(result.table.column_names)
+    parts = []
+    for i in rows:
+        draws = result.draws[np.isfinite(result.draws[:, i]), i]
+        x, height = _density(draws)
+        split = [np.where(side, height, np.nan) for side in (x >= threshold, x <= threshold)]
+        numbers = {n: float(result[n][i]) for n in ("estimate", "conf_low", "conf_high")}
+        numbers |= {n: float(result[n][i]) for n in ("lower", "upper")} if has_bounds else {}
+        chance = f"{np.mean(draws > threshold):.2f} above {threshold:g}" if len(draws) else "–"
+        label = " · ".join(str(k[i]) for k in keys)
+        parts.append(_ridge(label, x, words=chance, above=split[0], below=split[1], **numbers))
+    marks = [
+        *([Mark("bar", "lower", x2="upper", color=PALE, label="possible at all (bounds)")] if has_bounds else []),
+        Mark("rule", threshold, color=GREY),
+        Mark("ridge", "x", "above", alpha=0.45),
+        Mark("ridge", "x", "below", color=VERMILION, alpha=0.45),
+        Mark("interval", "conf_low", x2="conf_high", color=INK, width=1.6),
+        Mark("dot", "estimate", color=INK, size=21.0),
+    ]
+    head, colon, tail = (result.title or result.method).partition(": ")
+    long = colon and len(head) + len(tail) > 68
+    said = f"estimate, {display.level_words(result.level)} and density of {len(result.draws):,} draws"
+    return Chart(
+        name="margins",
+        title=f"{head}:\n{tail}" if long else result.title or result.method,
+        caption=f"The {said} of each row; the number is the share of the draws above {threshold:g}.",
+        panels=[Panel(marks, Axis(said), Axis(names="label", notes="words"))],
+        tables={"ridges": pa.concat_tables(parts)},
+        data={"rows": Rows("ridges")},
+        tips={
+            "label": " · ".join(result.keys),
+            "estimate": "estimate",
+            "conf_low": "from",
+            "conf_high": "to",
+            "words": "draws",
+        },
+        note=f"the first {len(rows):,} of {len(result):,} rows" if len(rows) < len(result) else "",
+        inches=(7.2, 1.3 + 0.52 * len(rows)),
+    )
+
+
+def _density(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Smooth the draws by a normal kernel of Silverman's width, to a height of one; nothing where all are the same."""
+    if len(draws) < 2 or np.ptp(draws) < 1e-12:
+        return np.full(1, draws[0] if len(draws) else np.nan), np.full(1, np.nan)
+    spread = min(float(draws.std()), float(np.subtract(*np.quantile(draws, [0.75, 0.25]))) / 1.349 or np.inf)
+    width = 0.9 * spread * len(draws) ** -0.2
+    x = np.linspace(draws.min() - 3 * width, draws.max() + 3 * width, POINTS)
+    density = np.exp(-0.5 * ((x[:, None] - draws) / width) ** 2).mean(axis=1)
+    return x, density / density.max()
+
+
+def contextual_variance(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend: bool = True) -> Axes:
+    """Draw the answers of ``EcologicalInference.sensitivity`` against the contextual variance, a line per subgroup.
+
+    Parameters
+    ----------
+    answer : Estimates
+        Answer of :meth:`crosslevel.EcologicalInference.sensitivity`.
+    ax : matplotlib.axes.Axes, optional
+    max_lines : int, default 8
+        Draw at most this many subgroups, those that change sign first, and say so below.
+    legend : bool
+        Name the subgroups.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Dots and lines: estimates; bars: intervals, side by side at each variance; dashed: the subgroup's neighborhood, in its
+        color. Open dots mark subgroups that are above their neighborhood for some variances and below it for others.
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> answer = Estimates.build(
+    ...     {"contextual_variance": [0.0, 0.3], "sex": ["women", "women"], "estimate": [0.55, 0.48], "conf_low": [0.5, 0.42],
+    ...      "conf_high": [0.6, 0.54], "neighborhood": [0.5, 0.5], "changes_sign": [True, True]},
+    ...     keys=["contextual_variance", "sex"], method="example", level=0.95, interval="quantiles",
+    ...     provenance=Provenance.of(call="model.sensitivity()"),
+    ... )
+    >>> [text.get_text() for text in contextual_variance(answer).get_legend().get_texts()]
+    ['women (changes sign)', 'neighborhood']
+    """
+    needed = {"neighborhood", "changes_sign"}
+    if not isinstance(answer, Estimates) or not needed <= set(answer.table.column_names):
+        raise InputError("answer is not one of EcologicalInference.sensitivity; pass model.sensitivity(by=...).")
+    if not len(answer) or max_lines < 1:
+        raise InputError("there is nothing to draw: answer has no rows, or max_lines is below 1.")
+    return draw(context_chart(answer, max_lines=max_lines), ax, legend=legend)
+
+
+def context_chart(answer: Estimates, *, max_lines: int = 8) -> Chart:
+    """Describe a line per subgroup over the contextual variance, with its interval and its neighborhood."""
+    variance, *keys = answer.keys
+    words = [answer.table[k].to_pylist() for k in keys]
+    named = [" · ".join(str(w[i]) for w in words) or "everybody" for i in range(len(answer))]
+    changing = {n for n, c in zip(named, answer["changes_sign"], strict=True) if c}
+    every = list(dict.fromkeys(named))
+    shown = sorted(every, key=lambda n: n not in changing)[:max_lines]
+    at = answer[variance].astype(np.float64)
+    values, end = np.unique(at), np.sqrt(at.max())
+    room = end * (APART * len(shown) + 0.02)  # so that bars at 0 have somewhere to stand
+    parts: list[dict[str, Any]] = []
+    for i in np.lexsort((at, np.array([shown.index(n) if n in shown else len(every) for n in named]))):
+        if named[i] in shown:
+            aside = end * APART * (shown.index(named[i]) - 0.5 * (len(shown) - 1))
+            numbers = {n: float(answer[n][i]) for n in ("estimate", "conf_low", "conf_high", "neighborhood")}
+            open_ = named[i] in changing
+            parts.append(
+                {
+                    "name": named[i] + (" (changes sign)" if open_ else ""),
+                    "x": (np.sqrt(at[i]) + room + aside) ** 2,
+                    "value": at[i],
+                }
+                | {n: None if np.isnan(v) else v for n, v in numbers.items()}
+                | {"open": numbers["estimate"] if open_ else None, "closed": None if open_ else numbers["estimate"]}
+            )
+    by = Shade("name", names=True)
+    marks = [
+        Mark("interval", "x", "conf_low", y2="conf_high", color=by, width=3.4, alpha=0.3),
+        Mark("line", "x", "estimate", color=by, width=1.8),
+        Mark("line", "x", "neighborhood", color=by, width=1.1, dash=True, label="neighborhood"),
+        Mark("dot", "x", "closed", color=by, size=36.0),
+        Mark("dot", "x", "open", color=by, size=36.0, filled=False),
+    ]
+    said = ["open: above the neighborhood for some variances, below it for others"] if changing & set(shown) else []
+    said += [f"{len(shown):,} of {len(every):,} subgroups"] if len(shown) < len(every) else []
+    head = (answer.title or answer.method).split(", by ")[0]
+    schema = {"name": pa.string(), **dict.fromkeys([n for n in parts[0] if n != "name"], pa.float64())}
+    ticks = {float((np.sqrt(v) + room) ** 2): float(v) for v in values}
+    return Chart(
+        name="context",
+        title=head if len(head) <= 70 else head[:69] + "…",
+        caption=f"Lines: estimates for each contextual variance; bars: {display.level_words(answer.level)}; dashed: the neighborhood."
+        + ("".join(f" {s[0].upper()}{s[1:]}." for s in said)),
+        panels=[
+            Panel(
+                marks,
+                Axis(
+                    "contextual variance: how strongly the composition of a place acts on everybody there",
+                    root=True,
+                    limits=(0.0, float((end + 2 * room) ** 2) or 1.0),
+                    ticks=ticks,
+                ),
+                Axis(f"estimate and {display.level_words(answer.level)}"),
+            )
+        ],
+        tables={"lines": pa.table({n: pa.array([p[n] for p in parts], t) for n, t in schema.items()})},
+        data={"rows": Rows("lines")},
+        tips={
+            "name": "subgroup", "value": "contextual variance", "estimate": "estimate", "conf_low": "from", "conf_high": "to",
+            "neighborhood": "neighborhood",
+        },
+        note="; ".join(said),
+        inches=(8.2, 4.2),
+    )  # fmt: skip

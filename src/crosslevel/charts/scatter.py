@@ -1,0 +1,497 @@
+"""An estimate against another number: labels of bags, imputed means, published means, places left out, people of bags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import stats
+
+from crosslevel.charts.cells import cells_of
+from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
+from crosslevel.charts.intervals import rows_chart
+from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION
+from crosslevel.charts.words import fifths, is_share, sample_words, sampled, with_level
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import Estimates, display
+from crosslevel.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "against",
+    "bag_calibration",
+    "bag_sizes_chart",
+    "coverage_chart",
+    "imputed_chart",
+    "imputed_means",
+    "labels_chart",
+    "one_feature",
+    "predicted_bags",
+    "published_chart",
+    "reliability_chart",
+    "validation_chart",
+]
+
+MOST_INTERVALS = 400
+"""More bags than these are drawn without intervals: they would hide one another."""
+NAMED = 24
+"""Most points that carry a name; more would lie over one another."""
+CLASSES = 10
+"""Classes of probabilities whose shares are compared with what happened."""
+
+
+def _numbers(estimates: Estimates, name: str) -> FloatArray:
+    return np.asarray(estimates[name], dtype=np.float64)
+
+
+def _table(estimates: Estimates, rows: npt.NDArray[np.intp], *names: str) -> dict[str, Any]:
+    return {n: pa.array(_numbers(estimates, n)[rows], from_pandas=True) for n in names}
+
+
+def against(
+    x: str, *, color: str | Shade = BLUE, size: str | float = 30.0, label: str = "", thin: bool = False
+) -> list[Mark]:
+    """Give the marks of estimates against a number: the line of equality, intervals upright, dots."""
+    bars = Mark("interval", x, "conf_low", y2="conf_high", color=PALE if thin else GREY, width=1.2, alpha=0.8)
+    return [bars, Mark("diagonal", x, color=INK), Mark("dot", x, "estimate", color=color, size=size, label=label)]
+
+
+def labels_chart(estimates: Estimates) -> Chart:
+    """Describe predicted labels against the truth, a small chart for each class of sizes; ranked where no label is known."""
+    known = np.zeros(len(estimates), dtype=bool)
+    if "truth" in estimates.table.column_names:
+        known = np.isfinite(_numbers(estimates, "truth"))
+    if not known.any():
+        return rows_chart(estimates, name="ranked", title="Predicted labels", x_title="predicted label")
+    there = np.flatnonzero(known)
+    rows = there[sampled(len(there))]
+    size = _numbers(estimates, "size")
+    if "stratum" in estimates.table.column_names:
+        strata = [str(v) for v in estimates["stratum"].tolist()]
+    else:
+        strata = [str(v) for v in fifths(size)]
+    least = {s: float(size[np.array(strata) == s].min()) for s in dict.fromkeys(strata)}
+    table = {
+        "bag": [str(v) for v in estimates["bag"][rows].tolist()],
+        **_table(estimates, rows, "estimate", "conf_low", "conf_high", "std_error", "size", "truth"),
+        "stratum": [strata[i] for i in rows],
+        "place": [least[strata[i]] for i in rows],
+    }
+    color = Choice(
+        "color", "Color by", [("std_error", "standard error of the prediction"), ("size", "size of the bag")]
+    )
+    y = Axis("prediction")
+    return Chart(
+        name="predicted",
+        title="Predictions against labels, by size of bag",
+        caption=f"Each dot is a bag, {sample_words(len(rows), len(there), 'bag')}{with_level(estimates.level)} of a new label; on the "
+        "dashed line a prediction equals the label. One chart for each class of effective sizes.",
+        panels=[Panel(against("truth", color=Shade("shade"), thin=True), Axis("label"), y)],
+        tables={"bags": pa.table(table)},
+        data={"rows": Rows("bags", columns={"shade": "color"})},
+        choices=[color],
+        tips={
+            "bag": "bag", "estimate": "prediction", "conf_low": "from", "conf_high": "to", "std_error": "standard error",
+            "truth": "label", "size": "size of the bag",
+        },
+        facet=("stratum", "size of bag"),
+    )  # fmt: skip
+
+
+def predicted_bags(
+    estimates: Estimates,
+    ax: Axes | None = None,
+    *,
+    sizes: tuple[float, float] | None = None,
+    intervals: bool | None = None,
+    limits: tuple[float, float] | None = None,
+    colorbar: bool = True,
+) -> Axes:
+    """Draw each bag's prediction against its label: color shows the standard error, the area of the mark the size.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Of ``model.estimate(bags, y=y)`` or of cross-validation: with ``truth``, ``std_error`` and ``size``.
+    ax : matplotlib.axes.Axes, optional
+    sizes : (float, float), optional
+        Draw the bags of these sizes only, ends included; for a row of pictures by size.
+    intervals : bool, optional
+        Draw the intervals; by default for up to 400 bags.
+    limits : (float, float), optional
+        Ends of the colors; share them between pictures that are compared.
+    colorbar : bool
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"bag": [0, 1], "estimate": [1.0, 2.0], "std_error": [0.5, 0.1], "conf_low": [0.0, 1.8], "conf_high": [2.0, 2.2],
+    ...      "size": [5.0, 100.0], "truth": [1.4, 2.1]},
+    ...     keys=["bag"], method="example", level=0.95, interval="predictive", provenance=Provenance.of(call="example()"),
+    ... )
+    >>> ax = predicted_bags(est)
+    >>> ax.get_xlabel(), ax.get_title(loc="left")
+    ('label', '2 bags, 95 % intervals hold 100 %')
+    """
+    for name in ("truth", "size"):
+        if name not in estimates.table.column_names:
+            raise InputError(
+                f"estimates has no column {name!r}; pass model.estimate(bags, y=y), or the predictions of cross_validate_bags."
+            )
+    truth, size, sd = (_numbers(estimates, n) for n in ("truth", "size", "std_error"))
+    if not np.isfinite(sd).all():
+        raise InputError("estimates has rows without std_error; classes of bags have none, draw est.plot('intervals').")
+    keep = np.isfinite(truth)
+    if sizes is not None:
+        keep &= (size >= sizes[0]) & (size <= sizes[1])
+    if not keep.any():
+        some = "" if sizes is None else f" of size {sizes[0]:g} to {sizes[1]:g}"
+        raise InputError(f"estimates has no bag{some} whose label is known; there is nothing to draw.")
+    rows = np.flatnonzero(keep)
+    held = (_numbers(estimates, "conf_low") <= truth) & (truth <= _numbers(estimates, "conf_high"))
+    shown = bool(len(rows) <= MOST_INTERVALS) if intervals is None else intervals
+    shade = Shade(
+        "std_error",
+        "standard error of the prediction" if colorbar else "",
+        domain=(float(sd.min()), float(sd.max())) if limits is None else limits,
+    )
+    logs = np.log(np.maximum(size, 1e-300))
+    spread = float(np.ptp(logs))
+    area = (logs - logs.min()) / spread if spread > 0 else np.full(len(logs), 0.3)
+    marks = against("truth", color=shade, size="area", thin=True)
+    table = {
+        **_table(estimates, rows, "estimate", "conf_low", "conf_high", "std_error", "truth"),
+        "area": 0.1 + area[rows],
+    }
+    chart = Chart(
+        name="predicted",
+        title=_bags_title(len(rows), estimates.level, float(held[rows].mean()), sizes),
+        caption="",
+        panels=[
+            Panel(marks if shown and estimates.level is not None else marks[1:], Axis("label"), Axis("prediction"))
+        ],
+        tables={"bags": pa.table(table)},
+        data={"rows": Rows("bags")},
+        note=""
+        if sizes is not None or spread == 0
+        else f"larger marks are larger bags, {size.min():,.0f} to {size.max():,.0f}",
+        inches=(6.2, 5.2),
+    )
+    return draw(chart, ax)
+
+
+def _bags_title(n: int, level: float | None, share: float, sizes: tuple[float, float] | None) -> str:
+    bags = f"{n:,} bag{'' if n == 1 else 's'}"
+    if sizes is not None:
+        bags += f" of {sizes[0]:g}" if sizes[0] == sizes[1] else f" of {sizes[0]:g} to {sizes[1]:g}"
+    return bags if level is None else f"{bags}, {100 * level:.10g} % intervals hold {100 * share:.0f} %"
+
+
+def coverage_chart(scores: Estimates) -> Chart:
+    """Describe coverage (or accuracy) by class of sizes, beside the nominal level and the baseline."""
+    names = scores.table.column_names
+    nominal = float(scores["nominal"][0]) if "nominal" in names else None
+    what = "accuracy" if nominal is None else f"share of labels inside {100 * nominal:.10g} % intervals"
+    base = next((n for n in ("baseline_coverage", "baseline_accuracy") if n in names), None)
+    words = [f"{s} ({int(c):,})" for s, c in zip(scores["stratum"].tolist(), scores["n"].tolist(), strict=True)]
+    table = {"label": words, **_table(scores, np.arange(len(scores)), "estimate", "conf_low", "conf_high")}
+    marks = [] if nominal is None else [Mark("rule", nominal, color=INK, dash=True)]
+    marks.append(Mark("interval", "conf_low", x2="conf_high", width=2.2))
+    marks.append(Mark("dot", "estimate", size=42.0, label="accuracy" if nominal is None else "coverage"))
+    if base is not None:
+        table["baseline"] = pa.array(_numbers(scores, base), from_pandas=True)
+        marks.append(Mark("dot", "baseline", color=GREY, shape="diamond", size=20.0, label="baseline"))
+    claims = "" if nominal is None else f" The dashed line is the nominal level, {100 * nominal:.10g} %."
+    beside = " Gray diamonds: a forecast that knows no members." if base else ""
+    return Chart(
+        name="calibration",
+        title="Accuracy by size of bag" if nominal is None else "Coverage by size of bag",
+        caption=f"The {what} with its 95 % Wilson interval, which is wide where there are few bags.{claims}{beside}",
+        panels=[Panel(marks, Axis(what), Axis(names="label"))],
+        tables={"strata": pa.table(table)},
+        data={"rows": Rows("strata")},
+        tips={"label": "bags of size", "estimate": what, "conf_low": "from", "conf_high": "to", "baseline": "baseline"},
+        inches=(6.4, 1.3 + 0.36 * len(scores)),
+    )
+
+
+def bag_calibration(scores: Estimates, ax: Axes | None = None) -> Axes:
+    """Draw how often intervals held the label in each class of bag sizes, beside the nominal level.
+
+    Parameters
+    ----------
+    scores : Estimates
+        Of `crosslevel.diagnostics.calibration_table` or the scores of `cross_validate_bags`: key ``stratum``, with ``nominal``.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> scores = Estimates.build(
+    ...     {"stratum": ["all", "5"], "estimate": [0.9, 0.8], "conf_low": [0.8, 0.6], "conf_high": [1.0, 0.9], "nominal": [0.95] * 2,
+    ...      "n": [90, 45]},
+    ...     keys=["stratum"], method="example", level=0.95, interval="Wilson", provenance=Provenance.of(call="example()"),
+    ... )
+    >>> [t.get_text() for t in bag_calibration(scores).get_yticklabels()]
+    ['all (90)', '5 (45)']
+    """
+    if "nominal" not in scores.table.column_names or scores.keys != ("stratum",):
+        raise InputError("scores is no table of coverage; pass that of calibration_table or of cross_validate_bags.")
+    return draw(coverage_chart(scores), ax)
+
+
+def reliability_chart(estimates: Estimates) -> Chart:
+    """Describe how often each class came true by its probability; the likeliest bags where classes are not known."""
+    if "truth" not in estimates.table.column_names:
+        return rows_chart(
+            estimates, name="ranked", title="Bags by the probability of a class", x_title="probability", fixed=["class"]
+        )
+    own = estimates["class"]
+    classes = list(dict.fromkeys(own.tolist()))
+    parts: dict[str, list[Any]] = {n: [] for n in ("class", "predicted", "estimate", "conf_low", "conf_high", "n")}
+    for c in classes:
+        found = reliability(estimates["estimate"][own == c], estimates["truth"][own == c])
+        for row in found:
+            for name, value in zip(parts, (str(c), *row), strict=True):
+                parts[name].append(value)
+    limits = (0.0, 1.0)
+    x, y = Axis("mean probability", limits=limits), Axis("share that was of the class", limits=limits)
+    return Chart(
+        name="reliability",
+        title="Are probabilities calibrated?",
+        caption="Bags by the probability of the chosen class, in tenths: how often it was the class, with the 95 % Wilson interval. On "
+        "the dashed line probabilities are calibrated.",
+        panels=[Panel(against("predicted", size=32.0), x, y)],
+        tables={"shares": pa.table(parts)},
+        data={"rows": Rows("shares", {"class": "class"})},
+        choices=[Choice("class", "Class", [(str(c), str(c)) for c in classes])],
+        tips={"predicted": "mean probability", "estimate": "share", "conf_low": "from", "conf_high": "to", "n": "bags"},
+        height=340,
+    )
+
+
+def reliability(
+    p: npt.ArrayLike, truth: npt.ArrayLike, classes: int = CLASSES
+) -> list[tuple[float, float, float, float, int]]:
+    """Compare probabilities with what happened: (mean, share, Wilson low, Wilson high, n) in each class of equal width.
+
+    Examples
+    --------
+    >>> [(row[0], row[1], row[4]) for row in reliability([0.1, 0.15, 0.9, 0.95], [0, 1, 1, 1], classes=2)]
+    [(0.125, 0.5, 2), (0.925, 1.0, 2)]
+    """
+    q, t = np.asarray(p, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    place = np.minimum((q * classes).astype(np.intp), classes - 1)
+    rows = []
+    for c in np.unique(place):
+        own = t[place == c]
+        wilson = stats.binomtest(round(float(own.sum())), len(own)).proportion_ci(0.95, method="wilson")
+        rows.append((float(q[place == c].mean()), float(own.mean()), float(wilson.low), float(wilson.high), len(own)))
+    return rows
+
+
+def validation_chart(estimates: Estimates) -> Chart:
+    """Describe what was predicted for places left out against what was observed there."""
+    cells = cells_of(estimates)
+    share = is_share(estimates)
+    covered = estimates.diagnostics.get("coverage")
+    told = f" {100 * covered:.0f} % of the intervals contain what was observed." if isinstance(covered, float) else ""
+    x, y = Axis("observed", share=share), Axis("predicted from other places", share=share)
+    return Chart(
+        name="validation",
+        title="Places predicted from the others",
+        caption=f"A dot for each place{with_level(estimates.level)}; on the dashed line both agree.{told}",
+        panels=[Panel(against("truth", size=12.0), x, y)],
+        tables={"cells": cells.table},
+        data={"rows": Rows("cells", joined={"label": [*cells.keys.values()]})},
+        labels=cells.labels,
+        tips=cells.tips({"label": " · ".join(cells.keys)}),
+        share=share,
+        height=320,
+        inches=(6.0, 5.2),
+    )
+
+
+def imputed_chart(result: Estimates, *, feature: str | None = None, label: bool | None = None) -> Chart:
+    """Describe imputed means of subgroups against the mean of the group means of the same people.
+
+    A table stacked over several columns (keys ``column`` and ``value``) has a list of the columns.
+    """
+    stacked = result.keys == ("feature", "column", "value")
+    others = ["value"] if stacked else [k for k in result.keys if k != "feature"]
+    rows = np.arange(len(result)) if feature is None else np.flatnonzero(result["feature"] == feature)
+    features = list(dict.fromkeys(str(v) for v in result["feature"][rows].tolist()))
+    words = [result.table[k].to_pylist() for k in others]
+    named = [" · ".join("missing" if w[i] is None else str(w[i]) for w in words) for i in rows]
+    choices = [Choice("feature", "Hidden feature", [(f, f) for f in features])]
+    table: dict[str, Any] = {
+        "feature": [str(v) for v in result["feature"][rows].tolist()],
+        "label": named,
+        **_table(result, rows, "estimate", "conf_low", "conf_high", "naive", "people"),
+    }
+    where = {"feature": "feature"}
+    parts = len(features)
+    if stacked:
+        table["by"] = [str(v) for v in result["column"][rows].tolist()]
+        columns = list(dict.fromkeys(table["by"]))
+        choices.append(Choice("by", "By", [(c, c) for c in columns]))
+        where["by"] = "by"
+        parts *= len(columns)
+    few = len(rows) <= NAMED * parts if label is None else label
+    table["short"] = named if few else [""] * len(rows)
+    x, _y = Axis("mean of the group means of the same people (naive)"), Axis("imputed mean")
+    marks = against("naive", size="people", label="imputed")
+    marks[1] = Mark("diagonal", "naive", color=GREY, label="as the group means")
+    crosses = ""
+    if "truth" in result.table.column_names:
+        table |= _table(result, rows, "truth")
+        marks.append(Mark("dot", "naive", "truth", color=VERMILION, shape="cross", size=34.0, label="truth"))
+        crosses = " Crosses are the truth."
+    marks.append(Mark("text", "naive", "estimate", text="short"))
+    y_title = f"imputed mean and {display.level_words(result.level)}"
+    return Chart(
+        name="means",
+        title="Imputed means of subgroups against the group means",
+        caption=f"A dot for each subgroup{with_level(result.level)}, its area the number of people. On the dashed line nothing was "
+        f"learned about a subgroup beyond the means of its groups.{crosses}",
+        panels=[Panel(marks, x, Axis(y_title))],
+        tables={"means": pa.table(table)},
+        data={"rows": Rows("means", where)},
+        choices=choices,
+        tips={
+            "label": "subgroup", "estimate": "imputed mean", "conf_low": "from", "conf_high": "to", "naive": "naive",
+            "people": "people", "truth": "truth",
+        },
+        height=360,
+        inches=(7.4, 5.2),
+    )  # fmt: skip
+
+
+def imputed_means(
+    result: Estimates, ax: Axes | None = None, *, feature: str | None = None, label: bool | None = None
+) -> Axes:
+    """Draw the imputed mean of each subgroup against what it would be if everybody had the group's mean.
+
+    Parameters
+    ----------
+    result : Estimates
+        Of ``CrossLevelImputer.estimate`` or ``CUDIA.estimate``: with the columns ``naive`` and ``people``, and ``truth`` where it
+        was added with ``with_truth``.
+    ax : matplotlib.axes.Axes, optional
+    feature : str, optional
+        The hidden feature, where there are several.
+    label : bool, optional
+        Name the points; by default up to 24 of them are.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Dots with intervals, their area the number of people. On the diagonal nothing was learned about a subgroup; crosses are
+        the truth.
+
+    Examples
+    --------
+    >>> from crosslevel.results import Provenance
+    >>> est = Estimates.build(
+    ...     {"feature": ["ill", "ill"], "age": [30, 60], "estimate": [0.1, 0.3], "conf_low": [0.05, 0.2],
+    ...      "conf_high": [0.2, 0.4], "naive": [0.18, 0.22], "people": [100, 50]},
+    ...     keys=["feature", "age"], method="example", level=0.95, interval="posterior",
+    ...     provenance=Provenance.of(call="model.estimate(by='age')"),
+    ... )
+    >>> [text.get_text() for text in imputed_means(est).texts]
+    ['30', '60']
+    """
+    if not isinstance(result, Estimates) or not {"naive", "people", "feature"} <= set(result.table.column_names):
+        raise InputError(
+            "result has no columns 'feature', 'naive' and 'people'; pass the estimate(by=...) of CrossLevelImputer or CUDIA."
+        )
+    feature = one_feature(result, feature)
+    chart = imputed_chart(result, feature=feature, label=label)
+    title = f"{feature} by {', '.join(k for k in result.keys if k != 'feature')}"
+    return draw(replace(chart, title=title), ax)
+
+
+def one_feature(result: Estimates, feature: str | None) -> str:
+    """Name the hidden feature to draw."""
+    known = list(dict.fromkeys(result.table["feature"].to_pylist()))
+    if not known:
+        raise InputError("there is nothing to draw: result has no rows.")
+    if feature is None and len(known) > 1:
+        raise InputError(
+            f"result has {len(known)} hidden features ({', '.join(map(str, known))}); say which with feature=."
+        )
+    if feature is not None and feature not in known:
+        raise unknown_name("feature", feature, known, "hidden feature")
+    return str(known[0] if feature is None else feature)
+
+
+def published_chart(result: Estimates) -> Chart:
+    """Describe each published mean against what the other groups predict, with whether the interval held."""
+    t, e, low, high = (_numbers(result, n) for n in ("published", "estimate", "conf_low", "conf_high"))
+    rows = np.flatnonzero(np.isfinite(t) & np.isfinite(e))
+    sure = np.isfinite(low) & np.isfinite(high)
+    held = np.where(~sure, "no interval", np.where((low <= t) & (t <= high), "held", "missed"))
+    features = list(dict.fromkeys(str(v) for v in result["feature"].tolist()))
+    table = {
+        "feature": [str(v) for v in result["feature"][rows].tolist()],
+        "label": [str(v) for v in result["group"][rows].tolist()],
+        **_table(result, rows, "estimate", "conf_low", "conf_high", "published"),
+        "held": held[rows].tolist(),
+    }
+    x, y = Axis("published mean"), Axis("predicted from the other groups")
+    color = Shade(
+        "held", "interval", names=True, domain=["held", "missed", "no interval"], range=[BLUE, VERMILION, GREY]
+    )
+    return Chart(
+        name="groups",
+        title="Each group's mean, predicted from the others",
+        caption=f"A check of totals: predictions{with_level(result.level, 'their')} against what was published. Means that are "
+        "predicted well say little about persons.",
+        panels=[Panel(against("published", color=color), x, y)],
+        tables={"groups": pa.table(table)},
+        data={"rows": Rows("groups", {"feature": "feature"})},
+        choices=[Choice("feature", "Hidden feature", [(f, f) for f in features])],
+        tips={
+            "label": "group",
+            "published": "published",
+            "estimate": "predicted",
+            "conf_low": "from",
+            "conf_high": "to",
+        },
+        height=320,
+    )
+
+
+def bag_sizes_chart(estimates: Estimates) -> Chart:
+    """Describe how many people are behind each bag, and how many they count for."""
+    rows = sampled(len(estimates))
+    keys = [estimates.table[k].to_pylist() for k in estimates.keys]
+    names = [" · ".join(str(k[i]) for k in keys) for i in rows]
+    table = {"bag": names, **_table(estimates, rows, "estimate", "people", "weight")}
+    x, y = Axis("people"), Axis("effective people (Kish)")
+    marks = [Mark("diagonal", "people", color=INK), Mark("dot", "people", "estimate", size=18.0, alpha=0.7)]
+    return Chart(
+        name="sizes",
+        title="People of the bags, and how many they count for",
+        caption=f"Each dot is a bag, {sample_words(len(rows), len(estimates), 'bag')}. On the dashed line weights cost nothing; below "
+        "it unequal weights make people count for fewer. No interval.",
+        panels=[Panel(marks, x, y)],
+        tables={"bags": pa.table(table)},
+        data={"rows": Rows("bags")},
+        tips={"bag": "bag", "people": "people", "estimate": "effective people", "weight": "weight"},
+    )
