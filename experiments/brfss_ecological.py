@@ -1,4 +1,4 @@
-"""The individual link of ecological inference as a method of ``brfss.py``: cells of people in places, read as each person's chance."""
+"""`EcologicalInference` of ecological inference as a method of ``brfss.py``: cells of people in places, read as each person's chance."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def single_columns(table: pa.Table) -> str:
         [
             "## Groups instead of persons: `EcologicalInference`",
             "",
-            "The same totals, and the question that link is made for: the rate of each of the 19 levels of single columns over the "
+            "The same totals, and the question that model is made for: the rate of each of the 19 levels of single columns over the "
             "nation, mean over the eight outcomes, in points. Its intervals allow for the confounding measured on United States "
             "census columns (tau = 0.31), nothing of this survey; 95 %.",
             "",

@@ -198,7 +198,7 @@ def centroids(crosswalk: pa.Table, regions: Regions, path: Path) -> dict[str, tu
     total = {label: np.zeros(3) for label in regions.labels}
     of = dict(zip(regions.left["county"].to_pylist(), regions.left["region"].to_pylist(), strict=True))
     for county, people in zip(crosswalk["county"].to_pylist(), crosswalk["pop"].to_pylist(), strict=True):
-        # counties whose codes have changed since have no point; their neighbours in the region speak for them
+        # counties whose codes have changed since have no point; their neighbors in the region speak for them
         total[of[county]] += people * point.get(RECODED.get(county, county), np.zeros(3))
     return {
         label: (float(np.rad2deg(np.arctan2(v[1], v[0]))), float(np.rad2deg(np.arctan2(v[2], np.hypot(v[0], v[1])))))

@@ -266,7 +266,7 @@ The same folds; the last line predicts every state from the other states.
 
 {lay(heading, rows)}
 
-Without the nugget, a region of a hundred thousand votes is believed to a tenth of a point: intervals do not cover, and the field
+Without the nugget, a region of a hundred thousand votes is taken as known to a tenth of a point: intervals do not cover, and the field
 grows short to take the nugget's place. Without field and nugget the model is confidently wrong."""
 
 
@@ -352,12 +352,12 @@ Democratic share of the two-party vote, in per cent, if everybody voted: regions
 {lay(heading, rows)}
 
 **A good score over regions says nothing about subgroups.** What was scored above is the total of a region, which is a mixture of
-people like those of other regions; a subgroup's vector lies far from every region's (*distance*: 1 is that between neighbouring
-regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This group link is poor for
+people like those of other regions; a subgroup's vector lies far from every region's (*distance*: 1 is that between neighboring
+regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This regression is poor for
 subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighborhood*, which lets everybody
 vote like their region, for age and income, gets age the wrong way round, and the sexes in one of the two years; here, too, look
 at the young and at graduates. Only race, by which places differ most, is learnt. Read the estimates as what the paper's method
-says, the intervals as what it believes, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that
+says, the intervals as what it claims, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that
 a subgroup and the rest of its region add up to the region's total.
 
 Each subgroup is set against all others of its region, so the answers of one question need not add up between them. Together they

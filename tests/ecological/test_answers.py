@@ -17,9 +17,8 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Setting, answer
 from crosslevel.ecological.confounding import FALLBACK, Confounding
-from crosslevel.ecological.quantities import Quantity, facts
+from crosslevel.ecological.quantities import Block, Quantity, Rollup, Sums, contrast_block, facts, goodman_rates
 from crosslevel.ecological.subgroups import REST, Partition, Question
-from crosslevel.ecological.sums import Block, Rollup, Sums, contrast_block, goodman_rates
 from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.quadrature import logistic_mean

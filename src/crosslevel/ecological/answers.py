@@ -13,20 +13,18 @@ from crosslevel.data.frames import FrameKind
 from crosslevel.data.queries import SUBGROUP
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import FALLBACK, NOBODY, Confounding, Shared, draw_shared, perturb, shrink
-from crosslevel.ecological.quantities import facts, quantities
+from crosslevel.ecological.quantities import Block, Sums, contrast_block, facts, goodman_rates, quantities
 from crosslevel.ecological.subgroups import Partition, Question, Rollup
-from crosslevel.ecological.sums import Block, Sums, contrast_block, goodman_rates
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import BoolArray, FloatArray, IntArray
+from crosslevel.results.intervals import quantile_interval
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Setting", "Source", "answer"]
 
 
 KEPT_DRAWS = 5_000_000
 """Draws of a larger answer are not kept in it: 40 MB."""
-BLOCK = 1_000_000
-"""Draws laid out at a time."""
 
 
 class Source(Protocol):
@@ -170,7 +168,6 @@ class _Asked:
 
     def blocks(self) -> Iterator[Block]:
         """Put every outcome in rows."""
-        tail = 0.5 * (1.0 - self.question.level)
         for i, fact in enumerate(self.known):
             goodman = goodman_rates(self.part, fact.place_rate, fact.trials)
             block = self.plain.block(i, goodman)
@@ -178,7 +175,7 @@ class _Asked:
                 wide, plain = self.wide.block(i, goodman).draws, block.draws
                 columns = dict(block.columns)
                 if self.question.contrast is None:
-                    columns["model_low"], columns["model_high"], _, _ = _spread(plain, tail)
+                    columns["model_low"], columns["model_high"], _, _ = quantile_interval(plain, self.question.level)
                 block = Block(block.keys, wide, columns, plain if self.question.contrast else None)
             if self.setting.several:
                 block = replace(block, keys={**block.keys, "outcome": [fact.outcome] * len(block)})
@@ -244,12 +241,11 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
     if question.contrast is not None:
         levels = [name for name in block.keys if name not in outer]
         block = contrast_block(block, levels, question.contrast, question.reference)
-    tail = 0.5 * (1.0 - question.level)
     draws = block.draws
-    low, high, error, finite = _spread(draws, tail)
+    low, high, error, finite = quantile_interval(draws, question.level)
     columns = dict(block.columns)
     if block.plain is not None:
-        columns["model_low"], columns["model_high"], _, _ = _spread(block.plain, tail)
+        columns["model_low"], columns["model_high"], _, _ = quantile_interval(block.plain, question.level)
     estimate = columns.pop("estimate")
     if "bound_low" in columns and setting.match_totals:
         # rounding of sums must not cross what the sums imply
@@ -285,23 +281,6 @@ def _estimates(block: Block, parts: Sequence[Partition], question: Question, set
         kind="subgroups",
         draws=None if many or not finite.all() else draws,
     )
-
-
-def _spread(draws: FloatArray, tail: float) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Give lower and upper quantile and standard deviation of every column, NaN where draws are infinite, and where they are not."""
-    n = draws.shape[1]
-    low, high, error = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
-    finite = np.zeros(n, dtype=bool)
-    step = max(1, BLOCK // len(draws))
-    for first in range(0, n, step):
-        some = np.ascontiguousarray(draws[:, first : first + step].T)
-        good = np.isfinite(some).all(axis=1)
-        rows = first + np.flatnonzero(good)
-        finite[rows] = True
-        if len(rows):
-            low[rows], high[rows] = np.quantile(some[good], [tail, 1.0 - tail], axis=1)
-            error[rows] = some[good].std(axis=1)
-    return low, high, error, finite
 
 
 def _describe_interval(question: Question, setting: Setting) -> str:

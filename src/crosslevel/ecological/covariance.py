@@ -30,6 +30,7 @@ __all__ = [
     "covariance",
     "cross_covariance",
     "divide_draws",
+    "factor_places",
     "moments",
     "place_covariance",
     "read_hyperparameters",
@@ -331,6 +332,14 @@ def square_root(K: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = linalg.eigh(K, check_finite=False)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def factor_places(K: FloatArray, W: FloatArray) -> FloatArray:
+    """Factor I + W^1/2 K W^1/2, (q, q)."""
+    root = np.sqrt(W)
+    B = root[:, None] * K * root
+    B[np.diag_indices_from(B)] += 1.0
+    return np.asarray(linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False))
 
 
 def divide_draws(weights: FloatArray, n: int) -> Int64Array:

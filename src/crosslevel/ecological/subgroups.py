@@ -13,7 +13,6 @@ from crosslevel.data import checks
 from crosslevel.data.frames import as_names
 from crosslevel.data.queries import SUBGROUP
 from crosslevel.data.totals import Places
-from crosslevel.ecological.quantities import DENOMINATORS
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
@@ -23,6 +22,7 @@ __all__ = ["REST", "Partition", "Question", "Request", "Rollup", "read_question"
 REST = -1
 """Level of the part that holds everybody not asked for."""
 LEAST_DRAWS = 50
+DENOMINATORS = ("voters", "people", "turnout")
 TAKEN = (
     *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighborhood", "goodman"),
     *("population", "effective_size", "distance", "shift", "outcome", "against", "model_low", "model_high"),

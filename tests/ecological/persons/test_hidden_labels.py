@@ -11,7 +11,7 @@ from scipy import special
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
-from crosslevel.ecological import EcologicalInference, hidden_errors
+from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import FALLBACK, Confounding
 from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.estimate import open_people
@@ -108,7 +108,7 @@ def test_a_property_of_places_is_no_label(model, people, monkeypatch):
 
 def test_labels_found_by_themselves_are_left_out_with_a_warning(model, people, monkeypatch):
     kept = people[["region", "weight", "sex", "race", "education", "owner", "disabled", "hours worked", "state"]]
-    monkeypatch.setattr(hidden_errors, "learn_confounding", lambda tasks, level: _Told([task.label for task in tasks]))
+    monkeypatch.setattr(labels, "learn_confounding", lambda tasks, level: _Told([task.label for task in tasks]))
     with pytest.warns(CrosslevelWarning, match="'state' is nearly the same for all people of a place"):
         fit(kept, _World(model)).learn_confounding(n_draws=20)
 

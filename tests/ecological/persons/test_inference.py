@@ -9,7 +9,7 @@ import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.persons import nuts
-from crosslevel.ecological.persons.fitting import Sampled
+from crosslevel.ecological.persons.model import Sampled
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.numerics.chains import ChainDiagnostics
 

@@ -6,10 +6,9 @@ from scipy import linalg, optimize, special, stats
 
 from crosslevel.ecological.covariance import Hyperparameters, place_covariance
 from crosslevel.ecological.persons.fitting import fit_question, points_of, priors
-from crosslevel.ecological.persons.laplace import laplace, start_mode
+from crosslevel.ecological.persons.laplace import find_map, laplace, start_mode
 from crosslevel.ecological.persons.model import Design, composition, effects_of
 from crosslevel.ecological.persons.nuts import log_posterior, sample_posterior
-from crosslevel.ecological.persons.posterior_mode import find_map
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates, place_effects, probabilities, shifts
 from crosslevel.errors import ConvergenceError
@@ -245,7 +244,7 @@ def test_sampled_draws_are_taken_as_they_are_and_reach_unseen_places(make_world,
     """Effects, place effects and rates of one draw stay together; a place not seen gets the mean its neighbours imply."""
     from dataclasses import replace
 
-    from crosslevel.ecological.persons.fitting import Sampled
+    from crosslevel.ecological.persons.model import Sampled
     from crosslevel.numerics.chains import ChainDiagnostics
 
     world = make_world(q=12, people=60, votes=500, seed=3)

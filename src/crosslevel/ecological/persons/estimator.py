@@ -23,7 +23,8 @@ from crosslevel.data.totals import check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
-from crosslevel.ecological.persons.fitting import PersonsFit, PersonsModel, design_of, fit_persons
+from crosslevel.ecological.persons.fitting import design_of, fit_persons
+from crosslevel.ecological.persons.model import PersonsFit, PersonsModel
 from crosslevel.ecological.subgroups import Request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.laplace import Binomial
@@ -231,15 +232,14 @@ class EcologicalInference(PlaceEstimator):
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = self._learn(stream, by, columns, weight, seed, progress=progress)
-        order = np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp)  # type: ignore[arg-type,return-value]
-        found = found.take(order)
+        found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = self._count(stream, learned, by, found.keys, weight, progress)
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
-        weights = np.concatenate([cells.total[lived], [w for w, _ in cells.elsewhere.values()]])
-        rows = np.concatenate([cells.count.sum(axis=1)[lived], [n for _, n in cells.elsewhere.values()]])
-        found = match_places(found, keys, weights, rows.astype(np.intp), unmatched)
-        cells = cells.inhabited()
+        outside = np.array(list(cells.elsewhere.values())).reshape(-1, 2)
+        weights = np.append(cells.total[lived], outside[:, 0])
+        rows = np.append(cells.count.sum(axis=1)[lived], outside[:, 1]).astype(np.intp)
+        found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
         terms, counted = self._terms(found), time.perf_counter()
         model = fit_persons(
             cells,
@@ -304,25 +304,14 @@ class EcologicalInference(PlaceEstimator):
         self
             With ``confounding_``, which has a table by label.
         """
-        from crosslevel.ecological.hidden_errors import learn_confounding
-        from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+        from crosslevel.ecological.persons.labels import hide_and_learn
 
         check_is_fitted(self, "model_")
         if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 20:
             raise InputError(f"n_draws={n_draws!r} is not a whole number of at least 20.")
         checks.check_level(level)
         stream = self._open_people(people)
-        wanted = read_labels(labels, hidden, stream, self)
-        bins, cuts = comparison(self, stream, by)
-        refused: list[str] | None = [] if isinstance(labels, str) else None
-        tasks = hide_all(self, stream, bins, cuts, wanted, int(n_draws), progress, refused=refused)
-        found = learn_confounding(tasks, level)
-        said = list(refused or ())
-        if not found.confounding.n_labels:
-            said.append(
-                f"{len(tasks)} label(s) are too few to learn tau from; the shipped {found.confounding.tau} is kept. Hide at least three "
-                "columns, better eight."
-            )
+        found, said = hide_and_learn(self, stream, labels, by, hidden, int(n_draws), level, progress)
         for text in said:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
         self.confounding_ = found
@@ -373,7 +362,7 @@ class EcologicalInference(PlaceEstimator):
         value = self.contextual_variance
         if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
             raise InputError(
-                f"contextual_variance={value!r} is not a finite number >= 0; 0 says that composition acts on nobody but its own."
+                f"contextual_variance={value!r} is not a finite number >= 0; 0 says that there is no such effect."
             )
         if not self.nugget:
             raise InputError(
@@ -448,24 +437,6 @@ class EcologicalInference(PlaceEstimator):
         where = None if request.where is None else parse(request.where)
         for query in [q for _, q in queries] + ([] if where is None else [where]):
             query.check(people.schema)
-        found = self._people_counted(people, Labels(request.by, queries, where), progress)
-        kinds = {name: people.schema.field(name).type for name in request.by}
-        source = parts_of(
-            self.model_,
-            found,
-            request,
-            self.places_.totals,
-            match_totals=self.match_totals,
-            sampling=bool(self.sampling_error),
-            types={n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()},
-            n_jobs=checks.count_jobs(self.n_jobs),
-        )
-        return source, []
-
-    def _people_counted(
-        self, people: Batches, labels: Labels | None = None, progress: Progress | None = None
-    ) -> PlaceCells:
-        """Count the people of the fit again, and refuse others."""
         places = self.places_
         found = count_people(
             people,
@@ -473,11 +444,22 @@ class EcologicalInference(PlaceEstimator):
             place=places.by,
             keys=places.keys,
             weight=self.weight_,
-            labels=labels,
+            labels=Labels(request.by, queries, where),
             progress=progress,
         )
         check_people(places.keys, found.total, places, self.place_weight_, False)
-        return found
+        kinds = {name: people.schema.field(name).type for name in request.by}
+        source = parts_of(
+            self.model_,
+            found,
+            request,
+            places.totals,
+            match_totals=self.match_totals,
+            sampling=bool(self.sampling_error),
+            types={n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()},
+            n_jobs=checks.count_jobs(self.n_jobs),
+        )
+        return source, []
 
     def _describe_fit(self, fit: PersonsFit) -> dict[str, Any]:
         said = {

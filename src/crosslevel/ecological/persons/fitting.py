@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import special, stats
@@ -16,26 +16,26 @@ from scipy import special, stats
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
-from crosslevel.ecological.persons.laplace import Laplace, Point, laplace, start_mode
+from crosslevel.ecological.persons.laplace import Laplace, laplace, start_mode
 from crosslevel.ecological.persons.model import (
     Design,
-    Effects,
+    Linear,
+    PersonsFit,
+    PersonsModel,
+    Point,
     asked_next,
-    cell_logits,
     effects_of,
     level_shares,
     observed_rate,
     shares_left,
 )
-from crosslevel.ecological.persons.posterior_mode import Linear
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
 from crosslevel.ecological.scales import fit_scales
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.numerics.laplace import Binomial, Gaussian
-from crosslevel.typing import AnyArray, FloatArray
+from crosslevel.typing import FloatArray
 
-__all__ = ["PRIOR", "PersonsFit", "PersonsModel", "Sampled", "design_of", "fit_persons", "fit_question", "priors"]
+__all__ = ["PRIOR", "design_of", "fit_persons", "fit_question", "priors"]
 
 
 ROUNDS = 30
@@ -83,65 +83,6 @@ def first_guess(terms: Terms) -> Hyperparameters:
         {"length": 0.2 * terms.typical_distance} if terms.kind else {}
     )
     return Hyperparameters(**chosen)
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """Draws of the posterior.
-
-    Attributes
-    ----------
-    beta : (n_draws, p)
-        Of all chains, one after another.
-    f : (n_draws, q)
-        What belongs to places, context included.
-    logs : (n_draws, n_scales)
-        Logarithms of the scales, in the order of ``terms.names``.
-    rate : (n_draws, q)
-        Rates of the places.
-    diagnostics : ChainDiagnostics
-    """
-
-    beta: FloatArray
-    f: FloatArray
-    logs: FloatArray
-    rate: FloatArray
-    diagnostics: ChainDiagnostics
-
-
-@dataclass(frozen=True, eq=False)
-class PersonsFit:
-    """A fitted question.
-
-    Attributes
-    ----------
-    hyperparameters : Hyperparameters
-        Posterior means of log scales, or those that were given.
-    linear : Linear
-        The mode and the linear model that resembles the exact one there.
-    context : (q, p')
-        Composition of the places, where it acts on everybody; p' is 0 where it does not.
-    log_evidence : float
-    rounds : int
-        Rounds of mode and scales.
-    change : float
-        Last change of a log hyperparameter.
-    at_limit : tuple of str
-    points : tuple of Point
-        Scales that stand for their posterior, each with its approximation.
-    sampled : Sampled or None
-        Draws of the whole posterior, where they were asked for.
-    """
-
-    hyperparameters: Hyperparameters
-    linear: Linear
-    context: FloatArray
-    log_evidence: float
-    rounds: int
-    change: float
-    at_limit: tuple[str, ...]
-    points: tuple[Point, ...]
-    sampled: Sampled | None = None
 
 
 def fit_question(
@@ -323,36 +264,6 @@ class _Posterior:
         kept = [p for p in points if p.weight > LEAST]
         whole = sum(p.weight for p in kept)
         return self.at(weight @ np.array(self.logs)), tuple(replace(p, weight=p.weight / whole) for p in kept)
-
-
-@dataclass(frozen=True, eq=False)
-class PersonsModel:
-    """A fitted model of persons.
-
-    Attributes
-    ----------
-    bins : Bins
-        How people become cells.
-    effects : Effects
-    terms : Terms
-    fits : tuple of PersonsFit
-        One for each question of the chain.
-    contextual_variance : float
-        How far a place's composition acts on everybody in it: an assumption.
-    mean_shares : (n_effects,)
-        Share of everybody with each effect.
-    """
-
-    bins: Bins
-    effects: Effects
-    terms: Terms
-    fits: tuple[PersonsFit, ...]
-    contextual_variance: float
-    mean_shares: FloatArray
-
-    def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
-        """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
-        return cell_logits(beta @ self.effects.B.T, self.effects.codes(levels))
 
 
 def fit_persons(

@@ -15,16 +15,42 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Bins, learn_bins
 from crosslevel.data.queries import parse
-from crosslevel.ecological.hidden_errors import Task
+from crosslevel.ecological.confounding import LearnedConfounding
+from crosslevel.ecological.hidden_errors import Task, learn_confounding
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, hide
 from crosslevel.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["comparison", "hide_all", "read_labels", "value_query"]
+__all__ = ["comparison", "hide_all", "hide_and_learn", "read_labels", "value_query"]
 
 MOST_LABELS = 20
+
+
+def hide_and_learn(
+    model: EcologicalInference,
+    stream: Batches,
+    labels: Sequence[str] | Mapping[str, str] | str,
+    by: Sequence[str] | None,
+    hidden: Mapping[str, Sequence[str]] | None,
+    n_draws: int,
+    level: float,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[LearnedConfounding, list[str]]:
+    """Hide every label, learn the confounding from the errors, and give sentences about what was left out."""
+    wanted = read_labels(labels, hidden, stream, model)
+    bins, cuts = comparison(model, stream, by)
+    refused: list[str] | None = [] if isinstance(labels, str) else None
+    tasks = hide_all(model, stream, bins, cuts, wanted, n_draws, progress, refused=refused)
+    found = learn_confounding(tasks, level)
+    said = list(refused or ())
+    if not found.confounding.n_labels:
+        said.append(
+            f"{len(tasks)} label(s) are too few to learn tau from; the shipped {found.confounding.tau} is kept. Hide at least three "
+            "columns, better eight."
+        )
+    return found, said
 
 
 def read_labels(

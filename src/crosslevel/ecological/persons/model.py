@@ -17,11 +17,17 @@ from crosslevel.data.place_cells import Bins, Pairs
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.typing import AnyArray, FloatArray
 
 __all__ = [
     "Design",
     "Effects",
+    "Linear",
+    "PersonsFit",
+    "PersonsModel",
+    "Point",
+    "Sampled",
     "asked_next",
     "cell_logits",
     "composition",
@@ -153,6 +159,173 @@ def cell_logits(effects: FloatArray, codes: AnyArray) -> FloatArray:
     for term in range(1, codes.shape[1]):
         out += effects[..., codes[:, term]]
     return np.asarray(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The model at its mode: z_i = J_i . beta + f_i + noise of variance 1 / W_i.
+
+    Attributes
+    ----------
+    beta : (p,)
+    f : (q,)
+        Place effects.
+    J : (q, p)
+    z : (q,)
+    W : (q,)
+    level : (q,)
+        Logit of each place's rate.
+    slope : (q,)
+        d logit P / d f.
+    iterations : int
+    decrement : float
+        Gain that a further step promises.
+    gradient : float
+        Largest gradient left, relative to the counts.
+    inner : (p, p)
+        Curvature in beta at given rates, but for that of the linear J.
+    alpha : (q,)
+        Inverse prior covariance of the place effects, times them.
+    height : float
+        Log likelihood and exponents of the priors.
+    """
+
+    beta: FloatArray
+    f: FloatArray
+    J: FloatArray
+    z: FloatArray
+    W: FloatArray
+    level: FloatArray
+    slope: FloatArray
+    iterations: int
+    decrement: float
+    gradient: float
+    inner: FloatArray
+    alpha: FloatArray
+    height: float
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Scales that stand for a part of their posterior, and the normal approximation under them.
+
+    Attributes
+    ----------
+    hyperparameters : Hyperparameters
+    weight : float
+        Adds up to one over all points.
+    beta : (p,)
+        Mean of the effects.
+    root : (p, p)
+        A square root of their covariance.
+    J : (q, p)
+        Slopes of the places' logits by the effects, relative to those by the place effects.
+    W : (q,)
+        Precision with which the counts tell f_i + J_i . beta.
+    alpha : (q,)
+        Inverse prior covariance of the place effects, times their mean.
+    level, slope : (q,)
+        Logit of each place's rate, and its slope by the place effect.
+    """
+
+    hyperparameters: Hyperparameters
+    weight: float
+    beta: FloatArray
+    root: FloatArray
+    J: FloatArray
+    W: FloatArray
+    alpha: FloatArray
+    level: FloatArray
+    slope: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Draws of the posterior.
+
+    Attributes
+    ----------
+    beta : (n_draws, p)
+        Of all chains, one after another.
+    f : (n_draws, q)
+        What belongs to places, context included.
+    logs : (n_draws, n_scales)
+        Logarithms of the scales, in the order of ``terms.names``.
+    rate : (n_draws, q)
+        Rates of the places.
+    diagnostics : ChainDiagnostics
+    """
+
+    beta: FloatArray
+    f: FloatArray
+    logs: FloatArray
+    rate: FloatArray
+    diagnostics: ChainDiagnostics
+
+
+@dataclass(frozen=True, eq=False)
+class PersonsFit:
+    """A fitted question.
+
+    Attributes
+    ----------
+    hyperparameters : Hyperparameters
+        Posterior means of log scales, or those that were given.
+    linear : Linear
+        The mode and the linear model that resembles the exact one there.
+    context : (q, p')
+        Composition of the places, where it acts on everybody; p' is 0 where it does not.
+    log_evidence : float
+    rounds : int
+        Rounds of mode and scales.
+    change : float
+        Last change of a log hyperparameter.
+    at_limit : tuple of str
+    points : tuple of Point
+        Scales that stand for their posterior, each with its approximation.
+    sampled : Sampled or None
+        Draws of the whole posterior, where they were asked for.
+    """
+
+    hyperparameters: Hyperparameters
+    linear: Linear
+    context: FloatArray
+    log_evidence: float
+    rounds: int
+    change: float
+    at_limit: tuple[str, ...]
+    points: tuple[Point, ...]
+    sampled: Sampled | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PersonsModel:
+    """A fitted model of persons.
+
+    Attributes
+    ----------
+    bins : Bins
+        How people become cells.
+    effects : Effects
+    terms : Terms
+    fits : tuple of PersonsFit
+        One for each question of the chain.
+    contextual_variance : float
+        How far a place's composition acts on everybody in it: an assumption.
+    mean_shares : (n_effects,)
+        Share of everybody with each effect.
+    """
+
+    bins: Bins
+    effects: Effects
+    terms: Terms
+    fits: tuple[PersonsFit, ...]
+    contextual_variance: float
+    mean_shares: FloatArray
+
+    def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
+        """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""
+        return cell_logits(beta @ self.effects.B.T, self.effects.codes(levels))
 
 
 def asked_next(totals: Totals, stage: int, chance: FloatArray) -> FloatArray:

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.ecological.covariance import BIAS, Terms
-from crosslevel.ecological.persons.fitting import PersonsFit, Sampled, priors
-from crosslevel.ecological.persons.model import Design
+from crosslevel.ecological.persons.fitting import priors
+from crosslevel.ecological.persons.model import Design, PersonsFit, Sampled
 from crosslevel.ecological.persons.sweeps import rates
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose

@@ -9,11 +9,17 @@ import numpy as np
 from scipy import linalg, special
 
 from crosslevel.data.place_cells import Pairs, PlaceCells
-from crosslevel.ecological.covariance import Hyperparameters, Moments, Rows, Terms, moments, place_covariance
-from crosslevel.ecological.persons.fitting import PersonsFit, PersonsModel, fit_question
-from crosslevel.ecological.persons.laplace import factor_places
-from crosslevel.ecological.persons.model import Design, level_shares
-from crosslevel.ecological.persons.posterior_mode import Linear
+from crosslevel.ecological.covariance import (
+    Hyperparameters,
+    Moments,
+    Rows,
+    Terms,
+    factor_places,
+    moments,
+    place_covariance,
+)
+from crosslevel.ecological.persons.fitting import fit_question
+from crosslevel.ecological.persons.model import Design, Linear, PersonsFit, PersonsModel, level_shares
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates
 from crosslevel.numerics.laplace import Binomial, Mode

@@ -13,10 +13,8 @@ from scipy import linalg, special
 from crosslevel.data.place_cells import Pairs, PlaceCells
 from crosslevel.data.queries import SUBGROUP
 from crosslevel.data.totals import Totals
-from crosslevel.ecological.covariance import Terms, divide_draws, place_covariance, square_root
-from crosslevel.ecological.persons.fitting import PersonsFit, PersonsModel, Sampled
-from crosslevel.ecological.persons.laplace import Point, factor_places
-from crosslevel.ecological.persons.model import asked_next, observed_rate
+from crosslevel.ecological.covariance import Terms, divide_draws, factor_places, place_covariance, square_root
+from crosslevel.ecological.persons.model import PersonsFit, PersonsModel, Point, Sampled, asked_next, observed_rate
 from crosslevel.ecological.persons.sweeps import Targets, probabilities, shifts, target_sums, target_weights
 from crosslevel.ecological.subgroups import REST, Partition, Request
 from crosslevel.typing import AnyArray, FloatArray, IntArray

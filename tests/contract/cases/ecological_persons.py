@@ -1,0 +1,112 @@
+"""Ecological inference from people: persons who decide one by one, and the regression on mean embeddings."""
+
+from __future__ import annotations
+
+from tests.contract.case import Case, FunctionCase, With
+
+from crosslevel.data.simulate import nation
+from crosslevel.diagnostics import compare_places, hidden_label
+from crosslevel.ecological import DistributionRegression, EcologicalInference
+
+WORLD = nation(20, 60, n_states=4)
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+COLUMNS = ["age", "sex", "race"]
+SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
+FEATURES = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
+BARE = {"effect_variance": 0.3, "nugget": 0.02}
+THREADS = {"n_jobs": "threads change no bit"}
+
+
+def fit(model):
+    return model.fit(WORLD.people, WORLD.places, **COUNTS, columns=COLUMNS)
+
+
+def answer(model):
+    """Read the subgroups of every place and the places themselves."""
+    return {"sex": model.estimate(by="sex", n_draws=50, people=WORLD.people), "places": model.predict_places()}
+
+
+CASES = [
+    Case(
+        name="EcologicalInference",
+        make=lambda **p: EcologicalInference(**{"categorical": ["sex"], "hyperparameters": SCALES, **p}),
+        fit=fit,
+        answer=answer,
+        variants={
+            "categorical": [None, ["age", "sex"], ["nonsense"]],
+            "spatial": ["matern12", "nonsense", With(None, hyperparameters=None)],
+            "metric": ["plane", "nonsense", With("plane", spatial=None, hyperparameters=BARE)],
+            "nugget": [False, "yes"],
+            "group": ["nonsense", With("state", hyperparameters=None)],
+            "match_totals": [False, None],
+            "sampling_error": [False, 2],
+            "n_bins": [4, 1],
+            "interactions": [[("sex", "race")], [("sex", "nonsense")]],
+            "contextual_variance": [0.3, -1.0],
+            "inference": ["nonsense"],
+            "hyperparameters": [{**SCALES, "nugget": 0.2}, {**SCALES, "group": 0.1}, {"effect_variance": -1.0}],
+            "random_state": [1, -1],
+        },
+        neutral=THREADS,
+    ),
+    Case(
+        name="DistributionRegression",
+        make=lambda **p: DistributionRegression(
+            **{"n_features": 32, "categorical": ["sex"], "hyperparameters": FEATURES, **p}
+        ),
+        fit=fit,
+        answer=answer,
+        variants={
+            "n_features": [64, 0, With(64, feature_map="linear", n_features=4096)],
+            "feature_map": ["rff", "nonsense"],
+            "bandwidth": [1.0, "nonsense", With(1.0, feature_map="linear", n_features=4096)],
+            "categorical": [None, ["nonsense"]],
+            "spatial": ["matern52", "nonsense", With(None, hyperparameters=None)],
+            "metric": ["plane", With("plane", spatial=None, hyperparameters=None)],
+            "kernel": [With("product", hyperparameters=None), "nonsense"],
+            "nugget": [With(False, hyperparameters=None), "yes"],
+            "group": ["nonsense", With("state", hyperparameters=None)],
+            "match_totals": [False, None],
+            "sampling_error": [False, 2],
+            "hyperparameters": [{**FEATURES, "nugget": 0.2}, {"effect_variance": -1.0}],
+            "n_restarts": [3, With(0, hyperparameters=None)],
+            "random_state": [1, -1],
+        },
+        neutral=THREADS,
+    ),
+]
+
+FITTED = fit(EcologicalInference(categorical=["sex"], hyperparameters=SCALES))
+
+OTHER = fit(DistributionRegression(n_features=32, categorical=["sex"], hyperparameters=FEATURES))
+
+FUNCTIONS = [
+    FunctionCase(
+        compare_places,
+        {"models": [FITTED, OTHER], "k": 3},
+        lambda found: found.to_frame("pandas").drop(columns="model").to_numpy(),
+        variants={"k": [4, 1], "leave_out": ["state", "nonsense"], "random_state": [1, -1]},
+        data=("models",),
+    ),
+    FunctionCase(
+        hidden_label,
+        {
+            "model": FITTED,
+            "people": WORLD.people,
+            "column": "race == 'white'",
+            "by": ["sex"],
+            "methods": ["persons", "neighborhood"],
+            "n_draws": 50,
+        },
+        lambda found: found,
+        variants={
+            "by": [["age_group"], "sex"],
+            "hidden": [["age"]],
+            "methods": [["neighborhood"], ["nonsense"]],
+            "interval": ["model", "nonsense"],
+            "level": [0.8, 2.0],
+            "n_draws": [60, 3],
+        },
+        data=("model", "people", "column"),
+    ),
+]
