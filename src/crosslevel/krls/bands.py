@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel import charts
 from crosslevel.data import checks
 from crosslevel.errors import CrosslevelError, InputError
+from crosslevel.krls.effects import scales
 from crosslevel.krls.marginal import to_marginaleffects
+from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.reading import read_predict
 from crosslevel.krls.reporting import EffectReports, find_places
-from crosslevel.krls.table import band_table
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["BandReports"]
 
 
+MOST_JOINT = 4000
+"""Rows of a simultaneous band: its memory and time are those of a second fit of that size."""
 FEWEST_DRAWS, DRAWS = 50, 400
 """Simulations behind a simultaneous band: the fewest, and the default."""
 
@@ -194,15 +198,43 @@ class BandReports(EffectReports):
         n_draws: int = DRAWS,
         seed: int = 0,
     ) -> Estimates:
-        """Give bands of some effects at rows of the matrix."""
-        return band_table(
-            self._model,
-            [self._effects[i] for i in places],
-            X,
+        """Make the table of some effects at rows of the matrix, with bands: a row per term and row of X."""
+        if simultaneous and len(X) > MOST_JOINT:
+            raise InputError(
+                f"X has {len(X):,} rows; a simultaneous band is simulated for at most {MOST_JOINT:,}. Pass fewer rows, such as a "
+                "grid, as X."
+            )
+        fit, effects = self._model, [self._effects[i] for i in places]
+        Z = fit.scaling.apply(X)
+        normal = float(stats.norm.ppf((1 + level) / 2))
+        parts: dict[str, list[FloatArray]] = {"estimate": [], "std_error": [], "conf_low": [], "conf_high": []}
+        scale_of, allowances = scales(fit, effects), bias_allowance(fit, effects)
+        for effect, scale, allowance in zip(effects, scale_of, allowances, strict=True):
+            band = effect_band(fit, effect, Z, level if simultaneous else None, n_draws, seed, float(allowance))
+            half = (normal if band.critical is None else band.critical) * band.sd
+            made = (band.mean, band.sd, band.mean - half, band.mean + half)
+            for values, column in zip(made, parts.values(), strict=True):
+                column.append(values * scale)
+        bias = np.sqrt(allowances) * np.abs(scale_of)
+        return Estimates.build(
+            {
+                "term": np.repeat([e.term for e in effects], len(X)),
+                "row": np.tile(np.arange(len(X)), len(effects)),
+                **{name: np.concatenate(values) for name, values in parts.items()},
+                "value": np.concatenate([X[:, e.column] for e in effects]),
+            },
+            keys=("term", "row"),
+            kind="pointwise_effects",
+            method=f"{self._method}, Gaussian process posterior with unpenalized linear part and measured bias",
             level=level,
-            simultaneous=simultaneous,
-            n_draws=n_draws,
-            seed=seed,
-            frame=self._frame,
+            interval=f"posterior, {'simultaneous over the rows' if simultaneous else 'on average over the rows'}",
             provenance=self._provenance("pointwise_bands(...)", seed=seed),
+            diagnostics={
+                "path": fit.path,
+                "penalty": fit.penalty,
+                "bandwidth": fit.kernel.s,
+                "bias": {e.term: float(v) for e, v in zip(effects, bias, strict=True)},
+            },
+            frame=self._frame,
+            title="Effects at rows",
         )

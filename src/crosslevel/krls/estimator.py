@@ -19,11 +19,11 @@ from crosslevel.krls.bands import BandReports
 from crosslevel.krls.costs import Cost, cost_of_rows
 from crosslevel.krls.effects import CONTRASTS, Effect, build_effects
 from crosslevel.krls.inference import INFERENCE, Inference, infer
-from crosslevel.krls.model import Fit, fit, fit_measures
+from crosslevel.krls.model import Fit, fit, r2_of_averages
 from crosslevel.krls.paths import BACKENDS, METHODS
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
-from crosslevel.krls.reading import Inputs, Options, read_fit, read_predict, spread_rows
+from crosslevel.krls.reading import Inputs, read_fit, read_predict, spread_rows
 from crosslevel.krls.reporting import EffectReports
 from crosslevel.krls.subgroups import RowFacts
 from crosslevel.krls.table import describe_covariates
@@ -46,10 +46,6 @@ class KernelEstimator(EffectReports, BaseEstimator):
     _choices: Mapping[str, Sequence[str]]
     """Parameters that take one of some names."""
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, cluster: Any, *, survey: bool = False) -> Inputs:
-        options = Options(survey, self.categorical, self.reference, self.missing)
-        return read_fit(self, X, y, sample_weight, cluster, options)
-
     def _keep(self, model: Fit, given: Inputs, *, survey: bool = False, as_r: bool = False) -> Self:
         """Set the fitted attributes, and warn of what the reader should know."""
         self._model, self._frame, self._data = model, given.frame, given.data
@@ -65,9 +61,10 @@ class KernelEstimator(EffectReports, BaseEstimator):
         self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
         self.effect_names_ = tuple(e.term for e in self._effects)
         self.average_effects_ = cells.m @ self._pointwise / cells.N
-        measures = fit_measures(model, self._effects, self.average_effects_, as_r=as_r)
-        self.loo_, self.loo_curve_ = measures.loo, measures.curve
-        self.r2_, self.r2_ame_ = measures.r2, measures.r2_ame
+        # R's Looe is a sum of squares of the standardized outcome times one standard deviation of y
+        unit = model.y_sd if as_r else model.y_sd**2 / cells.N
+        self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
+        self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
         self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
         urgent = model.describe()
         for sentence in urgent:
@@ -309,7 +306,7 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
         if sample_weight is None:
             checks.refuse_idle(self, ["weights"], "without sample_weight; pass it to fit")
         survey = self.weights == "survey"
-        given = self._read(X, y, sample_weight, cluster, survey=survey)
+        given = read_fit(self, X, y, sample_weight, cluster, survey)
         model = fit(
             given.X,
             given.y,
@@ -364,7 +361,7 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
         """
         self._check_parameters()
         given = frames.to_arrow(X, "X") if frames.is_frame(X) else X
-        rows = clone(self)._read(given, np.arange(len(given)), None, None).X
+        rows = read_fit(clone(self), given, np.arange(len(given)), None, None, False).X
         return cost_of_rows(rows, self.method, self.rank, self.bandwidth, checks.read_seed(self.random_state))
 
     def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:

@@ -30,12 +30,11 @@ __all__ = [
     "Cells",
     "Clusters",
     "Fit",
-    "Measures",
     "Solution",
     "bandwidth_of",
     "collapse",
     "fit",
-    "fit_measures",
+    "r2_of_averages",
     "solution_at",
 ]
 
@@ -257,6 +256,13 @@ class Fit:
         """The penalty of the fit."""
         return self.choice.penalty
 
+    @property
+    def r2(self) -> float:
+        """Share of variance explained: 1 - var(residuals) / var(y)."""
+        cells = self.cells
+        mean_residual = float(cells.m @ (cells.mean - self.solution.fitted)) / cells.N
+        return float(1.0 - (self.solution.rss - cells.N * mean_residual**2) / (cells.N - 1.0))
+
     def predict(self, X: FloatArray) -> FloatArray:
         """Predict at rows in the units of the data."""
         coef = self.kernel.center_coef(self.solution.coef)[:, None]
@@ -413,29 +419,8 @@ def solution_at(spectrum: Spectrum, cells: Cells, penalty: float) -> Solution:
     )
 
 
-@dataclass(frozen=True)
-class Measures:
-    """Numbers that describe the fit.
-
-    Attributes
-    ----------
-    loo : float
-    curve : (n_tried, 2)
-        Penalties and losses, in the units of ``loo``.
-    r2 : float
-        1 - var(residuals) / var(y).
-    r2_ame : float
-        Squared correlation of y with the covariates times their average effects.
-    """
-
-    loo: float
-    curve: FloatArray
-    r2: float
-    r2_ame: float
-
-
-def fit_measures(fit: Fit, effects: Sequence[Effect], averages: FloatArray, *, as_r: bool) -> Measures:
-    """Describe a fit.
+def r2_of_averages(fit: Fit, effects: Sequence[Effect], averages: FloatArray) -> float:
+    """Give the squared correlation of y with the covariates times their average effects (bigKRLS's R2AME).
 
     Parameters
     ----------
@@ -443,24 +428,7 @@ def fit_measures(fit: Fit, effects: Sequence[Effect], averages: FloatArray, *, a
     effects : sequence of Effect
     averages : (E,)
         Plug-in average effects, in the units of the data.
-    as_r : bool
-        Whether the loss is R's ``Looe``, a sum of squares of the standardized outcome times one standard deviation of y,
-        rather than a mean squared error.
     """
-    cells, solution = fit.cells, fit.solution
-    unit = fit.y_sd if as_r else fit.y_sd**2 / cells.N
-    mean_residual = float(cells.m @ (cells.mean - solution.fitted)) / cells.N
-    r2 = 1.0 - (solution.rss - cells.N * mean_residual**2) / (cells.N - 1.0)
-    return Measures(
-        loo=solution.loo * unit,
-        curve=fit.choice.curve * [1.0, unit],
-        r2=float(r2),
-        r2_ame=_r2_of_averages(fit, effects, averages),
-    )
-
-
-def _r2_of_averages(fit: Fit, effects: Sequence[Effect], averages: FloatArray) -> float:
-    """Correlate y with the index that the average effects make (bigKRLS's R2AME)."""
     cells, Z = fit.cells, fit.kernel.Z
     slope = np.zeros(Z.shape[1])
     for effect, value in zip(effects, averages / scales(fit, effects), strict=True):

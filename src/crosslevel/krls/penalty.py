@@ -61,6 +61,10 @@ class Losses:
     loo_slope: FloatArray
     gcv_slope: FloatArray
 
+    def of(self, rule: str) -> tuple[FloatArray, FloatArray]:
+        """Give values and slopes of one of the two."""
+        return (self.loo, self.loo_slope) if rule == "loo" else (self.gcv, self.gcv_slope)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -175,8 +179,7 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     """Find the least loss on a log grid, then the root of its slope beside it."""
     top = float(spectrum.w[-1])
     grid = np.geomspace(LOWEST * top, HIGHEST * top, N_GRID)
-    found = losses(spectrum, cells, grid)
-    values, slopes = (found.loo, found.loo_slope) if rule == "loo" else (found.gcv, found.gcv_slope)
+    values, slopes = losses(spectrum, cells, grid).of(rule)
     curve = np.column_stack([grid, values])
     best = int(np.argmin(values))
     if rule == "loo":
@@ -187,8 +190,7 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     low, high = (best - 1, best) if at_least else (best, best + 1)
 
     def slope(log_penalty: float) -> float:
-        one = losses(spectrum, cells, np.array([np.exp(log_penalty)]))
-        return float((one.loo_slope if rule == "loo" else one.gcv_slope)[0])
+        return float(losses(spectrum, cells, np.array([np.exp(log_penalty)])).of(rule)[1][0])
 
     ends = np.log(grid[[low, high]])
     if spectrum.streams:
@@ -196,8 +198,7 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     if slope(ends[0]) * slope(ends[1]) >= 0:  # flat, or a wiggle finer than the grid: its best point is as good as any
         return Choice(float(grid[best]), curve)
     penalty = float(np.exp(brentq(slope, *ends, xtol=1e-13, rtol=1e-13)))
-    last = losses(spectrum, cells, np.array([penalty]))
-    point = [penalty, float((last.loo if rule == "loo" else last.gcv)[0])]
+    point = [penalty, float(losses(spectrum, cells, np.array([penalty])).of(rule)[0][0])]
     return Choice(penalty, np.insert(curve, int(np.searchsorted(grid, penalty)), point, axis=0))
 
 
@@ -234,8 +235,7 @@ def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray
     """Find the root of the slope between two penalties in one pass over the data: that of its interpolant."""
     nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
     penalties = np.exp(ends.mean() + nodes * (ends[1] - ends[0]) / 2)
-    found = losses(spectrum, cells, penalties)
-    values, slopes = (found.loo, found.loo_slope) if rule == "loo" else (found.gcv, found.gcv_slope)
+    values, slopes = losses(spectrum, cells, penalties).of(rule)
     polynomial = np.polynomial.Chebyshev.fit(np.log(penalties), slopes, N_NODES - 1, domain=ends)
     tried = np.concatenate([curve, np.column_stack([penalties, values])])
     if polynomial(ends[0]) * polynomial(ends[1]) >= 0:

@@ -27,7 +27,6 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 __all__ = [
     "Encoding",
     "Inputs",
-    "Options",
     "label",
     "learn_encoding",
     "missing_rows",
@@ -159,16 +158,6 @@ def label(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Options:
-    """The parameters of the estimator that say how data are read."""
-
-    survey: bool
-    categorical: Sequence[str] | None
-    reference: Mapping[str, Any] | None
-    missing: str
-
-
-@dataclass(frozen=True)
 class Inputs:
     """Checked inputs; the arrays hold the rows that are used.
 
@@ -198,8 +187,8 @@ class Inputs:
     data: dict[str, str]
 
 
-def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, options: Options) -> Inputs:
-    """Check everything that a fit is given."""
+def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
+    """Check everything that a fit is given; the estimator says which columns are codes and what missing values do."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
     if y is None:
         raise InputError("KRLS requires y to be passed, but the target y is None.")
@@ -208,19 +197,19 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, o
     gaps = missing_rows(table) | np.isnan(target)
     used = np.ones(len(target), dtype=bool)
     if gaps.any():
-        if options.missing == "error":
+        if estimator.missing == "error":
             raise _missing_error(table, target, gaps)
         used &= ~gaps
     weights = None
     if sample_weight is not None:
-        weights = _weights(sample_weight, len(target), options.survey)
+        weights = _weights(sample_weight, len(target), survey)
         used &= weights > 0
     if used.sum() < FEWEST_ROWS:
         raise InputError(
             f"X has {int(used.sum())} usable row(s) (n_samples = {int(used.sum())}); a fit needs at least {FEWEST_ROWS}."
         )
-    if frames.is_frame(X) or options.categorical or options.reference:
-        encoding = learn_encoding(table, options.categorical, options.reference, used)
+    if frames.is_frame(X) or estimator.categorical or estimator.reference:
+        encoding = learn_encoding(table, estimator.categorical, estimator.reference, used)
     else:  # an array has numbers only
         encoding = Encoding(tuple(Number(n) for n in table.column_names))
     matrix = encoding.encode(table.filter(pa.array(used)))
@@ -228,7 +217,7 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, o
     _check_varies(matrix, target[used], encoding)
     if weights is not None:
         weights = weights[used]
-        if options.survey:
+        if survey:
             weights = weights / weights.mean()
     return Inputs(
         X=matrix,

@@ -18,7 +18,7 @@ from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.model import Fit
 from crosslevel.krls.reading import Encoding, read_predict, spread_rows
-from crosslevel.krls.table import RESERVED, effects_summary, effects_table, heterogeneity_table
+from crosslevel.krls.table import RESERVED, effects_summary, effects_table
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray
 
@@ -96,7 +96,7 @@ class EffectReports:
         if differences:
             raise InputError("differences=True compares subgroups; say which with by=.")
         call = f"effects(level={level!r}, target={target!r})"
-        return self._table(self._effects, self._inference(), level, call, target=target)
+        return self._table(self._effects, self._inference(), call, level=level, target=target)
 
     def _effects_by(self, level: float, target: str, by: Any, differences: bool) -> Estimates:
         """Give the average effects of subgroups, or their differences."""
@@ -122,8 +122,8 @@ class EffectReports:
         return self._table(
             [e for e in self._effects for _ in range(repeat)],
             found,
-            level,
             f"effects(level={level!r}, target={target!r}, by={_describe_by(by)}, differences={differences})",
+            level=level,
             target=target,
             title=title,
             warnings=self._describe_slices(groups),
@@ -172,14 +172,29 @@ class EffectReports:
         (['both'], ['x0'])
         """
         check_is_fitted(self, "penalty_")
-        return heterogeneity_table(
-            heterogeneity.describe(self._model.cells, self._effects, self._pointwise),
-            self.effect_names_,
-            self.encoding_.names,
+        found = heterogeneity.describe(self._model.cells, self._effects, self._pointwise)
+        known = [not bool(np.isnan(row).all()) for row in found.correlation]
+        best = np.argmax(np.nan_to_num(np.abs(found.correlation)), axis=1)
+        names = self.encoding_.names
+        columns: dict[str, Any] = {"term": list(self.effect_names_), "estimate": found.sd, "average": found.average}
+        columns |= {f"q{round(100 * q):02d}": v for q, v in zip(heterogeneity.QUANTILES, found.quantiles, strict=True)}
+        columns |= {
+            "share_positive": found.share_positive,
+            "response": found.response,
+            "strongest": [names[b] if k else None for b, k in zip(best, known, strict=True)],
+            "correlation": found.correlation[np.arange(len(best)), best],
+        }
+        return Estimates.build(
+            {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
+            keys=("term",),
             method=self._method,
+            level=None,
+            interval="none",
             provenance=self._provenance("heterogeneity()"),
             diagnostics=self._diagnostics(),
+            warnings=["these numbers describe the fitted effects, which are shrunken; their spread has no interval."],
             frame=self._frame,
+            title="Standard deviation of effects between rows",
         )
 
     def interactions(
@@ -234,8 +249,8 @@ class EffectReports:
         return self._table(
             [e for e in effects for _ in columns],
             found,
-            level,
             f"interactions(terms={terms!r}, along={along!r}, adjust={adjust})",
+            level=level,
             title=f"Slopes of effects along covariates{', others held' if adjust else ''}",
             keys={"along": [self.encoding_.names[c] for c in columns] * len(effects)},
             extra={"correlation": correlation.reshape(-1)},
@@ -303,32 +318,18 @@ class EffectReports:
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
     def _table(
-        self,
-        effects: Sequence[Effect],
-        found: Inference,
-        level: float,
-        call: str,
-        *,
-        target: str = "sample",
-        title: str = "Average marginal effects",
-        warnings: Sequence[str] = (),
-        keys: dict[str, Any] | None = None,
-        extra: dict[str, Any] | None = None,
+        self, effects: Sequence[Effect], found: Inference, call: str, warnings: Sequence[str] = (), **more: Any
     ) -> Estimates:
         """Lay averages out as a table, with what all tables of this model share."""
         return effects_table(
             effects,
             found,
-            level=level,
-            target=target,
             warnings=[*self.warnings_, *warnings],
             diagnostics=self._diagnostics(),
-            keys=keys or {},
-            extra=extra or {},
             method=self._method,
-            title=title,
             provenance=self._provenance(call),
             frame=self._frame,
+            **more,
         )
 
     def _inference(self) -> Inference:

@@ -9,25 +9,19 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crosslevel.data.frames import FrameKind
-from crosslevel.errors import InputError, listed
-from crosslevel.krls.effects import Effect, scales
-from crosslevel.krls.heterogeneity import QUANTILES, Heterogeneity
+from crosslevel.errors import listed
+from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.model import Fit
-from crosslevel.krls.prediction import bias_allowance, effect_band
-from crosslevel.results import Estimates, Provenance
+from crosslevel.results import Estimates
 from crosslevel.results.display import level_words
-from crosslevel.typing import FloatArray
 
 __all__ = [
     "RESERVED",
     "SKEWED",
-    "band_table",
     "describe_covariates",
     "effects_summary",
     "effects_table",
-    "heterogeneity_table",
 ]
 
 
@@ -39,8 +33,6 @@ RESERVED = (
     *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),
 )
 """Columns of the table of effects, which no subgroup may be called."""
-MOST_JOINT = 4000
-"""Rows of a simultaneous band: its memory and time are those of a second fit of that size."""
 MOST_DECIMALS = 10
 
 
@@ -49,16 +41,17 @@ def effects_table(
     found: Inference,
     *,
     level: float,
-    target: str,
     warnings: Sequence[str],
     diagnostics: dict[str, Any],
-    keys: Mapping[str, Any],
-    extra: Mapping[str, Any],
+    target: str = "sample",
+    title: str = "Average marginal effects",
+    keys: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
     **heading: Any,
 ) -> Estimates:
     """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat).
 
-    ``heading`` (method, title, provenance, frame) is passed on to `Estimates.build`.
+    ``extra`` are further columns; ``heading`` (method, provenance, frame) is passed on to `Estimates.build`.
     """
     variance = np.diag(found.covariance) + (np.diag(found.spread) if target == "population" else 0.0)
     error = np.sqrt(variance)
@@ -74,7 +67,7 @@ def effects_table(
     return Estimates.build(
         {
             "term": [e.term for e in effects],
-            **keys,
+            **(keys or {}),
             "estimate": found.estimate,
             "std_error": error,
             "conf_low": found.estimate - half,
@@ -86,10 +79,11 @@ def effects_table(
             "p_value": 2.0 * stats.t.sf(np.abs(statistic), found.dof),
             "kind": [e.kind for e in effects],
             "contrast": [e.contrast for e in effects],
-            **extra,
+            **(extra or {}),
         },
-        keys=("term", *keys),
+        keys=("term", *(keys or {})),
         kind="effects",
+        title=title,
         level=level,
         interval=found.interval if target == "sample" else f"{found.interval}, population",
         diagnostics={**diagnostics, "target": target},
@@ -120,81 +114,6 @@ def describe_covariates(fit: Fit, effects: Sequence[Effect], names: Sequence[str
             "Leave one out."
         )
     return tuple(said)
-
-
-def band_table(
-    fit: Fit,
-    effects: Sequence[Effect],
-    X: FloatArray,
-    *,
-    level: float,
-    simultaneous: bool,
-    n_draws: int,
-    seed: int,
-    frame: FrameKind,
-    provenance: Provenance,
-) -> Estimates:
-    """Make the table of effects at rows, with bands: a row per term and row of X."""
-    if simultaneous and len(X) > MOST_JOINT:
-        raise InputError(
-            f"X has {len(X):,} rows; a simultaneous band is simulated for at most {MOST_JOINT:,}. Pass fewer rows, such as a "
-            "grid, as X."
-        )
-    Z = fit.scaling.apply(X)
-    normal = float(stats.norm.ppf((1 + level) / 2))
-    parts: dict[str, list[FloatArray]] = {"estimate": [], "std_error": [], "conf_low": [], "conf_high": []}
-    scale_of, allowances = scales(fit, effects), bias_allowance(fit, effects)
-    for effect, scale, allowance in zip(effects, scale_of, allowances, strict=True):
-        band = effect_band(fit, effect, Z, level if simultaneous else None, n_draws, seed, float(allowance))
-        half = (normal if band.critical is None else band.critical) * band.sd
-        made = (band.mean, band.sd, band.mean - half, band.mean + half)
-        for values, column in zip(made, parts.values(), strict=True):
-            column.append(values * scale)
-    return Estimates.build(
-        {
-            "term": np.repeat([e.term for e in effects], len(X)),
-            "row": np.tile(np.arange(len(X)), len(effects)),
-            **{name: np.concatenate(values) for name, values in parts.items()},
-            "value": np.concatenate([X[:, e.column] for e in effects]),
-        },
-        keys=("term", "row"),
-        kind="pointwise_effects",
-        method="kernel regularized least squares, Gaussian process posterior with unpenalized linear part and measured bias",
-        level=level,
-        interval=f"posterior, {'simultaneous over the rows' if simultaneous else 'on average over the rows'}",
-        provenance=provenance,
-        diagnostics={
-            "path": fit.path,
-            "penalty": fit.penalty,
-            "bandwidth": fit.kernel.s,
-            "bias": {e.term: float(b) for e, b in zip(effects, np.sqrt(allowances) * np.abs(scale_of), strict=True)},
-        },
-        frame=frame,
-        title="Effects at rows",
-    )
-
-
-def heterogeneity_table(found: Heterogeneity, terms: Sequence[str], names: Sequence[str], **heading: Any) -> Estimates:
-    """Make the table of how effects differ between rows: a row per term, without intervals."""
-    known = [not bool(np.isnan(row).all()) for row in found.correlation]
-    best = np.argmax(np.nan_to_num(np.abs(found.correlation)), axis=1)
-    columns: dict[str, Any] = {"term": list(terms), "estimate": found.sd, "average": found.average}
-    columns |= {f"q{round(100 * q):02d}": v for q, v in zip(QUANTILES, found.quantiles, strict=True)}
-    columns |= {
-        "share_positive": found.share_positive,
-        "response": found.response,
-        "strongest": [str(names[b]) if k else None for b, k in zip(best, known, strict=True)],
-        "correlation": found.correlation[np.arange(len(best)), best],
-    }
-    return Estimates.build(
-        {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
-        keys=("term",),
-        level=None,
-        interval="none",
-        warnings=["these numbers describe the fitted effects, which are shrunken; their spread has no interval."],
-        title="Standard deviation of effects between rows",
-        **heading,
-    )
 
 
 def effects_summary(estimates: Estimates) -> str:

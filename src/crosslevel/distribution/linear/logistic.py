@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear.model import PRIORS
 from crosslevel.errors import unknown_name
+from crosslevel.numerics.newton import newton
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.typing import FloatArray
 
@@ -142,32 +143,29 @@ def find_weights(Z: FloatArray, t: FloatArray, variance: float, start: FloatArra
         f = X @ at
         return float((t * f - np.logaddexp(0.0, f)).sum() - 0.5 * P @ at**2)
 
-    def newton(at: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def parts(at: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Give probabilities, p (1 - p), the gradient and the factor of the Hessian."""
         f = X @ at
         p, q = special.expit(f), special.expit(-f)
         gradient = X.T @ (t * q - (1.0 - t) * p) - P * at
-        L = linalg.cholesky((X * (p * q)[:, None]).T @ X + np.diag(P), lower=True, check_finite=False)
-        return p, p * q, gradient, L, linalg.cho_solve((L, True), gradient, check_finite=False)
+        return (
+            p,
+            p * q,
+            gradient,
+            linalg.cholesky((X * (p * q)[:, None]).T @ X + np.diag(P), lower=True, check_finite=False),
+        )
 
+    def direction(at: FloatArray) -> FloatArray | None:
+        _, _, gradient, L = parts(at)
+        step = linalg.cho_solve((L, True), gradient, check_finite=False)
+        return None if float(gradient @ step) <= CLOSE * (1.0 + abs(height(at))) else step
+
+    theta = newton(theta, height, direction, max_steps=STEPS, halvings=HALVINGS).x
+    # the height no longer tells; a last whole step squares the distance to the mode
+    _, _, gradient, L = parts(theta)
+    theta = theta + linalg.cho_solve((L, True), gradient, check_finite=False)
+    p, W, gradient, L = parts(theta)
     now = height(theta)
-    for _ in range(STEPS):
-        p, W, gradient, L, step = newton(theta)
-        promised = float(gradient @ step)
-        if promised <= CLOSE * (1.0 + abs(now)):
-            # the height no longer tells; a last whole step squares the distance to the mode
-            theta = theta + step
-            p, W, gradient, L, step = newton(theta)
-            now = height(theta)
-            break
-        length = 1.0
-        for _ in range(HALVINGS):
-            new = height(theta + length * step)
-            if new >= now + 1e-4 * length * promised:
-                break
-            length *= 0.5
-        else:
-            break
-        theta, now = theta + length * step, new
     C = linalg.solve_triangular(L, X.T, lower=True, check_finite=False)
     v = np.einsum("ij,ij->j", C, C)
     inverse = linalg.solve_triangular(L, np.eye(r + 1), lower=True, check_finite=False)

@@ -21,20 +21,18 @@ from crosslevel.distribution.shrinkage.likelihood import (
     LOG_ETA,
     LOG_RHO2,
     LOG_SIGMA2,
+    NEWTON_STEPS,
     Problem,
     WeightPosterior,
     log_det,
     maximize_evidence,
+    newton_step,
     solve_positive,
 )
+from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray
 
 __all__ = ["Evidence", "evidence", "fit_evidence"]
-
-
-NEWTON_STEPS = 100
-DECREMENT = 1e-15
-"""Half the squared Newton step, relative to the objective, at which the weights count as found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,28 +105,15 @@ class _Bags:
         return np.asarray(H)
 
 
-def mode(bags: _Bags, w: FloatArray) -> tuple[_State, FloatArray]:
-    """Find the most probable (b, a) by Newton's method with step halving, from w."""
-    now = bags.at(w)
-    for _ in range(NEWTON_STEPS):
-        step = solve_positive(bags.hessian(now), now.gradient)
-        if step is None:
-            step = solve_positive(bags.fisher(now), now.gradient)
-        if step is None:
-            break
-        decrement = 0.5 * float(step @ now.gradient)
-        if decrement < DECREMENT * max(1.0, abs(now.value)):
-            break
-        size = 1.0
-        while size > 1e-8:
-            trial = bags.at(w - size * step)
-            if trial.value <= now.value - 1e-4 * size * decrement:
-                break
-            size /= 2.0
-        else:
-            break
-        w, now = w - size * step, trial
-    return now, w
+def mode(bags: _Bags, start: FloatArray) -> tuple[_State, FloatArray]:
+    """Find the most probable (b, a) by Newton's method."""
+
+    def direction(w: FloatArray) -> FloatArray | None:
+        now = bags.at(w)
+        return newton_step(now.value, now.gradient, lambda: bags.hessian(now), lambda: bags.fisher(now))
+
+    found = newton(start, lambda w: -bags.at(w).value, direction, max_steps=NEWTON_STEPS)
+    return bags.at(found.x), found.x
 
 
 def evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) -> Evidence:

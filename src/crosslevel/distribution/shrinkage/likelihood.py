@@ -32,6 +32,7 @@ __all__ = [
     "log_det",
     "map_objective",
     "maximize_evidence",
+    "newton_step",
     "ridge_start",
     "solve_positive",
 ]
@@ -43,6 +44,9 @@ LOG_ETA = (np.log(1e-9), np.log(1e3))
 """Bounds of the log scale of the shrinkage kernel, relative to the spread of the embeddings; see `Problem.unit`."""
 LOG_RHO2 = (np.log(1e-8), np.log(1e6))
 """Bounds of the log prior variance of a, relative to one over the spread of the embeddings."""
+NEWTON_STEPS = 100
+DECREMENT = 1e-15
+"""Half the squared Newton step, relative to the objective, at which the weights count as found."""
 GRADIENT = 1e-4
 """Largest gradient of the objective per bag (of at least 100), in log-likelihoods, at which a fit counts as converged."""
 INTERCEPT_SD = 2.0
@@ -293,6 +297,21 @@ def solve_positive(A: FloatArray, b: FloatArray) -> FloatArray | None:
         return np.asarray(linalg.cho_solve(linalg.cho_factor(A, lower=True), b))
     except linalg.LinAlgError:
         return None
+
+
+def newton_step(
+    value: float, gradient: FloatArray, hessian: Callable[[], FloatArray], fisher: Callable[[], FloatArray]
+) -> FloatArray | None:
+    """Give the step to the minimum of a quadratic, by the Fisher information where the Hessian is not positive definite.
+
+    None where the step promises nothing, or where neither matrix is positive definite.
+    """
+    step = solve_positive(hessian(), gradient)
+    if step is None:
+        step = solve_positive(fisher(), gradient)
+    if step is None or 0.5 * float(step @ gradient) < DECREMENT * max(1.0, abs(value)):
+        return None
+    return -step
 
 
 def log_det(Q: FloatArray | None) -> float:

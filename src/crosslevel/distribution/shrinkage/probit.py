@@ -19,20 +19,19 @@ from crosslevel.distribution.shrinkage.likelihood import (
     INTERCEPT_SD,
     LOG_ETA,
     LOG_RHO2,
+    NEWTON_STEPS,
     Problem,
     WeightPosterior,
     log_det,
     maximize_evidence,
-    solve_positive,
+    newton_step,
 )
+from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray
 
 __all__ = ["fit_probit", "probit_evidence", "probit_objective", "probit_probability"]
 
 
-NEWTON_STEPS = 100
-DECREMENT = 1e-15
-"""Half the squared Newton step, relative to the objective, at which the weights count as found."""
 DIFFERENCE = 1e-4
 """Step of the central differences of the evidence in its two hyperparameters: its error is about 1e-8."""
 
@@ -117,26 +116,13 @@ def probit_evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) 
         H[np.diag_indices_from(H)] -= C.T @ (first * m / nu)
         return np.asarray(H)
 
-    w = start
-    value, m, slope = at(w)
-    for _ in range(NEWTON_STEPS):
+    def direction(w: FloatArray) -> FloatArray | None:
+        value, m, slope = at(w)
         gradient = -slope.T @ (problem.y * _mills(problem.y * m)) + prior @ w
-        step = solve_positive(hessian(w, m, slope), gradient)
-        if step is None:
-            step = linalg.cho_solve(linalg.cho_factor(fisher(m, slope), lower=True), gradient)
-        decrement = 0.5 * float(step @ gradient)
-        if decrement < DECREMENT * max(1.0, abs(value)):
-            break
-        size = 1.0
-        while size > 1e-8:
-            trial = at(w - size * step)
-            if trial[0] <= value - 1e-4 * size * decrement:
-                break
-            size /= 2.0
-        else:
-            break
-        w = w - size * step
-        value, m, slope = trial
+        return newton_step(value, gradient, lambda: hessian(w, m, slope), lambda: fisher(m, slope))
+
+    w = newton(start, lambda w: -at(w)[0], direction, max_steps=NEWTON_STEPS).x
+    value, m, slope = at(w)
     F = fisher(m, slope)
     log_det_F = 2.0 * float(np.log(np.diag(linalg.cholesky(F, lower=True))).sum())
     minus = value + 0.5 * q * np.log(rho2) - 0.5 * log_det(problem.Q) + 0.5 * log_det_F + np.log(INTERCEPT_SD)

@@ -16,7 +16,7 @@ from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.estimator import KernelEstimator
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logistic
-from crosslevel.krls.reading import read_predict, spread_rows
+from crosslevel.krls.reading import read_fit, read_predict, spread_rows
 from crosslevel.typing import AnyArray, FloatArray
 
 __all__ = ["KernelLogistic"]
@@ -113,7 +113,7 @@ class KernelLogistic(ClassifierMixin, KernelEstimator):
         """
         self._check_parameters()
         classes, target = _read_classes(y)
-        given = self._read(X, target, sample_weight, cluster)
+        given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
         model = fit_logistic(
             given.X, given.y, given.weights, given.cluster, penalty=self.penalty, bandwidth=self.bandwidth

@@ -332,12 +332,10 @@ def _working(fit: LogisticFit) -> tuple[Cells, FloatArray]:
         own = clusters.mean * fit.y_sd + fit.y_mean
         clusters = replace(clusters, n=clusters.n * q[u], mean=f[u] + (own - p[u]) / q[u])
     u = cells.stratum
-    work = Cells(
-        X=cells.X,
+    work = replace(
+        cells,
         m=cells.m * q,
         mean=f + residual,
-        row=cells.row,
-        stratum=u,
         step=cells.step * q[u],
         weight=cells.weight * q[u],
         stratum_mean=f[u] + (cells.stratum_mean * fit.y_sd + fit.y_mean - p[u]) / q[u],
