@@ -29,7 +29,7 @@ from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
 if TYPE_CHECKING:
-    from crosslevel.embedding.run import Progress
+    from crosslevel.typing import Progress
 
 __all__ = ["multinomial_dirichlet"]
 
