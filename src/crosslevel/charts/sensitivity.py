@@ -74,7 +74,7 @@ def contour(
     row = _row(answer, group, outcome, district)
     scale = float(answer["bias_scale"][row])
     if not np.isfinite(scale):
-        raise InputError("answer has no bias_scale for this cell; make it with sensitivity(result, groups, outcomes).")
+        raise InputError("answer has no bias_scale for this cell; its groups cannot be told apart in a regression.")
     marks = _benchmarks(answer, row)
     value = float(answer["robustness_value"][row])
     end = _limit(limit, value, marks)

@@ -40,7 +40,7 @@ def made(shares=SHARES, draws=DRAWS, groups=GROUPS, outcomes=OUTCOMES, people=(1
         tables,
         cells,
         method="made",
-        call="crosslevel.ecological.made()",
+        call=("made", {}),
         level=level,
         interval="none" if draws is None else "made",
         columns=columns,
@@ -185,7 +185,7 @@ def test_the_words_of_the_result_are_carried_over(ask):
     found = ask(made())
     assert "read this" in found.warnings
     assert found.provenance.seed == 7
-    assert "(crosslevel.ecological.made(), " in found.provenance.call
+    assert "(crosslevel.ecological.made(groups, outcomes), " in found.provenance.call
     assert set(found.provenance.data) == {"groups", "outcomes"}
     assert found.diagnostics["converged"] is True
     assert "sensitivity" not in found.diagnostics  # its rows are those of another table

@@ -82,7 +82,7 @@ def made(draws, shares, counts=(100.0, 50.0)):
         dict(zip(("x", "y"), X.T, strict=True)), dict(zip(("a", "b", HOME, "blank"), cells.sum(axis=1).T, strict=True))
     )
     return cell_estimates(
-        tables, cells, method="made", call="crosslevel.ecological.made()", draws=draws,
+        tables, cells, method="made", call=("made", {}), draws=draws,
         columns={"conf_low": shares, "conf_high": shares}, level=0.8, interval="made",
     )  # fmt: skip
 

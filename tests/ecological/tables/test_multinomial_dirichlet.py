@@ -111,7 +111,7 @@ def test_intervals_cover_on_worlds_of_the_model():
     hits = []
     for seed in range(60):
         X, T, cells = world(seed, n=12, people=80, alpha=rng.gamma(4.0, 0.5, (2, 2)))
-        plan = {"random_state": seed, "draws": 50, "warmup": 40, "allow_unconverged": True}
+        plan = {"random_state": seed, "n_draws": 50, "warmup": 40, "allow_unconverged": True}
         found = multinomial_dirichlet(X, T, level=0.9, **PUBLISHED, **plan)
         truth = cells.sum(axis=0) / X.sum(axis=0)[:, None]
         hits.append((truth.ravel() >= found["conf_low"]) & (truth.ravel() <= found["conf_high"]))
@@ -138,7 +138,7 @@ def test_a_contextual_effect_is_found_where_the_model_without_it_misses(contextu
     assert (truth <= found["conf_high"]).all()
     off = []
     for seed in range(6):
-        X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), contextual_slope=0.35)
+        X, T, cells = world(seed, n=60, alpha=((24.0, 8.0, 4.0), (4.0, 20.0, 8.0)), slope=0.35)
         truth = (cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]).ravel()
         quick = {"method": "approximate", "lambda2": 0.25}
         both = [multinomial_dirichlet(X, T, **quick, **options) for options in ({}, PUBLISHED)]
@@ -171,9 +171,7 @@ def test_intervals_cover_on_worlds_with_a_contextual_effect():
     hits = []
     quick = {"method": "approximate", "lambda1": 16.0, "lambda2": 0.8, "level": 0.9}
     for seed in range(30):
-        X, T, cells = world(
-            seed, n=60, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), contextual_slope=rng.normal(0.35, 0.3)
-        )
+        X, T, cells = world(seed, n=60, people=1000, alpha=rng.gamma(16.0, 1.25, (2, 2)), slope=rng.normal(0.35, 0.3))
         truth = (cells.sum(axis=0) / X.sum(axis=0)[:, None]).ravel()
         answers = [multinomial_dirichlet(X, T, contextual_slope_sd=sd, random_state=seed, **quick) for sd in (0.3, 0.0)]
         hits.append([(truth >= found["conf_low"]) & (truth <= found["conf_high"]) for found in answers])
@@ -237,7 +235,7 @@ def test_relabelling_moves_the_answer_along():
 def test_the_answer_does_not_depend_on_the_cores(monkeypatch):
     X, T, _ = world(n=10)
     first = multinomial_dirichlet(X, T, random_state=3, **SHORT)
-    monkeypatch.setattr(dirichlet_sampler, "_cores", lambda: 1)
+    monkeypatch.setattr(dirichlet_sampler, "count_jobs", lambda n_jobs: 1)
     again = multinomial_dirichlet(X, T, random_state=3, **SHORT)
     np.testing.assert_array_equal(first.draws, again.draws)
     np.testing.assert_array_equal(first.units["estimate"], again.units["estimate"])
@@ -302,9 +300,9 @@ def test_weighted_counts_need_not_be_whole():
     np.testing.assert_allclose(found.units["count"].reshape(-1, 2, 3).sum(axis=1), T * 0.37, atol=1e-9)
 
 
-def test_chains_that_have_not_met_give_no_numbers():
+def test_chains_that_have_not_converged_give_no_numbers():
     X, T, _ = world(n=10)
-    with pytest.raises(ConvergenceError, match=r"have not met after 400 draws each: r-hat .* raise draws="):
+    with pytest.raises(ConvergenceError, match=r"have not converged after 400 draws each: r-hat .* raise n_draws="):
         multinomial_dirichlet(X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01)
     found = multinomial_dirichlet(
         X, T, n_draws=50, warmup=20, chains=2, lambda1=0.2, lambda2=0.01, allow_unconverged=True
@@ -401,8 +399,8 @@ def test_units_are_kept_within_their_room(monkeypatch):
     ("options", "words"),
     [
         ({"method": "sampel"}, r"method='sampel' is not a method.*Did you mean 'sample'"),
-        ({"prior": "learned"}, r"prior='learned' is not a kind of prior.*Did you mean 'learned'"),
-        ({"prior": "learned", "method": "approximate"}, r"prior='learned' needs chains; pass method='sample'"),
+        ({"prior": "learnt"}, r"prior='learnt' is not a prior.*Did you mean 'learned'"),
+        ({"prior": "learned", "method": "approximate"}, r"prior='learned' has no effect with method='approximate'"),
         ({"lambda1": 0}, r"lambda1=0 is not a positive number"),
         ({"lambda2": "2"}, r"lambda2='2' is not a positive number"),
         ({"chains": 1}, r"chains=1 is not a whole number of at least 2"),

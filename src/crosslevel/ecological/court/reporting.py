@@ -16,19 +16,7 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "interval_columns",
-    "lead_over_others",
-    "level_of",
-    "mean_of_draws",
-    "names_of",
-    "outcomes_left",
-    "pair_of",
-    "probability_of_first",
-    "remarks_on",
-    "report_estimates",
-    "share_of_draws",
-]
+__all__ = ["interval_columns", "level_of", "names_of", "outcomes_left", "pair_of", "remarks_on", "report_estimates"]
 
 
 USUAL_LEVEL = 0.95

@@ -2,7 +2,7 @@
 
 Each function takes counts (units x groups, units x outcomes) and answers with one table: a row per group and outcome,
 `estimate` being the share of the group with that outcome, the deterministic bounds beside it, and ``.units`` the same
-for every unit.
+for every unit, with its margins: ``people`` of the group and ``outcome_total`` of the outcome.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numbers import Real
 
 import numpy as np
 
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
@@ -55,9 +55,10 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
     >>> found["lower"].round(3).tolist(), found["upper"].round(3).tolist()
     ([0.167, 0.583, 0.625, 0.0], [0.417, 0.833, 1.0, 0.375])
     """
+    call = ("bounds", locals())
     tables = unit_tables(groups, outcomes, units)
     midpoint = (tables.bounds.low + tables.bounds.high) / 2
-    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis), midpoint", call=describe_call("bounds"))
+    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis), midpoint", call=call)
 
 
 def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
@@ -89,10 +90,11 @@ def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[obj
     >>> found["estimate"].tolist()
     [0.35, 0.65, 0.725, 0.275]
     """
+    call = ("neighborhood", locals())
     tables = unit_tables(groups, outcomes, units)
     cells = tables.X[:, :, None] * tables.T[:, None, :] / tables.N[:, None, None]
     method = "neighborhood (everybody behaves like their unit)"
-    return cell_estimates(tables, cells, method=method, call=describe_call("neighborhood"))
+    return cell_estimates(tables, cells, method=method, call=call)
 
 
 def homogeneous(
@@ -122,6 +124,7 @@ def homogeneous(
     >>> homogeneous(people, votes, threshold=0.9)["estimate"].tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
+    call = ("homogeneous", locals())
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.5 < float(threshold) <= 1:
         raise InputError(f"threshold={threshold!r} is not a share above 0.5; pass for example 0.8 or 0.9.")
     tables = unit_tables(groups, outcomes, units)
@@ -139,7 +142,7 @@ def homogeneous(
         tables,
         rates * tables.X[:, :, None],
         method=f"homogeneous units, {threshold:g} or more of one group",
-        call=describe_call("homogeneous", threshold=threshold),
+        call=call,
         columns={"units_used": np.repeat(used[:, None], len(tables.outcomes), axis=1)},
         diagnostics={"threshold": float(threshold), "units_used": int(used.sum())},
         warnings=(f"No unit is homogeneous for {listed(without)}: null.",) if without else (),

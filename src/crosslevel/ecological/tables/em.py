@@ -12,7 +12,7 @@ from numbers import Real
 import numpy as np
 
 from crosslevel.data import checks
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError, InputError
@@ -69,6 +69,7 @@ def rxc_em(
     >>> rxc_em(people, votes, tol=1e-9)["estimate"].round(3).tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
+    call = ("rxc_em", locals())
     tables = unit_tables(groups, outcomes, units)
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
         raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-3, or 1e-5 for convergence.")
@@ -84,7 +85,7 @@ def rxc_em(
         tables,
         raked,
         method=f"multinomial EM, stopped at {tol:g}",
-        call=describe_call("rxc_em", tol=tol, max_iterations=max_iterations),
+        call=call,
         diagnostics={"converged": moved <= tol, "iterations": n_iterations, "tol": float(tol)},
         warnings=(f"Not converged: {unfinished}",) if moved > tol else (),
     )

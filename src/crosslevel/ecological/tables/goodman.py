@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
-from scipy import stats
 
 from crosslevel.data import checks
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["GoodmanFit", "bounded_fit", "goodman", "goodman_fit"]
@@ -82,6 +82,7 @@ def goodman(
     >>> goodman(people, votes)["estimate"].round(6).tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
+    call = ("goodman", locals())
     tables = unit_tables(groups, outcomes, units)
     level = checks.check_level(level)
     if bounded:
@@ -92,8 +93,8 @@ def goodman(
     fit = goodman_fit(x, t, w[used], tables.groups)
     B = bounded_fit(x, t, w[used]) if bounded else fit.B
     dof = int(used.sum()) - len(tables.groups)
-    half = stats.t.ppf((1 + level) / 2, dof) * fit.std_error
-    errors = {} if bounded else {"std_error": fit.std_error, "conf_low": B - half, "conf_high": B + half}
+    low, high = normal_interval(B, fit.std_error, level, df=dof)
+    errors = {} if bounded else {"std_error": fit.std_error, "conf_low": low, "conf_high": high}
     limits, total = tables.bounds, tables.X.sum(axis=0)[:, None]
     outside = (B * total < limits.low.sum(axis=0) - 1e-9 * total) | (B * total > limits.high.sum(axis=0) + 1e-9 * total)
     left_out = int((~used).sum())
@@ -101,7 +102,7 @@ def goodman(
         tables,
         B * tables.X[:, :, None],
         method=f"Goodman regression, {said} weights{', constrained to [0, 1]' if bounded else ''}",
-        call=describe_call("goodman", weights=weights, level=level, bounded=bounded),
+        call=call,
         level=None if bounded else level,
         interval="none" if bounded else f"t({dof}), HC1 robust errors",
         columns={**errors, "outside": outside},

@@ -15,18 +15,21 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 __all__ = ["cell_estimates", "describe_call"]
 
 INTERVAL = ("std_error", "conf_low", "conf_high")
+MARGINS = ("people", "outcome_total")
+"""Columns of the units' table: people of the group, and people with the outcome, in the unit."""
 
 
-def describe_call(function: str, **options: Any) -> str:
-    """Write a call with its options, data by their names and what was not given left out.
+def describe_call(function: str, arguments: Mapping[str, Any]) -> str:
+    """Write a call from its arguments, data by their names and what was not given left out.
 
     Examples
     --------
-    >>> describe_call("rxc", tau="auto", pool=["a", "b"], labels=None, level=0.9)
+    >>> describe_call("rxc", {"tau": "auto", "pool": ["a", "b"], "labels": None, "level": 0.9})
     "crosslevel.ecological.rxc(groups, outcomes, tau='auto', pool=pool, level=0.9)"
     """
     plain = (bool, int, float, str, np.number)
-    shown = [f"{n}={v!r}" if isinstance(v, plain) else f"{n}={n}" for n, v in options.items() if v is not None]
+    options = {n: v for n, v in arguments.items() if v is not None and n not in ("groups", "outcomes")}
+    shown = [f"{n}={v!r}" if isinstance(v, plain) else f"{n}={n}" for n, v in options.items()]
     return f"crosslevel.ecological.{function}({', '.join(['groups, outcomes', *shown])})"
 
 
@@ -35,7 +38,7 @@ def cell_estimates(
     cells: FloatArray,
     *,
     method: str,
-    call: str,
+    call: tuple[str, Mapping[str, Any]],
     level: float | None = None,
     interval: str = "none",
     columns: Mapping[str, npt.ArrayLike] | None = None,
@@ -54,8 +57,10 @@ def cell_estimates(
     tables : UnitTables
     cells : (n_units, n_groups, n_outcomes)
         Counts. Their sums over units are the district's cells.
-    method, call : str
-        The method in words, and the call as :func:`describe_call` writes it.
+    method : str
+        The method in words.
+    call : (str, mapping)
+        Name of the public function and its arguments, for the provenance.
     level, interval
         Of the district's interval; the units' have the same when ``unit_columns`` holds ``conf_low``.
     columns : mapping of str to (n_groups, n_outcomes), optional
@@ -77,13 +82,13 @@ def cell_estimates(
     >>> from crosslevel.ecological.tables.unit_tables import unit_tables
     >>> tables = unit_tables({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
     >>> cells = tables.X[:, :, None] * tables.T[:, None, :] / 100
-    >>> found = cell_estimates(tables, cells, method="example", call="example()")
+    >>> found = cell_estimates(tables, cells, method="example", call=("example", {}))
     >>> found["estimate"].tolist(), found.units["count"][:2].tolist()
     ([0.35, 0.65, 0.725, 0.275], [24.0, 6.0])
     """
     code, names = _codes(districts, len(tables.units))
     limits, n = tables.bounds, len(names)
-    provenance = Provenance.of(call=call, seed=seed, data=tables.fingerprints)
+    provenance = Provenance.of(call=describe_call(*call), seed=seed, data=tables.fingerprints)
     shown: dict[str, Any] = {"method": method, "provenance": provenance, "frame": tables.frame}
     x = np.broadcast_to(tables.X[:, :, None], cells.shape)
     present = there = None
@@ -93,7 +98,10 @@ def cell_estimates(
         present = (_sums(tables.X, code, n) > 0)[:, :, None] & (_sums(tables.T, code, n) > 0)[:, None, :]
         there = present[code]
         unit_keys, keys = {"district": [names[k] for k in code], **unit_keys}, {"district": list(names)}
-    by_unit = _columns(tables, unit_keys, (cells, limits.low, limits.high, x), unit_columns, there)
+    margins = {"people": x, "outcome_total": np.broadcast_to(tables.T[:, None, :], cells.shape)}
+    by_unit = _columns(
+        tables, unit_keys, (cells, limits.low, limits.high, x), {**(unit_columns or {}), **margins}, there
+    )
     flat_draws = None if unit_draws is None else _flat_draws(unit_draws, x, there)
     if there is not None:  # most options of most districts would be empty rows
         kept = np.flatnonzero(there)
@@ -153,7 +161,8 @@ def _columns(
         "lower": shares(low),
         "upper": shares(high),
         "count": (cells if present is None else np.where(present, cells, np.nan)).ravel(),
-        **{name: flat(values) for name, values in rest.items()},
+        **{name: flat(values) for name, values in rest.items() if name not in MARGINS},
+        **{name: np.asarray(rest[name]).ravel() for name in MARGINS if name in rest},
     }
 
 

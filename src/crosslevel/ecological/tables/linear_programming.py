@@ -13,7 +13,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.results import Estimates
@@ -52,6 +52,7 @@ def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | Non
     >>> lp(people, votes)["estimate"].round(6).tolist()
     [0.6, 0.4, 0.2, 0.8]
     """
+    call = ("lp", locals())
     tables = unit_tables(groups, outcomes, units)
     scaled = tables.T * (tables.N / tables.T.sum(axis=1))[:, None]
     rates, error = least_absolute(tables.X, scaled)
@@ -59,7 +60,7 @@ def lp(groups: object, outcomes: object = None, *, units: Sequence[object] | Non
         tables,
         rates * tables.X[:, :, None],
         method="linear program of least absolute error",
-        call=describe_call("lp"),
+        call=call,
         diagnostics={"converged": True, "heterogeneity": error / (2 * tables.N.sum())},
     )
 

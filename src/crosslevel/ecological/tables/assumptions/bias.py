@@ -39,18 +39,7 @@ import numpy.typing as npt
 
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "Benchmark",
-    "benchmark",
-    "bias_bound",
-    "bias_scale",
-    "exposure",
-    "own_slope_map",
-    "robustness_value",
-    "shifted",
-    "slope_to_move",
-    "within_group",
-]
+__all__ = ["Benchmark", "benchmark", "bias_scale", "own_slope_map", "robustness_value", "shifted", "slope_to_move"]
 
 
 def exposure(X: FloatArray) -> FloatArray:

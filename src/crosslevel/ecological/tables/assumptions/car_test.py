@@ -99,6 +99,7 @@ def car_test(
     >>> found.select(outcome="yes")["p_value"].tolist()
     [0.001]
     """
+    given = locals()
     x, t, N, names, frame, data = _shares(groups, outcomes)
     if not isinstance(weights, str):
         raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
@@ -125,7 +126,7 @@ def car_test(
         level=None,
         interval="none",
         provenance=Provenance.of(
-            call=describe_call("car_test", covariates=covariates, weights=weights, n_draws=n_draws, random_state=seed),
+            call=describe_call("car_test", {**given, "random_state": seed}),
             seed=seed,
             data=data,
         ),
@@ -145,10 +146,6 @@ def _shares(
         if len(parts) > 1:
             raise InputError("groups is a pooled answer; test one district, result.select(district=...).")
         part = parts[0]
-        if not np.isfinite(part.T).all():
-            raise InputError(
-                "groups is an answer that does not tell the outcomes of every unit; pass the counts themselves."
-            )
         X, T, names, frame, data = part.X, part.T, part.outcomes, groups.frame, dict(groups.provenance.data)
     else:
         tables = unit_tables(groups, outcomes)

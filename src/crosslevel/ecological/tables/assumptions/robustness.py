@@ -52,8 +52,6 @@ class _Part:
 
 def sensitivity(
     result: Estimates,
-    groups: object = None,
-    outcomes: object = None,
     *,
     covariates: object = None,
     move: float | str = 0.05,
@@ -70,9 +68,6 @@ def sensitivity(
     ----------
     result : Estimates
         Answer of a method of ``crosslevel.ecological``, with its units.
-    groups, outcomes : dataframe or array, optional
-        The counts it was made of, or ``groups`` alone, the result of :func:`unit_tables`. Only needed when the answer
-        does not tell the outcomes of its units (a warning says so).
     covariates : dataframe or array, optional
         What else is known of the units, one row each, as benchmarks: what would have happened had this been omitted?
     move : float or {"half", "others"}, default 0.05
@@ -133,7 +128,7 @@ def sensitivity(
     """
     _check_move(move)
     allowed = _slope(result, slope)
-    parts = answered_units(result, groups, outcomes)
+    parts = answered_units(result)
     if covariates is not None and len(parts) > 1:
         raise InputError(
             "covariates cannot be matched to a pooled answer; take one district, result.select(district=...)."
@@ -216,8 +211,8 @@ def _part(
     distance = _distance(center, part, move)
     shares = part.T / N[:, None]
     condition = float(np.linalg.cond(np.sqrt(weights)[:, None] * part.x))
-    told = bool(np.isfinite(shares).all()) and condition < MAX_CONDITION
-    scale = bias_scale(part.x, shares, weights) if told else np.full(center.shape, np.nan)
+    apart = condition < MAX_CONDITION
+    scale = bias_scale(part.x, shares, weights) if apart else np.full(center.shape, np.nan)
     robust = _robustness(part, center, distance, either=not isinstance(move, str))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(np.isfinite(robust), robustness_value(scale, np.abs(distance)), np.nan)
@@ -233,10 +228,8 @@ def _part(
     }
     bench: dict[str, Benchmark] = {}
     if blocks is not None:
-        if not told:
-            raise InputError(
-                "covariates need the outcomes of every unit and groups that can be told apart; pass groups and outcomes."
-            )
+        if not apart:
+            raise InputError("covariates need groups that can be told apart; merge groups whose shares move together.")
         bench = _benchmarks(part, shares, weights, blocks)
         most = np.max([np.abs(b.change) for b in bench.values()], axis=0)
         columns["bench_low"], columns["bench_high"] = _widened(result, part, center, most, most)
@@ -331,7 +324,4 @@ def _at_other_slopes(result: Estimates) -> dict[str, Any]:
 def _warnings(scale: FloatArray, result: Estimates) -> tuple[str, ...]:
     if np.isfinite(scale[~np.isnan(result["estimate"])]).all():
         return ()
-    return (
-        "robustness_value is null: the answer does not tell the outcomes of every unit, or groups cannot be told apart; "
-        "pass groups and outcomes too.",
-    )
+    return ("robustness_value is null: the groups cannot be told apart in a regression.",)

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
 from crosslevel.ecological.tables.composition import SLOPE, SLOPE_SD, check_slope
 from crosslevel.ecological.tables.contextual.intervals import CALIBRATION, Calibration, TablePosterior
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.results.intervals import critical_value
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
 __all__ = ["rxc"]
@@ -118,6 +118,7 @@ def rxc(
     >>> found.diagnostics["converged"]
     True
     """
+    given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
@@ -152,17 +153,7 @@ def rxc(
         method=f"contextual R x C model, contextual slope {slope:g}"
         + (", pooled over districts" if pool is not None else "")
         + (", both directions" if symmetric else ""),
-        call=describe_call(
-            "rxc",
-            contextual_slope=slope,
-            contextual_slope_sd=slope_sd,
-            tau=tau,
-            pool=pool,
-            labels=labels,
-            symmetric=symmetric,
-            level=level,
-            random_state=seed,
-        ),
+        call=("rxc", {**given, "random_state": seed}),
         level=level if converged else None,
         interval="Laplace with the contextual slope cut, calibrated on counted elections" if converged else "none",
         columns=columns if converged else {},
@@ -274,7 +265,7 @@ def _intervals(
     columns = {name: np.zeros(shape) for name in ("std_error", "conf_low", "conf_high")}
     n_draws = max((len(fit.draws) for fit in fits.values()), default=1)
     draws = np.zeros((n_draws, *shape))
-    z, limits = stats.norm.ppf((1 + level) / 2), tables.bounds
+    z, limits = critical_value(level), tables.bounds
     for k, part in enumerate(parts):
         place: tuple[Any, ...] = np.ix_(part.rows, part.columns)
         people = part.x.sum(axis=0)[:, None]

@@ -22,10 +22,11 @@ from crosslevel.ecological.tables.dirichlet.approximation import approximate_pos
 from crosslevel.ecological.tables.dirichlet.contextual_uncertainty import balanced_normal, moved_along
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def multinomial_dirichlet(
     >>> found.diagnostics["converged"], bool(found.diagnostics["max_rhat"] < 1.01)
     (True, True)
     """
+    given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     for argument, value, choices in (
@@ -209,18 +211,7 @@ def multinomial_dirichlet(
         max_draws=EXTENSION * n_draws,
         seed=seed,
     )
-    sampling = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup} if method == "sample" else {}
-    call = describe_call(
-        "multinomial_dirichlet",
-        method=method,
-        contextual_slope=slope,
-        contextual_slope_sd=slope_sd,
-        lambda1=gamma[0],
-        lambda2=gamma[1],
-        **sampling,
-        level=level,
-        random_state=seed,
-    )
+    call = ("multinomial_dirichlet", {**given, "random_state": seed})
     R, C = np.flatnonzero(tables.X.sum(axis=0) > 0), np.flatnonzero(tables.T.sum(axis=0) > 0)
     X, T = np.ascontiguousarray(tables.X[:, R]), np.ascontiguousarray(tables.T[:, C])
     place = np.ix_(R, C)
@@ -230,9 +221,9 @@ def multinomial_dirichlet(
     if method == "approximate":
         found = _approximate(X, T, gamma, effect, seed)
     else:
-        given = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learned" else gamma
+        of_alpha = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learned" else gamma
         bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
-        found = _sampled(X, T, given, plan, progress, effect, bounds, allow_unconverged)
+        found = _sampled(X, T, of_alpha, plan, progress, effect, bounds, allow_unconverged)
     common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": gamma[0], "lambda2": gamma[1]}
     found.diagnostics.update(common)
     return _laid_out(tables, found, place, level, call, seed, _warnings(effect, len(X), len(R)))
@@ -335,7 +326,7 @@ def _laid_out(
     found: _Answer,
     place: tuple[Any, ...],
     level: float,
-    call: str,
+    call: tuple[str, dict[str, Any]],
     seed: int,
     warnings: tuple[str, ...] = (),
 ) -> Estimates:
@@ -364,7 +355,7 @@ def _laid_out(
         call=call,
         level=level,
         interval=found.interval,
-        columns=_interval_columns(district, cells.sum(axis=0), district.std(axis=0), low, high, everybody, level),
+        columns=_interval_columns(district, cells.sum(axis=0), None, low, high, everybody, level),
         unit_columns=unit_columns,
         draws=_shares(district, everybody) if found.drawn else None,
         unit_draws=unit_draws,
@@ -377,18 +368,18 @@ def _laid_out(
 def _interval_columns(
     draws: FloatArray,
     mean: FloatArray,
-    sd: FloatArray,
+    sd: FloatArray | None,
     lower: FloatArray,
     upper: FloatArray,
     people: FloatArray,
     level: float,
 ) -> dict[str, FloatArray]:
     """Give standard errors and quantiles as shares; a skewed posterior's mean may leave the quantiles, sums the bounds."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    spread = quantile_interval(draws, level)
     return {
-        "std_error": _shares(sd, people),
-        "conf_low": _shares(np.clip(np.minimum(low, mean), lower, upper), people),
-        "conf_high": _shares(np.clip(np.maximum(high, mean), lower, upper), people),
+        "std_error": _shares(spread.std_error if sd is None else sd, people),
+        "conf_low": _shares(np.clip(np.minimum(spread.low, mean), lower, upper), people),
+        "conf_high": _shares(np.clip(np.maximum(spread.high, mean), lower, upper), people),
     }
 
 

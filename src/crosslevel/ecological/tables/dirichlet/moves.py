@@ -17,13 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.ecological.tables.raking import JIT, rake
 from crosslevel.numerics.compiled import njit
+from crosslevel.typing import FloatArray, Int64Array
 
-A = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
+A = FloatArray
+Four = tuple[float, float, float, float]
 
 TINY = 1e-290  # below it the logarithm of a cell is no longer safe
 SHRINKS = 1100  # halvings of (0, 1) down to the smallest number: a slice not met by then never will be
@@ -39,18 +39,13 @@ def _place(odds: float) -> float:
 
 
 @njit(**JIT)
-def _swap(m: A, alpha: A, r: int, s: int, c: int, d: int, rng: Any) -> int:
-    """Draw how much of r moves from d to c while s moves from c to d; tell whether the slice was lost."""
-    down, up = min(m[r, c], m[s, d]), min(m[r, d], m[s, c])
-    if down > up:  # seen from the nearer end, the place keeps its precision
-        c, d, down, up = d, c, up, down
-    room = down + up
-    if not room > 0.0:
-        return 0
-    # distances from the ends of the interval keep their precision next to zero, differences of cells would not
-    rc, sd, rd, sc = m[r, c] - down, m[s, d] - down, m[r, d] - up, m[s, c] - up
-    p_rc, p_sd, p_rd, p_sc = alpha[r, c] - 1.0, alpha[s, d] - 1.0, alpha[r, d] - 1.0, alpha[s, c] - 1.0
-    e, f = max(down, TINY), max(up, TINY)
+def _slice(e: float, f: float, power: Four, other: Four, rng: Any) -> tuple[float, float]:
+    """Draw anew how e + f is divided, by an exact slice move; a negative first number where the slice was lost.
+
+    The log density is p0 log(o0 + e) + p1 log(o1 + e) + p2 log(o2 + f) + p3 log(o3 + f), for powers p and others o.
+    """
+    room = e + f
+    e, f = max(e, TINY), max(f, TINY)
     here = _place(e / f)
     v, low, high, level = here, 0.0, 1.0, -np.inf
     for turn in range(SHRINKS):
@@ -59,19 +54,37 @@ def _swap(m: A, alpha: A, r: int, s: int, c: int, d: int, rng: Any) -> int:
             fourth, rest = v**4, (1.0 - v) ** 4
             e, f = room * fourth / (fourth + rest), room * rest / (fourth + rest)
         if e >= TINY and f >= TINY:
-            h = p_rc * math.log(rc + e) + p_sd * math.log(sd + e) + p_rd * math.log(rd + f) + p_sc * math.log(sc + f)
+            h = power[0] * math.log(other[0] + e) + power[1] * math.log(other[1] + e)
+            h += power[2] * math.log(other[2] + f) + power[3] * math.log(other[3] + f)
             h += 3.0 * math.log(v * (1.0 - v)) - 2.0 * math.log(v**4 + (1.0 - v) ** 4)
             if turn == 0:
                 level = h + math.log(rng.random())
                 continue
             if h >= level:
-                m[r, c], m[s, d], m[r, d], m[s, c] = rc + e, sd + e, rd + f, sc + f
-                return 0
+                return e, f
         if v < here:
             low = v
         else:
             high = v
-    return 1
+    return -1.0, -1.0
+
+
+@njit(**JIT)
+def _swap(m: A, alpha: A, r: int, s: int, c: int, d: int, rng: Any) -> int:
+    """Draw how much of r moves from d to c while s moves from c to d; tell whether the slice was lost."""
+    down, up = min(m[r, c], m[s, d]), min(m[r, d], m[s, c])
+    if down > up:  # seen from the nearer end, the place keeps its precision
+        c, d, down, up = d, c, up, down
+    if not down + up > 0.0:
+        return 0
+    # distances from the ends of the interval keep their precision next to zero, differences of cells would not
+    rc, sd, rd, sc = m[r, c] - down, m[s, d] - down, m[r, d] - up, m[s, c] - up
+    power = (alpha[r, c] - 1.0, alpha[s, d] - 1.0, alpha[r, d] - 1.0, alpha[s, c] - 1.0)
+    e, f = _slice(down, up, power, (rc, sd, rd, sc), rng)
+    if e < 0.0:
+        return 1
+    m[r, c], m[s, d], m[r, d], m[s, c] = rc + e, sd + e, rd + f, sc + f
+    return 0
 
 
 @njit(**JIT)
@@ -80,35 +93,18 @@ def _shift(m: A, theta: A, t: A, alpha: A, r: int, c: int, d: int, rng: Any) -> 
     if m[r, c] > m[r, d]:  # seen from the nearer end, the place keeps its precision
         c, d = d, c
     e, f = max(m[r, c], TINY), max(m[r, d], TINY)
-    room = e + f
     others_c, others_d = max(theta[c] - e, 0.0), max(theta[d] - f, 0.0)
-    p_c, p_d = alpha[r, c] - 1.0, alpha[r, d] - 1.0
-    here = _place(e / f)
-    v, low, high, level = here, 0.0, 1.0, -np.inf
-    for turn in range(SHRINKS):
-        if turn > 0:
-            v = low + (high - low) * rng.random()
-            fourth, rest = v**4, (1.0 - v) ** 4
-            e, f = room * fourth / (fourth + rest), room * rest / (fourth + rest)
-        if e >= TINY and f >= TINY:
-            h = p_c * math.log(e) + p_d * math.log(f) + t[c] * math.log(others_c + e) + t[d] * math.log(others_d + f)
-            h += 3.0 * math.log(v * (1.0 - v)) - 2.0 * math.log(v**4 + (1.0 - v) ** 4)
-            if turn == 0:
-                level = h + math.log(rng.random())
-                continue
-            if h >= level:
-                m[r, c], m[r, d] = e, f
-                theta[c], theta[d] = others_c + e, others_d + f
-                return 0
-        if v < here:
-            low = v
-        else:
-            high = v
-    return 1
+    power = (alpha[r, c] - 1.0, t[c], alpha[r, d] - 1.0, t[d])
+    e, f = _slice(e, f, power, (0.0, others_c, 0.0, others_d), rng)
+    if e < 0.0:
+        return 1
+    m[r, c], m[r, d] = e, f
+    theta[c], theta[d] = others_c + e, others_d + f
+    return 0
 
 
 @njit(**JIT)
-def sweep_units(m: A, x: A, T: A, alpha: A, factor: A, of: Numbers, rng: Any, S: A) -> int:
+def sweep_units(m: A, x: A, T: A, alpha: A, factor: A, of: Int64Array, rng: Any, S: A) -> int:
     """Renew every unit given alpha; fill S (R, C) with sums of factor * log beta and give the number of slices lost."""
     n, R = x.shape
     C = T.shape[1]
@@ -222,7 +218,7 @@ def interweave(
     T: A,
     alpha: A,
     factor: A,
-    of: Numbers,
+    of: Int64Array,
     people: A,
     r: int,
     c: int,
@@ -311,7 +307,7 @@ def advance(
     T: A,
     alpha: A,
     factor: A,
-    of: Numbers,
+    of: Int64Array,
     people: A,
     edge: A,
     step: A,

@@ -20,10 +20,11 @@ from crosslevel.ecological.tables.king.simulation import (
     draw_units,
     expected_units,
 )
-from crosslevel.ecological.tables.layout import cell_estimates, describe_call
+from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
+from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["king"]
@@ -142,6 +143,7 @@ def king(
     >>> found.diagnostics["converged"]
     True
     """
+    given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
@@ -171,24 +173,11 @@ def king(
     cells, weight = tables.X[:, :, None] * _four(*middle), tables.X / tables.X.sum(axis=0)
     district = pair[0] @ weight[:, 0], pair[1] @ weight[:, 1]
     kept = 4 * pair[0].size <= MOST_KEPT
-    call = describe_call(
-        "king",
-        zb=zb,
-        zw=zw,
-        level=level,
-        n_draws=n_draws,
-        erho=erho,
-        esigma=esigma,
-        ebeta=ebeta,
-        point=point,
-        sampler=sampler,
-        random_state=seed,
-    )
     return cell_estimates(
         tables,
         cells,
         method="King's truncated bivariate normal" + (", with covariates" if names_b or names_w else ""),
-        call=call,
+        call=("king", {**given, "random_state": seed}),
         level=level,
         interval="posterior quantile",
         columns=_interval_columns(district, cells.sum(axis=0) / tables.X.sum(axis=0)[:, None], level),
@@ -335,9 +324,7 @@ def _interval_columns(pair: tuple[FloatArray, FloatArray], share: FloatArray, le
 
     The interval is widened to hold the estimate ``share``, which is not a draw.
     """
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.stack([np.quantile(draws, ends, axis=0) for draws in pair], axis=-1)
-    spread = np.stack([draws.std(axis=0) for draws in pair], axis=-1)
+    low, high, spread, _ = quantile_interval(np.stack(pair, axis=-1), level)
     return {
         "std_error": np.stack([spread, spread], axis=-1),
         "conf_low": np.minimum(np.stack([low, 1.0 - high], axis=-1), share),

@@ -23,16 +23,7 @@ from crosslevel.numerics.bivariate_normal import log_rectangle, log_rectangle_sl
 from crosslevel.numerics.truncated_normal import LOG_ROOT_TWO_PI, log_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = [
-    "Lines",
-    "Normal",
-    "Prior",
-    "Problem",
-    "log_posterior",
-    "log_posterior_slope",
-    "tomography_lines",
-    "untruncated",
-]
+__all__ = ["Lines", "Normal", "Prior", "Problem", "log_posterior", "tomography_lines", "untruncated"]
 
 
 AT_ONCE = 1 << 16  # numbers worked on at a time: they stay in the cache

@@ -1,0 +1,284 @@
+"""The functions for counts by unit, on tables of eighteen units."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.contract.case import FunctionCase, With
+
+from crosslevel import ecological
+
+RNG = np.random.default_rng(3)
+N = 18
+
+
+def table(groups, outcomes, seed):
+    """Margins of units whose rates differ by chance: groups and outcomes as columns."""
+    rng = np.random.default_rng(seed)
+    rates = rng.dirichlet(np.full(outcomes, 2.0), groups)
+    X = np.array([rng.multinomial(rng.integers(200, 900), rng.dirichlet(np.full(groups, 2.0))) for _ in range(N)])
+    T = np.array([sum(rng.multinomial(k, rng.dirichlet(20 * p)) for k, p in zip(x, rates, strict=True)) for x in X])
+    return {f"g{j}": X[:, j] for j in range(groups)}, {f"o{j}": T[:, j] for j in range(outcomes)}
+
+
+PEOPLE, VOTES = table(2, 2, 1)
+GROUPS, OUTCOMES = table(3, 3, 2)
+NAMES = [f"unit {i}" for i in range(N)]
+TWO, THREE = {"groups": PEOPLE, "outcomes": VOTES}, {"groups": GROUPS, "outcomes": OUTCOMES}
+SHORT = {"o0": VOTES["o0"] - 5, "o1": VOTES["o1"]}
+COVARIATE = {"z": RNG.normal(size=N)}
+SEEDS = [4, np.random.default_rng(4), "zero"]
+DATA = ("groups", "outcomes")
+SPEED = "the answer is refused or not; where the fit converges, no number changes"
+RXC = ecological.rxc(GROUPS, OUTCOMES)
+EM = ecological.rxc_em(GROUPS, OUTCOMES)
+
+
+def answer(found):
+    """The table, and the units' with their names."""
+    return {"district": found, "units": found.units}
+
+
+def margins(tables):
+    return {
+        "X": tables.X,
+        "T": tables.T,
+        "names": np.array([*tables.groups, *tables.outcomes, *map(str, tables.units)]),
+    }
+
+
+def on(result, **arguments):
+    return {"result": result, **arguments}
+
+
+CASES = []
+FUNCTIONS = [
+    FunctionCase(
+        ecological.unit_tables,
+        {"groups": PEOPLE, "outcomes": SHORT, "balance": "scale"},
+        margins,
+        variants={
+            "units": [NAMES, ["a", *NAMES], "names"],
+            "balance": ["none-of-the-above", None],
+            "rest": [With("did not vote", balance="none-of-the-above"), "did not vote"],
+            "missing": [With("drop", groups={**PEOPLE, "g0": [np.nan, *PEOPLE["g0"][1:]]}, missing="zero"), "skip"],
+            "duplicates": [With("error", units=["a", "b"] * 9, duplicates="sum"), "add"],
+            "merge_below": [0.9, 3],
+            "total": [np.full(N, 10.0)],
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.table_from_frame,
+        {
+            "frame": {"name": NAMES, "people": sum(PEOPLE.values()), **PEOPLE, **VOTES},
+            "groups": ["g0", "g1"],
+            "outcomes": ["o0", "o1"],
+        },
+        margins,
+        variants={
+            "groups": [["g1", "g0"], "g0"],
+            "outcomes": [["o1", "o0"], ["o0", "o9"]],
+            "unit": ["name", "nam"],
+            "total": ["name", "g0"],
+        },
+        neutral={"cleaning_options": "those of unit_tables"},
+        data=["frame"],
+    ),
+    FunctionCase(
+        ecological.group_counts,
+        {
+            "people": {
+                "place": ["a", "a", "b", "b"],
+                "sex": ["f", "m", "m", "f"],
+                "age": list("ooyo"),
+                "w": [1.0, 3, 1, 2],
+            },
+            "by": "place",
+            "group": "sex",
+            "places": {"place": ["b", "a"], "votes": [10, 100], "more": [20, 100]},
+            "total": "votes",
+        },
+        lambda found: {name: np.array(values) for name, values in found[0].to_pydict().items()},
+        variants={"by": ["plac"], "group": ["age"], "total": ["more", "vots"], "weight": ["w", "v"]},
+        data=["people", "places"],
+    ),
+    *(
+        FunctionCase(function, THREE, answer, variants={"units": [NAMES, "names"]}, data=DATA)
+        for function in (ecological.bounds, ecological.neighborhood, ecological.lp)
+    ),
+    FunctionCase(
+        ecological.homogeneous, THREE, answer, variants={"threshold": [0.55, 0.3], "units": [NAMES]}, data=DATA
+    ),
+    FunctionCase(
+        ecological.goodman,
+        THREE,
+        answer,
+        variants={
+            "units": [NAMES],
+            "weights": ["equal", np.arange(N), "pop"],
+            "level": [0.8, 95, With(0.8, bounded=True)],
+            "bounded": [True],
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.rxc_em,
+        THREE,
+        answer,
+        variants={
+            "tol": [1e-5, 2],
+            "max_iterations": [With(3, allow_unconverged=True), 0],
+            "units": [NAMES],
+        },
+        neutral={"allow_unconverged": SPEED},
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.rxc,
+        THREE,
+        answer,
+        variants={
+            "contextual_slope": [0.0, 5],
+            "contextual_slope_sd": [0.3, -1],
+            "tau": [0.3, "wide"],
+            "pool": [["a", "b"] * 9, "a"],
+            "labels": [{"g0": "o0"}, {"g9": "o0"}],
+            "symmetric": [True],
+            "units": [NAMES],
+            "level": [0.8, 95],
+            "random_state": SEEDS,
+            "allow_unconverged": [With(True, pool=["a", "b"] * 9)],
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.king,
+        {**TWO, "n_draws": 200},
+        answer,
+        variants={
+            "units": [NAMES],
+            "zb": [COVARIATE, np.ones(N)],
+            "zw": [COVARIATE, np.ones(3)],
+            "level": [0.8, 95],
+            "n_draws": [300, 5],
+            "erho": [0.1, -1],
+            "esigma": [0.1, -1],
+            "ebeta": [0.01, "wide"],
+            "point": ["mean", "median"],
+            "sampler": ["ei", "gibbs"],
+            "random_state": SEEDS,
+        },
+        neutral={"allow_unconverged": SPEED},
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.multinomial_dirichlet,
+        {**THREE, "method": "approximate"},
+        answer,
+        variants={
+            "units": [NAMES],
+            "method": ["chains"],
+            "contextual_slope": [0.0, 5],
+            "contextual_slope_sd": [0.0, -1],
+            "lambda1": [2.0, 0],
+            "lambda2": [1.0, -1],
+            "prior": ["learned"],
+            "chains": [2],
+            "n_draws": [500],
+            "warmup": [100],
+            "level": [0.8, 95],
+            "allow_unconverged": [True],
+            "random_state": SEEDS,
+            "progress": [print],
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.multinomial_dirichlet,
+        {**TWO, "chains": 2, "n_draws": 100, "warmup": 20, "allow_unconverged": True},
+        answer,
+        variants={
+            "method": ["approximate"],
+            "prior": ["learned", "flat"],
+            "chains": [3, 1],
+            "n_draws": [150, 2.5],
+            "warmup": [30, 0],
+            "random_state": [4],
+        },
+        neutral={
+            "units": "in the case above",
+            "contextual_slope": "in the case above",
+            "contextual_slope_sd": "in the case above",
+            "lambda1": "in the case above",
+            "lambda2": "in the case above",
+            "level": "in the case above",
+            "allow_unconverged": SPEED,
+            "progress": "it is called, and changes no number",
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.compare,
+        {**THREE, "methods": ["neighborhood", "goodman"]},
+        lambda found: found,
+        variants={"methods": [["bounds", "lp"], {"goodman": {"weights": "equal"}}, ["king"], []], "level": [0.8, 95]},
+        neutral={"units": "the table by method has no units"},
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.car_test,
+        TWO,
+        lambda found: found,
+        variants={
+            "covariates": [COVARIATE, {"z": np.ones(N)}],
+            "weights": ["equal", "pop"],
+            "n_draws": [199, 10],
+            "random_state": SEEDS,
+        },
+        data=DATA,
+    ),
+    FunctionCase(
+        ecological.sensitivity,
+        on(EM),
+        lambda found: found,
+        variants={"covariates": [COVARIATE, np.ones(3)], "move": [0.1, "half", "others", 5], "slope": [0.4, -1]},
+        data=["result"],
+    ),
+    FunctionCase(
+        ecological.candidate_of_choice,
+        on(RXC),
+        lambda found: found,
+        variants={"exclude": ["o1", "o9"], "level": [0.8, 95, With(0.8, result=EM)]},
+        data=["result"],
+    ),
+    FunctionCase(
+        ecological.polarization,
+        on(RXC, groups=("g0", "g1")),
+        lambda found: found,
+        variants={
+            "groups": [("g1", "g0"), ("g0", "g0")],
+            "outcome": ["o1", "o9"],
+            "threshold": [0.2, 5, With(0.2, result=EM)],
+            "exclude": ["o1", "o9"],
+            "level": [0.8, 95],
+        },
+        data=["result"],
+    ),
+    FunctionCase(
+        ecological.margin,
+        on(RXC, outcomes=("o0", "o1")),
+        lambda found: found,
+        variants={"outcomes": [("o1", "o0"), ("o0", "o9")], "level": [0.8, 95]},
+        data=["result"],
+    ),
+    *(
+        FunctionCase(
+            function,
+            on(RXC, abstain="o2"),
+            answer,
+            variants={"abstain": ["o1", ["o0", "o1"], "did not vote"], "level": [0.8, 95]},
+            data=["result"],
+        )
+        for function in (ecological.among_voters, ecological.turnout)
+    ),
+]
