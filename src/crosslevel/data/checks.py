@@ -156,7 +156,7 @@ def check_whole(value: object, argument: str, least: int, most: int | None = Non
     ...
     crosslevel.errors.InputError: n_draws=2.5 is not a whole number from 1 to 100; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= (most or np.inf):
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= (most or np.inf):
         bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{argument}={value!r} is not a whole number {bounds}; pass one.")
     return int(value)

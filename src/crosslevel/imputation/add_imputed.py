@@ -95,6 +95,7 @@ class AddImputed(TransformerMixin, BaseEstimator):
         self.imputer_ = (CrossLevelImputer() if self.imputer is None else clone(self.imputer)).fit(
             table.select(chosen), table.select([self._partition]), self.aggregates
         )
+        self.warnings_ = self.imputer_.warnings_
         for name in self._names_of_hidden():
             if name in table.column_names:
                 raise InputError(

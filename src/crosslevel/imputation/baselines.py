@@ -116,7 +116,8 @@ def with_groups(
         center = np.column_stack([sums(group, A * z, n_groups) / total for z in Z.T])
         R = Z - center[group]
         gradient = Z.T @ (yes - cells.weight * p) - RIDGE * b
-        return gradient, np.linalg.solve((R.T * A) @ R + RIDGE * np.eye(len(b)), gradient)
+        hessian = (R.T * A) @ R + RIDGE * np.eye(len(b))
+        return gradient, np.asarray(np.linalg.solve(hessian, gradient), dtype=np.float64)
 
     start = newton_logistic(Z, yes, cells.weight)[1:]
     return rates(_climb(start, value, step, "a regression with a constant per group did not converge."))

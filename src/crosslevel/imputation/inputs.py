@@ -219,11 +219,14 @@ def keep_warnings(model: Any, sentences: Sequence[str]) -> None:
         warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
 
 
-def read_range(given: Inputs, name: str, low: float, high: float) -> None:
-    """Refuse published means of a hidden feature that no feature of this range can have."""
+def read_range(given: Inputs, name: str, low: float, high: float, repair: str = "") -> None:
+    """Refuse published means of a hidden feature that no feature of this range can have; ``repair`` ends the message."""
     for p in given.published:
         if p.name == name:
-            check_range(p, given.schema.partitions[p.partition], low, high)
+            try:
+                check_range(p, given.schema.partitions[p.partition], low, high)
+            except InputError as error:
+                raise InputError(f"{error}{repair}") from None
 
 
 def _people(

@@ -134,10 +134,10 @@ def _read_ridge(model: Any, *, chosen: bool) -> tuple[float | str, str | float, 
         target = "auto" if chosen and model.ridge is None else "mean"
     if isinstance(target, str) and target not in ("mean", "zero", "auto"):
         raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
-    if not isinstance(target, str) and (
-        isinstance(target, bool) or not isinstance(target, Real) or not np.isfinite(target)
-    ):
-        raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
+    if not isinstance(target, str):
+        if isinstance(target, bool) or not isinstance(target, Real) or not np.isfinite(float(target)):
+            raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
+        target = float(target)
     if model.ridge is None:
         return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
     if isinstance(model.ridge, str):

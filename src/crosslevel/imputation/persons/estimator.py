@@ -368,7 +368,7 @@ class CrossLevelImputer(Imputer):
             if family not in FAMILIES:
                 raise unknown_name("family", family, FAMILIES, "family")
             if family == "bernoulli":
-                read_range(given, name, 0.0, 1.0)
+                read_range(given, name, 0.0, 1.0, f" For a number pass family={{{name!r}: 'gaussian'}}.")
         scaled = list(self.scale) if isinstance(self.scale, Mapping) else list(found)
         if self.scale is not None and all(found[n] == "bernoulli" for n in scaled):
             checks.refuse_idle(self, ["scale"], "on features that are yes or no; pass family='gaussian'")
