@@ -46,7 +46,7 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", 
 
 
 def setup(app):
-    """Photograph the explorer's pages before the guide is read."""
+    """Photograph the pages of reports before the guide is read."""
     import screenshots
 
     app.connect("builder-inited", lambda _: screenshots.make())

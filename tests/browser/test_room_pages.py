@@ -98,7 +98,8 @@ def test_every_choice_changes_its_charts(visit, drawn, made, kind):
             select.focus()
             select.select_option(next(v for v in values if v != was))
             drawn(page, n, times + 1)
-            assert chart.inner_html() != before, (view["name"], choice)
+            if not choice.endswith("_order"):  # another order may be the same one
+                assert chart.inner_html() != before, (view["name"], choice)
             addresses.append(page.evaluate("location.hash"))
     assert len(addresses) >= 1
     assert any("=" in address for address in addresses)

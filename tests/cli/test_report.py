@@ -76,9 +76,9 @@ def test_results_of_one_name_are_told_apart_by_their_files(crosslevel, folder):
 
 def test_a_map_of_effects(crosslevel, folder):
     crosslevel("report", "places.crosslevel", "--map", "map.geojson", "--out", "map.html", cwd=folder)
-    assert "Map of the average effect by place" in (folder / "map.html").read_text()
+    assert "The estimate in each place" in (folder / "map.html").read_text()
     crosslevel("report", "places.crosslevel", "--out", "none.html", cwd=folder)
-    assert "Map of the average effect" not in (folder / "none.html").read_text()
+    assert "The estimate in each place" not in (folder / "none.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_imputed_values_get_a_page_when_asked(crosslevel, tmp_path):
     assert not (tmp_path / "plain" / "report.html").exists()
     told = json.loads(crosslevel(*asked, "--out", "run", "--report", "--json", cwd=tmp_path).out)
     page = (tmp_path / told["files"]["report"]).read_text()
-    for words in ("Means by age", "ill by place", "foretold from the others", "Imputed means of subgroups"):
+    for words in ("Means by age", "ill by place", "predicted from the others", "Imputed means of subgroups"):
         assert words in page
     crosslevel(*asked, "--k", "2", "--algorithm", "map", "--out", "clusters", "--report", cwd=tmp_path)
     assert "Profiles of the clusters" in (tmp_path / "clusters" / "report.html").read_text()

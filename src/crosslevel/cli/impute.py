@@ -279,7 +279,10 @@ def _write_page(
     """Write the page: the means that were asked for, then all that the model tells."""
     name = f"{', '.join(s.hidden)} by {s.partition}"
     pages: dict[str, Any] = {f"Means by {ask}": found for ask, found in asked.items()}
-    report({**pages, name: list(model._report_tables(s.level).values())}, out / REPORT, title=name)
+    shown = [*model._report_tables(s.level).values()]
+    if isinstance(model, CrossLevelImputer):
+        shown.append(model.check_totals(s.level))
+    report({**pages, name: shown}, out / REPORT, title=name)
     return out / REPORT
 
 

@@ -45,7 +45,7 @@ class Report:
         """Give the whole page as text; it needs no other file and no network."""
         import jinja2
 
-        scripts = [bundle.vega_script(), _file("explorer.js")] if self.page["views"] else []
+        scripts = [bundle.vega_script(), _file("page.js")] if self.page["views"] else []
         # only these two scripts may run, whatever a name in the data says
         return (
             _templates()
@@ -89,7 +89,7 @@ class Report:
                 body=safe(body),
                 data=safe(_script_json(_for_script(self.page))) if views else "",
                 vega=safe(bundle.vega_script()) if views else "",
-                explorer=safe(_file("explorer.js")),
+                script=safe(_file("page.js")),
             )
         )
 
