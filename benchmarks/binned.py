@@ -9,7 +9,7 @@ lengthscale and noise. Both programs run in the same process, one after the othe
 each is left out (compilation), and the numbers they give are compared. GPy's gradient check is part of its own tests; its objective
 includes a jitter of 1e-8.
 
-crosslevel   shared edges, exact integrals to 1e-10 relative, one Cholesky factorisation
+crosslevel   shared edges, exact integrals to 1e-10 relative, one Cholesky factorization
 GPy          GPy.kern.Integral_Limits, pure Python loops over pairs of bins
 """
 

@@ -4,7 +4,7 @@
    beside a composite link model (PCLM) and uniform spreading. The truth is published.
 2. US states, thinned to a few people: the expected count of each year is known, so the bands of expectations can be scored.
 3. Incomes of 200 US counties: mean, median and Gini from sixteen bins, the last one open.
-4. Heights by age band, and the lengthscale sweep of integral kernel, bin centres and bin means (the Gaussian model).
+4. Heights by age band, and the lengthscale sweep of integral kernel, bin centers and bin means (the Gaussian model).
 
     CROSSLEVEL_DATA=... python experiments/ages.py          # some minutes
     CROSSLEVEL_DATA=... python experiments/ages.py --quick  # a few areas; writes no page

@@ -1,4 +1,4 @@
-"""Heights by age band, and what the lengthscale does to integral kernel, bin centres and bin means (Gaussian model)."""
+"""Heights by age band, and what the lengthscale does to integral kernel, bin centers and bin means (Gaussian model)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crosslevel.numerics.integrals import correlation
 
 FloatArray = npt.NDArray[np.float64]
 
-WAYS = ("integral", "centres", "means")
-NAMES = {"integral": "integral kernel", "centres": "bin centres", "means": "bin means"}
+WAYS = ("integral", "centers", "means")
+NAMES = {"integral": "integral kernel", "centers": "bin centers", "means": "bin means"}
 EQ = correlation("eq")
 
 
@@ -26,14 +26,14 @@ def covariance(way: str, low: FloatArray, high: FloatArray, at: FloatArray, x: F
         K, _ = EQ.covariance((low, high), None, length)
         k, _ = EQ.covariance((low, high), points, length)
         return K / np.outer(width, width), k / width[:, None]
-    place = 0.5 * (low + high) if way == "centres" else at
+    place = 0.5 * (low + high) if way == "centers" else at
     return EQ.covariance((place, place), None, length)[0], EQ.covariance((place, place), points, length)[0]
 
 
 def predict(
     K: FloatArray, k: FloatArray, y: FloatArray, noise: FloatArray, variance: float
 ) -> tuple[FloatArray, float]:
-    """Give the posterior mean at the points and the log likelihood, the constant mean by generalised least squares."""
+    """Give the posterior mean at the points and the log likelihood, the constant mean by generalized least squares."""
     S = variance * K + np.diag(noise)
     factor = linalg.cho_factor(S, lower=True)
     ones = np.ones(len(y))
@@ -83,14 +83,14 @@ def heights(folder: Path, quick: bool) -> str:
         flat = y[np.searchsorted(low, age, side="right") - 1]
         errors = [f"{np.sqrt(np.mean((g - height) ** 2)):.2f}" for g in (flat, step)]
         rows.append([f"{width} y, {len(y)} bands", *errors, *cells])
-    heading = ["bands", "mean of the band", "line through centres", *(NAMES[w] for w in WAYS)]
+    heading = ["bands", "mean of the band", "line through centers", *(NAMES[w] for w in WAYS)]
     return "\n".join(
         [
             "## Heights by age band",
             "",
             f"Mean heights of age bands of {len(age)} !Kung people (noise σ²/n of the band), EQ covariance, its scales and the noise "
             "by marginal likelihood; RMSE in cm of the curve against the people themselves, whose own spread within a year "
-            "of age no method can foretell.",
+            "of age no method can predict.",
             "",
             table_of(heading, rows),
             "",
@@ -127,7 +127,7 @@ def sweep(truth: FloatArray, quick: bool) -> str:
             "## The lengthscale, and where a bin's value is put",
             "",
             "Counts of MSOAs as a Gaussian model (noise = count, constant mean, variance by likelihood at each fixed lengthscale, usual "
-            "convention: multiply by √2 for the paper's). *Bin centres* puts the density of a bin at its middle, *bin means* at the "
+            "convention: multiply by √2 for the paper's). *Bin centers* puts the density of a bin at its middle, *bin means* at the "
             "mean age of its people, which is seldom published. RMSE over the mean count of a year.",
             "",
             table_of(["bins, lengthscale", *(NAMES[w] for w in WAYS)], rows),

@@ -22,7 +22,7 @@ def square(a, b, c, d):
 
 
 def said(regions, y, noise=1e-6):
-    return [(r.words, r.total) for r in revealed_groups(regions, np.asarray(y, dtype=float), noise)]
+    return [(r.description, r.total) for r in revealed_groups(regions, np.asarray(y, dtype=float), noise)]
 
 
 def test_nested_overlapping_and_shared():
@@ -112,7 +112,7 @@ def test_what_is_said_follows_and_atoms_that_follow_are_said(spans, data):
     found = revealed_groups(Intervals(low, high), y)
     said_cells = 0
     for r in found:
-        spans_said = [tuple(float(v) for v in part.strip("[)").split(",")) for part in r.words.split(" and ")]
+        spans_said = [tuple(float(v) for v in part.strip("[)").split(",")) for part in r.description.split(" and ")]
         u = np.array([any(a <= e and e + 1 <= b for a, b in spans_said) for e in edges[:-1]], dtype=float)
         assert np.linalg.matrix_rank(np.vstack([M, u])) == rank
         assert u @ cells == pytest.approx(r.total, abs=1e-5)

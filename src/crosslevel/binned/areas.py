@@ -1,4 +1,4 @@
-"""How are the counts of large areas spread over the small areas inside them, whose populations are known?
+"""Share counts of large areas out to the small areas inside them, whose populations are known: areal interpolation.
 
 y_b of the N_b people of parent area b belong to a group. The log odds of child area a are
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from crosslevel.binned.counts.candidates import prior_nodes
 from crosslevel.binned.counts.likelihoods import BinomialBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.regions.base import Regions
@@ -168,7 +169,7 @@ def area_correlations(
     """
     low, high = regions.bounds()
     extent = float(np.max(high.max(axis=0) - low.min(axis=0)))
-    lengths, prior = _nodes(LENGTH, nodes)
+    lengths, prior = prior_nodes(LENGTH, nodes, REACH)
     R, names, used, priors, error = [], [], [], [], 0.0
     for kernel, (length, p) in product(kernels, zip(lengths * extent, prior, strict=True)):
         if kernel == "matern12":
@@ -236,7 +237,7 @@ def share_out(
     made = area_correlations(regions, nodes=nodes) if correlations is None else correlations
     if made.R.shape[1] != A:
         raise InputError(f"correlations is of {made.R.shape[1]:,} areas, regions has {A:,}; make it of these regions.")
-    scales, scale_prior = _nodes(SCALE, nodes)
+    scales, scale_prior = prior_nodes(SCALE, nodes, REACH)
     mean = np.full(A, _logit((y.sum() + 0.5) / (trials.sum() + 1.0)))
     grid = list(product(range(len(made.R)), range(nodes), range(nodes)))
     K = np.stack([scales[i] ** 2 * made.R[r] + scales[j] ** 2 * np.eye(A) + LEVEL for r, i, j in grid])
@@ -365,11 +366,6 @@ def _inputs(
         )
     check_successes(y, trials)
     return people, own.astype(np.int64), y, trials
-
-
-def _nodes(prior: tuple[float, float], number: int) -> tuple[FloatArray, FloatArray]:
-    z = np.linspace(-REACH, REACH, number)
-    return np.exp(prior[0] + prior[1] * z), -0.5 * z**2
 
 
 def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> Int64Array:

@@ -1,4 +1,4 @@
-"""Which small groups do differences of overlapping totals give away, whatever the curve?
+"""Find small groups whose totals follow from differences of overlapping totals, whatever the curve.
 
 The regions are cut into *atoms*, the largest pieces that each region holds whole or not at all. A group is some atoms together: an
 atom, what one region has and another has not, what two share, what is left of a region without all regions inside it. Its total
@@ -59,9 +59,9 @@ class Atoms:
 
 @dataclass(frozen=True)
 class Revealed:
-    """A group whose total follows: what it is, in words, and the total."""
+    """A group whose total follows: what it is, and the total."""
 
-    words: str
+    description: str
     total: float
 
 
@@ -86,7 +86,7 @@ def privacy_warnings(regions: Regions, y: FloatArray, noise: FloatArray | float 
     found = revealed_groups(regions, y, noise)
     if not found:
         return ()
-    said = [f"{one.words} holds {one.total:.0f}" for one in found]
+    said = [f"{one.description} holds {one.total:.0f}" for one in found]
     return (
         f"privacy: differences of overlapping totals reveal {len(found)} small unit(s) that no single total does: {listed(said, 3)}. "
         "Publish coarser or noisier totals, or fewer that overlap.",
@@ -194,9 +194,6 @@ def _names(regions: Regions) -> list[str]:
 
 def _boxes(regions: Regions) -> Pieces | None:
     """Give the boxes that regions are unions of; None where they are not, or are sums with weights."""
-    if isinstance(regions, Intervals):  # as they are: some may have no end
-        n = len(regions)
-        return Pieces(regions.lower[:, None], regions.upper[:, None], np.ones(n), np.arange(n), n)
     pieces = regions.pieces()
     if pieces is None or (pieces.weight != 1.0).any():
         return None

@@ -1,4 +1,4 @@
-"""In which plane do coordinates lie, and may two sets of regions be used together?"""
+"""Place polygons in a plane, and refuse to use regions of different planes together."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ class Plane:
     origin: tuple[float, float] | None = None
     crs: str | None = None
 
-    @property
-    def words(self) -> str:
-        """Say it."""
+    def describe(self) -> str:
+        """Say which plane it is."""
         if self.kind == "km" and self.origin is not None:
             return f"kilometres about longitude {self.origin[0]:.6g}, latitude {self.origin[1]:.6g}"
         if self.kind == "degrees":
@@ -69,7 +68,7 @@ def check_planes(*regions: Any) -> None:
             differ = first.crs != other.crs
         if differ:
             raise InputError(
-                f"regions in {first.words} and in {other.words} are mixed; bring both to one plane: the same crs, or "
+                f"regions in {first.describe()} and in {other.describe()} are mixed; bring both to one plane: the same crs, or "
                 "Polygons(..., project=the_other_polygons)."
             )
 
@@ -145,7 +144,7 @@ def _origin(project: Any, corners: FloatArray) -> tuple[float, float]:
     if isinstance(plane, Plane):
         if plane.origin is None:
             raise InputError(
-                f"project= names polygons in {plane.words}, which have no origin; make those with project='local' first."
+                f"project= names polygons in {plane.describe()}, which have no origin; make those with project='local' first."
             )
         return plane.origin
     if isinstance(project, Sequence) and len(project) == 2:

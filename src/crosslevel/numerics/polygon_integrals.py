@@ -5,7 +5,7 @@ For a polygon with edges e from v to v + e (outer rings counter-clockwise, holes
     integral of exp(i k.x) = -i / |k|^2  sum_e (k x e) exp(i k.m_e) sinc(k.e / 2),    k x e = k_1 e_2 - k_2 e_1,
 
 m_e the middle of the edge, sinc(h) = sin(h) / h. The sum cancels like 1 / (|k| r) for small |k| r (r the radius of the polygon), so there
-it is replaced by signed triangles (o, v, v + e) about the centre o, whose integrals are a power series in k:
+it is replaced by signed triangles (o, v, v + e) about the center o, whose integrals are a power series in k:
 
     integral of exp(i k.(x - o)) = sum_e (v x (v + e))  sum_n i^n h_n(k.v, k.(v + e)) / (n + 2)!,    h_n = sum over p + q = n of a^p b^q.
 
@@ -43,7 +43,7 @@ class Edges:
     start, stop : (e, 2)
         With the inside on the left.
     offsets : (n + 1,)
-    centre : (n, 2)
+    center : (n, 2)
         A point about which each polygon is summed (the middle of its bounding box).
     radius : (n,)
         Distance of the farthest corner from it.
@@ -52,7 +52,7 @@ class Edges:
     start: FloatArray
     stop: FloatArray
     offsets: Int64Array
-    centre: FloatArray
+    center: FloatArray
     radius: FloatArray
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ def ring_edges(polygons: Sequence[Sequence[Sequence[npt.ArrayLike]]]) -> Edges:
     >>> polygon_areas(edges)
     array([1.])
     """
-    starts, stops, counts, centres, radii = [], [], [], [], []
+    starts, stops, counts, centers, radii = [], [], [], [], []
     for parts in polygons:
         first, last = [], []
         for rings in parts:
@@ -91,14 +91,14 @@ def ring_edges(polygons: Sequence[Sequence[Sequence[npt.ArrayLike]]]) -> Edges:
         starts.append(a)
         stops.append(b)
         counts.append(len(a))
-        centres.append(middle)
+        centers.append(middle)
         radii.append(float(np.sqrt(((a - middle) ** 2).sum(axis=1).max())))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Edges(np.concatenate(starts), np.concatenate(stops), offsets, np.array(centres), np.array(radii))
+    return Edges(np.concatenate(starts), np.concatenate(stops), offsets, np.array(centers), np.array(radii))
 
 
 def polygon_areas(edges: Edges) -> FloatArray:
-    """Measure each polygon, (n,), by the shoelace formula about its centre.
+    """Measure each polygon, (n,), by the shoelace formula about its center.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def polygon_areas(edges: Edges) -> FloatArray:
     array([15.])
     """
     owner = np.repeat(np.arange(len(edges)), np.diff(edges.offsets))
-    a, b = edges.start - edges.centre[owner], edges.stop - edges.centre[owner]
+    a, b = edges.start - edges.center[owner], edges.stop - edges.center[owner]
     twice = np.bincount(owner, a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], minlength=len(edges))
     return np.asarray(0.5 * twice, dtype=np.float64)
 
@@ -135,7 +135,7 @@ def polygon_fourier(edges: Edges, k: npt.ArrayLike) -> ComplexArray:
     """
     frequencies = np.ascontiguousarray(k, dtype=np.float64).reshape(-1, 2)
     out = np.empty((len(edges), len(frequencies)), dtype=np.complex128)
-    _fourier(edges.start, edges.stop, edges.offsets, edges.centre, edges.radius, frequencies, out)
+    _fourier(edges.start, edges.stop, edges.offsets, edges.center, edges.radius, frequencies, out)
     return out
 
 
@@ -167,7 +167,7 @@ def polygon_sines(edges: Edges, lower: npt.ArrayLike, width: npt.ArrayLike, inde
     low, side = (np.asarray(v, dtype=np.float64) for v in (lower, width))
     pairs = np.ascontiguousarray(index, dtype=np.int64).reshape(-1, 2)
     out = np.empty((len(edges), len(pairs)))
-    _sines(edges.start, edges.stop, edges.offsets, edges.centre, edges.radius, low, np.pi / side, pairs, out)
+    _sines(edges.start, edges.stop, edges.offsets, edges.center, edges.radius, low, np.pi / side, pairs, out)
     out *= 1.0 / np.sqrt(side.prod())  # 2 (W1 W2)^(-1/2) times the half of cos - cos
     return out
 
@@ -224,13 +224,13 @@ def _fourier(
     start: FloatArray,
     stop: FloatArray,
     offsets: Int64Array,
-    centre: FloatArray,
+    center: FloatArray,
     radius: FloatArray,
     frequencies: FloatArray,
     out: ComplexArray,
 ) -> None:
     for i in range(len(offsets) - 1):
-        o = centre[i]
+        o = center[i]
         for j in range(len(frequencies)):
             k, q = frequencies[j, 0], frequencies[j, 1]
             square = k * k + q * q
@@ -240,7 +240,7 @@ def _fourier(
             real, imaginary = 0.0, 0.0
             for e in range(offsets[i], offsets[i + 1]):
                 dx, dy = stop[e, 0] - start[e, 0], stop[e, 1] - start[e, 1]
-                # phases about the centre are small, so they keep their digits wherever the polygon lies
+                # phases about the center are small, so they keep their digits wherever the polygon lies
                 phase = k * (0.5 * (start[e, 0] + stop[e, 0]) - o[0]) + q * (0.5 * (start[e, 1] + stop[e, 1]) - o[1])
                 size = (k * dy - q * dx) * _sinc(0.5 * (k * dx + q * dy))
                 real += size * math.sin(phase)
@@ -254,7 +254,7 @@ def _sines(
     start: FloatArray,
     stop: FloatArray,
     offsets: Int64Array,
-    centre: FloatArray,
+    center: FloatArray,
     radius: FloatArray,
     low: FloatArray,
     step: FloatArray,
@@ -293,9 +293,9 @@ def _sines(
             k, q = pairs[j, 0] * step[0], pairs[j, 1] * step[1]
             square = k * k + q * q
             if math.sqrt(square) * radius[i] < SMALL:
-                along, across = k * (centre[i, 0] - low[0]), q * (centre[i, 1] - low[1])
-                near = _small(start, stop, offsets[i], offsets[i + 1], centre[i], along - across, k, -q)
-                far = _small(start, stop, offsets[i], offsets[i + 1], centre[i], along + across, k, q)
+                along, across = k * (center[i, 0] - low[0]), q * (center[i, 1] - low[1])
+                near = _small(start, stop, offsets[i], offsets[i + 1], center[i], along - across, k, -q)
+                far = _small(start, stop, offsets[i], offsets[i + 1], center[i], along + across, k, q)
                 out[i, j] = near.real - far.real
             else:
                 out[i, j] /= square

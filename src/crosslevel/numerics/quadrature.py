@@ -64,7 +64,7 @@ def logistic_variance(mean: npt.ArrayLike, variance: npt.ArrayLike) -> FloatArra
 def binomial_log_density(
     successes: npt.ArrayLike, trials: npt.ArrayLike, mean: npt.ArrayLike, variance: npt.ArrayLike
 ) -> FloatArray:
-    """Give the log probability of k of n when the logit is normal, by quadrature centred where the integrand is large.
+    """Give the log probability of k of n when the logit is normal, by quadrature centered where the integrand is large.
 
     Parameters
     ----------

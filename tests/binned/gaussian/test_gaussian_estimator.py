@@ -297,7 +297,7 @@ def test_a_search_that_does_not_end_gives_no_numbers(monkeypatch):
         ({"variance": -1.0}, {}, "not a positive number"),
         ({"variance": "x"}, {}, "variance='x' is not a number"),
         ({"lengthscale": [1.0, 2.0]}, {}, r"lengthscale has 2 values for 1 dimension"),
-        ({"kernel": "eq + matern32", "lengthscale": 1.0}, {}, "2 terms with lengthscales; give each its own"),
+        ({"kernel": "eq + matern32", "lengthscale": 1.0}, {}, "2 terms; give each its own"),
         ({"n_restarts": -1}, {}, "n_restarts=-1"),
         ({"max_features": 0}, {}, "max_features=0"),
         ({"tolerance": 0.0}, {}, "tolerance=0.0"),
@@ -356,7 +356,7 @@ def test_regions_of_another_plane_are_refused():
 
 
 def mosaic(n=5):
-    """Squares of a chessboard, as polygons and as boxes, in whose rates neighbours have nothing in common."""
+    """Squares of a chessboard, as polygons and as boxes, in whose rates neighbors have nothing in common."""
     corner = np.array([[i, j] for i in range(n) for j in range(n)], dtype=float)
     shapes = corner[:, None] + [[0, 0], [1, 0], [1, 1], [0, 1]]
     return Polygons(list(shapes)), np.random.default_rng(3).normal(size=n * n), Boxes(corner, corner + 1)

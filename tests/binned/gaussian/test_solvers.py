@@ -254,17 +254,17 @@ def test_few_regions_and_few_features_are_one_posterior(rng, mean):
     )
 
 
-def test_the_yardstick_takes_the_regions_with_few_points(monkeypatch):
+def test_the_exact_sample_takes_the_regions_with_few_points(monkeypatch):
     shapes = [[[i, 0], [i + 1, 0], [i + 1, 1 + i], [i, 1]] for i in range(5)]
     regions = Polygons(shapes)
     kernel, logs = kernels.as_kernel("matern32").bind(2), np.log([1.0, 0.8, 0.8])
-    whole, K = sines.yardstick(kernel, logs, regions)
+    whole, K = sines.exact_sample(kernel, logs, regions)
     exact = prior_covariance(kernel, logs, lay_out(regions.exact_pieces(kernel.scale(logs))))[0]
     np.testing.assert_array_equal(K, exact)
     assert len(whole) == 5
     sizes = np.bincount(regions.exact_pieces(np.full(2, 0.8)).owner)
     monkeypatch.setattr(sines, "POINTS", int(np.sort(sizes)[:3].sum()))
-    some, k = sines.yardstick(kernel, logs, regions)
+    some, k = sines.exact_sample(kernel, logs, regions)
     kept = np.sort(np.argsort(sizes, kind="stable")[:3])
     np.testing.assert_allclose(some.volumes, regions.volumes[kept])
     np.testing.assert_allclose(k, K[np.ix_(kept, kept)], rtol=1e-12)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import matern
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["KERNELS", "Candidates", "area_covariance", "candidates", "correlation", "rough_covariance"]
 
@@ -111,10 +110,10 @@ def correlation(distance: FloatArray, length: float, kernel: str) -> FloatArray:
     return matern(distance, length, kernel)[0]
 
 
-def _nodes(prior: tuple[float, float], number: int, reach: float = 2.5) -> tuple[list[float], list[float]]:
+def prior_nodes(prior: tuple[float, float], number: int, reach: float = 2.5) -> tuple[FloatArray, FloatArray]:
     """Space values evenly in the logarithm over +-reach standard deviations; give them and their log prior density."""
     z = np.linspace(-reach, reach, number)
-    return np.exp(prior[0] + prior[1] * z).tolist(), (-0.5 * z**2).tolist()
+    return np.exp(prior[0] + prior[1] * z), -0.5 * z**2
 
 
 def candidates(bins: CountBins, kernels: Sequence[str] = KERNELS, nodes: int = 7) -> Candidates:
@@ -145,19 +144,12 @@ def candidates(bins: CountBins, kernels: Sequence[str] = KERNELS, nodes: int = 7
 def _stationary(bins: CountBins, kernel: str, nodes: int) -> list[Candidate]:
     """Make s^2 x the product of the axes' correlations, plus a constant."""
     many = bins.n_axes > 1
-    scales, scale_prior = _nodes(SCALE, min(nodes, 3 if many else nodes))
+    scales, scale_prior = prior_nodes(SCALE, min(nodes, 3 if many else nodes))
     axes = [_along(bins, axis, kernel, min(nodes, 3) if many else nodes) for axis in range(bins.n_axes)]
     fixed = LEVEL + _tail(bins)
     found = []
     for combination in product(*axes):
-
-        @lru_cache(maxsize=1)
-        def shape(parts: tuple[_Along, ...] = combination) -> FloatArray:
-            R = np.ones((bins.n_cells, bins.n_cells))
-            for part in parts:
-                R *= part.matrix[np.ix_(part.where, part.where)]
-            return R
-
+        shape = cache(partial(_product, bins.n_cells, combination))
         prior = sum(part.log_prior for part in combination)
         for s, p in zip(scales, scale_prior, strict=True):
             found.append((p + prior, s, combination[0].length, shape))
@@ -172,10 +164,15 @@ class _Along:
     length: float
     log_prior: float
     matrix: FloatArray
-    where: npt.NDArray[np.intp]
+    where: IntArray
 
-    def __hash__(self) -> int:  # arrays have none; each part is made once
-        return id(self)
+
+def _product(n: int, parts: Sequence[_Along]) -> FloatArray:
+    """Multiply the correlations of n cells along the axes, (n, n)."""
+    R = np.ones((n, n))
+    for part in parts:
+        R *= part.matrix[np.ix_(part.where, part.where)]
+    return R
 
 
 def _along(bins: CountBins, axis: int, kernel: str, nodes: int) -> list[_Along]:
@@ -184,7 +181,7 @@ def _along(bins: CountBins, axis: int, kernel: str, nodes: int) -> list[_Along]:
     if bins.categorical[axis]:
         return [_Along(c, 0.0, c + (1.0 - c) * np.eye(len(x)), where) for c in ALIKE]
     apart = np.abs(x[:, None] - x[None, :])
-    lengths, priors = _nodes(LENGTH, nodes, 2.5 if bins.n_axes == 1 else 1.5)
+    lengths, priors = prior_nodes(LENGTH, nodes, 2.5 if bins.n_axes == 1 else 1.5)
     span = float(bins.span[axis])
     return [
         _Along(span * v, p, correlation(apart, span * v, kernel), where) for v, p in zip(lengths, priors, strict=True)
@@ -199,7 +196,7 @@ def _wiener(bins: CountBins, nodes: int) -> list[Candidate]:
     R = low**3 / 3.0 + np.abs(t[:, None] - t[None, :]) * low**2 / 2.0
     x = 2.0 * t - 1.0
     trend = LEVEL + TREND * np.outer(x, x) + _tail(bins)
-    scales, raw = _nodes(WIENER, nodes)
+    scales, raw = prior_nodes(WIENER, nodes)
     normal = np.array(raw) - np.log(np.exp(raw).sum())
     return [Candidate(p, "wiener", s, np.nan, lambda: R, trend) for s, p in zip(scales, normal, strict=True)]
 

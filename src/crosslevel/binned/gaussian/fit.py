@@ -252,16 +252,12 @@ class Search:
         medians = [None if a is None else PRIOR_SHARE * self.span[a] * kernel.stretch for a in (*kernel.axes, None)]
         priors = [None if m is None else LogNormal(m, PRIOR_LOG_SD) for m in medians]
         self.priors = [p for p, f in zip(priors, self.free, strict=True) if f] if few else None
+        self.most_features = settings.most_features(len(problem.y))
         self.warnings: list[str] = []
         if few and any(p is not None for p in self.priors or ()):
             self.warnings = [
                 f"with {len(problem.y)} regions the lengthscale has a prior (median a fifth of the range); prior='none' takes it away."
             ]
-
-    @property
-    def most_features(self) -> int:
-        """Largest number of features."""
-        return self.settings.most_features(len(self.problem.y))
 
     def unpack(self, theta: FloatArray) -> tuple[FloatArray, float]:
         """Give the kernel's logarithms and the noise."""

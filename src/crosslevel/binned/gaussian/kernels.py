@@ -1,4 +1,4 @@
-"""Which functions are likely? Kernels as sums of products of correlations along the axes.
+"""Kernels as sums of products of correlations along the axes.
 
 A kernel is a sum of terms; a term is a variance times one correlation per axis (a constant along axes that it does not name). Only
 such kernels have exact integrals over boxes: the product of two correlations along the same axis has no known antiderivative.
@@ -73,7 +73,7 @@ class Kernel:
         return Kernel(tuple(_times(a, b) for a in self.terms for b in other.terms))
 
     def __str__(self) -> str:
-        return " + ".join(_say(t) for t in self.terms)
+        return " + ".join(_describe_term(t) for t in self.terms)
 
     def bind(
         self,
@@ -88,39 +88,26 @@ class Kernel:
         ``variance`` and ``lengthscale`` (one, or one per axis) fill in where the kernel has none, and are refused where no term
         or more than one would take them.
         """
-        if convention not in CONVENTIONS:
-            raise unknown_name("convention", convention, CONVENTIONS, "convention")
-        terms = tuple(_expand(t, dimension) for t in self.terms)
+        terms = [_expand(t, dimension) for t in self.terms]
         lengths, variance = _lengths(lengthscale, dimension), _positive(variance, "variance")
-        smooth = [i for i, t in enumerate(terms) if any(f.correlation.has_length for f in t.factors)]
-        if (variance is not None or lengthscale is not None) and len(smooth) > 1:
-            raise InputError(
-                f"the kernel {self} has {len(smooth)} terms with lengthscales; give each its own, as in "
-                "eq(variance=1.0, lengthscale=3.0) + matern12(variance=0.1, lengthscale=1.0), not variance= and lengthscale=."
-            )
-        if variance is not None and not any(t.variance is None for t in ([terms[i] for i in smooth] or terms)):
-            raise InputError(f"variance={variance!r} has no effect: the kernel {self} has its own; leave variance out.")
-        open_axes = [f for i in smooth for f in terms[i].factors if f.lengthscale is None and f.correlation.has_length]
-        if lengthscale is not None and not open_axes:
-            raise InputError(
-                f"lengthscale={lengthscale!r} has no effect: the kernel {self} has its own, or none; leave lengthscale out."
-            )
-        for i in smooth:
-            filled = tuple(
-                replace(f, lengthscale=lengths[f.axis if f.axis is not None else 0])
-                if f.lengthscale is None and f.correlation.has_length
-                else f
-                for f in terms[i].factors
-            )
-            own = terms[i].variance if terms[i].variance is not None else variance
-            terms = (*terms[:i], Term(own, filled), *terms[i + 1 :])
-        if not smooth and variance is not None:
-            if len(terms) > 1:
+        if variance is not None or lengthscale is not None:
+            smooth = [i for i, t in enumerate(terms) if any(f.correlation.has_length for f in t.factors)]
+            place, *others = smooth or range(len(terms))
+            if others:
                 raise InputError(
-                    f"variance={variance!r} has no effect: the kernel {self} has several terms; give each its own."
+                    f"the kernel {self} has {1 + len(others)} terms; give each its own, as in "
+                    "eq(variance=1.0, lengthscale=3.0) + matern12(variance=0.1, lengthscale=1.0), not variance= and lengthscale=."
                 )
-            terms = (replace(terms[0], variance=variance),)
-        return BoundKernel(terms, dimension, PAPER if convention == "paper" else 1.0)
+            own = terms[place]
+            factors = tuple(_with_length(f, lengths) for f in own.factors)
+            for name, idle in (("variance", own.variance is not None), ("lengthscale", factors == own.factors)):
+                value = variance if name == "variance" else lengthscale
+                if value is not None and idle:
+                    raise InputError(
+                        f"{name}={value!r} has no effect: the kernel {self} has its own, or none; leave it out."
+                    )
+            terms[place] = Term(variance if own.variance is None else own.variance, factors)
+        return BoundKernel(tuple(terms), dimension, PAPER if convention == "paper" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -147,10 +134,9 @@ class BoundKernel:
     def names(self) -> tuple[str, ...]:
         """Names of the hyperparameters."""
         out = []
-        for i, t in enumerate(self.terms):
-            mark = (
-                "" if len(self.terms) == 1 else f"{_label(t)}_" if _label_unique(self.terms, i) else f"{_label(t)}{i}_"
-            )
+        labels = [_label(t) for t in self.terms]
+        for i, (t, label) in enumerate(zip(self.terms, labels, strict=True)):
+            mark = "" if len(labels) == 1 else f"{label}_" if labels.count(label) == 1 else f"{label}{i}_"
             out.append(f"{mark}variance")
             lengths = [f for f in t.factors if f.correlation.has_length]
             out += [f"{mark}lengthscale" + (f"_{f.axis}" if self.dimension > 1 else "") for f in lengths]
@@ -311,6 +297,12 @@ def _lengths(lengthscale: Any, dimension: int) -> list[float | None]:
     return [_positive(lengthscale, "lengthscale")] * dimension
 
 
+def _with_length(factor: Factor, lengths: Sequence[float | None]) -> Factor:
+    if factor.lengthscale is not None or not factor.correlation.has_length:
+        return factor
+    return replace(factor, lengthscale=lengths[factor.axis or 0])
+
+
 def _times(a: Term, b: Term) -> Term:
     shared = {f.axis for f in a.factors} & {f.axis for f in b.factors}
     if shared:
@@ -335,7 +327,7 @@ def _expand(term: Term, dimension: int) -> Term:
     return Term(term.variance, tuple(sorted(out, key=lambda f: f.axis or 0)))
 
 
-def _say(term: Term) -> str:
+def _describe_term(term: Term) -> str:
     if not term.factors:
         return "constant"
     return " * ".join(f.correlation.name + ("" if f.axis is None else f"({f.axis})") for f in term.factors)
@@ -343,7 +335,3 @@ def _say(term: Term) -> str:
 
 def _label(term: Term) -> str:
     return "constant" if not term.factors else "_".join(dict.fromkeys(f.correlation.name for f in term.factors))
-
-
-def _label_unique(terms: Sequence[Term], i: int) -> bool:
-    return sum(_label(t) == _label(terms[i]) for t in terms) == 1

@@ -146,7 +146,7 @@ def choose(kernel: BoundKernel, span: Span, top: float) -> SineBasis:
 
 
 def sample_of(regions: Regions) -> Regions:
-    """Pick regions on which errors are measured: neighbours in the middle and at both ends, and some spread over all.
+    """Pick regions on which errors are measured: neighbors in the middle and at both ends, and some spread over all.
 
     Of regions that only a cubature can sum, some dozen: the smallest, which need the highest frequencies, and the largest.
     """
@@ -165,7 +165,7 @@ def sample_of(regions: Regions) -> Regions:
 def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sample: Regions, exact: FloatArray) -> float:
     """Give the largest error of a covariance between regions of the sample, over the product of their standard deviations.
 
-    ``exact`` are the covariances without features; see `yardstick`.
+    ``exact`` are the covariances without features; see `exact_sample`.
     """
     features = integrate(sample, basis)
     found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
@@ -173,7 +173,7 @@ def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sampl
     return float(np.abs((found - exact) / np.outer(sd, sd)).max())
 
 
-def yardstick(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
+def exact_sample(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tuple[Regions, FloatArray]:
     """Give the sample with its exact covariances; where a cubature has many points, of the regions with the fewest only."""
     pieces = sample.exact_pieces(kernel.scale(logs))
     size = np.bincount(pieces.owner, minlength=pieces.n)
@@ -202,7 +202,7 @@ def grow(
     """Add frequencies until the error is below ``tolerance`` or the number reaches ``max_features``."""
     top = START
     basis = choose(kernel, span, top)
-    sample, exact = yardstick(kernel, logs, sample)
+    sample, exact = exact_sample(kernel, logs, sample)
     error = measure_error(kernel, logs, basis, sample, exact)
     while error > tolerance:
         more = choose(kernel, span, top * GROWTH)

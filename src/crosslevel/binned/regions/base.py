@@ -1,4 +1,4 @@
-"""What is a region? One idea, whether it is an interval, a box, a polygon, a simplex, a point or a weighted sum of these.
+"""Regions: intervals, boxes, polygons, simplices, points and weighted sums of these, as linear functionals of a function.
 
 A *region* is a linear functional of the unknown function f: the integral of f over it (for a point, the value there). A
 ``Regions`` object holds n of them in d dimensions. A new type subclasses ``Regions`` and gives:

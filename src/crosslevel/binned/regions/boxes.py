@@ -25,8 +25,53 @@ PER_PANEL = 4
 _X, _W = np.polynomial.legendre.leggauss(PER_PANEL)
 
 
+class _Sided(Regions):
+    """Regions with sides along the axes: everything follows from ``bounds()``, where an axis without width is a point."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of axes."""
+        return int(self.bounds()[0].shape[1])
+
+    def __len__(self) -> int:
+        return len(self.bounds()[0])
+
+    @property
+    def volumes(self) -> FloatArray:
+        """Products of the widths, (n,); an axis without width counts 1, so that total, mean and density of a point are its value."""
+        lower, upper = self.bounds()
+        return np.asarray(np.prod(np.where(upper > lower, upper - lower, 1.0), axis=1))
+
+    def pieces(self) -> Pieces:
+        """Give each region as one piece."""
+        n = len(self)
+        return Pieces(*self.bounds(), np.ones(n), np.arange(n, dtype=np.int64), n)
+
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
+        """Integrate exponentials: along each axis the width times sinc."""
+        out = np.ones((len(self), len(k)), dtype=np.complex128)
+        for d, (s, t) in enumerate(zip(*(b.T for b in self.bounds()), strict=True)):
+            width, middle = _width_middle(s, t)
+            factor = np.where(width > 0, width, 1.0)[:, None]
+            out *= factor * np.exp(1j * np.outer(middle, k[:, d])) * np.sinc(np.outer(width, k[:, d]) / (2.0 * np.pi))
+        return out
+
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
+        """Give Gauss-Legendre points on panels no wider than ``scale``; an axis without width gets one point."""
+        points, weights, owner = [], [], []
+        for i, (low, high) in enumerate(zip(*self.bounds(), strict=True)):
+            widest = np.full(self.dimension, np.inf) if scale is None else scale
+            axes = [_axis_rule(a, b, float(w)) for a, b, w in zip(low, high, widest, strict=True)]
+            grid = np.meshgrid(*(x for x, _ in axes), indexing="ij")
+            mass = np.meshgrid(*(w for _, w in axes), indexing="ij")
+            points.append(np.stack([g.ravel() for g in grid], axis=1))
+            weights.append(np.prod([m.ravel() for m in mass], axis=0))
+            owner.append(np.full(len(weights[-1]), i))
+        return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Boxes(Regions):
+class Boxes(_Sided):
     """Boxes in d dimensions: products of intervals.
 
     Parameters
@@ -53,20 +98,6 @@ class Boxes(Regions):
         lower, upper = _check_limits(self.lower, self.upper, 2, self.point_axes)
         self._set(lower=lower, upper=upper, point_axes=tuple(int(a) for a in self.point_axes))
 
-    @property
-    def dimension(self) -> int:
-        """Number of axes."""
-        return int(self.lower.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    @property
-    def volumes(self) -> FloatArray:
-        """Products of the widths, (n,); a slice counts 1."""
-        width = self.upper - self.lower
-        return np.asarray(np.prod(np.where(width > 0, width, 1.0), axis=1))
-
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits."""
         return self.lower, self.upper
@@ -76,20 +107,6 @@ class Boxes(Regions):
         out: dict[str, Any] = {}
         for d in range(self.dimension):
             out |= {f"lower_{d}": self.lower[:, d], f"upper_{d}": self.upper[:, d]}
-        return out
-
-    def pieces(self) -> Pieces:
-        """Give each box as one piece."""
-        n = len(self)
-        return Pieces(self.lower, self.upper, np.ones(n), np.arange(n, dtype=np.int64), n)
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exponentials: along each axis the width times sinc."""
-        out = np.ones((len(self), len(k)), dtype=np.complex128)
-        for d in range(self.dimension):
-            width, middle = _width_middle(self.lower[:, d], self.upper[:, d])
-            factor = np.where(width > 0, width, 1.0)[:, None]
-            out *= factor * np.exp(1j * np.outer(middle, k[:, d])) * np.sinc(np.outer(width, k[:, d]) / (2.0 * np.pi))
         return out
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
@@ -104,25 +121,12 @@ class Boxes(Regions):
             out = part if d == 0 else out * part
         return out
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give Gauss-Legendre points on panels no wider than ``scale``; an axis without width gets one point."""
-        points, weights, owner = [], [], []
-        for i, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
-            widest = np.full(self.dimension, np.inf) if scale is None else scale
-            axes = [_axis_rule(a, b, float(w)) for a, b, w in zip(low, high, widest, strict=True)]
-            grid = np.meshgrid(*(x for x, _ in axes), indexing="ij")
-            mass = np.meshgrid(*(w for _, w in axes), indexing="ij")
-            points.append(np.stack([g.ravel() for g in grid], axis=1))
-            weights.append(np.prod([m.ravel() for m in mass], axis=0))
-            owner.append(np.full(len(weights[-1]), i))
-        return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
-
     def _take(self, rows: Int64Array) -> Self:
         return replace(self, lower=self.lower[rows], upper=self.upper[rows])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Intervals(Regions):
+class Intervals(_Sided):
     """Intervals [lower, upper) of a line: age groups, income bands, times of exposure.
 
     Parameters
@@ -175,19 +179,6 @@ class Intervals(Regions):
         """
         return cls.from_edges(np.arange(first, last + 1, dtype=np.float64))
 
-    @property
-    def dimension(self) -> int:
-        """One."""
-        return 1
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    @property
-    def volumes(self) -> FloatArray:
-        """Widths, (n,)."""
-        return np.asarray(self.upper - self.lower)
-
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits, (n, 1) each."""
         return self.lower[:, None], self.upper[:, None]
@@ -209,30 +200,17 @@ class Intervals(Regions):
         shared = np.flatnonzero(self.lower[order][1:] < self.upper[order][:-1])
         return [(int(order[i]), int(order[i + 1])) for i in shared]
 
-    def pieces(self) -> Pieces:
-        """Give each interval as one piece."""
-        n = len(self)
-        return Pieces(*self.bounds(), np.ones(n), np.arange(n, dtype=np.int64), n)
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Integrate exponentials over every interval."""
-        return Boxes(*self.bounds()).fourier_integrals(k)
-
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate sines over every interval in closed form."""
         box = float(basis.center[0]), float(basis.half_width[0])
         return _sine_integrals(self.lower, self.upper, *box, basis.index[:, 0])
-
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
-        """Give Gauss-Legendre points on panels no wider than ``scale``."""
-        return Boxes(*self.bounds()).quadrature(scale)
 
     def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.lower[rows], self.upper[rows], open_ended=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Points(Regions):
+class Points(_Sided):
     """Points in d dimensions: regions without extent, whose total is the value there.
 
     Parameters
@@ -257,19 +235,6 @@ class Points(Regions):
             raise InputError("points is empty; pass at least one.")
         self._set(x=at[:, None] if at.ndim == 1 else at)
 
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.x.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    @property
-    def volumes(self) -> FloatArray:
-        """One each: total, mean and density of a point are its value."""
-        return np.ones(len(self))
-
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the points twice."""
         return self.x, self.x
@@ -279,14 +244,6 @@ class Points(Regions):
         if self.dimension == 1:
             return {"point": self.x[:, 0]}
         return {f"point_{d}": self.x[:, d] for d in range(self.dimension)}
-
-    def pieces(self) -> Pieces:
-        """Give each point as one piece without width."""
-        return self.quadrature()
-
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
-        """Evaluate exponentials."""
-        return np.asarray(np.exp(1j * (self.x @ k.T)))
 
     def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Evaluate sines."""

@@ -1,4 +1,4 @@
-"""Who lives where: which area holds a place, and areas weighted by the people in them."""
+"""Find the area that holds a place, and weight areas by the people in them."""
 
 from __future__ import annotations
 
