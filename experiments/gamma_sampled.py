@@ -97,7 +97,7 @@ def mean_of_logs(found: MixturePredictive, y: FloatArray) -> float:
 
 
 def sampled_section(seed: int, fixed: Pair, pairs: dict[int, Pair]) -> str:
-    """Write the section: the sampler's certificate on one draw, and the paired differences over the others."""
+    """Write the section: how the sampler converged on one draw, and the paired differences over the others."""
     fit = fixed.fit
     rows = [
         ["MeanShrinkage", f"{fixed.quick.mse:.4f}", f"{fixed.quick.nll:.4f}", "", f"{fixed.quick.cover:.3f}"],

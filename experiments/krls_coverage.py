@@ -421,7 +421,7 @@ factors, which R does not offer.
 
 Shrinkage, not noise, is what R's intervals miss: the plug-in effects are biased by a good part of their error, and their standard
 errors do not know. (For first differences R doubles the variance, which hides it there.) The default trades that bias for variance.
-Where the last column exceeds one, the plug-in is the better single guess, and the default the one with an honest interval.
+Where the last column exceeds one, the plug-in is the better single guess, and the default the one whose interval covers.
 Under pure noise (D10) the plug-in is zero, hence unbeatable. In D11 a covariate has a long tail and a curved effect, the kind of
 column that `KRLS` warns of.
 
@@ -441,7 +441,7 @@ same for the tenth of the rows with the most extreme value of the covariate. `si
 
 Pointwise bands hold their level on average over the curve and over the columns, not at every point. A band covers on average
 when its variance is the mean squared error of its center, bias included. The posterior of the kernel includes the bias of
-functions as smooth as the kernel; that of kinks (E4) and of bumps narrower than the kernel (E6) it does not foresee, and alone it
+functions as smooth as the kernel; that of kinks (E4) and of bumps narrower than the kernel (E6) it does not include, and alone it
 holds them .88 and .90 of the time. The bias that is measured, at a tenth of the penalty, is therefore added, in mean square over
 the rows. The price is bands wider by the last column, also where functions are smooth and the posterior alone would do.
 

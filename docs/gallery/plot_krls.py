@@ -18,8 +18,8 @@ people = {
     "past_votes": rng.binomial(4, 0.5, n),
 }
 age, letter, past = people.values()
-lean = np.sin((age - 18) / 25) + 0.02 * (age - 50) * letter + 0.25 * past
-y = lean + rng.normal(0, 0.5, n)
+mean = np.sin((age - 18) / 25) + 0.02 * (age - 50) * letter + 0.25 * past
+y = mean + rng.normal(0, 0.5, n)
 
 model = cl.KRLS().fit(people, y)
 print(model.summary())

@@ -9,7 +9,7 @@ binary covariate it is the difference between the average effects of the two gro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,7 @@ from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Cells
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "QUANTILES",
-    "Heterogeneity",
-    "correlations",
-    "describe",
-    "slope_weights",
-    "weighted_quantiles",
-]
+__all__ = ["QUANTILES", "correlations", "heterogeneity_columns", "slope_weights", "weighted_quantiles"]
 
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -32,31 +25,13 @@ SAME = 1e-10
 """Effects that differ by less than this share of the largest are the same."""
 
 
-@dataclass(frozen=True)
-class Heterogeneity:
-    """Effects at the rows in a few numbers each.
+def heterogeneity_columns(
+    cells: Cells, effects: Sequence[Effect], pointwise: FloatArray, names: Sequence[str]
+) -> dict[str, Any]:
+    """Describe how effects differ between the rows, as columns of a table with a row per effect.
 
-    Attributes
-    ----------
-    average, sd : (E,)
-    quantiles : (5, E)
-    share_positive : (E,)
-    response : list of E
-        "rising" or "falling" where the outcome is monotone in the covariate, "both"; None for steps.
-    correlation : (E, P)
-        With every column of the matrix; NaN where an effect does not vary.
-    """
-
-    average: FloatArray
-    sd: FloatArray
-    quantiles: FloatArray
-    share_positive: FloatArray
-    response: list[str | None]
-    correlation: FloatArray
-
-
-def describe(cells: Cells, effects: Sequence[Effect], pointwise: FloatArray) -> Heterogeneity:
-    """Describe how effects differ between the rows.
+    ``response`` is "rising" or "falling" where the outcome is monotone in the covariate, "both", or None for steps; ``strongest`` is
+    the column of the matrix that the effect is most correlated with, None where it does not vary.
 
     Parameters
     ----------
@@ -64,17 +39,27 @@ def describe(cells: Cells, effects: Sequence[Effect], pointwise: FloatArray) -> 
     effects : sequence of Effect
     pointwise : (U, E)
         Effects at the distinct rows, in the units of the data.
+    names : sequence of str
+        Of the columns of the matrix.
     """
     share = cells.m / cells.N
     average = share @ pointwise
-    return Heterogeneity(
-        average=average,
-        sd=np.sqrt(share @ np.square(pointwise - average)),
-        quantiles=weighted_quantiles(pointwise, cells.m, QUANTILES),
-        share_positive=share @ (pointwise > 0.0),
-        response=[None if e.switch is not None else _direction(d) for e, d in zip(effects, pointwise.T, strict=True)],
-        correlation=correlations(cells, pointwise),
-    )
+    correlation = correlations(cells, pointwise)
+    best = np.argmax(np.nan_to_num(np.abs(correlation)), axis=1)
+    varies = (~np.isnan(correlation)).any(axis=1).tolist()
+    quantiles = zip(QUANTILES, weighted_quantiles(pointwise, cells.m, QUANTILES), strict=True)
+    return {
+        "term": [e.term for e in effects],
+        "estimate": np.sqrt(share @ np.square(pointwise - average)),
+        "average": average,
+        **{f"q{round(100 * q):02d}": values for q, values in quantiles},
+        "share_positive": share @ (pointwise > 0.0),
+        "response": [
+            None if e.switch is not None else _direction(d) for e, d in zip(effects, pointwise.T, strict=True)
+        ],
+        "strongest": [names[b] if v else None for b, v in zip(best, varies, strict=True)],
+        "correlation": correlation[np.arange(len(best)), best],
+    }
 
 
 def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Sequence[float]) -> FloatArray:

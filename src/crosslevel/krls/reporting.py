@@ -172,18 +172,8 @@ class EffectReports:
         (['both'], ['x0'])
         """
         check_is_fitted(self, "penalty_")
-        found = heterogeneity.describe(self._model.cells, self._effects, self._pointwise)
-        known = [not bool(np.isnan(row).all()) for row in found.correlation]
-        best = np.argmax(np.nan_to_num(np.abs(found.correlation)), axis=1)
-        names = self.encoding_.names
-        columns: dict[str, Any] = {"term": list(self.effect_names_), "estimate": found.sd, "average": found.average}
-        columns |= {f"q{round(100 * q):02d}": v for q, v in zip(heterogeneity.QUANTILES, found.quantiles, strict=True)}
-        columns |= {
-            "share_positive": found.share_positive,
-            "response": found.response,
-            "strongest": [names[b] if k else None for b, k in zip(best, known, strict=True)],
-            "correlation": found.correlation[np.arange(len(best)), best],
-        }
+        cells = self._model.cells
+        columns = heterogeneity.heterogeneity_columns(cells, self._effects, self._pointwise, self.encoding_.names)
         return Estimates.build(
             {n: v for n, v in columns.items() if n not in ("response", "strongest") or any(v)},
             keys=("term",),
@@ -267,14 +257,10 @@ class EffectReports:
         if len(rows) > REPORT_ROWS:
             rows = np.sort(np.random.default_rng(0).choice(len(rows), REPORT_ROWS, replace=False))
         cell, n_terms = cells.row[rows], len(self.effect_names_)
-        known: dict[str, Any] = {}
-        for column, places in self.encoding_.places():
-            own = cells.X[cell][:, places]
-            if len(places) and column.name in self.encoding_.factors:
-                code = np.where(own.any(axis=1), own.argmax(axis=1) + 1, 0)
-                known[f"factor: {column.name}"] = [str(self.encoding_.factors[column.name][c]) for c in code]
-            names = [n for n, p in zip(self.encoding_.names, range(cells.X.shape[1]), strict=True) if p in places]
-            known |= {n if n not in RESERVED_ROWS else f"{n}_": own[:, j] for j, n in enumerate(names)}
+        X = cells.X[cell]
+        table = subgroups.covariate_table(self.encoding_, X)
+        known: dict[str, Any] = {f"factor: {n}": list(map(str, table[n].to_pylist())) for n in self.encoding_.factors}
+        known |= {n if n not in RESERVED_ROWS else f"{n}_": X[:, j] for j, n in enumerate(self.encoding_.names)}
         known["fitted"] = self.fitted_[used[rows]]
         average = self.effects(level)
         at_rows = Estimates.build(

@@ -83,7 +83,7 @@ def eigenbasis(R0: FloatArray, Sigma: FloatArray, K: FloatArray | None = None, d
 
 
 def shrink_factors(s: FloatArray, sizes: FloatArray, eta: float) -> tuple[FloatArray, FloatArray]:
-    """Give S = eta/(eta + s/N), the share of each coordinate that is believed, and C = S s/N, what remains unknown.
+    """Give S = eta/(eta + s/N), the share of each coordinate that is kept, and C = S s/N, what remains unknown.
 
     Parameters
     ----------
