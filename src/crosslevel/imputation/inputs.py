@@ -249,6 +249,8 @@ def _as_table(X: Any, names: Sequence[str] | None = None) -> tuple[pa.Table, fra
         if table.num_rows == 0:
             raise InputError("X has no rows; pass at least one person.")
         return table, frames.frame_kind(X)
+    if hasattr(X, "toarray"):
+        raise InputError("X is sparse, which is not supported; pass X.toarray().")
     array = checks.as_numbers(X, "X", 2)
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise InputError(f"X has shape {array.shape}; pass at least one person and one column.")

@@ -379,6 +379,11 @@ class CUDIA(Imputer):
         provenance, warnings = self._provenance("select(...)"), tables.describe_few_groups(layout)
         return tables.selection_table(found, provenance, given.people.frame, warnings)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _as_saved(self) -> Self:
         """Leave out the people: a saved model has draws of its parameters instead, made here if there are none yet."""
         model = type(self)(**self.get_params(deep=False))
