@@ -32,7 +32,7 @@ from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterio
 from crosslevel.ecological.tables.unit_tables import unit_tables
 
 CONTEXTS = (0.0, 0.35)
-LEARNT_ON = "New Zealand"
+LEARNED_ON = "New Zealand"
 PRIOR, PLAN = (4.0, 2.0), Plan(4, 1000, 200, 2000, 0)
 
 
@@ -91,8 +91,8 @@ def main() -> None:
         source: [float(np.mean([result(known, b)["error"] for known in tables])) for b in CONTEXTS]
         for source, tables in by_source.items()
     }
-    others = [row for source, row in errors.items() if source != LEARNT_ON]
-    means = {"all sources": np.mean(list(errors.values()), axis=0), f"without {LEARNT_ON}": np.mean(others, axis=0)}
+    others = [row for source, row in errors.items() if source != LEARNED_ON]
+    means = {"all sources": np.mean(list(errors.values()), axis=0), f"without {LEARNED_ON}": np.mean(others, axis=0)}
     for source, row in (errors | means).items():
         print(line([source, *(f"{value:.2f}" for value in row)]))
     better = all(row[1] < row[0] for row in means.values())

@@ -3,7 +3,7 @@
 Prints the tables and writes docs/guide/ecological-sensitivity.md.
 
 Every method answers from the margins of tables whose inner cells are known. Its own 95 % interval is compared with the
-one that ``ecological.sensitivity`` widens for a slope. The slope is learnt on the other sources only: the smallest multiple of
+one that ``ecological.sensitivity`` widens for a slope. The slope is learned on the other sources only: the smallest multiple of
 0.05 with which the widened intervals hold 95 % of the cells, the sources having equal weight.
 
     python experiments/ecological_sensitivity.py --data FOLDER             # all New Zealand electorates: some minutes
@@ -37,7 +37,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "guide" / "ecological-sensitivity.md
 LEVEL = 0.95
 STEP, LONGEST = 0.05, 1.5
 LEARN = ("goodman", "rxc_em", "rxc")
-PUBLISHED = "multinomial_dirichlet, no context"
+PUBLISHED = "multinomial_dirichlet, no contextual effect"
 SMALL_ONLY = ("king", "multinomial_dirichlet", PUBLISHED)  # 2 x 2 only; a minute or two for each of 349 districts
 SOURCES = {
     "senc": "senc",
@@ -49,7 +49,7 @@ SOURCES = {
 }
 NZ = "New Zealand"
 COLUMNS = (
-    "data", "method", "cells", "own 95 % interval holds", "widened holds", "slope, learnt elsewhere", "own width", "widened width",
+    "data", "method", "cells", "own 95 % interval covers", "widened covers", "slope, learned elsewhere", "own width", "widened width",
     "bounds' width", "cell 1: truth", "own", "widened",
 )  # fmt: skip
 TEST_COLUMNS = ("data", "units", "statistic (1 if constant)", "p, all outcomes", "Goodman's largest error, points")
@@ -114,7 +114,7 @@ def answers(folder: Path, every: int) -> list[Answer]:
     return found
 
 
-def learnt(found: list[Answer], names: Iterable[str], without: str | None) -> float:
+def learned(found: list[Answer], names: Iterable[str], without: str | None) -> float:
     """Give the smallest slope with which each of these methods covers, averaged over the sources but one."""
     slopes = []
     for name in names:
@@ -135,7 +135,7 @@ def coverage_rows(found: list[Answer]) -> Iterable[tuple[str, ...]]:
             here = [a for a in found if a.data == data and a.method == name]
             if not here:
                 continue
-            slope = learnt(found, ("neighborhood",) if name == "neighborhood" else LEARN, here[0].source)
+            slope = learned(found, ("neighborhood",) if name == "neighborhood" else LEARN, here[0].source)
             wide = [sensitivity(a.result, slope=slope) for a in here]
             truth = np.concatenate([a.truth for a in here])
             own, widened, possible = (
@@ -269,17 +269,18 @@ def heading(columns: tuple[str, ...]) -> str:
     return f"{line(columns)}\n{line(['---'] * len(columns))}"
 
 
-INTRODUCTION = """# What margins cannot tell: sensitivity
+INTRODUCTION = """# Sensitivity: what margins cannot tell
 
-Every method that sees only totals by place assumes something about how a group's behaviour changes with its surroundings.
+Every method that sees only totals by place assumes something about how a group's behavior changes with
+the composition of its place (a contextual effect).
 Most assume that it does not. If instead *everybody's* rate rises with, say, the share of the young in a place, the totals
 still lie on a straight line, and nothing in them shows the difference: the estimate for the young is too high by
 
     slope × (1 − share of the young where the young live).
 
 A slope of 0.2 means 2 points of rate per 10 points of share. If the young live, on average, in places that are 40 % young,
-such a slope puts their estimate off by 0.2 × 0.6 = 12 points, however many places there are. A confidence interval knows
-nothing of this.
+such a slope puts their estimate off by 0.2 × 0.6 = 12 points, however many places there are. A confidence interval does
+not include this.
 
 ```python
 found = cl.ecological.rxc(groups, outcomes)
@@ -288,7 +289,7 @@ cl.ecological.car_test(groups, outcomes)   # the part of the assumption that can
 
 from crosslevel.charts import contour, slope_curve
 
-contour(answer, "young", "yes")            # how strong must something overlooked be?
+contour(answer, "young", "yes")            # how strong must an omitted variable be?
 slope_curve(answer, "young", "yes")        # the estimate over a range of slopes
 ```
 
@@ -299,17 +300,17 @@ slope_curve(answer, "young", "yes")        # the estimate over a range of slopes
 | `robustness` | the least slope that makes the `move`, in points per 10 points of share; empty if the bounds forbid it |
 | `robustness_value` | the R² that something overlooked needs, with composition and with outcome, to do so in a regression |
 | `bench_low`, `bench_high` | with `covariates=`: widened by what overlooking the worst of them would have done |
-| `at_context=…` | answers of `rxc` under other values of its own assumption |
+| `at_contextual_slope=…` | answers of `rxc` under other contextual slopes |
 
-Read `robustness` first. If it is 0.5, half a point per 10 points of share undoes the answer, and nobody can rule that out.
+Read `robustness` first. If it is 0.5, half a point per 10 points of share overturns the answer, and that cannot be ruled out.
 If it is 5, rates would have to swing by half between places with and without the group.
 
 """
 
 COVERED = """## Own and widened intervals against known truth
 
-The slope is learnt on the other sources only: the smallest multiple of 0.05 with which the widened intervals of goodman,
-rxc_em and rxc each hold 95 % of the cells (neighborhood by itself), sources having equal weight. Registration counts as one
+The slope is learned on the other sources only: the smallest multiple of 0.05 with which the widened intervals of goodman,
+rxc_em and rxc each cover 95 % of the cells (neighborhood by itself), sources having equal weight. Registration counts as one
 source, North Carolina as one, New Zealand as one. Widths are means over cells, as shares of the group.
 
 """
@@ -318,8 +319,8 @@ TESTED = """## What a test can see
 
 `car_test` asks whether outcomes are curved in composition. They are when groups have different slopes, not when all share
 one. So it finds the curve in `senc` and in the illiteracy table, and nothing on the registration tables, where
-Goodman's regression is off by 21 points, nor in New Zealand, where every party's voters lean to whoever is strong around
-them: it rejects there no more often than chance would.
+Goodman's regression is off by 21 points, nor in New Zealand, where the voters of every party follow whoever is strong in their
+place: it rejects there no more often than chance would.
 
 """
 
@@ -332,25 +333,25 @@ TRUE_SLOPES = """## How large are real slopes?
 
 Where the inner cells of every unit are known, a group's own slope can be measured (weighted by its people). Some are 4 to 6
 points per 10 points, two or three times the slope that the intervals above allow for: slopes of different groups
-partly cancel in the district's estimate, and the bounds of mixed units stop much of the rest. The learnt slope is what
+partly cancel in the district's estimate, and the bounds of mixed units stop much of the rest. The learned slope is what
 was left to cover, not the largest slope there is.
 
 """
 
 
 def reading(found: list[Answer]) -> str:
-    full, near = learnt(found, LEARN, None), learnt(found, ("neighborhood",), None)
+    full, near = learned(found, LEARN, None), learned(found, ("neighborhood",), None)
     return f"""### How to read this
-- Learnt on all five sources the slope is {full:.2f}, and {near:.2f} for `neighborhood`; the defaults are {SLOPE:g} and
+- Learned on all five sources the slope is {full:.2f}, and {near:.2f} for `neighborhood`; the defaults are {SLOPE:g} and
   {NEIGHBORHOOD_SLOPE:g}. Five sources are few, and that the range is a plain slope (and not, say, one in proportion to how
-  frequent an outcome is) was also chosen on them. It is an assumption with a history; pass `slope=` for your own.
-- Where a method's own interval fails, the widened one mostly holds, and is narrower than the bounds. Cell 1 is the first
+  frequent an outcome is) was also chosen on them. It is an assumption; pass `slope=` for your own.
+- Where a method's own interval fails, the widened one mostly covers, and is narrower than the bounds. Cell 1 is the first
   group and outcome of each small table: on the registration tables Goodman's interval for black citizens ends below
   one half where the truth is 0.55; on illiteracy even `rxc` fails, as composition points the wrong way there, and the
-  widened interval holds. The cost is width: Goodman's intervals for `senc` double, those of `rxc` too.
-- `rxc` has a slope in its model, and its constants were learnt on tables like these, where its own intervals mostly hold. The
+  widened interval covers. The cost is width: Goodman's intervals for `senc` double, those of `rxc` too.
+- `rxc` has a slope in its model, and its constants were learned on tables like these, where its own intervals mostly cover. The
   widened ones answer for tables of another kind. `multinomial_dirichlet` has the same slope in its model.
-- `neighborhood` is not saved by a slope: on New Zealand, learnt elsewhere, one cell in five stays outside.
+- `neighborhood` needs more than a slope: on New Zealand, with the slope learned elsewhere, one cell in five stays outside.
 - Nothing here helps against margins that are wrong, or against groups too small to be seen in any unit.
 
 """

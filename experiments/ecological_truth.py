@@ -38,7 +38,7 @@ FloatArray = npt.NDArray[np.float64]
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "ecological-truth.md"
 Z = 1.959964
 LEVEL = 0.95
-CHAINS, PUBLISHED = "multinomial_dirichlet", "multinomial_dirichlet, no context"
+CHAINS, PUBLISHED = "multinomial_dirichlet", "multinomial_dirichlet, no contextual effect"
 SAMPLED = 25  # the chains run on every so many-th electorate
 COLUMNS = ("data", "method", "% in wrong cell", "MAE", "RMSE", "95 % coverage", "mean width", "seconds", "convergence")
 NZ_COLUMNS = (
@@ -202,7 +202,7 @@ def pooled(districts: list[Known], symmetric: bool) -> list[Score]:
 def left_out_coverage(by_year: dict[int, list[Score]], variant: tuple[bool, bool]) -> float:
     """Learn the two constants of the intervals on all elections but one, and cover that one; the mean over elections.
 
-    The constants are those of the shortest mean interval among the pairs that cover 95 % of the cells learnt from. The
+    The constants are those of the shortest mean interval among the pairs that cover 95 % of the cells learned from. The
     intervals are not cut at the bounds here.
     """
     now = CALIBRATION[variant]
@@ -315,22 +315,22 @@ put in a wrong cell; MAE and RMSE are over cells, as shares of the group. Made b
 READING = """
 ## How to read this
 - Intervals of `goodman` assume constant rates. Where rates vary with composition they do not cover, and more units make
-  them narrower, not truer.
-- So do those of `king` and of `multinomial_dirichlet` without context, whose rates vary between units but not with composition:
-  they hold where that is so (registration), and miss most cells or all where it is not (senc, eco_forgnlit30c).
-  [Sensitivity](ecological-sensitivity.md) shows the intervals that would. With its default, context 0.35 ± 0.1,
+  them narrower without making them right.
+- So do those of `king` and of `multinomial_dirichlet` without a contextual effect, whose rates vary between units but not with composition:
+  they cover where that is so (registration), and miss most cells or all where it is not (senc, eco_forgnlit30c).
+  [Sensitivity](ecological-sensitivity.md) shows the intervals that would. With its default, a contextual slope of 0.35 ± 0.1,
   `multinomial_dirichlet` is nearer on race by party (senc, NC) and farther on registration: the margins do not say which it will be.
-  On vote transfers (New Zealand) it is no match for `rxc`, with context or without: on the same 15 districts its 95 % intervals hold
-  two cells in three, those of `rxc` 96 %.
+  On vote transfers (New Zealand) it is worse than `rxc`, with a contextual effect or without: on the same 15 districts its
+  95 % intervals cover two cells in three, those of `rxc` 96 %.
 - Convergence: a fit that did not converge is refused, and has a line without numbers. Chains must reach an r-hat below 1.01 and
   an effective sample size (ESS) of 400.
 - Intervals of `rxc` are calibrated on the New Zealand elections. "Election left out" learns the two constants on the
-  other elections only. On other kinds of tables their coverage is what the first table shows, no more.
+  other elections only. On other kinds of tables their coverage is what the first table shows.
 - On eco_forgnlit30c (nativity by illiteracy, 1930) every model is too low: the native-born were less literate where few
   foreign-born lived, so composition points the wrong way. `rxc` answers 0.001 for the foreign-born, interval [0.000,
-  0.006], where the truth is 0.075; its sensitivity to `context` does not show it. Only the bounds [0.000, 0.153] hold.
+  0.006], where the truth is 0.075; its sensitivity to `contextual_slope` does not show it. Only the bounds [0.000, 0.153] hold.
 - `rxc` is not best everywhere: on the registration tables (eco_reg, ei_matproii) and on NC 5x3 early-stopped EM is
-  nearer. Its assumption (`context`) was learnt on tables like these, so the first table is not a blind test of it.
+  nearer. Its assumption (`contextual_slope`) was learned on tables like these, so the first table is not a blind test of it.
 - Votes are transfers between two choices of the same people, so both directions help there; with demographic groups
   they do not.
 """

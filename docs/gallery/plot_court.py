@@ -15,11 +15,11 @@ rng = np.random.default_rng(3)
 groups, outcomes = ["Black", "white", "Latino"], ["Ames", "Brown", "Clark", "did not vote"]
 base = np.log([[0.42, 0.12, 0.04, 0.42], [0.14, 0.42, 0.11, 0.33], [0.20, 0.18, 0.06, 0.56]])
 
-# precincts on a grid; groups live apart, and everybody leans a little to what is strong around them
+# precincts on a grid; groups live apart, and rates have a small contextual effect
 side = 9
 x, y = (v.ravel() for v in np.meshgrid(np.arange(side), np.arange(side)))
-lean = np.column_stack([(y - x) / 4, (x - y) / 5 + 0.8, np.where((x > 5) & (y > 3), 1.2, -0.9)])
-mix = np.exp(lean + 0.4 * rng.normal(size=lean.shape))
+location = np.column_stack([(y - x) / 4, (x - y) / 5 + 0.8, np.where((x > 5) & (y > 3), 1.2, -0.9)])
+mix = np.exp(location + 0.4 * rng.normal(size=location.shape))
 people = np.array([rng.multinomial(900, row / row.sum()) for row in mix])
 around = np.log(people @ np.exp(base) / 900)
 rates = np.exp(base + 0.35 * (around - around.mean(axis=0))[:, None, :])

@@ -61,17 +61,17 @@ def test_a_refused_fit_is_a_line_and_not_a_gap(study, monkeypatch):
     assert len(line) == len(study.NZ_COLUMNS)
 
 
-def test_leaning_is_judged_by_what_was_declared(study, monkeypatch, tmp_path, capsys):
-    """Context wins where it is nearer with and without the source it was learnt on; results are kept and not made again."""
-    leaning = importlib.import_module("dirichlet_context")
-    tables = {"elsewhere": [replace(study.TINY, name="a")], leaning.LEARNT_ON: [replace(study.TINY, name="b")]}
-    monkeypatch.setattr(leaning, "sources", lambda folder: tables)
-    monkeypatch.setattr(leaning, "senc", lambda folder: replace(study.TINY, name="senc"))
-    monkeypatch.setattr(leaning, "PLAN", leaning.Plan(2, 50, 20, 50, 0))
-    measured = leaning.measure(study.TINY, 0.35)
+def test_the_contextual_effect_is_judged_by_what_was_declared(study, monkeypatch, tmp_path, capsys):
+    """The contextual effect wins where it is nearer with and without the source it was learned on; results are kept and not made again."""
+    study_of_slopes = importlib.import_module("dirichlet_context")
+    tables = {"elsewhere": [replace(study.TINY, name="a")], study_of_slopes.LEARNED_ON: [replace(study.TINY, name="b")]}
+    monkeypatch.setattr(study_of_slopes, "sources", lambda folder: tables)
+    monkeypatch.setattr(study_of_slopes, "senc", lambda folder: replace(study.TINY, name="senc"))
+    monkeypatch.setattr(study_of_slopes, "PLAN", study_of_slopes.Plan(2, 50, 20, 50, 0))
+    measured = study_of_slopes.measure(study.TINY, 0.35)
     assert measured["cells"] == 4
     assert 0 < measured["error"] < 20
-    assert measured["error"] != leaning.measure(study.TINY, 0.0)["error"]
+    assert measured["error"] != study_of_slopes.measure(study.TINY, 0.0)["error"]
     for errors, winner in (({"a": 1.0, "b": 2.5}, "0.35"), ({"a": 3.0, "b": 0.1}, "0"), ({"a": 1.9, "b": 9.0}, "0")):
         kept = tmp_path / f"{winner}{errors['b']}.jsonl"
         asked = []
@@ -80,10 +80,10 @@ def test_leaning_is_judged_by_what_was_declared(study, monkeypatch, tmp_path, ca
             asked.append((known.name, b))
             return {**measured, "error": errors.get(known.name, 2.0) if b else 2.0}
 
-        monkeypatch.setattr(leaning, "measure", measure)
+        monkeypatch.setattr(study_of_slopes, "measure", measure)
         monkeypatch.setattr("sys.argv", ["x", "--data", str(tmp_path), "--kept", str(kept)])
-        leaning.main()
-        leaning.main()
+        study_of_slopes.main()
+        study_of_slopes.main()
         assert len(asked) == len(set(asked)) == 6
         assert f"by the criterion: context {winner}\n" in capsys.readouterr().out
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +134,9 @@ def _among(
 ) -> Estimates:
     share, count = (cells.grid(result[name])[:, :, voting] for name in ("estimate", "count"))
     voted = _voted(share)
-    at = np.nonzero(cells.row[:, :, voting] >= 0)  # place, group and position among the outcomes of voters
+    at: tuple[Any, ...] = np.nonzero(
+        cells.row[:, :, voting] >= 0
+    )  # place, group and position among the outcomes of voters
     missing = np.isnan(cells.grid(result["lower"]))
     ends = voter_bounds(box_of(result, cells), voting, len(cells.places))
     lower, upper = (np.where(missing, np.nan, end)[:, :, voting][at] for end in ends)
@@ -172,7 +175,7 @@ def _turnout(
     units: Estimates | None,
 ) -> Estimates:
     share, count = (cells.grid(result[name])[:, :, voting] for name in ("estimate", "count"))
-    at = np.nonzero((cells.row >= 0).any(axis=2))  # place and group
+    at: tuple[Any, ...] = np.nonzero((cells.row >= 0).any(axis=2))  # place and group
     people, voted = people_of(cells, result)[at], _sum(share)[at]
     missing = np.isnan(cells.grid(result["lower"])).all(axis=2)
     ends = turnout_bounds(box_of(result, cells), voting, len(cells.places))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +27,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
-from crosslevel.typing import FloatArray, RandomState
-
-if TYPE_CHECKING:
-    from crosslevel.typing import Progress
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["multinomial_dirichlet"]
 
@@ -241,7 +238,8 @@ def _sampled(
 ) -> _Answer:
     """Answer from the chains; the uncertainty of the contextual slope moves the district's draws."""
     found = sample_posterior(X, T, prior, plan, effect, progress)
-    chains, warnings = found.diagnostics, ()
+    chains = found.diagnostics
+    warnings: tuple[str, ...] = ()
     if not chains.converged:
         why = (
             f"r-hat {chains.max_rhat:.3f} (must be below 1.01), effective sample size "
