@@ -66,17 +66,19 @@ def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
     ]
     assert written == sorted([*(f"{s}{e}" for s in stems for e in (".csv", ".crosslevel")), "model.crosslevel"])
     out = folder / "run"
-    same(cl.load(out / "sex-everywhere.crosslevel"), model.estimate(by="sex", rollup="all", draws=60))
-    same(cl.load(out / "sex-by-region.crosslevel"), model.estimate(by="sex", draws=60))
-    same(cl.load(out / "sex-x-race-by-state.crosslevel"), model.estimate(by=["sex", "race"], rollup="state", draws=60))
+    same(cl.load(out / "sex-everywhere.crosslevel"), model.estimate(by="sex", rollup="all", n_draws=60))
+    same(cl.load(out / "sex-by-region.crosslevel"), model.estimate(by="sex", n_draws=60))
+    same(
+        cl.load(out / "sex-x-race-by-state.crosslevel"), model.estimate(by=["sex", "race"], rollup="state", n_draws=60)
+    )
     queries = {"age >= 65": "age >= 65", "young": "age < 30"}
-    same(cl.load(out / "subgroups-by-state.crosslevel"), model.estimate(subgroups=queries, rollup="state", draws=60))
+    same(cl.load(out / "subgroups-by-state.crosslevel"), model.estimate(subgroups=queries, rollup="state", n_draws=60))
     table = pacsv.read_csv(out / "subgroups-by-state.csv")
     assert set(table["subgroup"].to_pylist()) == set(queries)
     again = cl.load(out / "model.crosslevel").estimate(
-        by="sex", rollup="all", draws=60, people=folder / "people.parquet"
+        by="sex", rollup="all", n_draws=60, people=folder / "people.parquet"
     )
-    same(again, model.estimate(by="sex", rollup="all", draws=60))
+    same(again, model.estimate(by="sex", rollup="all", n_draws=60))
     assert "Fitted 24 places" in done.err
     for words in ("95 % interval", "neighborhood", "bound_low", "allow for conf", "young", "length", "converged yes"):
         assert words in done.out
@@ -88,7 +90,7 @@ def test_json_holds_every_row_and_the_fit(crosslevel, folder, model):
     told = json.loads(
         crosslevel(*ASKED, "--estimate", "sex", "--level", "0.8", "--cross-validate", "4", "--json", cwd=folder).out
     )
-    expected = model.estimate(by="sex", level=0.8, draws=60)
+    expected = model.estimate(by="sex", level=0.8, n_draws=60)
     rows = told["answers"]["sex-by-region"]["rows"]
     np.testing.assert_allclose([r["conf_low"] for r in rows], expected["conf_low"], rtol=1e-6)
     assert told["answers"]["sex-by-region"]["level"] == 0.8
@@ -161,8 +163,8 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
     )
     rows = told["answers"]["sex-everywhere"]["rows"]
     assert [(r["sex"], r["against"], r["outcome"]) for r in rows] == [(2, "1", "dem"), (2, "1", "rep")]
-    model = cl.EcologicalInference(
-        link="group", n_features=32, map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
+    model = cl.ecological.DistributionRegression(
+        n_features=32, feature_map="rff", categorical=["sex"], metric="plane", group="state", random_state=3
     )
     model.fit(
         folder / "people.parquet",
@@ -176,7 +178,7 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         where="age >= 25",
         evidence={"subgroup": ["sex == 2"], "dem": [300], "rep": [200]},
     )
-    expected = model.estimate(by="sex", rollup="all", contrast="difference", draws=60)
+    expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
     told = json.loads(crosslevel(*asked, *options, "--estimate", "sex", "--of", "turnout", "--json", cwd=folder).out)
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
@@ -196,7 +198,7 @@ def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
     plain = ("--no-spatial", "--no-nugget", "--no-account", "--link", "group", "--jobs", "1", "--out", "plain")
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
-    assert (made.spatial, made.nugget, made.account, made.n_features) == (None, False, False, 32)
+    assert (made.spatial, made.nugget, made.match_totals, made.n_features) == (None, False, False, 32)
     assert "nugget=False" in done.out
     crosslevel(*ASKED, "--spatial", "matern52", "--out", "rough", cwd=folder)
     assert cl.load(folder / "rough" / "model.crosslevel").spatial == "matern52"
@@ -231,7 +233,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--weight", "wt"), "--weight='wt' is not a column"),
         (("--estimate", "sex", "--state-effect", "sate"), "--state-effect='sate' is not a column"),
         (("--estimate", "sex", "--trials", "vots"), "Did you mean 'votes'"),
-        (("--estimate", "sex", "--of", "turnout"), "of='turnout' needs turnout"),
+        (("--estimate", "sex", "--of", "turnout"), "denominator='turnout' needs turnout"),
         (("--estimate", "sex", "--contrast", "sum"), "contrast='sum'"),
         (("--estimate", "sex", "--report"), "--report needs a folder"),
         (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons are for the map of the report"),
@@ -241,7 +243,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
         (("--estimate", "sex", "--metric", "cube"), "metric='cube'"),
         (("--estimate", "sex", "--level", "95"), "level=95.0 is not between 0 and 1"),
-        (("--estimate", "sex", "--draws", "5"), "draws=5 is not a whole number of at least 50"),
+        (("--estimate", "sex", "--draws", "5"), "n_draws=5 is not a whole number of at least 50"),
         (("--estimate", "region"), "by names 'region', which is the place itself"),
         (("--estimate", "sex", "--rollup", "population"), "the key 'population' of places is called like"),
         (("--estimate", "sex", "--link", "person"), "link='person'"),
@@ -313,7 +315,7 @@ def test_what_calibration_left_out_is_said(capsys):
         progress(1, 1)
         warnings.warn("labels: 'state' is nearly the same for all", CrosslevelWarning, stacklevel=2)
 
-    fitted = SimpleNamespace(calibrate=calibrate, calibration_=SimpleNamespace(words=lambda: "tau 0.20"))
+    fitted = SimpleNamespace(learn_confounding=calibrate, confounding_=SimpleNamespace(describe=lambda: "tau 0.20"))
     _calibrated(SimpleNamespace(calibrate=["auto"]), fitted, Console(stderr=True))
     said = capsys.readouterr().err
     assert "Warning: labels: 'state' is nearly the same for all" in said

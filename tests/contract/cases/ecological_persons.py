@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.contract.case import Case, FunctionCase, With
 
 from crosslevel.data.simulate import nation
-from crosslevel.diagnostics import compare_places, hidden_label
+from crosslevel.diagnostics import compare_places
 from crosslevel.ecological import DistributionRegression, EcologicalInference
 
 WORLD = nation(20, 60, n_states=4)
@@ -87,26 +87,5 @@ FUNCTIONS = [
         lambda found: found.to_frame("pandas").drop(columns="model").to_numpy(),
         variants={"k": [4, 1], "leave_out": ["state", "nonsense"], "random_state": [1, -1]},
         data=("models",),
-    ),
-    FunctionCase(
-        hidden_label,
-        {
-            "model": FITTED,
-            "people": WORLD.people,
-            "column": "race == 'white'",
-            "by": ["sex"],
-            "methods": ["persons", "neighborhood"],
-            "n_draws": 50,
-        },
-        lambda found: found,
-        variants={
-            "by": [["age_group"], "sex"],
-            "hidden": [["age"]],
-            "methods": [["neighborhood"], ["nonsense"]],
-            "interval": ["model", "nonsense"],
-            "level": [0.8, 2.0],
-            "n_draws": [60, 3],
-        },
-        data=("model", "people", "column"),
     ),
 ]

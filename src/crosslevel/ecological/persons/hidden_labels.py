@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.queries import Query
-from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.hidden_errors import Dimension, Task
 from crosslevel.ecological.persons.fitting import fit_question
 from crosslevel.ecological.persons.model import Design, composition, effects_of
@@ -19,7 +19,10 @@ from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import probabilities, shifts
 from crosslevel.errors import InputError
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress
+from crosslevel.typing import AnyArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
 
 __all__ = ["Cut", "Label", "cuts_of", "hide"]
 
@@ -104,59 +107,39 @@ def cuts_of(bins: Bins, chosen: Sequence[str] | None) -> list[Cut]:
 
 
 def hide(
+    model: EcologicalInference,
     stream: Batches,
     bins: Bins,
-    features: Sequence[str],
     cuts: Sequence[Cut],
     label: Label,
-    *,
-    place: str,
-    keys: Sequence[object],
-    weight: str | None,
-    terms: Terms,
-    trials: FloatArray,
-    start: Hyperparameters | None = None,
     n_draws: int = 60,
-    seed: int = 0,
     n_jobs: int = 1,
     shares: tuple[float, float] = SHARES,
-    interactions: Sequence[Sequence[str]] | None = None,
-    contextual_variance: float = 0.0,
-    progress: Progress | None = None,
 ) -> Task:
-    """Hide a label, fit the model to its totals, and draw every group.
+    """Hide a label, fit the model to its totals as it was fitted to the real ones, and draw every group.
 
     Parameters
     ----------
+    model : EcologicalInference
+        Fitted: its places, settings, features and the size of its totals are used. Interactions with a column that is hidden leave
+        with it.
     stream : Batches
         People.
     bins : Bins
         Of the features and of the columns to compare by.
-    features : sequence of str
-        Columns the model may use, but for those hidden with the label.
     cuts : sequence of Cut
     label : Label
-    place, keys, weight
-        As in :func:`crosslevel.data.place_cells.count_people`.
-    terms : Terms
-        Over the places.
-    trials : (q,)
-        How exactly the totals are known: as many as the real question has.
-    start : Hyperparameters, optional
     shares : (float, float)
         Between which the label's share must lie.
-    interactions, contextual_variance
-        As in the fit whose errors are to be learned; interactions with a column that is hidden leave with it.
     """
     known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
     found = count_people(
         stream.select(where=known),
         bins,
-        place=place,
-        keys=keys,
-        weight=weight,
+        place=model.places_.by,
+        keys=model.places_.keys,
+        weight=model.weight_,
         labels=Labels(subgroups=((label.name, label.query),)),
-        progress=progress,
     )
     lived = np.flatnonzero(found.total > 0)
     if len(lived) < LEAST_PLACES:
@@ -166,7 +149,7 @@ def hide(
     found = found.inhabited()
     used = [j for j, n in enumerate(bins.names) if n not in label.hidden]
     told = {bins.names[j] for j in _telling(found, used)}
-    used = [j for j in used if bins.names[j] in features and bins.names[j] not in told]
+    used = [j for j in used if bins.names[j] in model.model_.bins.names and bins.names[j] not in told]
     if not used:
         raise InputError(
             f"labels: without {label.name!r} no feature is left to learn it from; name more columns in fit."
@@ -177,47 +160,45 @@ def hide(
         raise InputError(
             f"labels: {label.name!r} leaves no column to compare groups by; name others in by, or leave it out."
         )
-    people = _Known.of(found, used, left)
-    share = float(found.total @ people.total / found.total.sum())
+    people = _merge(found, used, left)
+    share = _check_share(found.total, people.total, label.name, shares)
+    kept = Bins(Encoder(tuple(bins.encoder.columns[j] for j in used), bins.encoder.unknown), bins.edges)
+    effects = effects_of(kept, [pair for pair in model.interactions or () if set(pair) <= set(kept.names)])
+    codes, context = effects.codes(people.levels), None
+    if model.contextual_variance > 0:
+        context = composition(people.pairs, found.total, codes, effects.B) * np.sqrt(model.contextual_variance)
+    design = Design(codes, effects.B, people.pairs, context)
+    where, n = model.model_.terms.take(lived), model.places_.totals.trials[0][lived]
+    start = None if model.hyperparameters is not None else model.model_.fits[-1].hyperparameters
+    fit = fit_question(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
+    rng = np.random.default_rng(np.random.SeedSequence(model.seed_, spawn_key=(0, 0)))
+    drawn = draw_effects(fit, where, n_draws, rng)
+    guess, sums = drawn.u[0], [_Sums(people, cut, group) for cut, group in zip(left, people.groups, strict=True)]
+    for beta in drawn.beta:
+        eta = design.eta(beta)
+        guess = shifts(people.pairs, eta[None], people.total, guess[None], n_jobs)[0]
+        chance = probabilities(people.pairs, eta, guess)
+        for one in sums:
+            one.rates.append(one.mean(people.pairs.weight * chance))
+    dimensions = tuple(one.finish(found, people.truth) for one in sums)
+    hidden = tuple(sorted({*label.hidden, *told}))
+    return Task(label.name, people.total, dimensions, fit.hyperparameters, share, hidden)
+
+
+def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple[float, float]) -> float:
+    """Give the label's share of everybody; refuse one that is rare, or nearly the same for all people of a place."""
+    share = float(weight @ total / weight.sum())
     if not shares[0] <= share <= shares[1]:
         raise InputError(
-            f"labels: {label.name!r} is true of {100 * share:.2g} % of people; labels need {100 * shares[0]:g} to {100 * shares[1]:g} %. "
+            f"labels: {name!r} is true of {100 * share:.2g} % of people; labels need {100 * shares[0]:g} to {100 * shares[1]:g} %. "
             "Leave it out."
         )
-    within = float(found.total @ (people.total * (1.0 - people.total)) / found.total.sum())
+    within = float(weight @ (total * (1.0 - total)) / weight.sum())
     if within < (1.0 - TELLING) * share * (1.0 - share):
         raise InputError(
-            f"labels: {label.name!r} is nearly the same for all people of a place; a label must tell them apart. Leave it out."
+            f"labels: {name!r} is nearly the same for all people of a place; a label must tell them apart. Leave it out."
         )
-    kept = Bins(Encoder(tuple(bins.encoder.columns[j] for j in used), bins.encoder.unknown), bins.edges)
-    effects = effects_of(kept, [pair for pair in interactions or () if set(pair) <= set(kept.names)])
-    codes = effects.codes(people.levels)
-    context = (
-        np.sqrt(contextual_variance) * composition(people.pairs, found.total, codes, effects.B)
-        if contextual_variance > 0
-        else None
-    )
-    design = Design(codes, effects.B, people.pairs, context)
-    where, n = terms.take(lived), trials[lived]
-    fit = fit_question(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))
-    drawn = draw_effects(fit, where, n_draws, rng)
-    dimensions = [_Sums(people, cut, n_draws) for cut in people.cuts]
-    guess = drawn.u[0]
-    for k in range(n_draws):
-        eta = design.eta(drawn.beta[k])
-        guess = shifts(people.pairs, eta[None], people.total, drawn.u[k : k + 1] if k == 0 else guess[None], n_jobs)[0]
-        p = probabilities(people.pairs, eta, guess)
-        for one in dimensions:
-            one.add(k, p)
-    return Task(
-        label.name,
-        people.total,
-        tuple(one.finish(found) for one in dimensions),
-        fit.hyperparameters,
-        share,
-        tuple(sorted({*label.hidden, *told})),
-    )
+    return share
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +209,6 @@ class _Known:
     ----------
     pairs : Pairs
     levels : (n_cells, n_used) int32
-    cuts : list of Cut
     groups : list of (n,) int
         Group of every pair, for each cut.
     truth : (n,)
@@ -238,82 +218,56 @@ class _Known:
 
     pairs: Pairs
     levels: AnyArray
-    cuts: list[Cut]
     groups: list[IntArray]
     truth: FloatArray
     total: FloatArray
 
-    @classmethod
-    def of(cls, found: PlaceCells, used: Sequence[int], cuts: list[Cut]) -> _Known:
-        own = np.column_stack([found.codes[:, list(used)], *(c.group[found.codes[:, c.column]] for c in cuts)])
-        distinct, dense = np.unique(own, axis=0, return_inverse=True)
-        cell = dense.reshape(-1)[found.pairs.cell]
-        key = found.pairs.place * len(distinct) + cell
-        both, inverse = np.unique(key, return_inverse=True)
-        weight = _added(inverse, found.pairs.weight, len(both))
-        has = np.array([bool(matched) for _, matched in found.labels])[found.label]
-        truth = _added(inverse, found.pairs.weight * has, len(both))
-        q = found.pairs.n_places
-        start = np.searchsorted(both // len(distinct), np.arange(q + 1)).astype(np.int64)
-        at = (both % len(distinct)).astype(np.int32)
-        pairs = Pairs(start, at, weight)
-        groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
-        return cls(
-            pairs,
-            np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32),
-            cuts,
-            groups,
-            truth,
-            np.add.reduceat(truth, start[:-1]),
-        )
+
+def _merge(found: PlaceCells, used: Sequence[int], cuts: Sequence[Cut]) -> _Known:
+    """Put people together who are alike in what the model may see and in the groups to compare by."""
+    own = np.column_stack([found.codes[:, list(used)], *(c.group[found.codes[:, c.column]] for c in cuts)])
+    distinct, dense = np.unique(own, axis=0, return_inverse=True)
+    key = found.pairs.place * len(distinct) + dense.reshape(-1)[found.pairs.cell]
+    both, inverse = np.unique(key, return_inverse=True)
+    weight, truth = (_added(inverse, found.pairs.weight * v, len(both)) for v in (1.0, _has(found)))
+    start = np.searchsorted(both // len(distinct), np.arange(found.pairs.n_places + 1)).astype(np.int64)
+    at = (both % len(distinct)).astype(np.int32)
+    groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
+    levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
+    return _Known(Pairs(start, at, weight), levels, groups, truth, np.add.reduceat(truth, start[:-1]))
 
 
 class _Sums:
-    """Sums of probabilities over the groups of one column in every place."""
+    """Sums over the groups of one column in every place."""
 
-    def __init__(self, people: _Known, cut: Cut, n_draws: int) -> None:
-        self.people, self.cut = people, cut
-        number = next(k for k, c in enumerate(people.cuts) if c is cut)
-        self.n = len(cut.names)
-        self.at = people.pairs.place * self.n + people.groups[number]
-        q = people.pairs.n_places
-        self.size = q * self.n
-        self.weight = self._sum(people.pairs.weight)
-        self.there = np.flatnonzero(self.weight > 0)
-        self.rate = np.empty((n_draws, len(self.there)))
+    def __init__(self, people: _Known, cut: Cut, group: IntArray) -> None:
+        self.cut, self.n = cut, len(cut.names)
+        self.at, self.size = people.pairs.place * self.n + group, people.pairs.n_places * self.n
+        weight = _added(self.at, people.pairs.weight, self.size)
+        self.there = np.flatnonzero(weight > 0)
+        self.weight = weight[self.there]
+        self.rates: list[FloatArray] = []
 
-    def _sum(self, values: FloatArray) -> FloatArray:
-        return _added(self.at, values, self.size)
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Sum values of pairs by group, per weight of the group."""
+        return _added(self.at, values, self.size)[self.there] / self.weight
 
-    def add(self, k: int, p: FloatArray) -> None:
-        """Take in the k-th draw."""
-        summed = self._sum(self.people.pairs.weight * p)
-        self.rate[k] = summed[self.there] / self.weight[self.there]
-
-    def finish(self, found: PlaceCells) -> Dimension:
+    def finish(self, found: PlaceCells, truth: FloatArray) -> Dimension:
         """Put draws and truth together."""
-        there = self.there
-        place, level = there // self.n, there % self.n
-        group = self.cut.group[found.codes[found.pairs.cell, self.cut.column]]
-        return Dimension(
-            self.cut.name,
-            self.cut.names,
-            place.astype(np.intp),
-            level.astype(np.intp),
-            self.weight[there],
-            self.weight[there] * found.total[place],
-            *_behind(found, group, self.n, there),
-            np.clip(self.rate, 1e-12, 1.0 - 1e-12),
-            self._sum(self.people.truth)[there] / self.weight[there],
-        )
+        place, level = (v.astype(np.intp) for v in np.divmod(self.there, self.n))
+        before = found.pairs.place * self.n + self.cut.group[found.codes[found.pairs.cell, self.cut.column]]
+        behind = (found.behind, found.square, found.pairs.weight)
+        count, square, share = (_added(before, v, self.size)[self.there] for v in behind)
+        total = found.total[place]
+        kish = (share * total) ** 2 / np.maximum(square, 1e-300)
+        rate = np.clip(self.rates, 1e-12, 1.0 - 1e-12)
+        groups = (self.cut.name, self.cut.names, place, level)
+        return Dimension(*groups, self.weight, self.weight * total, count, kish, rate, self.mean(truth))
 
 
-def _behind(found: PlaceCells, group: IntArray, n: int, there: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Give how many people are behind each group of a place, and Kish's number of them."""
-    at = found.pairs.place * n + group
-    q = found.pairs.n_places
-    count, square, share = (_added(at, v, q * n)[there] for v in (found.behind, found.square, found.pairs.weight))
-    return count, (share * found.total[there // n]) ** 2 / np.maximum(square, 1e-300)
+def _has(found: PlaceCells) -> AnyArray:
+    """Tell of every pair whether its people have the label."""
+    return np.array([bool(matched) for _, matched in found.labels])[found.label]
 
 
 def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
@@ -322,7 +276,7 @@ def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
 
 def _telling(found: PlaceCells, used: Sequence[int]) -> list[int]:
     """Name the columns that nearly determine the label: learned from them it would be known, not inferred."""
-    has = np.array([bool(matched) for _, matched in found.labels])[found.label]
+    has = _has(found)
     weight = found.pairs.weight * found.total[found.pairs.place]
     share = float(weight @ has / weight.sum())
     telling = []

@@ -180,34 +180,12 @@ def hide_all(
 
     Labels that cannot be learned are an error, unless there is a list to say why they were left out.
     """
-    fitted = model.model_
     jobs = count_jobs(model.n_jobs)
     at_once = max(1, min(jobs, len(labels)))
-
-    def one(label: Label) -> Task:
-        return hide(
-            stream,
-            bins,
-            fitted.bins.names,
-            cuts,
-            label,
-            place=model.places_.by,
-            keys=model.places_.keys,
-            weight=model.weight_,
-            terms=fitted.terms,
-            trials=model.places_.totals.trials[0],
-            start=None if model.hyperparameters is not None else fitted.fits[-1].hyperparameters,
-            n_draws=n_draws,
-            seed=model.seed_,
-            n_jobs=max(1, jobs // at_once),
-            shares=shares,
-            interactions=model.interactions,
-            contextual_variance=float(model.contextual_variance),
-        )
-
+    each = max(1, jobs // at_once)
     tasks: list[Task] = []
     with ThreadPoolExecutor(at_once) as pool:
-        waiting = [pool.submit(one, label) for label in labels]
+        waiting = [pool.submit(hide, model, stream, bins, cuts, label, n_draws, each, shares) for label in labels]
         try:
             for done, task in enumerate(waiting, 1):
                 try:
