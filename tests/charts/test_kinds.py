@@ -63,6 +63,19 @@ def features(chart, source):
     return out
 
 
+def expressions(part):
+    """Walk a Vega specification for the texts that Vega reads as code."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key in ("signal", "expr", "update", "init", "test") and isinstance(value, str):
+                yield value
+            else:
+                yield from expressions(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from expressions(value)
+
+
 def plain(value):
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
@@ -86,6 +99,9 @@ def test_every_kind_is_drawn_by_both_backends(name, evil):
             assert all(n.isidentifier() for n in table.column_names)
         view = view_of(chart, SHAPES)
         svg = vl_convert.vegalite_to_svg(filled(chart, view))
+        spec = {k: v for k, v in json.loads(filled(chart, view)).items() if k != "datasets"}
+        for code in expressions(vl_convert.vegalite_to_vega(json.dumps(spec))):
+            assert "</script>" not in code, chart.name  # a user's words are never part of an expression
         for word in ("NaN", "undefined"):
             assert word not in svg, (chart.name, word)
         assert svg.count("<path") > 2

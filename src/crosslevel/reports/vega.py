@@ -119,10 +119,13 @@ def _panel(chart: Chart, panel: Panel, first: str, k: int) -> Spec:
         # wide and unseen, so that hovering anywhere on a line answers
         offset = {"yOffset": _offset(panel.y)} if panel.y.offset else {}
         layers.append(
-            {"mark": {"type": "bar", "opacity": 0, "tooltip": HOVER}, "encoding": {"y": _sorted(panel.y), **offset}}
+            {
+                "mark": {"type": "bar", "opacity": 0, "tooltip": HOVER, "description": "row"},
+                "encoding": {"y": _sorted(panel.y), **offset},
+            }
         )
     if notes:
-        text = {"type": "text", "align": "left", "dx": 6, "fontSize": 10, "clip": False}
+        text = {"type": "text", "align": "left", "dx": 6, "fontSize": 10, "clip": False, "description": "note"}
         layers.append({"mark": text, "encoding": {"x": {"value": 620}, "text": {"field": notes, "type": "nominal"}}})
     width: Any = "container"
     height: Any = chart.height
@@ -145,6 +148,9 @@ def _legend(labels: Mapping[str, Mark]) -> Spec:
 
 def _layer(mark: Mark, panel: Panel, legend: Spec, first: str, k: int) -> Spec:
     look, encoding = _MARKS[mark.form](mark, panel)
+    look["description"] = (
+        mark.form
+    )  # else Vega-Lite writes one from titles, and a user's words would stand in an expression
     layer: Spec = {"mark": look, "encoding": encoding}
     if mark.form == "rule":
         layer["data"] = {"values": [{}]}
