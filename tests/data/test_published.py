@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.published import Partition, Published, check_range, read_by_key, read_published
+from crosslevel.data.published import Partition, Published, check_range, in_order_of, read_by_key, read_published
 from crosslevel.errors import InputError
 
 KEYS = ["a", "b", "c"]
@@ -83,3 +83,24 @@ def test_published_means_with_errors_and_what_was_left_out():
 def test_means_outside_their_range_are_refused():
     with pytest.raises(InputError, match=r"'ill' is 30 in 'c'.*per cent"):
         check_range(Published("ill", 0, np.array([0.5, 0.7, 30.0]), np.full(3, np.nan)), TOWNS, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("index", "keys", "expected"),
+    [
+        (["c", "a", "b"], KEYS, ["y", "z", "x"]),
+        ([9, 5, 7], [5, 7, 9], ["y", "z", "x"]),
+        ([2, 0, 1], [0, 1, 2], ["x", "y", "z"]),  # keys that only number the bags
+        ([2, 0, 1], KEYS, ["x", "y", "z"]),
+        (["r", "s", "t"], [4, 5, 6], ["x", "y", "z"]),
+        (None, KEYS, ["x", "y", "z"]),
+    ],
+)
+def test_labels_are_put_in_the_order_of_names(index, keys, expected):
+    assert np.asarray(in_order_of(pd.Series(["x", "y", "z"], index=index), keys, "y")).tolist() == expected
+
+
+@pytest.mark.parametrize("index", [["a", "b", "d"], ["a", "b", "c", "d"], ["a", "a", "b"], ["x", "y", "z"]])
+def test_names_that_do_not_match_are_refused(index):
+    with pytest.raises(InputError, match="y "):
+        in_order_of(pd.Series(range(len(index)), index=index), KEYS, "y")

@@ -347,3 +347,20 @@ def test_messages(world):
         BayesianLinearClassifier(n_landmarks=5).fit(bags, np.zeros(len(bags), dtype=int))
     with pytest.raises(InputError, match="not a number"):
         model.log_density(bags, ["x"] * len(bags))
+
+
+@pytest.mark.parametrize("model", [BayesianLinear(n_landmarks=8), BayesianLinearClassifier(n_landmarks=8)], ids=str)
+def test_labels_with_names_are_matched_with_the_bags(world, model):
+    bags, y = world
+    y = y if isinstance(model, BagRegressor) else np.where(y > np.median(y), "high", "low")
+    names = [f"town {i:02d}" for i in range(len(bags))]
+    named = Bags(bags.values, bags.offsets, weights=bags.weights, keys=names)
+    plain = clone(model).fit(named, y)
+    order = np.random.default_rng(0).permutation(len(y))
+    series = pd.Series(y, index=names).iloc[order]
+    matched = clone(model).fit(named, series)
+    np.testing.assert_array_equal(matched.predict(named), plain.predict(named))
+    np.testing.assert_array_equal(matched.log_density(named, series), plain.log_density(named, y))
+    assert matched.score(named, series) == plain.score(named, y)
+    with pytest.raises(InputError, match="y is named by its index.*'town 69'"):
+        clone(model).fit(named[:-1], series)

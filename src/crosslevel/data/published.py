@@ -2,7 +2,7 @@
 
 ``read_by_key(values, keys, argument, key=...)`` reads one number (or several columns of them) for each of the groups in ``keys``: a
 frame with a key column, or a Series with an index, is matched by name and refused where a group has no row; only a plain array is
-taken by position, in the order of ``keys``. Use it for labels of bags, margins and totals alike.
+taken by position, in the order of ``keys``. ``in_order_of(y, keys, "y")`` does the same for one label per group, of any type.
 
 How the imputers use it: ``read_published(aggregates, aggregate_se, partitions)`` gives one :class:`Published` for every hidden feature
 and partition, and the sentences about what was left out; ``check_range`` refuses means that no feature of a range can have.
@@ -19,9 +19,18 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyArray, FloatArray
 
-__all__ = ["UNNAMED", "Matched", "Partition", "Published", "check_range", "read_by_key", "read_published"]
+__all__ = [
+    "UNNAMED",
+    "Matched",
+    "Partition",
+    "Published",
+    "check_range",
+    "in_order_of",
+    "read_by_key",
+    "read_published",
+]
 
 UNNAMED = "partition"
 """What a partition whose labels have no name is called."""
@@ -96,6 +105,38 @@ def read_by_key(
     known = set(keys)
     spare = tuple(k for k in there if k not in known)
     return Matched({n: frames.column(table, n, argument)[rows] for n in names}, spare)
+
+
+def in_order_of(values: Any, keys: Sequence[Any] | AnyArray, argument: str) -> Any:
+    """Put the values of a Series, of any type, in the order of the keys it is named by; leave other values as they are.
+
+    Keys that only number the groups (0, 1, ...) or are of another type than the index are no names, and positions count. Where
+    both are names they must be the same ones.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> in_order_of(pd.Series(["left", "right"], index=["b", "a"]), ["a", "b"], "y").tolist()
+    ['right', 'left']
+    >>> in_order_of(["left", "right"], ["a", "b"], "y")
+    ['left', 'right']
+    """
+    known: list[Any] = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    labels = frames.index_labels(values, known)
+    unnamed = labels is None or known == list(range(len(known)))
+    if labels is None or unnamed or {isinstance(v, str) for v in labels} != {isinstance(v, str) for v in known}:
+        return values
+    if len(set(labels)) < len(labels):
+        twice = next(v for v in labels if labels.count(v) > 1)
+        raise InputError(f"{argument} has the name {twice!r} more than once in its index; give each group one value.")
+    odd = [v for v in known if v not in set(labels)] + [v for v in labels if v not in set(known)]
+    if odd:
+        raise InputError(
+            f"{argument} is named by its index, which does not match the groups: {listed(odd)} on one side only. Pass a value for "
+            f"each group, or an array in their order ({listed(known)})."
+        )
+    row_of = {v: i for i, v in enumerate(labels)}
+    return np.asarray(values)[[row_of[v] for v in known]]
 
 
 def _key_column(table: pa.Table, key: str, argument: str) -> str:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
+from crosslevel.data.published import in_order_of
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray
 
@@ -54,17 +55,17 @@ def _listed_bags(X: Sequence[Any]) -> Any:
     return X
 
 
-def read_numbers(y: Any, n: int) -> FloatArray:
-    """Read one number per bag."""
-    labels = _one_per_bag(y, n)
+def read_numbers(y: Any, keys: AnyArray) -> FloatArray:
+    """Read one number per bag, matched with the keys of the bags where y is a Series with names."""
+    labels = _one_per_bag(y, keys)
     if labels.dtype.kind == "O" or labels.dtype.kind in "SU":
         labels = checks.as_numbers(labels, "y", 1)
     return checks.check_finite(labels, "y", 1)
 
 
-def read_labels(y: Any, n: int) -> AnyArray:
-    """Read one class per bag."""
-    labels = _one_per_bag(y, n)
+def read_labels(y: Any, keys: AnyArray) -> AnyArray:
+    """Read one class per bag, matched with the keys of the bags where y is a Series with names."""
+    labels = _one_per_bag(y, keys)
     if labels.dtype.kind == "f":
         checks.check_finite(labels, "y", 1)
     missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
@@ -73,12 +74,12 @@ def read_labels(y: Any, n: int) -> AnyArray:
     return labels
 
 
-def _one_per_bag(y: Any, n: int) -> AnyArray:
+def _one_per_bag(y: Any, keys: AnyArray) -> AnyArray:
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
-    labels = np.asarray(column_or_1d(y, warn=True))
-    if len(labels) != n:
-        raise InputError(f"y has {len(labels):,} labels for {n:,} bags; pass one label per bag.")
+    labels = np.asarray(column_or_1d(in_order_of(y, keys, "y"), warn=True))
+    if len(labels) != len(keys):
+        raise InputError(f"y has {len(labels):,} labels for {len(keys):,} bags; pass one label per bag.")
     return labels
 
 

@@ -276,7 +276,7 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         super().fit(X, y)
         if self.fine_tune:
             bags = reading.read_bags(self, X, reset=False)
-            labels = reading.read_numbers(y, len(bags))
+            labels = reading.read_numbers(y, bags.keys)
             tuned = tune(bags, labels, self.map_, self._fits[0], NORMS[self.norm], self.rule, self.tuning_steps)
             self.map_, self._fits = tuned.map, (tuned.fit,)
             self._set_attributes()
