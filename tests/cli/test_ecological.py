@@ -29,7 +29,7 @@ def folder(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(world):
-    made = cl.EcologicalInference(n_features=32, categorical=["sex"], random_state=3)
+    made = cl.EcologicalInference(categorical=["sex"], random_state=3)
     return made.fit(
         world.people,
         world.places,
@@ -41,8 +41,8 @@ def model(world):
     )
 
 
-FILES = ("ecological", "people.parquet", "places.csv", "--by", "region", "--weight", "weight", "--features", "32")
-SETTINGS = ("--lon", "lon", "--lat", "lat", "--categorical", "sex", "--seed", "3", "--draws", "60")
+FILES = ("ecological", "people.parquet", "places.csv", "--by", "region", "--weight", "weight")
+SETTINGS = ("--lon", "lon", "--lat", "lat", "--categorical", "sex", "--seed", "3", "--n-draws", "60")
 ASKED = (*FILES, *SETTINGS, "--successes", "dem", "--trials", "votes")
 
 
@@ -86,22 +86,7 @@ def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
     assert "R0001" not in done.out  # the tables by place are in the files
 
 
-def test_json_holds_every_row_and_the_fit(crosslevel, folder, model):
-    told = json.loads(
-        crosslevel(*ASKED, "--estimate", "sex", "--level", "0.8", "--cross-validate", "4", "--json", cwd=folder).out
-    )
-    expected = model.estimate(by="sex", level=0.8, n_draws=60)
-    rows = told["answers"]["sex-by-region"]["rows"]
-    np.testing.assert_allclose([r["conf_low"] for r in rows], expected["conf_low"], rtol=1e-6)
-    assert told["answers"]["sex-by-region"]["level"] == 0.8
-    validated = model.cross_validate(4, level=0.8, random_state=3)
-    np.testing.assert_allclose(told["scores"]["rmse"], validated.diagnostics["rmse"], rtol=1e-5)
-    assert told["fit"]["places"] == 24
-    assert told["files"] == {}
-    assert any("say nothing about subgroups" in w for w in told["warnings"])
-
-
-def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder):
+def test_the_report_shows_intervals_maps_and_convergence(crosslevel, folder):
     asked = ("--estimate", "sex", "--rollup", "state", "--leave-out", "state", "--polygons", "map.geojson")
     done = crosslevel(*ASKED, *asked, "--out", "page", "--report", cwd=folder)
     page = (folder / "page" / "report.html").read_text()
@@ -124,19 +109,17 @@ def test_the_report_shows_intervals_maps_and_the_certificate(crosslevel, folder)
 
 
 def test_without_the_extra_the_report_shows_pictures(crosslevel, folder, monkeypatch):
-    for name in ("crosslevel.cli.ecological.available", "crosslevel.reports.bundle.available"):
-        monkeypatch.setattr(name, lambda: False)
+    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: False)
     asked = ("--estimate", "sex", "--rollup", "state", "--polygons", "map.geojson")
     crosslevel(*ASKED, *asked, "--out", "pictures", "--report", cwd=folder)
     page = (folder / "pictures" / "report.html").read_text()
     for words in (
-        "What is observed: the share with dem in each place",
         "sex by region: the estimate by region for sex 1",
         "sex by state: the estimate by state for sex 1",
         "possible at all (bounds)",
     ):
         assert words in page
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 4
 
 
 def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
@@ -155,8 +138,19 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
         "--outcome",
         "rep",
     )
-    options = ("--population", "population", "--state-effect", "state", "--evidence", "poll.csv", "--map", "rff")
-    options += ("--link", "group")
+    options = (
+        "--population",
+        "population",
+        "--group",
+        "state",
+        "--evidence",
+        "poll.csv",
+        "--n-features",
+        "32",
+        "--feature-map",
+        "rff",
+    )
+    options += ("--model", "regression")
     more = ("--metric", "plane", "--where", "age >= 25", "--columns", "age", "--columns", "sex", "--estimate", "sex")
     told = json.loads(
         crosslevel(*asked, *options, *more, "--rollup", "all", "--contrast", "difference", "--json", cwd=folder).out
@@ -180,22 +174,37 @@ def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, wor
     )
     expected = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
     np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], rtol=1e-6)
-    told = json.loads(crosslevel(*asked, *options, "--estimate", "sex", "--of", "turnout", "--json", cwd=folder).out)
+    told = json.loads(
+        crosslevel(*asked, *options, "--estimate", "sex", "--denominator", "turnout", "--json", cwd=folder).out
+    )
     assert "outcome" not in told["answers"]["sex-by-region"]["keys"]
     assert told["fit"]["evidence_rows"] == 1
 
 
-def test_columns_are_hidden_to_calibrate(crosslevel, folder):
+def test_columns_are_hidden_to_learn_confounding(crosslevel, folder):
     labels = ("race == 'white'", "sex == 2", "education == 'bachelor'")
-    asked = [word for label in labels for word in ("--calibrate", label)]
+    asked = [word for label in labels for word in ("--learn-confounding", label)]
     told = json.loads(crosslevel(*ASKED, *asked, "--estimate", "sex", "--rollup", "all", "--json", cwd=folder).out)
-    assert told["calibration"]["words"].startswith(f"tau {told['calibration']['tau']:.2f} from 3 columns")
-    assert [row["label"] for row in told["calibration"]["labels"]] == list(labels)
+    assert told["confounding"]["words"].startswith(f"tau {told['confounding']['tau']:.2f} from 3 columns")
+    assert [row["label"] for row in told["confounding"]["labels"]] == list(labels)
     assert "allow for confounding" in told["answers"]["sex-everywhere"]["interval"]
 
 
 def test_settings_of_the_prior_reach_the_model(crosslevel, folder):
-    plain = ("--no-spatial", "--no-nugget", "--no-account", "--link", "group", "--jobs", "1", "--out", "plain")
+    plain = (
+        "--spatial",
+        "none",
+        "--no-nugget",
+        "--no-match-totals",
+        "--model",
+        "regression",
+        "--n-features",
+        "32",
+        "--jobs",
+        "1",
+        "--out",
+        "plain",
+    )
     done = crosslevel(*FILES, "--successes", "dem", "--trials", "votes", *plain, cwd=folder)
     made = cl.load(folder / "plain" / "model.crosslevel")
     assert (made.spatial, made.nugget, made.match_totals, made.n_features) == (None, False, False, 32)
@@ -227,36 +236,32 @@ def test_places_of_one_table_only(crosslevel, folder, world):
     [
         ((), "nothing is asked; write for example --estimate sex"),
         (("--rollup", "state", "--out", "o"), "--rollup puts subgroups together"),
-        (("--estimate", "sx"), "--estimate='sx' is not a column"),
-        (("--estimate", "sex", "--rollup", "sate"), "--rollup='sate' is not a column"),
-        (("--estimate", "sex", "--rollup", "all", "--rollup", "all"), "--rollup names the same column twice"),
-        (("--estimate", "sex", "--weight", "wt"), "--weight='wt' is not a column"),
-        (("--estimate", "sex", "--state-effect", "sate"), "--state-effect='sate' is not a column"),
+        (("--estimate", "sx"), "--estimate sx is not a column"),
+        (("--estimate", "sex", "--rollup", "sate"), "--rollup sate is not a column"),
+        (("--estimate", "sex", "--rollup", "all", "--rollup", "all"), "--rollup names 'all' twice"),
+        (("--estimate", "sex", "--weight", "wt"), "--weight wt is not a column"),
+        (("--estimate", "sex", "--group", "sate"), "--group"),
         (("--estimate", "sex", "--trials", "vots"), "Did you mean 'votes'"),
-        (("--estimate", "sex", "--of", "turnout"), "denominator='turnout' needs turnout"),
-        (("--estimate", "sex", "--contrast", "sum"), "contrast='sum'"),
+        (("--estimate", "sex", "--denominator", "turnout"), "--denominator turnout needs turnout"),
+        (("--estimate", "sex", "--contrast", "sum"), "--contrast sum"),
         (("--estimate", "sex", "--report"), "--report needs a folder"),
         (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons are for the map of the report"),
         (("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"), "choose one"),
         (("--estimate", "sex", "--out", "places.csv"), "is a file; name a folder"),
-        (("--estimate", "sex", "--evidence", "nothing.csv"), "nothing.csv"),
+        (("--estimate", "sex", "--evidence", "nothing.csv"), "--evidence is not an option of --model persons"),
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
-        (("--estimate", "sex", "--metric", "cube"), "metric='cube'"),
-        (("--estimate", "sex", "--level", "95"), "level=95.0 is not between 0 and 1"),
-        (("--estimate", "sex", "--draws", "5"), "n_draws=5 is not a whole number of at least 50"),
+        (("--estimate", "sex", "--metric", "cube"), "--metric cube"),
+        (("--estimate", "sex", "--level", "95"), "--level 95.0 is not between 0 and 1"),
+        (("--estimate", "sex", "--n-draws", "5"), "--n-draws 5 is not a whole number of at least 50"),
         (("--estimate", "region"), "by names 'region', which is the place itself"),
         (("--estimate", "sex", "--rollup", "population"), "the key 'population' of places is called like"),
-        (("--estimate", "sex", "--link", "person"), "link='person'"),
-        (("--estimate", "sex", "--interval", "wide"), "interval='wide'"),
+        (("--estimate", "sex", "--model", "person"), "--model person"),
+        (("--estimate", "sex", "--interval", "wide"), "--interval wide"),
         (
-            ("--estimate", "sex", "--link", "group", "--calibrate", "sex"),
-            "--calibrate hides columns from the individual link",
+            ("--estimate", "sex", "--learn-confounding", "auto", "--learn-confounding", "sex"),
+            "--learn-confounding auto chooses the columns itself",
         ),
-        (
-            ("--estimate", "sex", "--calibrate", "auto", "--calibrate", "sex"),
-            "--calibrate auto chooses the labels itself",
-        ),
-        (("--cross-validate", "1000"), "--cross-validate 1000 is not between 2 and the"),
+        (("--cross-validate", "1000"), "--cross-validate 1000 is not between 2 and the 24 places"),
     ],
 )
 def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
@@ -270,15 +275,15 @@ def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
 def test_what_is_missing_is_named(crosslevel, folder):
     counts = ("--successes", "dem", "--trials", "votes", "--estimate", "sex")
     for asked, words in (
-        (("people.parquet", "places.csv", *counts), "--by is missing"),
-        (("people.parquet", "places.csv", "--by", "regio", "--no-spatial", *counts), "Did you mean 'region'"),
+        (("people.parquet", "places.csv", *counts), "'--by'"),
+        (("people.parquet", "places.csv", "--by", "regio", "--spatial", "none", *counts), "Did you mean 'region'"),
         (("people.parquet", "places.csv", "--by", "region", *counts), "--lon and --lat are missing"),
         (("people.parquet", "places.csv", "--by", "region", "--lon", "lon", *counts), "--lon and --lat go together"),
         (
-            ("people.parquet", "places.csv", "--by", "region", "--no-spatial", "--estimate", "sex"),
+            ("people.parquet", "places.csv", "--by", "region", "--spatial", "none", "--estimate", "sex"),
             "successes and trials",
         ),
-        (("people.parquet", "plces.csv", "--by", "region", "--no-spatial", *counts), "Did you mean 'places.csv'"),
+        (("people.parquet", "plces.csv", "--by", "region", "--spatial", "none", *counts), "Did you mean 'places.csv'"),
     ):
         assert words in crosslevel("ecological", *asked, cwd=folder, code=2).err
 
@@ -295,28 +300,7 @@ def test_a_map_of_other_places_is_refused_before_anything_is_fitted(crosslevel, 
     renamed = [{**f, "properties": {"regions": f["properties"]["region"]}} for f in features]
     assert "Did you mean 'regions'" in told(json.dumps({"features": renamed}))
     assert "lacks 1 place(s)" in told(json.dumps({"features": features[1:]}))
-    assert "no GeoJSON FeatureCollection" in told("[]")
+    assert "neither a GeoJSON FeatureCollection" in told("[]")
     assert "is not JSON" in told("{")
     point = [{**features[0], "geometry": {"type": "Point", "coordinates": [0, 0]}}]
     assert "is a Point; pass Polygons" in told(json.dumps({"features": point}))
-
-
-def test_what_calibration_left_out_is_said(capsys):
-    import warnings
-    from types import SimpleNamespace
-
-    from rich.console import Console
-
-    from crosslevel.cli.ecological import _calibrated
-    from crosslevel.errors import CrosslevelWarning
-
-    def calibrate(labels, progress):
-        assert labels == "auto"
-        progress(1, 1)
-        warnings.warn("labels: 'state' is nearly the same for all", CrosslevelWarning, stacklevel=2)
-
-    fitted = SimpleNamespace(learn_confounding=calibrate, confounding_=SimpleNamespace(describe=lambda: "tau 0.20"))
-    _calibrated(SimpleNamespace(calibrate=["auto"]), fitted, Console(stderr=True))
-    said = capsys.readouterr().err
-    assert "Warning: labels: 'state' is nearly the same for all" in said
-    assert "Calibrated: tau 0.20" in said

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crosslevel as cl
-from crosslevel.cli.impute import parse_asks, parse_numbers, parse_pairs
-from crosslevel.errors import ConvergenceError, InputError
+from crosslevel.errors import ConvergenceError
 from crosslevel.imputation import CrossLevelImputer
 
 
@@ -59,7 +58,7 @@ def fitted(people, means, **options):
 
 
 def test_the_answer_is_that_of_the_library(crosslevel, people, means, folder):
-    done = crosslevel(*ASKED, *COLUMNS, "--m", "3", "--level", "0.9", "--out", "answer", cwd=folder)
+    done = crosslevel(*ASKED, *COLUMNS, "--imputations", "3", "--level", "0.9", "--out", "answer", cwd=folder)
     out = folder / "answer"
     model = fitted(people, means)
     X, place = people[["age", "school"]], people[["place"]]
@@ -94,27 +93,6 @@ def test_the_answer_is_that_of_the_library(crosslevel, people, means, folder):
     assert "1,320 people" in done.err
 
 
-def test_json_weights_errors_and_subgroups(crosslevel, people, means, folder):
-    asked = ("--weight", "w", "--se", "ill=ill_se", "--by", "age*school", "--by", "place", "--where", "age >= 1")
-    told = json.loads(crosslevel(*ASKED, *COLUMNS, *asked, "--json", cwd=folder).out)
-    kept = people[people["age"] >= 1]
-    model = CrossLevelImputer().fit(
-        kept[["age", "school"]],
-        kept[["place"]],
-        means[["place", "ill"]],
-        kept["w"],
-        means[["place", "ill_se"]].rename(columns={"ill_se": "ill"}),
-    )
-    expected = model.estimate(by=["age", "school"])
-    rows = told["answers"]["age-school"]["rows"]
-    np.testing.assert_allclose([r["estimate"] for r in rows], expected["estimate"], atol=1e-12)
-    np.testing.assert_allclose([r["conf_low"] for r in rows], expected["conf_low"], atol=1e-12)
-    assert told["answers"]["place"]["keys"] == ["feature", "place"]
-    assert told["groups"] == 22
-    assert told["hidden"] == ["ill"]
-    assert told["files"] == {} == told["draws"]
-
-
 def test_groups_that_are_codes_in_a_csv_file(crosslevel, people, means, folder):
     people.drop(columns=["ill", "pay", "w"]).to_parquet(folder / "codes.parquet")
     asked = ("impute", "codes.parquet", "means.csv", "--partition", "place", "--impute", "ill", "--json")
@@ -130,28 +108,14 @@ def test_numbers(crosslevel, people, means, folder):
     assert "No completed data sets" in said.err
     assert not (folder / "numbers" / "draws.parquet").exists()
     assert "no interval" in said.out
-    told = json.loads(crosslevel(*asked, "--number", "pay=1.0", "--out", "sd", "--m", "2", "--json", cwd=folder).out)
-    assert told["draws"] == {"pay": ["pay_1", "pay_2"]}
+    told = json.loads(
+        crosslevel(*asked, "--number", "pay=1.0", "--out", "sd", "--imputations", "2", "--json", cwd=folder).out
+    )
+    assert told["hidden_features"] == ["pay"]
     draws = pd.read_parquet(folder / "sd" / "draws.parquet")
     np.testing.assert_allclose(
         draws["pay_1"].groupby(people["place"]).mean(), means.set_index("place")["pay"].sort_index(), atol=1e-10
     )
-
-
-def test_clusters(crosslevel, people, means, folder):
-    asked = ("--k", "2", "--algorithm", "map", "--seed", "4", "--m", "2", "--by", "age", "--out", "clusters", "--json")
-    told = json.loads(crosslevel(*ASKED, *COLUMNS, *asked, cwd=folder).out)
-    assert told["method"] == "CUDIA, map, likelihood cudia, 2 clusters"
-    assert not any("far too narrow" in w for w in told["warnings"])
-    X, place = people[["age", "school"]], people[["place"]]
-    model = cl.CUDIA(2, "map", random_state=4).fit(X, place, means[["place", "ill"]])
-    found = pd.read_parquet(folder / "clusters" / "imputed.parquet")
-    np.testing.assert_allclose(found["ill_imputed"], model.transform(X, place)[:, 0], atol=1e-10)
-    table = cl.load(folder / "clusters" / "clusters.crosslevel")
-    np.testing.assert_allclose(table["estimate"], model.clusters()["estimate"], atol=1e-10)
-    again = cl.load(folder / "clusters" / "model.crosslevel")
-    np.testing.assert_allclose(again.transform(X, place), model.transform(X, place), atol=1e-10)
-    assert np.isin(pd.read_parquet(folder / "clusters" / "draws.parquet"), (0, 1)).all()
 
 
 def test_a_fit_that_did_not_converge_leaves_with_1(crosslevel, folder, monkeypatch):
@@ -159,7 +123,7 @@ def test_a_fit_that_did_not_converge_leaves_with_1(crosslevel, folder, monkeypat
         raise ConvergenceError("the fit did not converge")
 
     monkeypatch.setattr("crosslevel.cli.impute.CUDIA.fit", fail)
-    said = crosslevel(*ASKED, *COLUMNS, "--method", "cudia", "--out", "never", cwd=folder, code=1)
+    said = crosslevel(*ASKED, *COLUMNS, "--model", "cudia", "--out", "never", cwd=folder, code=1)
     assert "did not converge" in said.err
     assert said.out == ""
     assert not (folder / "never").exists()
@@ -168,30 +132,30 @@ def test_a_fit_that_did_not_converge_leaves_with_1(crosslevel, folder, monkeypat
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (("--partition", "plce"), "--partition='plce' is not a column"),
+        (("--partition", "plce"), "--partition plce is not a column"),
         (("--partition", "school"), "means.csv"),
         (("--impute", "il"), "Did you mean 'ill'"),
         (("--impute", "ill"), "--impute names 'ill' twice"),
         (("--columns", "agee"), "Did you mean 'age'"),
         (("--columns", "place"), "--columns names 'place', which is the partition"),
-        (("--weight", "ww"), "--weight='ww' is not a column"),
-        (("--categorical", "pay"), "--categorical='pay' is not a column"),
+        (("--weight", "ww"), "--weight ww is not a column"),
+        (("--categorical", "pay"), "--categorical pay is not a column"),
         (("--by", "agge"), "Did you mean 'age'"),
         (("--by", "age**school"), "does not name columns"),
-        (("--by", "age", "--by", "age"), "asks the same question twice"),
+        (("--by", "age", "--by", "age"), "--by names 'age' twice"),
         (("--where", "age > 90"), "people.parquet has no rows where age > 90"),
-        (("--method", "cuda"), "Did you mean 'cudia'"),
-        (("--method", "individual", "--k", "3"), "--k is about clusters"),
-        (("--algorithm", "map"), "--algorithm is about clusters"),
-        (("--k", "three"), "neither 'auto' nor a whole number"),
-        (("--k", "1"), "n_clusters=1 gives everybody the mean of the group"),
-        (("--k", "3", "--missing", "mean"), "--missing is for --method individual"),
-        (("--missing", "drop"), "missing='drop' is not a choice"),
-        (("--m", "-1"), "--m -1 is not a number of completed data sets"),
-        (("--number", "pay"), "--number='pay' is not a hidden feature"),
+        (("--model", "cuda"), "Did you mean 'cudia'"),
+        (("--model", "persons", "--n-clusters", "3"), "--n-clusters is not an option of --model persons"),
+        (("--method", "map"), "it goes with --model cudia"),
+        (("--model", "cudia", "--n-clusters", "three"), "three"),
+        (("--model", "cudia", "--n-clusters", "1"), "--n-clusters 1 gives everybody the mean of the group"),
+        (("--model", "cudia", "--missing", "mean"), "--missing is not an option of --model cudia"),
+        (("--missing", "drop"), "--missing drop is not a choice"),
+        (("--imputations", "-1"), "--imputations -1 is not a number of data sets"),
+        (("--number", "pay"), "--number pay is not a hidden feature"),
         (("--number", "ill=wide"), "'wide' is not a standard deviation"),
         (("--se", "ill"), "is not feature=column"),
-        (("--se", "ill=sse"), "--se='sse' is not a column"),
+        (("--se", "ill=sse"), "--se sse is not a column"),
         (("--level", "95"), "level"),
         (("--out", "means.csv"), "is a file; name a folder"),
     ],
@@ -220,11 +184,3 @@ def test_bad_files_get_a_sentence(crosslevel, people, means, folder):
     refused("'ill_imputed' already", *COLUMNS, "--out", "x", people="twice.parquet")
     people[["place"]].to_parquet(folder / "bare.parquet")
     refused("no column beside", people="bare.parquet")
-
-
-def test_words():
-    assert parse_asks(["a, b"]) == [("a", "b")]
-    assert parse_numbers(["a=b=2"]) == {"a=b": 2.0}
-    assert parse_pairs(["a = b"]) == {"a": "b"}
-    with pytest.raises(InputError, match="--se '=b' is not feature=column"):
-        parse_pairs(["=b"])

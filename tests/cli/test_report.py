@@ -110,9 +110,9 @@ def test_embeddings_have_a_page_and_their_maker_has_none(crosslevel, tmp_path):
         + "".join(f"{r},{a:.3f}\n" for r, a in zip(rng.choice(["a", "b"], 80), rng.normal(size=80), strict=True))
     )
     done = crosslevel(
-        "embed", "people.csv", "--by", "region", "--features", "64", "--report", "--out", "run", cwd=tmp_path
+        "embed", "people.csv", "--by", "region", "--n-features", "64", "--report", "--out", "run", cwd=tmp_path
     )
-    assert "report      run/report.html" in done.out
+    assert "run/report.html" in done.out
     assert "People of the bags, and how many they count for" in (tmp_path / "run" / "report.html").read_text()
     crosslevel("report", "run/embeddings.crosslevel", "--out", "bags.html", cwd=tmp_path)
     assert "effective people in a bag" in (tmp_path / "bags.html").read_text()
@@ -128,14 +128,38 @@ def test_imputed_values_get_a_page_when_asked(crosslevel, tmp_path):
     (tmp_path / "people.csv").write_text("place,age\n" + "".join(lines))
     means = "".join(f"p{p:02d},{0.2 + 0.2 * age[place == p].mean():.4f}\n" for p in range(21))
     (tmp_path / "means.csv").write_text("place,ill\n" + means)
-    asked = ("impute", "people.csv", "means.csv", "--partition", "place", "--impute", "ill", "--m", "0", "--by", "age")
+    asked = (
+        "impute",
+        "people.csv",
+        "means.csv",
+        "--partition",
+        "place",
+        "--impute",
+        "ill",
+        "--imputations",
+        "0",
+        "--by",
+        "age",
+    )
     crosslevel(*asked, "--out", "plain", cwd=tmp_path)
     assert not (tmp_path / "plain" / "report.html").exists()
     told = json.loads(crosslevel(*asked, "--out", "run", "--report", "--json", cwd=tmp_path).out)
     page = (tmp_path / told["files"]["report"]).read_text()
     for words in ("Means by age", "ill by place", "predicted from the others", "Imputed means of subgroups"):
         assert words in page
-    crosslevel(*asked, "--k", "2", "--algorithm", "map", "--out", "clusters", "--report", cwd=tmp_path)
+    crosslevel(
+        *asked,
+        "--model",
+        "cudia",
+        "--n-clusters",
+        "2",
+        "--method",
+        "map",
+        "--out",
+        "clusters",
+        "--report",
+        cwd=tmp_path,
+    )
     assert "Profiles of the clusters" in (tmp_path / "clusters" / "report.html").read_text()
 
 
@@ -161,7 +185,7 @@ def test_without_charts_the_page_has_pictures(crosslevel, tmp_path, monkeypatch)
     (tmp_path / "x.csv").write_text(
         "x,y\n" + "".join(f"{a},{a + b}\n" for a, b in zip(x, rng.normal(size=40), strict=True))
     )
-    crosslevel("krls", "x.csv", "--y", "y", "--x", "x", "--out", "run", cwd=tmp_path)
+    crosslevel("krls", "x.csv", "--y", "y", "--x", "x", "--out", "run", "--report", cwd=tmp_path)
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<svg" in page
     assert "<script" not in page

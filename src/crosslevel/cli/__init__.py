@@ -1,7 +1,8 @@
-"""The command line: one file per verb. Data on stdout, progress on stderr; exit 0 done, 1 could not answer, 2 bad input."""
+"""The command line: one file per verb. Data on stdout, progress on stderr; exit 0 done, 1 could not answer, 2 bad input, 130 stopped."""
 
 from __future__ import annotations
 
+import json
 import sys
 
 __all__ = ["main"]
@@ -9,18 +10,25 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and leave with the exit code that says how it went."""
-    from crosslevel.cli.app import app
     from crosslevel.errors import ConvergenceError, CrosslevelError
 
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        app()
+        from crosslevel.cli.app import run
+
+        sys.exit(run(arguments))
     except CrosslevelError as error:
-        print(f"crosslevel: {error}", file=sys.stderr)
-        sys.exit(1 if isinstance(error, ConvergenceError) else 2)
-    except KeyboardInterrupt:
-        print("crosslevel: stopped; nothing was written half.", file=sys.stderr)
-        sys.exit(130)
+        _leave(arguments, error, str(error), 1 if isinstance(error, ConvergenceError) else 2)
+    except KeyboardInterrupt as error:
+        _leave(arguments, error, "stopped; nothing was written half.", 130)
     except BrokenPipeError:
         # the reader of stdout (head, less) has gone: not an error of ours
         sys.stderr.close()
         sys.exit(0)
+
+
+def _leave(arguments: list[str], error: BaseException, text: str, code: int) -> None:
+    if "--json" in arguments:
+        print(json.dumps({"error": {"type": type(error).__name__, "message": text}, "exit_code": code}))
+    print(f"crosslevel: {text}", file=sys.stderr)
+    sys.exit(code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,24 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
-from crosslevel.cli.console import make_folder, quietly
+from crosslevel.cli.job import OUTPUT, Job, quiet
+from crosslevel.cli.options import Given, Option
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.ecological.persons.estimator import EcologicalInference
-from crosslevel.reports import report
-from crosslevel.reports.bundle import available
+from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage
 
-__all__ = ["Findings", "estimate_subgroups", "run"]
+__all__ = ["EXAMPLES", "OPTIONS", "Findings", "estimate_subgroups", "run"]
+
+EXAMPLES = ("crosslevel demo", "crosslevel demo --regions 100 --people 50000 --seed 7 --out small/")
+OPTIONS = [
+    Option("regions", "whole", "Number of regions to simulate. Default: 300."),
+    Option("people", "whole", "Number of people to simulate (a survey sample). Default: 300000."),
+    Option("random_state", "whole", "Seed of all random numbers. Default: 0."),
+    *(option for option in OUTPUT if option.name != "report"),
+]
 
 VARIABLES = ("sex", "age_group", "race", "education")
 MAPPED = "sex"
@@ -60,18 +67,10 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
     of one variable at a time and no people, is added.
     """
     model = EcologicalInference(categorical=["sex"], random_state=seed)
-    quietly(
-        lambda: model.fit(
-            world.people,
-            world.places,
-            by="region",
-            weight="weight",
-            successes="dem",
-            trials="votes",
-            coords=("lon", "lat"),
-        )
-    )
-    parts = {variable: _asked(world, model, variable) for variable in variables}
+    named: dict[str, Any] = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
+    with quiet():
+        model.fit(world.people, world.places, coords=("lon", "lat"), **named)
+        parts = {variable: _asked(world, model, variable) for variable in variables}
     found, by_region = parts[MAPPED if MAPPED in parts else variables[0]][1:]
     columns = {name: [v for part, _, _ in parts.values() for v in part[name]] for name in parts[variables[0]][0]}
     made = Estimates.build(
@@ -99,8 +98,8 @@ def _asked(
     world: Nation, model: EcologicalInference, variable: str
 ) -> tuple[dict[str, list[Any]], Estimates, Estimates]:
     """Ask about one variable: the columns of the table, the national answer, and that of the regions with its truth."""
-    found = quietly(lambda: model.estimate(by=variable, rollup="all", n_draws=DRAWS))
-    local = quietly(lambda: model.estimate(by=variable, n_draws=DRAWS))
+    found = model.estimate(by=variable, rollup="all", n_draws=DRAWS)
+    local = model.estimate(by=variable, n_draws=DRAWS)
     real = {(r["region"], r[variable]): r["rate"] for r in world.true_rates(by=variable).to_pylist()}
     keys = zip(local["region"].tolist(), local[variable].tolist(), strict=True)
     local = local.with_columns(truth=np.array([real[key] for key in keys]))
@@ -126,7 +125,7 @@ def _contextual(world: Nation, variable: str) -> dict[str, float]:
         world.people, by="region", group=variable, places=world.places, total="votes", weight="weight"
     )
     dem, votes = (np.asarray(world.places[c], dtype=float) for c in ("dem", "votes"))
-    found = quietly(lambda: ecological.rxc(groups, {"dem": dem, "other": votes - dem}, units=regions))
+    found = ecological.rxc(groups, {"dem": dem, "other": votes - dem}, units=regions)
     chosen = found.select(outcome="dem")
     return dict(zip(chosen["group"].tolist(), chosen["estimate"].tolist(), strict=True))
 
@@ -153,34 +152,29 @@ def _points(difference: npt.NDArray[np.float64]) -> float:
     return 100 * float(np.nanmean(np.abs(difference)))
 
 
-def run(regions: int, people: int, out: Path, seed: int, as_json: bool) -> None:
+def run(given: Given, job: Job) -> None:
     """Simulate, estimate, print the table, write the report."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    make_folder(out)
-    with console.status(f"Simulating {people:,} people in {regions:,} regions ..."):
+    regions, people, seed = (given.get(n, v) for n, v in (("regions", 300), ("people", 300_000), ("random_state", 0)))
+    for option, value, least in (("--regions", regions, 20), ("--people", people, 10_000)):
+        if value < least:
+            raise InputError(f"{option} {value} is too few to show anything; pass at least {least:,}.")
+    job.out, job.report = job.out or Path("demo"), True
+    job.folder()
+    with job.console.status(f"Simulating {people:,} people in {regions:,} regions ..."):
         world = nation(regions, max(1, people // regions), random_state=seed)
     # matrices of a few hundred regions are too small to share among threads
     with (
-        console.status("Learning from people and totals, and asking about subgroups ..."),
+        job.console.status("Fitting people and totals, and estimating subgroups ..."),
         threadpool_limits(1, user_api="blas"),
     ):
         found = estimate_subgroups(world, seed=seed)
-    where = (out / "report.html").resolve()
-    with console.status("Writing the report ..."):
-        report(
-            {"Men and women in each region": _in_words(world, found.by_region), "The nation": found.national},
-            where,
-            title="crosslevel demo: a nation of known truth",
-            figures=None if available() else _figures(world, found),
-            polygons=world.polygons,
-        )
-    if as_json:
-        print(json.dumps({"report": str(where), "estimates": json.loads(found.national.to_json())}))
-    else:
-        print(found.national.summary())
-        print(f"\nReport: {where}")
+    job.write_answers(
+        {"demo": found.national},
+        pages={"Men and women in each region": _in_words(world, found.by_region), "The nation": found.national},
+        title="crosslevel demo: a nation of known truth",
+        polygons=world.polygons,
+    )
+    job.print({"demo": found.national}, text=found.national.summary())
 
 
 def _in_words(world: Nation, by_region: Estimates) -> Estimates:
@@ -190,28 +184,3 @@ def _in_words(world: Nation, by_region: Estimates) -> Estimates:
     columns[MAPPED] = [WORDS[MAPPED, str(v)] for v in by_region[MAPPED].tolist()]
     columns["observed"] = [share[region] for region in by_region["region"].tolist()]
     return dataclasses.replace(by_region, table=pa.table(columns))
-
-
-def _figures(world: Nation, found: Findings) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
-    from crosslevel.charts import choropleth, estimate_map, intervals, style
-
-    with style():
-        picture = Figure(figsize=(9, 6.5)).add_subplot()
-        observed, guessed, real = (Figure(figsize=(10, 6)).add_subplot() for _ in range(3))
-    share = {p["region"]: p["dem"] / p["votes"] for p in world.places.to_pylist() if p["votes"]}
-    scale: dict[str, Any] = {"vmin": 0.2, "vmax": 0.8}
-    women: dict[str, Any] = {"select": {MAPPED: 2}, **scale}
-    intervals(found.national, picture, baselines=[*BASELINES, "rxc"])
-    choropleth(world.polygons, share, observed, label="share voting dem", **scale)
-    estimate_map(found.by_region, world.polygons, ax=guessed, label="share of women voting dem", **women)
-    estimate_map(found.by_region, world.polygons, column="truth", ax=real, label="share of women voting dem", **women)
-    guessed.set_title("Women, estimated", loc="left")
-    real.set_title("Women, the truth", loc="left")
-    return {
-        "Estimates with 95 % intervals, bounds, baselines, and the truth": picture,
-        "What is observed: the share voting dem in each region": observed,
-        "What is asked: how women voted in each region, estimated": guessed,
-        "What is true: how women voted in each region": real,
-    }

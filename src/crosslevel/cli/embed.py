@@ -1,156 +1,88 @@
-"""``crosslevel embed``: people to one vector per bag, in a pass that can be stopped and gone on with."""
+"""``crosslevel embed``: people to one vector per bag, in a pass that can be stopped and resumed."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from crosslevel.cli.console import make_folder, people_bar, quietly
+from crosslevel.cli.job import FILE_HELP, OUTPUT, Job
+from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.embedding import Embeddings, MeanEmbedding
-from crosslevel.errors import CrosslevelError, InputError
-from crosslevel.results import load, save
+from crosslevel.errors import CrosslevelError
+from crosslevel.results import load
 
-if TYPE_CHECKING:
-    from rich.console import Console
+__all__ = ["EXAMPLES", "OPTIONS", "run"]
 
-__all__ = ["Settings", "parse_subgroups", "run"]
-
-ANSWER, MODEL, BAGS = "embeddings.crosslevel", "embedding.crosslevel", "bags.csv"
-STATE, STARTED, REPORT = "checkpoint.state", "started.json", "report.html"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What was asked for on the command line."""
-
-    people: Path
-    by: list[str]
-    weight: str | None
-    out: Path
-    columns: list[str] | None
-    categorical: list[str] | None
-    where: str | None
-    subgroups: list[str]
-    feature_map: str
-    n_features: int
-    bandwidth: str
-    unknown: str
-    seed: int
-    engine: str
-    n_jobs: int | None
-    checkpoint: Path | None
-    resume: bool
-    report: bool = False
-
-    @property
-    def state(self) -> Path:
-        """The file to go on from."""
-        return self.checkpoint or self.out / STATE
-
-    def fingerprint(self, people: Batches) -> dict[str, Any]:
-        """Give all that the fitted model depends on, as plain values."""
-        left_out = ("out", "checkpoint", "resume", "n_jobs", "engine", "subgroups", "report")
-        said = {k: v for k, v in asdict(self).items() if k not in left_out}
-        return json.loads(json.dumps({**said, "people": people.stamps()}, default=str))
+EXAMPLES = (
+    "crosslevel embed people.parquet --by region --weight w --out embeddings/",
+    "crosslevel embed 'people/*.parquet' --by region --by sex --where 'age >= 18' --subgroup 'old=age >= 65' --categorical occupation",
+)
+OPTIONS = [
+    Option("people", "file", FILE_HELP, required=True, argument=True),
+    Option("by", help="Column that names the bag; repeat for several.", several=True, required=True),
+    Option("subgroup", help="'name=query', for example 'women=sex == 2'; repeat. All in one pass.", several=True),
+    *from_signature(MeanEmbedding.fit, "People", skip=("by", "people", "y")),
+    *from_signature(MeanEmbedding, "Model"),
+    Option("checkpoint", "file", "File to resume from; in the folder if left out.", panel="Output"),
+    Option("resume", "flag", "Resume a pass that was stopped; --no-resume begins anew.", panel="Output"),
+    *OUTPUT,
+]
+ANSWER, MODEL, BAGS, STATE, STARTED = (
+    "embeddings.crosslevel", "embedding.crosslevel", "bags.csv", "checkpoint.state", "started.json",
+)  # fmt: skip
 
 
-def parse_subgroups(texts: list[str]) -> dict[str, str]:
-    """Read ``name=query`` pairs; the first ``=`` ends the name.
-
-    Examples
-    --------
-    >>> parse_subgroups(["women over 65=sex == 2 and age >= 65"])
-    {'women over 65': 'sex == 2 and age >= 65'}
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, mark, query = (part.strip() for part in text.partition("="))
-        if not mark or not name or not query or query.startswith("="):
-            raise InputError(f"--subgroup {text!r} is not name=query; write for example --subgroup 'women=sex == 2'.")
-        if name in found:
-            raise InputError(f"--subgroup names {name!r} twice; give each subgroup its own name.")
-        found[name] = query
-    return found
-
-
-def run(settings: Settings, as_json: bool) -> None:
+def run(given: Given, job: Job) -> None:
     """Learn, embed, write the answer, say what was found."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    subgroups = parse_subgroups(settings.subgroups)
-    people = open_batches(settings.people)
-    make_folder(settings.out)
-    if not settings.resume:
-        settings.state.unlink(missing_ok=True)
-    began = time.monotonic()
-    fitted = _fitted(settings, people, console)
-    where = settings.where
-    console.print(f"Expected: {fitted.cost(people, where=where, subgroups=subgroups)}")
+    subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
+    people = open_batches(given["people"])
+    job.out = job.out or Path("embeddings")
+    out = job.folder() or job.out
+    state, where = given.get("checkpoint", out / STATE), given.get("where")
+    if not given.get("resume", True):
+        state.unlink(missing_ok=True)
+    fitted = _fitted(given, job, people, out, state)
+    job.say(f"Expected: {fitted.cost(people, where=where, subgroups=subgroups)}")
     try:
-        with people_bar(console, "Embedding") as progress:
-            found = quietly(
-                lambda: fitted.transform(
-                    people, where=where, subgroups=subgroups, checkpoint=settings.state, progress=progress
-                )
-            )
+        with job.progress("Embedding") as bar:
+            found = fitted.transform(people, where=where, subgroups=subgroups, checkpoint=state, progress=bar)
     except KeyboardInterrupt:
-        console.print(f"Stopped. Run the same command again to go on ({settings.state}).")
+        job.say(f"Stopped. Run the same command again to resume ({state}).")
         raise
-    _write(found, settings.out)
-    if settings.report:
-        _write_page(found, settings)
-    (settings.out / STARTED).unlink(missing_ok=True)
-    notes = [*fitted.warnings_, *found.warnings]
-    for note in notes:
-        console.print(f"Note: {note}", markup=False)
-    _say(fitted, found, settings, notes, time.monotonic() - began, as_json)
+    job.keep("embeddings", found, ANSWER)
+    job.files["model"] = str(out / MODEL)
+    with whole_file(out / BAGS) as beside:
+        pacsv.write_csv(_bags(found), beside)
+    job.files["bags"] = str(out / BAGS)
+    job.write_answers({}, pages={f"Bags by {', '.join(given['by'])}": found})
+    (out / STARTED).unlink(missing_ok=True)
+    _print(job, fitted, found)
 
 
-def _fitted(settings: Settings, people: Batches, console: Console) -> MeanEmbedding:
-    """Learn the encoding, or take the one that a stopped run of the same command has learnt."""
-    started, model = settings.out / STARTED, settings.out / MODEL
-    asked = settings.fingerprint(people)
-    if settings.resume and settings.state.exists() and _read(started) == asked:
+def _fitted(given: Given, job: Job, people: Batches, out: Path, state: Path) -> MeanEmbedding:
+    """Learn the encoding, or take the one that a stopped run of the same command has learned."""
+    started, model = out / STARTED, out / MODEL
+    anywhere = ("n_jobs", "engine")  # where it runs changes nothing
+    told = {**given.of("Model", skip=anywhere), **given.of("People"), "by": given["by"], "people": people.stamps()}
+    asked = json.loads(json.dumps(told, default=str))
+    parameters = given.of("Model")
+    if given.get("resume", True) and state.exists() and _read(started) == asked:
         try:
             fitted: MeanEmbedding = load(model)
         except CrosslevelError:
             pass
         else:
-            console.print(f"Going on from {settings.state}.")
-            fitted.set_params(engine=settings.engine, n_jobs=settings.n_jobs)
-            return fitted
-    embedding = MeanEmbedding(
-        settings.n_features,
-        settings.feature_map,
-        settings.bandwidth if settings.bandwidth == "median" else _number(settings.bandwidth),
-        categorical=settings.categorical,
-        unknown=settings.unknown,
-        random_state=settings.seed,
-        engine=settings.engine,
-        n_jobs=settings.n_jobs,
-    )
-    with people_bar(console, "Learning levels and scales") as progress:
-        fitted = quietly(
-            lambda: embedding.fit(
-                people,
-                by=settings.by,
-                columns=settings.columns,
-                weight=settings.weight,
-                where=settings.where,
-                progress=progress,
-            )
-        )
-    save(fitted, model)
+            job.say(f"Resuming from {state}.")
+            return fitted.set_params(**{n: parameters[n] for n in anywhere if n in parameters})
+    with job.progress("Learning levels and scales") as bar:
+        fitted = MeanEmbedding(**parameters).fit(people, by=given["by"], progress=bar, **given.of("People"))
+    job.keep("model", fitted, MODEL)
     with whole_file(started) as beside:
         beside.write_text(json.dumps(asked), encoding="utf-8")
     return fitted
@@ -163,61 +95,28 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--bandwidth {text!r} is neither 'median' nor a number.") from None
-
-
-def _write(found: Embeddings, out: Path) -> None:
-    save(found, out / ANSWER)
-    with whole_file(out / BAGS) as beside:
-        pacsv.write_csv(_bags(found), beside)
-
-
 def _bags(found: Embeddings) -> pa.Table:
     sizes = {"weight": found.weight, "n_rows": found.n_rows, "effective_size": found.effective_size}
     return pa.table({**{n: found.key_table[n] for n in found.key_table.column_names}, **sizes})
 
 
-def _write_page(found: Embeddings, s: Settings) -> None:
-    """Write the page of the bags; what draws it is loaded only when it is asked for."""
-    from crosslevel.reports import report
-
-    report({f"Bags by {', '.join(s.by)}": found}, s.out / REPORT)
-
-
-def _say(
-    fitted: MeanEmbedding, found: Embeddings, s: Settings, notes: list[str], seconds: float, as_json: bool
-) -> None:
-    out = s.out
-    files = {"embeddings": str(out / ANSWER), "model": str(out / MODEL), "bags": str(out / BAGS)}
-    files |= {"report": str(out / REPORT)} if s.report else {}
-    facts: Mapping[str, Any] = {
+def _print(job: Job, fitted: MeanEmbedding, found: Embeddings) -> None:
+    linear = fitted.feature_map_.name == "linear"
+    fit = {
         "bags": len(found),
-        "keys": found.key_table.column_names,
         "people": int(fitted.n_rows_),
         "columns": len(fitted.columns_),
         "encoded_columns": fitted.n_inputs_,
         "features": found.shape[1],
-        "map": fitted.feature_map,
-        "bandwidth": None if fitted.feature_map == "linear" else fitted.bandwidth_,
-        "seconds": round(seconds, 3),
-        "warnings": notes,
-        "files": files,
+        "feature_map": fitted.feature_map_.name,
+        "bandwidth": None if linear else float(fitted.bandwidth_),
     }
-    if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
-        return
-    width = "" if facts["bandwidth"] is None else f", bandwidth {facts['bandwidth']:.4g}"
-    print(f"{facts['people']:,} people in {len(found):,} bags by {', '.join(facts['keys'])}")
-    print(
-        f"{facts['columns']:,} columns, {facts['encoded_columns']:,} encoded, {facts['features']:,} features ({fitted.feature_map}{width})"
+    width = "" if linear else f", bandwidth {fit['bandwidth']:.4g}"
+    text = (
+        f"{fit['people']:,} people in {len(found):,} bags by {', '.join(found.key_table.column_names)}\n{fit['columns']:,} columns, "
+        f"{fit['encoded_columns']:,} encoded, {fit['features']:,} features ({fit['feature_map']}{width})\neffective people per bag: "
+        f"{found.effective_size.min():,.0f} to {found.effective_size.max():,.0f}; {job.seconds:,.1f} s"
     )
-    print(
-        f"effective people per bag: {found.effective_size.min():,.0f} to {found.effective_size.max():,.0f}; "
-        f"{seconds:,.1f} s"
+    job.print(
+        {}, fit=fit, warnings=[*fitted.warnings_, *found.warnings], text=text, keys=list(found.key_table.column_names)
     )
-    for name, path in files.items():
-        print(f"{name:<11} {path}")

@@ -9,8 +9,13 @@ from importlib import metadata, util
 from typing import Any
 
 from crosslevel import __version__
+from crosslevel.cli.job import OUTPUT, Job
+from crosslevel.cli.options import Given
 
-__all__ = ["collect", "run"]
+__all__ = ["EXAMPLES", "OPTIONS", "collect", "run"]
+
+EXAMPLES = ("crosslevel info", "crosslevel info --json")
+OPTIONS = [option for option in OUTPUT if option.name == "as_json"]
 
 EXTRAS = {
     "bayes": ("jax", "numpyro"),
@@ -62,10 +67,10 @@ def collect() -> dict[str, Any]:
     }
 
 
-def run(as_json: bool) -> None:
+def run(given: Given, job: Job) -> None:
     """Print the facts."""
     facts = collect()
-    if as_json:
+    if job.as_json:
         print(json.dumps(facts, indent=2))
         return
     for name in ("crosslevel", "python", "platform", "cores"):

@@ -7,11 +7,65 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslevel.cli.job import OUTPUT, Job, quiet, read_geojson
+from crosslevel.cli.options import Given, Option
 from crosslevel.errors import FileError, InputError
 from crosslevel.reports import report
 from crosslevel.results import Estimates, load
 
-__all__ = ["named_results", "read_map", "read_result", "run"]
+__all__ = ["EXAMPLES", "OPTIONS", "named_results", "read_result", "run"]
+
+EXAMPLES = (
+    "crosslevel report run/sex-by-region.crosslevel --out report.html --map regions.geojson --title 'Men and women'",
+    "crosslevel report --serve reports/ --port 8350",
+)
+OPTIONS = [
+    Option("results", "file", "Estimates (.crosslevel or .json) and models saved by crosslevel.", True, argument=True),
+    Option("out", "file", "The HTML file to write; report.html if left out."),
+    Option("title", help="Heading of the page."),
+    Option("map", "file", "GeoJSON or TopoJSON of the places."),
+    Option("serve", "file", "Show the reports of this folder in a browser on this machine."),
+    Option("port", "whole", "Of --serve; 0 takes any that is free."),
+    *(option for option in OUTPUT if option.name == "as_json"),
+]
+
+
+def run(given: Given, job: Job) -> None:
+    """Write the page and say where; or show a folder of pages until Ctrl-C."""
+    results, page = given.get("results", ()), given.get("out", Path("report.html"))
+    if "serve" in given:
+        if {"results", "out", "title", "map"} & set(given):
+            raise InputError("--serve shows the pages of a folder; write pages first, without it.")
+        from crosslevel.cli.serving import DEFAULT_PORT, serve_folder
+
+        serve_folder(given["serve"], given.get("port", DEFAULT_PORT), job.as_json)
+        return
+    if "port" in given:
+        raise InputError("--port belongs to --serve, which is missing.")
+    if not results:
+        raise InputError("name at least one file of saved results, or --serve a folder of reports.")
+    polygons = read_geojson(given["map"], "--map") if "map" in given else None
+    with quiet():
+        report(named_results(results), page, title=given.get("title"), polygons=polygons)
+    print(json.dumps({"report": str(page)}) if job.as_json else f"Report: {page}")
+
+
+def named_results(paths: Sequence[Path]) -> dict[str, Any]:
+    """Read results and give each a heading: its title or kind, with the file's name where two are alike."""
+    found = [(path, read_result(path)) for path in paths]
+    heads = [(r.title or r.method) if isinstance(r, Estimates) else type(r).__name__ for _, r in found]
+    out: dict[str, Any] = {}
+    for (path, result), head in zip(found, heads, strict=True):
+        if type(result).__name__ == "MeanEmbedding":
+            raise InputError(
+                f"{path} holds a MeanEmbedding, which turns people into vectors and has no page; name the embeddings it made, or "
+                "estimates."
+            )
+        name = head if heads.count(head) == 1 else f"{head} ({path.stem})"
+        while name in out:
+            name = f"{name}, again"
+        out[name] = result
+    return out
 
 
 def read_result(path: Path) -> Any:
@@ -24,67 +78,3 @@ def read_result(path: Path) -> Any:
         return Estimates.from_json(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not JSON text ({error.reason}); name a file of saved estimates.") from error
-
-
-def named_results(paths: Sequence[Path]) -> dict[str, Any]:
-    """Read results and give each a heading: its title or kind, with the file's name where two are alike."""
-    found = [(path, read_result(path)) for path in paths]
-    heads = [_heading(result) for _, result in found]
-    out: dict[str, Any] = {}
-    for (path, result), head in zip(found, heads, strict=True):
-        name = head if heads.count(head) == 1 else f"{head} ({path.stem})"
-        while name in out:
-            name = f"{name}, again"
-        if type(result).__name__ == "MeanEmbedding":
-            raise InputError(
-                f"{path} holds a MeanEmbedding, which turns people into vectors and has no page; name the embeddings it made, or "
-                "estimates."
-            )
-        out[name] = result
-    return out
-
-
-def _heading(result: Any) -> str:
-    return (result.title or result.method) if isinstance(result, Estimates) else type(result).__name__
-
-
-def read_map(path: Path, option: str = "--map") -> dict[str, Any]:
-    """Read a map: GeoJSON or TopoJSON."""
-    if not path.is_file():
-        raise FileError(f"{option} {path} does not exist; name a GeoJSON or TopoJSON file.")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{option} {path} is not JSON ({error}); name a GeoJSON or TopoJSON file.") from error
-    if not isinstance(found, dict) or not (found.get("features") or found.get("objects")):
-        raise FileError(
-            f"{option} {path} is neither a GeoJSON FeatureCollection nor TopoJSON; name a map of the places."
-        )
-    return found
-
-
-def run(
-    results: Sequence[Path],
-    out: Path | None,
-    title: str | None,
-    places: Path | None,
-    serve: Path | None,
-    port: int | None,
-    as_json: bool,
-) -> None:
-    """Write the page and say where; or show a folder of pages until Ctrl-C."""
-    if serve is not None:
-        if results or out is not None or title is not None or places is not None:
-            raise InputError("--serve shows the pages of a folder; write pages first, without it.")
-        from crosslevel.cli.serving import DEFAULT_PORT, serve_folder
-
-        serve_folder(serve, DEFAULT_PORT if port is None else port, as_json)
-        return
-    if port is not None:
-        raise InputError("--port belongs to --serve, which is missing.")
-    if not results:
-        raise InputError("name at least one file of saved results, or --serve a folder of reports.")
-    out = Path("report.html") if out is None else out
-    polygons = None if places is None else read_map(places)
-    report(named_results(results), out, title=title, polygons=polygons)
-    print(json.dumps({"report": str(out)}) if as_json else f"Report: {out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 
-__all__ = ["METHODS", "compare", "describe_comparison"]
+__all__ = ["METHODS", "compare", "describe_comparison", "side_by_side"]
 
 METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "lp", "rxc_em", "rxc", "king", "multinomial_dirichlet")
 """Functions of ``crosslevel.ecological`` that take counts by unit; each is loaded when it is called."""
 
-COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count")
+COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count", "voters", "turnout", "people")
 
 
 def compare(
@@ -71,29 +72,49 @@ def compare(
         begun = time.perf_counter()
         answers[name] = _run(name, tables, level, options)
         seconds[name] = round(time.perf_counter() - begun, 3)
-    with_interval = any(a.level is not None for a in answers.values())
+    made = side_by_side(answers, "Share of each group with each outcome, by method")
+    call = f"crosslevel.ecological.compare(groups, outcomes, methods={methods!r}, level={level!r})"
+    return replace(
+        made,
+        provenance=Provenance.of(call=call, data=tables.fingerprints),
+        diagnostics={"units": len(tables.units), "seconds": seconds, **made.diagnostics},
+    )
+
+
+def side_by_side(answers: Mapping[str, Estimates], title: str, notes: Sequence[str] = ()) -> Estimates:
+    """Put the answers of several methods in one table, those to one cell together.
+
+    Parameters
+    ----------
+    answers : mapping of method to Estimates
+        With the same keys and the same rows.
+    title : str
+    notes : sequence of str
+        What the reader should know beside the methods' own warnings.
+    """
+    first = next(iter(answers.values()))
+    shared = [n for n in first.table.column_names if all(n in a.table.column_names for a in answers.values())]
+    made: dict[str, Any] = {k: np.repeat(first[k], len(answers)) for k in first.keys}
+    made["method"] = np.tile(np.array(list(answers)), len(first))
+    for name in (n for n in COLUMNS if n in shared):
+        made[name] = np.column_stack([np.asarray(a[name], dtype=float) for a in answers.values()]).ravel()
+    level = next((a.level for a in answers.values() if a.level is not None), None)
+    common = [w for w in first.warnings if all(w in a.warnings for a in answers.values())]
+    own = [f"{name}: {w}" for name, a in answers.items() for w in a.warnings if w not in common]
     return Estimates.build(
-        _interleaved(answers),
-        keys=("group", "outcome", "method"),
+        made,
+        keys=(*first.keys, "method"),
         kind="comparison",
         method=describe_comparison(answers),
-        level=level if with_interval else None,
-        interval="each method's own" if with_interval else "none",
+        level=level,
+        interval="none" if level is None else "each method's own",
         provenance=Provenance.of(
-            call=f"crosslevel.ecological.compare(groups, outcomes, methods={methods!r}, level={level!r})",
-            data=tables.fingerprints,
+            call=f"methods {', '.join(answers)}", seed=first.provenance.seed, data=first.provenance.data
         ),
-        diagnostics={
-            "units": len(tables.units),
-            "seconds": seconds,
-            "by_method": {n: a.diagnostics for n, a in answers.items()},
-        },
-        warnings=[
-            *tables.notes,
-            *(f"{name}: {w}" for name, a in answers.items() for w in a.warnings if w not in tables.notes),
-        ],
-        frame=tables.frame,
-        title="Share of each group with each outcome, by method",
+        diagnostics={"by_method": {n: a.diagnostics for n, a in answers.items()}},
+        warnings=[*common, *own, *notes],
+        frame=first.frame,
+        title=title,
     )
 
 
@@ -123,15 +144,3 @@ def _run(name: str, tables: UnitTables, level: float, options: Mapping[str, Any]
         return function(tables, None, **{**own_level, **options})
     except (InputError, ConvergenceError) as error:
         raise type(error)(f"methods={name!r}: {error}") from error
-
-
-def _interleaved(answers: Mapping[str, Estimates]) -> dict[str, Any]:
-    """Stack the methods' tables so that the answers to one cell stand together."""
-    first = next(iter(answers.values())).table
-    columns: dict[str, Any] = {
-        name: np.repeat(np.array(first[name].to_pylist()), len(answers)) for name in ("group", "outcome")
-    }
-    columns["method"] = np.tile(np.array(list(answers)), first.num_rows)
-    for name in COLUMNS:
-        columns[name] = np.column_stack([np.asarray(a[name], dtype=np.float64) for a in answers.values()]).ravel()
-    return columns

@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pandas as pd
-import pyarrow.csv as pacsv
 import pytest
 
 import crosslevel as cl
-from crosslevel.ecological import among_voters, compare, rxc, table_from_frame, turnout
+from crosslevel.ecological import among_voters, rxc, table_from_frame, turnout
 
 UNITS = pd.DataFrame(
     {
@@ -23,7 +22,7 @@ UNITS["did not vote"] = 100 - UNITS["dem"] - UNITS["rep"]
 SIZES = [1, 2, 3, 4, 1, 2, 3, 4]
 UNITS.iloc[:, 1:] = UNITS.iloc[:, 1:].mul(SIZES, axis=0)
 GROUPS = ("--group", "white", "--group", "black")
-ASKED = ("ecological", "--table", "units.csv", "--unit", "precinct", *GROUPS, "--outcome", "dem", "--outcome", "rep")
+ASKED = ("table", "units.csv", "--unit", "precinct", *GROUPS, "--outcome", "dem", "--outcome", "rep")
 
 
 @pytest.fixture(scope="module")
@@ -36,39 +35,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tables():
     return table_from_frame(UNITS, ["white", "black"], ["dem", "rep", "did not vote"], "precinct")
-
-
-def test_the_comparison_is_that_of_the_library(crosslevel, folder, tables):
-    done = crosslevel(*ASKED, "--outcome", "did not vote", "--out", "answer", "--report", cwd=folder)
-    expected = compare(tables)
-    found = cl.load(folder / "answer" / "comparison.crosslevel")
-    assert found.keys == expected.keys
-    for name in expected.table.column_names:
-        if name in expected.keys:
-            assert found[name].tolist() == expected[name].tolist()
-        else:
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
-    assert set(found.warnings) == set(expected.warnings)
-    assert pacsv.read_csv(folder / "answer" / "comparison.csv").num_rows == len(expected)
-    units = cl.load(folder / "answer" / "rxc.crosslevel").units
-    assert set(units["unit"]) == set("abcdefgh")
-    page = (folder / "answer" / "report.html").read_text()
-    assert "possible at all (bounds)" in page
-    for words in ("neighborhood", "rxc_em", "goodman", "95 % interval"):
-        assert words in done.out
-        assert words in page
-
-
-def test_json_methods_weights_and_level(crosslevel, folder, tables):
-    asked = ("--outcome", "did not vote", "--methods", "goodman, lp", "--methods", "rxc", "--weights", "equal")
-    told = json.loads(crosslevel(*ASKED, *asked, "--level", "0.8", "--json", cwd=folder).out)
-    expected = compare(tables, methods={"goodman": {"weights": "equal"}, "lp": {}, "rxc": {}}, level=0.8)
-    rows = told["answers"]["comparison"]["rows"]
-    assert [r["method"] for r in rows[:3]] == ["goodman", "lp", "rxc"]
-    low = np.array([np.nan if r["conf_low"] is None else r["conf_low"] for r in rows])
-    np.testing.assert_allclose(low, expected["conf_low"], rtol=1e-9)
-    assert set(told["methods"]) == {"goodman", "lp", "rxc"}
-    assert told["answers"]["comparison"]["level"] == 0.8
 
 
 def test_those_who_did_not_vote_are_left_out_of_the_shares(crosslevel, folder, tables):
@@ -90,7 +56,7 @@ def test_those_who_did_not_vote_are_left_out_of_the_shares(crosslevel, folder, t
 
 
 def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folder, monkeypatch):
-    from crosslevel.cli import ecological_table as module
+    from crosslevel.cli import table as module
     from crosslevel.errors import InputError
 
     def only_rxc(answer, abstain):
@@ -109,17 +75,25 @@ def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folde
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (("--seed", "-1"), "--seed=-1 is not a whole number"),
-        (("--level", "95"), "level=95.0 is not between 0 and 1"),
-        (("--weights", "people"), "--weights='people' is not a choice"),
-        (("--contextual-slope", "7"), "--contextual-slope=7.0 is not a number between -1 and 2"),
-        (("--contextual-slope-sd", "-1"), "--contextual-slope-sd=-1.0 is not a number between 0 and 1"),
+        (("--seed", "-1"), "--seed -1 is not"),
+        (("--level", "95"), "--level 95.0 is not between 0 and 1"),
+        (("--weights", "people"), "--weights people is not a choice"),
+        (("--contextual-slope", "7"), "--contextual-slope 7.0 is not a number between -1 and 2"),
+        (("--contextual-slope-sd", "-1"), "--contextual-slope-sd -1.0 is not a number between 0 and 1"),
     ],
 )
-def test_bad_options_are_refused_whatever_the_method(crosslevel, folder, asked, words):
+def test_bad_options_are_refused(crosslevel, folder, asked, words):
     assert (
-        words in crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "bounds", *asked, cwd=folder, code=2).err
+        words
+        in crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "goodman,rxc", *asked, cwd=folder, code=2).err
     )
+
+
+def test_an_option_of_no_method_is_refused(crosslevel, folder):
+    said = crosslevel(
+        *ASKED, "--outcome", "did not vote", "--methods", "bounds", "--weights", "equal", cwd=folder, code=2
+    ).err
+    assert "--weights is an option of goodman, and of none of the methods asked for (bounds)" in said
 
 
 def test_weights_are_printed(crosslevel, folder):
@@ -137,16 +111,16 @@ def test_repairs_are_done_and_said(crosslevel, folder):
     people = UNITS["white"] + UNITS["black"]
     shares = UNITS.assign(white=UNITS["white"] / people, black=UNITS["black"] / people, people=people)
     shares.to_csv(folder / "shares.csv")
-    shares = ("ecological", "--table", "shares.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    shares = ("table", "shares.csv", *ASKED[2:], "--outcome", "did not vote", "--methods", "goodman")
     assert "multiplied by the people" in crosslevel(*shares, "--total", "people", cwd=folder).out
     pd.concat([UNITS, UNITS.tail(1)]).to_csv(folder / "twice.csv", index=False)
-    twice = ("ecological", "--table", "twice.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    twice = ("table", "twice.csv", *ASKED[2:], "--outcome", "did not vote", "--methods", "goodman")
     said = crosslevel(*twice, cwd=folder, code=2).err
     assert "more than once" in said
     assert "or let --duplicates sum sum their rows" in said
     assert crosslevel(*twice, "--duplicates", "sum", cwd=folder).out
     UNITS.assign(dem=UNITS["dem"].where(UNITS["precinct"] != "c")).to_csv(folder / "holes.csv", index=False)
-    holes = ("ecological", "--table", "holes.csv", *ASKED[3:], "--outcome", "did not vote", "--methods", "goodman")
+    holes = ("table", "holes.csv", *ASKED[2:], "--outcome", "did not vote", "--methods", "goodman")
     said = crosslevel(*holes, cwd=folder, code=2).err
     assert "missing value" in said
     assert "let --missing zero take them for nobody or --missing drop leave" in said
@@ -172,29 +146,29 @@ def test_the_context_is_handed_to_those_that_have_one(crosslevel, folder, tables
 
 
 def test_of_all_methods_those_that_refuse_are_left_out_and_said(crosslevel, folder, monkeypatch):
-    from crosslevel.cli import ecological_table as module
+    from crosslevel.cli import table as module
 
     monkeypatch.setattr(module, "METHODS", ("neighborhood", "goodman", "king"))
     done = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "all", "--json", cwd=folder)
     told = json.loads(done.out)
-    assert list(told["methods"]) == ["neighborhood", "goodman"]
+    assert list(told["fit"]["by_method"]) == ["neighborhood", "goodman"]
     assert any("king is left out" in w for w in told["warnings"])
     assert "Note: king is left out" in done.err
     said = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "king", cwd=folder, code=2).err
     assert "--methods king: " in said
-    two = ("ecological", "--table", "units.csv", *GROUPS, "--outcome", "dem", "--outcome", "rep", "--balance", "scale")
+    two = ("table", "units.csv", *GROUPS, "--outcome", "dem", "--outcome", "rep", "--balance", "scale")
     told = json.loads(crosslevel(*two, "--methods", "king", "--seed", "4", "--json", cwd=folder).out)
     assert len(told["answers"]["comparison"]["rows"]) == 4
 
 
 def test_an_unconverged_method_leaves_with_1(crosslevel, folder, monkeypatch):
-    from crosslevel.cli import ecological_table as module
+    from crosslevel.cli import table as module
     from crosslevel.errors import ConvergenceError
 
-    def fail(*_):
+    def fail(tables, outcomes, *, level=0.95):
         raise ConvergenceError("no mode was reached")
 
-    monkeypatch.setattr(module, "_run", fail)
+    monkeypatch.setitem(module.FUNCTIONS, "rxc", fail)
     said = crosslevel(*ASKED, "--outcome", "did not vote", "--methods", "rxc", cwd=folder, code=1).err
     assert "--methods rxc: no mode was reached" in said
 
@@ -224,15 +198,15 @@ def test_the_truth_scores_every_method(crosslevel, folder):
         ((*ASKED, "--outcome", "did not vot"), "Did you mean 'did not vote'"),
         ((*ASKED, "--group", "dem"), "a column is either a group or an outcome"),
         ((*ASKED, "--outcome", "did not vote", "--methods", "godman"), "Did you mean 'goodman'"),
-        ((*ASKED, "--outcome", "did not vote", "--abstain", "did not"), "--abstain='did not'"),
-        ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--weights='heavy' is not a choice"),
+        ((*ASKED, "--outcome", "did not vote", "--abstain", "did not"), "--abstain 'did not'"),
+        ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--weights heavy is not a choice"),
         ((*ASKED, "--rest", "x"), "--rest names the column that --balance"),
         ((*ASKED, "--report"), "--report needs a folder"),
         ((*ASKED, "--truth", "t.csv", "--abstain", "rep"), "choose one"),
         ((*ASKED, "--out", "units.csv"), "is a file; name a folder"),
-        (("ecological", "--table", "units.csv", "--outcome", "dem"), "--group is missing"),
-        (("ecological", "--table", "units.csv", *GROUPS), "--outcome is missing"),
-        (("ecological", "--table", "unit.csv", *GROUPS, "--outcome", "dem"), "Did you mean 'units.csv'"),
+        (("table", "units.csv", "--outcome", "dem"), "'--group'"),
+        (("table", "units.csv", *GROUPS), "'--outcome'"),
+        (("table", "unit.csv", *GROUPS, "--outcome", "dem"), "Did you mean 'units.csv'"),
     ],
 )
 def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from crosslevel.cli.console import file_stem
+from crosslevel.cli.job import file_stem
 from crosslevel.data.queries import parse
 from crosslevel.errors import InputError, unknown_name
 

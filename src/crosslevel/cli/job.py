@@ -1,0 +1,295 @@
+"""What every verb does alike: read files, show progress, write answers into a folder, print tables or JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from crosslevel.cli.options import Given, Option, spelled
+from crosslevel.data.atomic import whole_file
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
+from crosslevel.results import Estimates, save
+from crosslevel.results.forms import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "FILE_HELP",
+    "OUTPUT",
+    "Job",
+    "check_columns",
+    "file_stem",
+    "quiet",
+    "read_beside",
+    "read_geojson",
+    "read_table",
+]
+
+FILE_HELP = "Parquet, CSV or Arrow file, a folder or a quoted glob of files."
+MODEL, REPORT = "model.crosslevel", "report.html"
+
+OUTPUT = [
+    Option("out", "file", "Folder for the answers (.csv, and .crosslevel for cl.load) and the model.", panel="Output"),
+    Option("report", "switch", "Write report.html into the folder.", panel="Output"),
+    Option("as_json", "switch", "Print JSON on stdout, errors too.", panel="Output"),
+]
+
+
+class Job:
+    """One run of a verb: its output folder, its console (stderr), and what it has written so far."""
+
+    def __init__(self, given: Given) -> None:
+        told = given.of("Output")
+        self.out: Path | None = told.get("out")
+        self.report, self.as_json = bool(told.get("report")), bool(told.get("as_json"))
+        self.files: dict[str, str] = {}
+        self._began = time.monotonic()
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise FileError(f"--out {self.out} is a file; name a folder for the answer.")
+        if self.report and self.out is None:
+            raise InputError("--report needs a folder for the page; add --out.")
+
+    @cached_property
+    def console(self) -> Console:
+        """Where progress goes: stderr."""
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._began
+
+    def say(self, text: str) -> None:
+        """Print a line about the work on stderr."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def progress(self, what: str, unit: str = "people") -> Iterator[Callable[[int, int | None], None]]:
+        """Show rows of people (or other units) done, how many a second and the time left; our warnings wait for the answer."""
+        from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+        from rich.text import Text
+
+        class Rate(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                of = "" if task.total is None else f" of {task.total:,.0f}"
+                speed = f", {task.speed:,.0f} rows/s" if task.speed and unit == "people" else ""
+                return Text(f"{task.completed:,.0f}{of} {unit}{speed}")
+
+        columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
+        # into a file a bar would leave an empty line each
+        bar = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        with quiet(), bar as shown:
+            task = shown.add_task(what, total=None)
+            yield lambda rows, total: shown.update(task, completed=rows, total=total)
+
+    def folder(self) -> Path | None:
+        """Make the folder for the answer, if there is to be one."""
+        if self.out is not None:
+            try:
+                self.out.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FileError(
+                    f"--out {self.out} cannot be made ({error.strerror}); name a folder you may write to."
+                ) from error
+        return self.out
+
+    def write(self, name: str, found: Estimates) -> None:
+        """Write an answer twice: for ``cl.load``, and as CSV for everybody else."""
+        out = self.folder()
+        if out is not None:
+            stem = file_stem(name)
+            save(found, out / f"{stem}.crosslevel")
+            with whole_file(out / f"{stem}.csv") as beside:
+                pacsv.write_csv(found.table, beside)
+            self.files |= {name: str(out / f"{stem}.crosslevel"), f"{name} (csv)": str(out / f"{stem}.csv")}
+
+    def keep(self, name: str, thing: Any, file: str = MODEL) -> None:
+        """Save a model, or anything else that ``cl.load`` reads."""
+        out = self.folder()
+        if out is not None:
+            save(thing, out / file)
+            self.files[name] = str(out / file)
+
+    def write_answers(
+        self,
+        answers: Mapping[str, Estimates],
+        *,
+        model: Any = None,
+        pages: Mapping[str, Any] | None = None,
+        title: str | None = None,
+        polygons: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write into the folder what is not there yet: the answers, the model, and the report of ``pages`` or of the answers."""
+        for name, found in answers.items():
+            if name not in self.files:
+                self.write(name, found)
+        if model is not None and "model" not in self.files:
+            self.keep("model", model)
+        if self.report and self.out is not None:
+            from crosslevel.reports import report
+
+            with quiet(), self.console.status("Writing the report ..."):
+                shown = pages if pages is not None else {n.replace("-", " "): found for n, found in answers.items()}
+                report(shown, self.out / REPORT, title=title, polygons=polygons)
+            self.files["report"] = str(self.out / REPORT)
+
+    def print(
+        self,
+        answers: Mapping[str, Estimates],
+        *,
+        fit: Mapping[str, Any] | None = None,
+        warnings: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+        max_rows: int | None = 20,
+        text: str = "",
+        **more: Any,
+    ) -> None:
+        """Print the answers, as tables or as JSON, and the files.
+
+        Parameters
+        ----------
+        answers : mapping of name to Estimates
+        fit : mapping, optional
+            What the fit says of itself; the diagnostics of the first answer when not given.
+        warnings : iterable of str
+            Said before those of the answers.
+        hidden : iterable of str
+            Answers that are long and stand in a file: not printed as tables.
+        max_rows : int or None
+            Rows of a table that are printed.
+        text : str
+            Printed in place of the tables.
+        **more
+            Further entries of the JSON.
+        """
+        said = list(dict.fromkeys([*warnings, *(w for found in answers.values() for w in found.warnings)]))
+        if fit is None:
+            fit = next(iter(answers.values())).diagnostics if answers else {}
+        fit = plain(dict(fit), "fit")
+        if self.as_json:
+            told = {
+                "answers": {name: _told(found) for name, found in answers.items()},
+                **plain(more, "answer"),
+                "fit": fit,
+                "warnings": said,
+                "seconds": round(self.seconds, 3),
+                "files": self.files,
+            }
+            print(json.dumps(told, ensure_ascii=False, allow_nan=False, default=str))
+            return
+        short = {n: v for n, v in fit.items() if not isinstance(v, list | dict)}
+        if short:
+            print(f"Fit: {', '.join(f'{n} {_short(v)}' for n, v in short.items())}")
+        for warning in said:
+            print(f"Warning: {warning}")
+        if text:
+            print(f"\n{text}")
+        for name, found in answers.items() if not text else ():
+            if name not in hidden:
+                print(f"\n{dataclasses.replace(found, warnings=(), diagnostics={}).summary(max_rows)}")
+        if self.files:
+            print()
+        for name, path in self.files.items():
+            print(f"{name:<28} {path}")
+
+
+def _told(found: Estimates) -> dict[str, Any]:
+    return {
+        "title": found.title,
+        "method": found.method,
+        "keys": list(found.keys),
+        "level": found.level,
+        "interval": found.interval,
+        "rows": found.table.to_pylist(),
+    }
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep our warnings from being printed: they are carried in the answer and said once, with it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        yield
+
+
+def file_stem(*words: str) -> str:
+    """Make a name for a file out of names of columns.
+
+    Examples
+    --------
+    >>> file_stem("sex", "age group", "by", "region/county")
+    'sex-age_group-by-region_county'
+    """
+    return "-".join(re.sub(r"[^\w.-]+", "_", word).strip("_.") or "_" for word in words)
+
+
+def check_columns(options: Sequence[Option], given: Given, known: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a column that its file does not have, before any work is done."""
+    for option in options:
+        if option.name in given and option.column_of in known:
+            value = given[option.name]
+            names = [n for v in value for n in (v if isinstance(v, tuple) else (v,))] if option.several else [value]
+            for name in names:
+                if name not in known[option.column_of]:
+                    raise unknown_name(spelled(option.name), name, list(known[option.column_of]))
+
+
+def read_table(path: Path, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
+    """Read a file whole; refuse one without rows."""
+    stream = open_batches(path, where=where)
+    table = (stream if columns is None else stream.select(list(dict.fromkeys(columns)))).to_table()
+    if table.num_rows == 0:
+        raise InputError(f"{path} has no rows" + (f" where {where}." if where else "."))
+    return table
+
+
+def read_beside(path: Path, key: str, people: Batches | pa.Table, option: str) -> pa.Table:
+    """Read the table that goes with people; keys of a CSV file as the type they have there, so that 1001 and '1001' are the same."""
+    if key not in people.schema.names:
+        raise unknown_name(option, key, people.schema.names)
+    kind = people.schema.field(key).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    found = open_batches(path)
+    if key not in found.schema.names:
+        raise unknown_name(f"{option} (in {path})", key, found.schema.names)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    delimited = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
+    if text and delimited and pa.types.is_integer(found.schema.field(key).type):
+        found = open_batches(path, column_types={key: pa.string()})
+    return found.to_table()
+
+
+def read_geojson(path: Path, option: str) -> dict[str, Any]:
+    """Read a map: GeoJSON with features, or TopoJSON."""
+    if not path.is_file():
+        raise FileError(f"{option} {path} does not exist; name a GeoJSON file.")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{option} {path} is not JSON ({error}); name a GeoJSON file.") from error
+    if not isinstance(found, dict) or not (found.get("features") or found.get("objects")):
+        raise FileError(
+            f"{option} {path} is neither a GeoJSON FeatureCollection nor TopoJSON; name a map of the places."
+        )
+    return found

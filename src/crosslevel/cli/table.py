@@ -1,0 +1,166 @@
+"""``crosslevel table``: counts of groups and outcomes by unit in, the methods that need no people side by side out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crosslevel import ecological
+from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, read_table
+from crosslevel.cli.options import Given, Option, from_classes, from_signature, spelled
+from crosslevel.data import frames
+from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout, unit_tables
+from crosslevel.ecological.tables.compare import METHODS, side_by_side
+from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
+from crosslevel.results import Estimates
+
+__all__ = ["EXAMPLES", "OPTIONS", "run"]
+
+EXAMPLES = (
+    "crosslevel table precincts.csv --unit precinct --group white --group black --outcome dem --outcome rep "
+    "--balance none-of-the-above --rest 'did not vote' --abstain 'did not vote' --out run/ --report",
+    "crosslevel table precincts.csv --group white --group black --outcome yes --outcome no --methods all --truth counted.csv",
+)
+FUNCTIONS: dict[str, Any] = {name: getattr(ecological, name) for name in METHODS}
+DATA = ("groups", "outcomes", "units", "pool")
+"""What a method is given by the tables, or has no place in a comparison of one district."""
+EVERY = "all"
+COMPARISON, VOTERS, TURNOUT = "comparison", "among-voters", "turnout"
+OPTIONS = [
+    Option("table", "file", f"Counts, a row for each unit: {FILE_HELP}", required=True, argument=True),
+    *from_signature(table_from_frame, "Counts", skip=("frame", "cleaning_options"), columns={"total": "table", "unit": "table"}),
+    *from_signature(unit_tables, "Counts", skip=(*DATA, "total")),
+    Option("methods", help=f"A method, or 'all'; repeat. One of {', '.join(METHODS)}.", several=True, panel="Answer"),
+    Option(
+        "abstain",
+        help="Outcome of those who did not vote; repeat. Gives shares among voters, and turnout, too.",
+        several=True,
+        panel="Answer",
+    ),
+    Option("truth", "file", "Table with group, outcome and truth, to score the methods.", panel="Answer"),
+    *from_classes(FUNCTIONS, "Methods", "methods", skip=DATA),
+    *OUTPUT,
+]  # fmt: skip
+
+
+def run(given: Given, job: Job) -> None:
+    """Read, answer by every method, write what was asked for, print the comparison."""
+    if {"truth", "abstain"} <= set(given):
+        raise InputError("--truth is compared with shares of the group, and --abstain asks for its voters; choose one.")
+    if "rest" in given and given.get("balance") != "none-of-the-above":
+        raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
+    names = _methods(given)
+    tables = table_from_frame(read_table(given["table"]), **given.of("Counts"))
+    for name in given.get("abstain", ()):
+        if name not in tables.outcomes:
+            raise unknown_name("--abstain", name, tables.outcomes, "known outcome")
+    job.folder()
+    answers, left_out = _answered(given, job, names, tables)
+    title = "Share of each group with each outcome, by method"
+    results = {COMPARISON: side_by_side(answers, title, left_out)}
+    if "truth" in given:
+        results[COMPARISON] = _with_truth(results[COMPARISON], read_table(given["truth"]))
+    if "abstain" in given:
+        results |= _among_voters(answers, given["abstain"])
+    for name, found in answers.items():
+        job.keep(name, found, f"{name}.crosslevel")
+    job.write_answers(results, title=f"Ecological inference: {given['table'].name}")
+    scores = results[COMPARISON].diagnostics.get("scores", {})
+    job.print(results, max_rows=None, scores=scores)
+    for name, score in scores.items() if not job.as_json else ():
+        covered = "no interval" if score["coverage"] is None else f"coverage {score['coverage']:.2f}"
+        print(f"{name:<24} mean absolute error {score['mae']:.4f}, {covered}")
+
+
+def _methods(given: Given) -> list[str]:
+    """Name the methods; refuse an option that none of them takes."""
+    written = [name.strip() for text in given.get("methods", ()) for name in text.split(",")]
+    for name in written:
+        if name not in (*METHODS, EVERY):
+            raise unknown_name("--methods", name, [*METHODS, EVERY], "method")
+    default = inspect.signature(compare).parameters["methods"].default
+    names = list(METHODS) if EVERY in written else list(dict.fromkeys(written)) or list(default)
+    for option in given.of("Methods"):
+        having = [n for n, f in FUNCTIONS.items() if option in inspect.signature(f).parameters]
+        if not set(having) & set(names):
+            raise InputError(
+                f"{spelled(option)} is an option of {' and '.join(having)}, and of none of the methods asked for ({', '.join(names)}); "
+                "add --methods or leave it out."
+            )
+    return names
+
+
+def _answered(given: Given, job: Job, names: list[str], tables: UnitTables) -> tuple[dict[str, Estimates], list[str]]:
+    """Answer by every method; of ``all``, those that refuse these tables are left out and said."""
+    every = EVERY in given.get("methods", ())
+    answers: dict[str, Estimates] = {}
+    left_out: list[str] = []
+    for name in names:
+        known = inspect.signature(FUNCTIONS[name]).parameters
+        options = {n: v for n, v in given.of("Methods").items() if n in known}
+        began = job.seconds
+        try:
+            with job.progress(name, "draws"):
+                found = FUNCTIONS[name](tables, None, **options)
+        except (CrosslevelError, ModuleNotFoundError) as error:
+            if not every:
+                raise _named(name, error) from error
+            left_out.append(f"{name} is left out: {_first_sentence(error)}")
+            job.say(f"Note: {left_out[-1]}")
+            continue
+        spent = {"seconds": round(job.seconds - began, 3)}
+        answers[name] = replace(found, diagnostics={**found.diagnostics, **spent})
+    if not answers:
+        raise InputError("no method can answer for these tables; see the notes above.")
+    return answers, left_out
+
+
+def _among_voters(answers: Mapping[str, Estimates], abstain: list[str]) -> dict[str, Estimates]:
+    """Ask every method how those who voted chose, and who voted; methods that cannot say are left out and said."""
+    voted, went, left_out = {}, {}, []
+    for name, answer in answers.items():
+        if name == "bounds":  # midpoints are no table; the bounds themselves stand beside every method
+            continue
+        try:
+            voted[name], went[name] = among_voters(answer, abstain), turnout(answer, abstain)
+        except InputError as error:
+            left_out.append(f"{name} is left out among voters: {_first_sentence(error)}")
+    if not went:
+        raise InputError(
+            f"--abstain needs a method whose shares add up, such as goodman or rxc; {' '.join(left_out) or 'bounds do not.'}"
+        )
+    title = "Share of each group's voters with each outcome, by method"
+    return {
+        VOTERS: side_by_side({n: voted[n] for n in went}, title, left_out),
+        TURNOUT: side_by_side(went, "Share of each group that voted, by method", left_out),
+    }
+
+
+def _named(name: str, error: Exception) -> Exception:
+    kinds = ((ConvergenceError, ConvergenceError), (ImportError, MissingExtraError), (Exception, InputError))
+    made = next(to for kind, to in kinds if isinstance(error, kind))
+    return made(f"--methods {name}: {error}")
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).partition("; ")[0].rstrip(".") + "."
+
+
+def _with_truth(found: Estimates, truth: pa.Table) -> Estimates:
+    """Add the truth, by group and outcome, and every method's score."""
+    frames.check_columns(truth, ["group", "outcome", "truth"], "--truth")
+    values = frames.column(truth, "truth", "--truth")
+    cells = zip(truth["group"].to_pylist(), truth["outcome"].to_pylist(), strict=True)
+    known = {(str(g), str(o)): v for (g, o), v in zip(cells, values, strict=True)}
+    wanted = list(zip(found["group"].tolist(), found["outcome"].tolist(), strict=True))
+    missing = [cell for cell in wanted if cell not in known]
+    if missing:
+        raise InputError(f"--truth has no row for group {missing[0][0]!r} and outcome {missing[0][1]!r}; add it.")
+    made = found.with_columns(truth=np.array([known[cell] for cell in wanted], dtype=float))
+    scores = {name: made.select(method=name).score() for name in dict.fromkeys(made["method"].tolist())}
+    return replace(made, diagnostics={**made.diagnostics, "scores": scores})
