@@ -1,14 +1,15 @@
 """What all estimators over bags share: reading bags, learning features, answering with a distribution.
 
 A model adds ``__init__`` (its parameters beside those of the features), ``_fit_features`` and the class of its fit: a frozen
-dataclass of arrays and plain values with ``predict``, made by functions on arrays.
+dataclass made by functions on arrays, with ``chosen`` (which of the candidates it is a model of), ``converged`` (a fit that did not is
+refused), ``diagnostics()`` (plain values for the reader) and ``predict``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -26,28 +27,7 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, RandomState
 
-__all__ = ["BagClassifier", "BagEstimator", "BagRegressor", "Fit"]
-
-
-class Fit(Protocol):
-    """What ``_fit_features`` returns: a frozen dataclass.
-
-    Attributes
-    ----------
-    chosen : int
-        Which of the candidates it is a model of.
-    converged : bool
-        A fit that did not converge is refused.
-    """
-
-    @property
-    def chosen(self) -> int: ...  # noqa: D102
-    @property
-    def converged(self) -> bool: ...  # noqa: D102
-
-    def diagnostics(self) -> dict[str, Any]:
-        """Say what the reader of the numbers should know, as plain values."""
-        ...
+__all__ = ["BagClassifier", "BagEstimator", "BagRegressor"]
 
 
 class BagEstimator(BaseEstimator):
@@ -168,7 +148,7 @@ class BagEstimator(BaseEstimator):
 class BagRegressor(RegressorMixin, BagEstimator):
     """Base of regressors over bags.
 
-    A subclass gives ``_fit_features(candidates, y) -> Fit`` whose ``predict(features)`` is a `Predictive`.
+    A subclass gives ``_fit_features(candidates, y)``, whose fit's ``predict(features)`` is a `Predictive`.
     """
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -273,7 +253,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
 class BagClassifier(ClassifierMixin, BagEstimator):
     """Base of classifiers over bags; more than two classes by one against the rest.
 
-    A subclass gives ``_fit_binary(candidates, t) -> Fit`` (t is 0 or 1) whose ``probability(features)`` is P(t = 1), (n,).
+    A subclass gives ``_fit_binary(candidates, t)`` (t is 0 or 1), whose fit's ``probability(features)`` is P(t = 1), (n,).
     """
 
     classes_: AnyArray

@@ -46,7 +46,7 @@ def heterogeneity_columns(
     average = share @ pointwise
     correlation = correlations(cells, pointwise)
     best = np.argmax(np.nan_to_num(np.abs(correlation)), axis=1)
-    varies = (~np.isnan(correlation)).any(axis=1).tolist()
+    varies = [not bool(np.isnan(row).all()) for row in correlation]
     quantiles = zip(QUANTILES, weighted_quantiles(pointwise, cells.m, QUANTILES), strict=True)
     return {
         "term": [e.term for e in effects],
