@@ -11,15 +11,7 @@ from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "draw_counts",
-    "draw_curves",
-    "draw_shares",
-    "interval_coverage",
-    "log_scores",
-    "rake",
-    "randomized_pit",
-]
+__all__ = ["draw_counts", "draw_curves", "draw_shares", "interval_coverage", "log_scores", "rake", "randomized_pit"]
 
 
 def draw_curves(mean: FloatArray, covariance: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:

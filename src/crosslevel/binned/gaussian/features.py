@@ -16,7 +16,7 @@ from scipy import linalg
 from crosslevel.binned.gaussian.dense import Conditioned, condition_on, factorize, log_density, profile
 from crosslevel.binned.gaussian.kernels import BoundKernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
-from crosslevel.binned.gaussian.sines import densities, integrate, widen
+from crosslevel.binned.gaussian.sines import densities, widen
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
@@ -168,7 +168,7 @@ class FeatureSolver:
 
     def features(self, cut: slice) -> FloatArray:
         """Integrate the basis over some of the observed regions, scaled as they were observed."""
-        return integrate(self.problem.regions[cut], self.basis) * self.problem.scale[cut, None]
+        return self.problem.regions[cut].sine_integrals(self.basis) * self.problem.scale[cut, None]
 
     def _rows(self, state: _State, noise: float) -> tuple[FloatArray, FloatArray]:
         """Give, of the inverse covariance of y, its product with the residual and its diagonal, (n,) each."""
@@ -224,7 +224,7 @@ class FeaturePosterior:
         if wider is not None:
             return wider.predict(regions, scale, covariance)
         s, p = self.state, self.solver.problem
-        X = integrate(regions, self.solver.basis) * scale[:, None] * s.root
+        X = regions.sine_integrals(self.solver.basis) * scale[:, None] * s.root
         level = scale * regions.volumes
         mean = level * s.level + X @ s.b
         half = linalg.solve_triangular(s.L, X.T, lower=True, check_finite=False)
@@ -255,7 +255,7 @@ class FewPosterior(Conditioned):
         wider = _wider(self, regions)
         if wider is not None:
             return wider.predict(regions, scale, covariance)
-        X = integrate(regions, self.solver.basis) * scale[:, None]
+        X = regions.sine_integrals(self.solver.basis) * scale[:, None]
         weighted = X * self.density
         whole = weighted @ X.T if covariance else None
         cross = weighted @ self.solver.few.T

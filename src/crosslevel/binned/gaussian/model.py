@@ -13,15 +13,7 @@ from crosslevel.data.checks import as_numbers, check_finite
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "LeftOut",
-    "Objective",
-    "Posterior",
-    "Predicted",
-    "Problem",
-    "Solver",
-    "make_problem",
-]
+__all__ = ["LeftOut", "Objective", "Posterior", "Predicted", "Problem", "Solver", "make_problem"]
 
 
 @dataclass(frozen=True, eq=False)

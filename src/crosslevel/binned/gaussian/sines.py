@@ -15,17 +15,7 @@ from crosslevel.numerics.integrals import Antiderivative, Correlation
 from crosslevel.numerics.spectra import reach
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = [
-    "Span",
-    "check_features",
-    "densities",
-    "grow",
-    "integrate",
-    "require_features",
-    "sample_of",
-    "span_of",
-    "widen",
-]
+__all__ = ["Span", "check_features", "densities", "grow", "require_features", "sample_of", "span_of", "widen"]
 
 
 SAMPLE = 80
@@ -167,7 +157,7 @@ def measure_error(kernel: BoundKernel, logs: FloatArray, basis: SineBasis, sampl
 
     ``exact`` are the covariances without features; see `exact_sample`.
     """
-    features = integrate(sample, basis)
+    features = sample.sine_integrals(basis)
     found = (features * densities(kernel, logs, basis.frequencies)[0]) @ features.T
     sd = np.sqrt(np.diag(exact))
     return float(np.abs((found - exact) / np.outer(sd, sd)).max())
@@ -186,14 +176,6 @@ def exact_sample(kernel: BoundKernel, logs: FloatArray, sample: Regions) -> tupl
     owner = np.searchsorted(kept, pieces.owner[rows])
     some = Pieces(pieces.lower[rows], pieces.upper[rows], pieces.weight[rows], owner, len(kept))
     return sample[kept], prior_covariance(kernel, logs, lay_out(some))[0]
-
-
-def integrate(regions: Regions, basis: SineBasis) -> FloatArray:
-    """Integrate the basis over regions, (n, m)."""
-    found = regions.sine_integrals(basis)
-    if found is None:
-        raise InputError(f"{type(regions).__name__} has no integrals of waves; use solver='dense'.")
-    return found
 
 
 def grow(

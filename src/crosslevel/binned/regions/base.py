@@ -11,13 +11,13 @@ A *region* is a linear functional of the unknown function f: the integral of f o
 ``labels()``                           columns that name the rows in a table of results
 =====================================  ====================================================================================
 
-and as many of three ways to integrate as it has (it is a frozen dataclass of arrays and plain values, which is also what is saved):
+and ways to integrate (it is a frozen dataclass of arrays and plain values, which is also what is saved):
 
 (a) ``pieces()``: the exact way for product kernels. The regions as signed, weighted sums of axis-aligned boxes, `Pieces`; along an
     axis a box may have no width, which means the value there, not an integral. None (the default) when there is no such sum.
 (b) ``fourier_integrals(k)``: (n, m) complex, the integral of exp(i k_j . x) over region i, at the rows k_j of ``k`` (m, d); k = 0
     must give ``volumes``. From it the base class makes ``sine_integrals(basis)``, (n, m): integrals of the Laplacian's
-    eigenfunctions on a box (`SineBasis`); a type may override that with something faster. None (the default) when unknown.
+    eigenfunctions on a box (`SineBasis`); a type may override that with something faster.
 (c) ``quadrature(scale)``: a fixed rule, `Pieces` whose boxes all are points: sum_q w_q g(x_q) over the points of row i is
     the integral of g over region i. ``scale`` (d,) or None: lengths over which g changes; parts of a region larger than that are
     cut. The same regions and scale always give the same points, and every region has at least one.
@@ -38,7 +38,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.errors import InputError
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Pieces", "Regions", "SineBasis", "distinct_labels"]
@@ -181,45 +180,32 @@ class Regions(ABC):
         """Give the regions as sums of boxes, where they are such sums exactly."""
         return None
 
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
+    @abstractmethod
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exp(i k . x) over every region, at the rows of ``k`` (m, d): (n, m)."""
-        return None
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces | None:
+    @abstractmethod
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give points and weights whose sums are integrals of functions that change over ``scale``."""
-        return None
 
     def exact_pieces(self, scale: FloatArray | None = None) -> Pieces:
         """Give the exact pieces where there are any, else those of the quadrature."""
         found = self.pieces()
-        if found is None:
-            found = self.quadrature(scale)
-        if found is None:
-            raise InputError(
-                f"{type(self).__name__} can neither be written as boxes nor summed over points; use solver='features'."
-            )
-        return found
+        return self.quadrature(scale) if found is None else found
 
-    def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Integrate the functions of ``basis`` over every region, (n, m).
 
         A product of sines is a sum over signs of exponentials; the half with a positive first sign suffices, the other half
         being its complex conjugate.
         """
         shift = basis.half_width - basis.center
-        w = basis.frequencies
-        total: FloatArray | None = None
-        for signs in itertools.product((1.0, -1.0), repeat=self.dimension):
-            if signs[0] < 0:
-                continue
-            k = w * np.asarray(signs)
-            exponentials = self.fourier_integrals(k)
-            if exponentials is None:
-                return None
-            term = np.prod(signs) * 2.0 * np.real(exponentials * np.exp(1j * (k @ shift)) / (2j) ** self.dimension)
-            total = term if total is None else total + term
-        assert total is not None
-        return total / np.sqrt(np.prod(basis.half_width))
+        total = np.zeros((len(self), len(basis)))
+        for signs in itertools.product((1.0,), *[(1.0, -1.0)] * (self.dimension - 1)):
+            k = basis.frequencies * np.asarray(signs)
+            phased = self.fourier_integrals(k) * np.exp(1j * (k @ shift)) / (2j) ** self.dimension
+            total += np.prod(signs) * 2.0 * np.real(phased)
+        return np.asarray(total / np.sqrt(np.prod(basis.half_width)))
 
     def _set(self, **fields: Any) -> None:
         """Set fields of a frozen dataclass while it is made."""

@@ -64,10 +64,8 @@ def region_correlations(
         if truncation <= 0.5 * tolerance or len(_index(half, lengthscale, GROWTH * top, kernel)) > MOST:
             break
         top *= GROWTH
-    features = regions.sine_integrals(basis)
-    assert features is not None  # the error was measured with them
     density = _spectrum(kernel, basis.frequencies, lengthscale)
-    root = features / regions.volumes[:, None] * np.sqrt(density)
+    root = regions.sine_integrals(basis) / regions.volumes[:, None] * np.sqrt(density)
     return root @ root.T, truncation + tolerance / 2.0
 
 
@@ -107,11 +105,8 @@ def _index(half: FloatArray, lengthscale: float, top: float, kernel: str) -> Int
 
 def _left_out(regions: Regions, kernel: str, lengthscale: float, basis: SineBasis, top: float) -> float:
     wide = SineBasis(basis.center, basis.half_width, _index(basis.half_width, lengthscale, 2.0 * top, kernel))
-    features = regions.sine_integrals(wide)
-    if features is None:
-        raise InputError(f"{type(regions).__name__} has no exact integrals of waves; use the dense solver.")
     density = _spectrum(kernel, wide.frequencies, lengthscale)
-    part = features**2 * density
+    part = regions.sine_integrals(wide) ** 2 * density
     inside = density >= _spectrum(kernel, _edge(regions.dimension, top / lengthscale), lengthscale)[0]
     return float((part[:, ~inside].sum(axis=1) / part.sum(axis=1)).max())
 

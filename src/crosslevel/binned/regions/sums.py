@@ -98,31 +98,30 @@ class WeightedSum(Regions):
 
     def pieces(self) -> Pieces | None:
         """Give the pieces of the parts with their weights."""
-        return self._own(self.parts.pieces())
+        found = self.parts.pieces()
+        return None if found is None else self._own(found)
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces | None:
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give the quadratures of the parts with their weights."""
         return self._own(self.parts.quadrature(scale))
 
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Sum the integrals of the parts."""
         return self._summed(self.parts.fourier_integrals(k))
 
-    def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Sum the integrals of the parts."""
         return self._summed(self.parts.sine_integrals(basis))
 
     def _first(self) -> Int64Array:
         return np.flatnonzero(np.diff(self.owner, prepend=-1)).astype(np.int64)
 
-    def _own(self, found: Pieces | None) -> Pieces | None:
-        if found is None:
-            return None
+    def _own(self, found: Pieces) -> Pieces:
         weight = found.weight * self.weights[found.owner]
         return Pieces(found.lower, found.upper, weight, self.owner[found.owner], len(self))
 
     def _summed(self, found: Any) -> Any:
-        return None if found is None else np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
+        return np.add.reduceat(self.weights[:, None] * found, self._first(), axis=0)
 
     def _take(self, rows: Int64Array) -> Self:
         picked = [np.flatnonzero(self.owner == r) for r in rows]
@@ -171,35 +170,31 @@ class Stack(Regions):
 
     def pieces(self) -> Pieces | None:
         """Give the pieces of the members in a row."""
-        return self._joined([m.pieces() for m in self.members])
+        found = [p for m in self.members if (p := m.pieces()) is not None]
+        return self._joined(found) if len(found) == len(self.members) else None
 
-    def quadrature(self, scale: FloatArray | None = None) -> Pieces | None:
+    def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give the quadratures of the members in a row."""
         return self._joined([m.quadrature(scale) for m in self.members])
 
     def exact_pieces(self, scale: FloatArray | None = None) -> Pieces:
         """Give exact pieces of the members that have them, and quadratures of the others."""
-        joined = self._joined([m.exact_pieces(scale) for m in self.members])
-        assert joined is not None
-        return joined
+        return self._joined([m.exact_pieces(scale) for m in self.members])
 
-    def fourier_integrals(self, k: FloatArray) -> ComplexArray | None:
+    def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Give the integrals of the members in a row."""
-        return _concatenated([m.fourier_integrals(k) for m in self.members])
+        return np.concatenate([m.fourier_integrals(k) for m in self.members])
 
-    def sine_integrals(self, basis: SineBasis) -> FloatArray | None:
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
         """Give the integrals of the members in a row."""
-        return _concatenated([m.sine_integrals(basis) for m in self.members])
+        return np.concatenate([m.sine_integrals(basis) for m in self.members])
 
     def _starts(self) -> Int64Array:
         return np.append(0, np.cumsum([len(m) for m in self.members]))
 
-    def _joined(self, found: Sequence[Pieces | None]) -> Pieces | None:
-        have = [f for f in found if f is not None]
-        if len(have) < len(found):
-            return None
-        lower, upper, weight = (np.concatenate([getattr(f, n) for f in have]) for n in ("lower", "upper", "weight"))
-        owner = np.concatenate([f.owner + s for f, s in zip(have, self._starts()[:-1], strict=True)])
+    def _joined(self, found: Sequence[Pieces]) -> Pieces:
+        lower, upper, weight = (np.concatenate([getattr(f, n) for f in found]) for n in ("lower", "upper", "weight"))
+        owner = np.concatenate([f.owner + s for f, s in zip(found, self._starts()[:-1], strict=True)])
         return Pieces(lower, upper, weight, owner, len(self))
 
     def _take(self, rows: Int64Array) -> Self:
@@ -229,7 +224,3 @@ def default_scale(regions: Regions, quantity: str | None, fitted: str) -> FloatA
     if isinstance(regions, Stack):
         return np.concatenate([default_scale(m, None, fitted) for m in regions.members])
     return scale_of(regions, "density" if isinstance(regions, Points) else fitted)
-
-
-def _concatenated(found: Sequence[Any]) -> Any:
-    return None if any(f is None for f in found) else np.concatenate(found)
