@@ -252,18 +252,3 @@ def refuse_idle_arguments(function: Callable[..., Any], given: Mapping[str, Any]
         default = known[name].default
         if value is not default and not (type(value) is type(default) and np.array_equal(value, default)):
             raise InputError(f"{name}={reprlib.repr(value)} has no effect {because}, or leave {name} out.")
-
-
-def check_seed(seed: int | None, argument: str = "random_state") -> int | None:
-    """Refuse a seed that no random generator takes.
-
-    Examples
-    --------
-    >>> check_seed(0), check_seed(None)
-    (0, None)
-    """
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise InputError(f"{argument}={seed!r} is not a whole number of at least 0; pass one, such as {argument}=0.")
-    return int(seed)
