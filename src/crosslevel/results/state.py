@@ -173,9 +173,6 @@ class Writer:
 
     def _object(self, value: Any, path: str, depth: int) -> Any:
         cls = type(value)
-        if hasattr(cls, "to_payload"):
-            meta, arrays = value.to_payload()
-            return {"payload": [class_path(cls), *(self.form(dict(p), path, depth + 1) for p in (meta, arrays))]}
         if hasattr(value, "_as_saved"):
             value = value._as_saved()
         made: dict[str, Any] = {"class": class_path(cls)}
@@ -308,10 +305,6 @@ class Reader:
             made._restored()
         return made
 
-    def _payload(self, content: Any, depth: int) -> Any:
-        path, meta, arrays = content
-        return find_class(path).from_payload(self.value(meta, depth + 1), self.value(arrays, depth + 1))
-
     _READERS: Mapping[str, Callable[..., Any]] = {
         "float": _float,
         "tuple": _tuple,
@@ -327,7 +320,6 @@ class Reader:
         "values": _values,
         "arrow": _arrow,
         "object": _object,
-        "payload": _payload,
     }
 
 
