@@ -128,7 +128,7 @@ def from_signature(
 
     Examples
     --------
-    >>> def fit(*, n_bins: "int" = 12, labels: "Sequence[str] | None" = None, data: "Any" = None):
+    >>> def fit(*, n_bins: int = 12, labels: Sequence[str] | None = None, data: Any = None):
     ...     '''Fit.
     ...
     ...     Parameters
