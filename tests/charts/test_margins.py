@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from crosslevel.charts.curves import _density, margins
+from crosslevel.charts.densities import _density, margins
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 

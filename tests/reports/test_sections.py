@@ -10,7 +10,7 @@ from crosslevel import ecological
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Places
 from crosslevel.charts.intervals import MOST_LINES
-from crosslevel.charts.maps import place_key
+from crosslevel.charts.map_charts import place_key
 from crosslevel.charts.words import is_share, number, percent, plain, points
 from crosslevel.errors import InputError
 from crosslevel.reports.sections import section_of

@@ -5,7 +5,8 @@ Every function takes ``ax=None`` and returns the axes. matplotlib is imported wh
 
 from __future__ import annotations
 
-from crosslevel.charts.curves import contextual_variance, effect_curve, effect_distributions, histogram, margins
+from crosslevel.charts.curves import contextual_variance, effect_curve, histogram
+from crosslevel.charts.densities import effect_distributions, margins
 from crosslevel.charts.effects import effect_ranking
 from crosslevel.charts.heat import cluster_profiles, transfers
 from crosslevel.charts.intervals import intervals, methods

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
-from crosslevel.charts.curves import distributions_chart
+from crosslevel.charts.densities import distributions_chart
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, ORANGE

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Atlas, Chart
-from crosslevel.charts.curves import context_chart, curve_chart, margins_chart
+from crosslevel.charts.curves import context_chart, curve_chart
+from crosslevel.charts.densities import margins_chart
 from crosslevel.charts.effects import at_rows_charts, effects_charts, gains_chart
 from crosslevel.charts.heat import clusters_chart, transfers_chart
 from crosslevel.charts.intervals import methods_chart, rows_chart
-from crosslevel.charts.maps import map_charts, place_key, sure_charts
+from crosslevel.charts.map_charts import map_charts, place_key, sure_charts
 from crosslevel.charts.scatter import (
     bag_sizes_chart,
     coverage_chart,

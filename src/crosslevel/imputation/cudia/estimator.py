@@ -133,6 +133,8 @@ class CUDIA(Imputer):
     True
     """
 
+    _reported = ("clusters",)
+
     def __init__(
         self,
         n_clusters: int | str = 5,
@@ -336,10 +338,6 @@ class CUDIA(Imputer):
         parts = tables.cluster_columns(self._layout, at, shares, spread, draws, level)
         interval = "normal, given the clusters" if draws is None else "posterior quantile"
         return self._tabulate(parts, ["feature", "cluster"], level, interval, "clusters()", "clusters")
-
-    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
-        """Give the tables of a report; means of subgroups need people, whom the model does not keep."""
-        return {"clusters": self.clusters(level)}
 
     def select(
         self,
