@@ -29,8 +29,6 @@ class Imputer(TransformerMixin, BaseEstimator):
     """An estimator of hidden features; its fit leaves ``schema_``, ``hidden_names_``, ``warnings_`` and the seed."""
 
     _allow_missing = True
-    _reported: tuple[str, ...] = ()
-    """Methods whose tables a report shows; none of them fits."""
     schema_: Schema
     hidden_names_: tuple[str, ...]
     warnings_: tuple[str, ...]
@@ -65,8 +63,8 @@ class Imputer(TransformerMixin, BaseEstimator):
         return int(n_draws), np.random.default_rng(seed)
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
-        """Give the tables of a report, made of what the model keeps."""
-        return {name: getattr(self, name)(level) for name in self._reported}
+        """Give the tables of a report: clusters or slopes, whichever the model has."""
+        return {name: getattr(self, name)(level) for name in ("clusters", "slopes") if hasattr(self, name)}
 
     def _provenance(self, call: str) -> Provenance:
         said = ", ".join(f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None)

@@ -133,8 +133,6 @@ class CUDIA(Imputer):
     True
     """
 
-    _reported = ("clusters",)
-
     def __init__(
         self,
         n_clusters: int | str = 5,

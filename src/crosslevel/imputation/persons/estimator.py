@@ -282,7 +282,8 @@ class CrossLevelImputer(Imputer):
             if len(np.unique(x)) <= FEW_LEVELS
         ]
         few = few or [self.schema_.partitions[0].name]
-        return {"means": stack_means([self.estimate([n], level=level) for n in few], few), "slopes": self.slopes(level)}
+        means = stack_means([self.estimate([n], level=level) for n in few], few)
+        return {"means": means, **super()._report_tables(level)}
 
     def slopes(self, level: float = 0.95) -> Estimates:
         """Say what the group means taught about persons: every slope with its interval, and how much of it was kept.
