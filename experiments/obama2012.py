@@ -321,7 +321,7 @@ def model_section(paths: Sequence[Path], rebuilt: Rebuilt, **settings: Any) -> s
         ["RMSE of the national mean", points(said["rmse_national_mean"], 2), "8.3"],
         ["mean log density", f"{said['mean_log_density']:.2f}", "−1.9"],
         ["95 % coverage", f"{said['coverage']:.3f}", "not given"],
-        ["sx2, ss2, l", f"{h.embedding:.3g}, {h.spatial:.3g}, {h.length:,.0f} km", "4.56, 0.18, 7.92 degrees"],
+        ["sx2, ss2, l", f"{h.effect_variance:.3g}, {h.spatial:.3g}, {h.length:,.0f} km", "4.56, 0.18, 7.92 degrees"],
     ]
     return f"""## The model
 

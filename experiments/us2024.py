@@ -64,15 +64,15 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no nugget": {"nugget": False},
     "no field": {"spatial": None},
     "no field, no nugget": {"spatial": None, "nugget": False},
-    "linear map": {"map": "linear"},
-    "linear map, no field": {"map": "linear", "spatial": None},
-    "linear map, no field, no nugget": {"map": "linear", "spatial": None, "nugget": False},
-    "fastfood map": {"map": "fastfood"},
+    "linear map": {"feature_map": "linear"},
+    "linear map, no field": {"feature_map": "linear", "spatial": None},
+    "linear map, no field, no nugget": {"feature_map": "linear", "spatial": None, "nugget": False},
+    "fastfood map": {"feature_map": "fastfood"},
     "product kernel": {"kernel": "product"},
     "state effect": {"group": STATE},
     "the model, a state left out at a time": {"leave_out": STATE},
 }
-PAPER = {"embedding": "4.56", "spatial": "0.18", "length": "7.92 degrees", "nugget": "none", "group": "none"}
+PAPER = {"effect_variance": "4.56", "spatial": "0.18", "length": "7.92 degrees", "nugget": "none", "group": "none"}
 """The hyperparameters of the paper, 837 regions of 2012."""
 PAPER_SCORES = ("the paper, 2012", "2.5", "8.3", "−1.9", "not given")
 
@@ -220,7 +220,7 @@ def region_section(study: Study) -> str:
         [PAPER_SCORES[0], PAPER_SCORES[1], PAPER_SCORES[3], PAPER_SCORES[4], PAPER_SCORES[2]],
     ]
     words = {
-        "embedding": "composition, sx2",
+        "effect_variance": "composition, sx2",
         "spatial": "field, ss2",
         "length": "length of the field, l",
         "nugget": "nugget, t2",
@@ -277,7 +277,8 @@ def variants(people: pa.Table, places: pa.Table, n_features: int, keep: Path | N
         if name in done:
             continue
         begun = time.perf_counter()
-        done[name] = variant(people, places, **{"n_features": n_features, **settings})
+        size = {} if settings.get("feature_map") == "linear" else {"n_features": n_features}
+        done[name] = variant(people, places, **size | settings)
         print(name, *done[name], f"{time.perf_counter() - begun:.0f} s", flush=True)
         if keep is not None:
             with whole_file(keep) as beside:
@@ -301,8 +302,8 @@ def variant_row(model: DistributionRegression, scores: Estimates) -> list[str]:
     terms = model.model_.terms
     return [
         *scored(scores),
-        f"{model.log_marginal_:,.0f}",
-        f"{h.embedding:.3g}",
+        f"{model.log_evidence_:,.0f}",
+        f"{h.effect_variance:.3g}",
         f"{h.spatial:.3g}" if "spatial" in terms.names else "",
         f"{h.length:,.0f}" if "length" in terms.names else "",
         f"{np.sqrt(h.nugget):.3f}" if "nugget" in terms.names else "",
