@@ -135,6 +135,23 @@ class BagEstimator(BaseEstimator):
     def _read_target(self, y: Any, keys: AnyArray) -> AnyArray:
         raise NotImplementedError
 
+    def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
+        """Give the table of a report: what the fit says of itself. A model keeps no bags, so it predicts none there."""
+        check_is_fitted(self, "diagnostics_")
+        said = {k: float(v) for k, v in self.diagnostics_.items() if isinstance(v, int | float) and np.isfinite(v)}
+        found = Estimates.build(
+            {"what": list(said), "estimate": list(said.values())},
+            keys=["what"],
+            method=f"distribution regression, {type(self).__name__}",
+            level=None,
+            interval="none",
+            provenance=self._provenance("diagnostics_"),
+            diagnostics=self.diagnostics_,
+            warnings=["A model keeps no bags; report its estimate(bags), or cross_validate_bags, to see predictions."],
+            title="What the fit says of itself",
+        )
+        return {"fit": found}
+
     def _provenance(self, call: str) -> Provenance:
         given = reading.describe_parameters(self.get_params())
         call = f"{type(self).__name__}({given}).fit(X, y).{call}"
