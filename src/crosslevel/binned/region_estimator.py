@@ -135,8 +135,8 @@ class RegionEstimator(BaseEstimator):
         """Give the tables of a report: the regions of the fit, and the curve behind intervals."""
         tables = {"regions": self.estimate(level=level)}
         if isinstance(self._observed, Intervals):
-            quantity = "rate" if self._curve_quantity == "rate" else None
-            tables["curve"] = self.estimate(np.linspace(*self._ends(), REPORT_POINTS), quantity, level)
+            points = np.linspace(*self._ends(), REPORT_POINTS)
+            tables["curve"] = self.estimate(points, self._curve_quantity, level)
         return tables
 
     def _check_drawable(self) -> None:

@@ -296,11 +296,8 @@ class BinnedCountGP(RegionEstimator):
         return self._draw_histogram(curve, self._totals(pool), ax, options)
 
     @property
-    def _curve_quantity(self) -> str:
-        """What a curve of this model shows: "total", "share" or "rate"."""
-        if self._model_of_fit().rates is not None:
-            return "rate"
-        return "share" if self.likelihood == "binomial" else "total"
+    def _curve_quantity(self) -> str | None:
+        return "rate" if self._model.rates is not None else None
 
     def _draws(
         self, regions: Any, quantity: str | None, pool: Any, n_draws: int, random_state: RandomState

@@ -280,7 +280,7 @@ class BinnedGP(RegionEstimator):
         """Draw the observed histogram with the density behind it; ``options`` are those of `crosslevel.charts.histogram`."""
         self._check_drawable()
         curve = self.estimate(np.linspace(*self._ends(), POINTS), level=level)
-        return self._draw_histogram(curve, self._totals(), ax, options)
+        return self._draw_histogram(curve, self._fit.problem.y, ax, options)
 
     @property
     def _observed(self) -> Regions:
@@ -290,9 +290,6 @@ class BinnedGP(RegionEstimator):
         """Give the ends of the observed range of one axis."""
         lower, upper = self._observed.bounds()
         return float(lower.min()), float(upper.max())
-
-    def _totals(self, pool: None = None) -> FloatArray:
-        return self._fit.problem.y
 
     def _data(self) -> tuple[Regions, FloatArray]:
         return self._fit.problem.regions, self._fit.problem.y
