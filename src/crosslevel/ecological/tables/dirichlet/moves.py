@@ -3,7 +3,8 @@
 Arguments, everywhere: ``m`` (n, R, C) = x beta, the share of a unit's people in each cell; ``x`` (n, R) shares of the groups;
 ``T`` (n, C) counts of the outcomes; ``alpha`` (R, C); ``factor`` (K, C) and ``of`` (n,): beta_ir ~ Dirichlet(alpha_r * factor[of[i]]), so
 that units of one composition share a row of ``factor`` (one row of ones without a contextual effect), and ``people`` (R, K)
-counts the units of each in which a group lives; ``rng`` a generator of numpy, one to a chain.
+counts the units of each in which a group lives; ``units`` is (m, x, T) and ``kinds`` (factor, of, people); ``rng`` a generator of
+numpy, one to a chain.
 
 Given alpha the units are independent, and two kinds of exact slice moves mix them within a few sweeps however many people a
 unit has. A *swap* moves people of two groups between two outcomes in opposite directions: the unit's expected outcomes stay,
@@ -24,6 +25,8 @@ from crosslevel.typing import FloatArray, Int64Array
 
 A = FloatArray
 Four = tuple[float, float, float, float]
+Units = tuple[A, A, A]  # m, x, T
+Kinds = tuple[A, Int64Array, A]  # factor, of, people
 
 TINY = 1e-290  # below it the logarithm of a cell is no longer safe
 SHRINKS = 1100  # halvings of (0, 1) down to the smallest number: a slice not met by then never will be
@@ -202,7 +205,7 @@ def slice_alpha(a: A, k: int, factor: A, people: A, S: A, shape: float, rate: fl
 
 @njit(**JIT)
 def _norm(a: float, factor: A, others: A, people: A) -> float:
-    """Give the log normaliser of all betas' densities, up to what does not change with alpha_rc = a."""
+    """Give the log normalizer of all betas' densities, up to what does not change with alpha_rc = a."""
     h = 0.0
     for j in range(len(people)):
         if people[j] > 0.0:
@@ -213,20 +216,7 @@ def _norm(a: float, factor: A, others: A, people: A) -> float:
 
 @njit(**JIT)
 def interweave(
-    m: A,
-    x: A,
-    T: A,
-    alpha: A,
-    factor: A,
-    of: Int64Array,
-    people: A,
-    r: int,
-    c: int,
-    edge: A,
-    shape: float,
-    rate: float,
-    step: float,
-    rng: Any,
+    units: Units, alpha: A, kinds: Kinds, r: int, c: int, edge: A, prior: tuple[float, float], step: float, rng: Any
 ) -> int:
     """Move alpha_rc together with every beta_irc below its edge, (beta / edge)^alpha being held; give the acceptances.
 
@@ -236,16 +226,19 @@ def interweave(
     room. With k = alpha / alpha', log beta' = log edge + k (log beta - log edge); its Jacobian cancels all but the terms
     below.
     """
-    units, R = x.shape
+    m, x, T = units
+    factor, of, people = kinds
+    shape, rate = prior
+    n, R = x.shape
     C = T.shape[1]
     others = np.zeros(len(factor))
     for j in range(len(factor)):
         for d in range(C):
             if d != c:
                 others[j] += alpha[r, d] * factor[j, d]
-    small, depth, beta, theta = np.empty(units, np.int64), np.empty(units), np.empty(units), np.empty((units, C))
+    small, depth, beta, theta = np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty((n, C))
     S, count = 0.0, 0
-    for i in range(units):
+    for i in range(n):
         if x[i, r] <= 0.0:
             continue
         b = m[i, r, c] / x[i, r]
@@ -302,17 +295,12 @@ def interweave(
 
 @njit(**JIT)
 def advance(
-    m: A,
-    x: A,
-    T: A,
+    units: Units,
     alpha: A,
-    factor: A,
-    of: Int64Array,
-    people: A,
+    kinds: Kinds,
     edge: A,
     step: A,
-    shape: float,
-    rate: float,
+    prior: tuple[float, float],
     sweeps: int,
     adapt: bool,
     rng: Any,
@@ -321,6 +309,8 @@ def advance(
 
     ``edge`` (R, C, n) and ``step`` (R, C) belong to :func:`interweave`; with ``adapt`` the steps are tuned on the way.
     """
+    m, x, T = units
+    factor, of, people = kinds
     R, C = alpha.shape
     S, new = np.empty((R, C)), np.empty(C)
     accepted, lost = 0, 0
@@ -328,9 +318,9 @@ def advance(
         lost += sweep_units(m, x, T, alpha, factor, of, rng, S)
         for r in range(R):
             for k in range(-1, C):
-                lost += slice_alpha(alpha[r], k, factor, people[r], S[r], shape, rate, rng, new)
+                lost += slice_alpha(alpha[r], k, factor, people[r], S[r], prior[0], prior[1], rng, new)
             for c in range(C):
-                times = interweave(m, x, T, alpha, factor, of, people, r, c, edge[r, c], shape, rate, step[r, c], rng)
+                times = interweave(units, alpha, kinds, r, c, edge[r, c], prior, step[r, c], rng)
                 accepted += times
                 if adapt:
                     step[r, c] = min(step[r, c] * math.exp(0.05 * (times - ACCEPT * TRIES)), 3.0)

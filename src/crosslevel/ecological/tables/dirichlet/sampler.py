@@ -234,8 +234,8 @@ class _Chain:
 
     def forward(self, adapt: bool) -> None:
         """Make one draw's worth of sweeps."""
-        table = (self.m, self.x, self.T, self.alpha, self.factor, self.of, self.people)
-        accepted, lost = advance(*table, self.edge, self.step, *self.prior, SWEEPS, adapt, self.rng)
+        units, kinds = (self.m, self.x, self.T), (self.factor, self.of, self.people)
+        accepted, lost = advance(units, self.alpha, kinds, self.edge, self.step, self.prior, SWEEPS, adapt, self.rng)
         if self.hyper is not None:
             self.prior = renew(self.alpha, self.prior, self.hyper, self.rng)
         if not adapt:
