@@ -3,7 +3,7 @@
 beta_ir ~ Dirichlet(alpha_ir), T_i ~ Multinomial(N_i, sum_r x_ir beta_ir), alpha_irc = alpha_rc exp(b H_ic), alpha_rc ~ Gamma(shape, rate):
 Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C case, Statistica
 Neerlandica 55, whose covariate H_ic is here what composition predicts for the unit's outcomes (see ``composition.py``) and whose
-coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learnt under a hyperprior.
+coefficient b is stated, since H is made of the outcomes. Shape and rate are given, or learned under a hyperprior.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Posterior:
     slope : (R, C)
         How fast the district's mean table moves with b, in counts; 0 without a contextual effect.
     diagnostics : ChainDiagnostics
-        Of log alpha, the district's cells and, where it is learnt, the log prior together.
+        Of log alpha, the district's cells and, where it is learned, the log prior together.
     acceptance, seconds : float
     """
 
@@ -109,7 +109,7 @@ def sample_posterior(
     X : (n_units, R), T : (n_units, C)
         Counts; every group and every outcome has people somewhere, and R and C are at least 2.
     prior : (shape, rate) or Hyperprior
-        Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learnt.
+        Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learned.
     plan : Plan
     effect : ContextualEffect
     progress : callable, optional

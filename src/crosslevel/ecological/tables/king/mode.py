@@ -19,7 +19,7 @@ spread falls; a tenth of a percentage point is then called no spread."""
 LARGEST_FISHER_Z = 4.0  # |rho| < 0.9993
 LARGEST_MEAN = 60.0  # phi1, phi2: means up to 15 squares away when there is no spread
 STARTS = ((0.2, 0.2, 0.0), (0.1, 0.3, 0.3), (0.3, 0.1, -0.3), (0.05, 0.05, 0.0), (0.5, 0.5, 0.0))
-"""Standard deviations and Fisher z from which the search begins; the last two begin at the centre of the square."""
+"""Standard deviations and Fisher z from which the search begins; the last two begin at the center of the square."""
 AGREEMENT = 1e-3
 """Log posterior within which two searches have found the same mode: a thousandth of a nat is invisible in any answer."""
 DEPTH = 7.0
@@ -131,7 +131,7 @@ def _lower_modes(
 
 
 def _starts(problem: Problem) -> list[FloatArray]:
-    """Begin at Goodman's rates, clipped into the square, and at its centre, with several spreads."""
+    """Begin at Goodman's rates, clipped into the square, and at its center, with several spreads."""
     X, T = problem.lines.X, problem.lines.T
     rates = np.linalg.lstsq(np.column_stack([X, 1.0 - X]), T, rcond=1e-6)[0]
     found = []
