@@ -116,7 +116,7 @@ def test_unconverged_chains_are_refused_unless_allowed():
         ConvergenceError, match=r"FullBayes's chains have not converged: r-hat .* Raise n_warmup and n_draws"
     ):
         FullBayes(**tiny).fit(bags, y)
-    with pytest.warns(CrosslevelWarning, match="not to be relied on"):
+    with pytest.warns(CrosslevelWarning, match="do not rely on the numbers"):
         model = FullBayes(**tiny, allow_unconverged=True).fit(bags, y)
     assert not model.convergence_["converged"]
     assert model.diagnostics_["converged"] is False
