@@ -42,15 +42,6 @@ INTERVALS = ("confounding", "model")
 class PlaceEstimator(BaseEstimator):
     """Base of the models that are fitted to people and totals by place; a model adds its fit, its draws and its predictions."""
 
-    spatial: str | None
-    metric: str
-    nugget: bool
-    group: str | None
-    match_totals: bool
-    sampling_error: bool
-    hyperparameters: Any
-    random_state: RandomState
-    n_jobs: int | None
     model_: Any
     places_: Places
     confounding_: LearnedConfounding | None
@@ -251,7 +242,7 @@ class PlaceEstimator(BaseEstimator):
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
         return stream, found
 
-    def _terms(self, places: Places, product: bool = False) -> Terms:
+    def _terms(self, places: Places) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
@@ -274,6 +265,7 @@ class PlaceEstimator(BaseEstimator):
             if len(number) < 2:
                 raise InputError(f"group={self.group!r} has one value in all places; name a column with several.")
             group = np.array([number[v] for v in values], dtype=np.intp)
+        product = getattr(self, "kernel", "sum") == "product"
         return Terms(len(places), self.spatial, coords, self.metric, bool(self.nugget), group, product)
 
     def _keep(

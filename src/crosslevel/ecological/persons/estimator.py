@@ -17,13 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.place_cells import Bins, Labels, PlaceCells, TooManyKindsError, count_people, learn_bins
+from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.queries import parse
 from crosslevel.data.totals import check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
-from crosslevel.ecological.persons.fitting import design_of, fit_persons
+from crosslevel.ecological.persons.fitting import count_in_bins, design_of, fit_persons
 from crosslevel.ecological.persons.model import PersonsFit, PersonsModel
 from crosslevel.ecological.subgroups import Request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -233,7 +233,7 @@ class EcologicalInference(PlaceEstimator):
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = self._learn(stream, by, columns, weight, seed, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
-        bins, cells, coarser = self._count(stream, learned, by, found.keys, weight, progress)
+        bins, cells, coarser = count_in_bins(stream, learned, int(self.n_bins), by, found.keys, weight, progress)
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
         outside = np.array(list(cells.elsewhere.values())).reshape(-1, 2)
@@ -391,29 +391,6 @@ class EcologicalInference(PlaceEstimator):
             n_jobs=checks.count_jobs(self.n_jobs),
             progress=progress,
         )
-
-    def _count(
-        self,
-        stream: Batches,
-        learned: Learned,
-        by: str,
-        keys: Sequence[object],
-        weight: str | None,
-        progress: Progress | None,
-    ) -> tuple[Bins, PlaceCells, list[str]]:
-        """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
-        n_bins = int(self.n_bins)
-        while True:
-            bins = learn_bins(learned.encoder, learned.encoded_sample(), n_bins)
-            try:
-                found = count_people(stream, bins, place=by, keys=keys, weight=weight, progress=progress)
-            except TooManyKindsError:
-                if n_bins == 2 or not bins.edges:
-                    raise
-                n_bins = max(2, n_bins // 2)
-                continue
-            coarser = f"Numbers are in at most {n_bins} bins, not {self.n_bins}: with more, the kinds of people do not fit in memory."
-            return bins, found, [coarser] if n_bins < self.n_bins else []
 
     def _refitted(self, people: Any, contextual_variance: float) -> EcologicalInference:
         """Fit the same question with another contextual variance."""

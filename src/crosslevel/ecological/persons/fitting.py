@@ -13,7 +13,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import special, stats
 
-from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
+from crosslevel.data.batches import Batches
+from crosslevel.data.learning import Learned
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.persons.laplace import Laplace, laplace, start_mode
@@ -33,9 +35,9 @@ from crosslevel.ecological.persons.sweeps import place_effects, probabilities
 from crosslevel.ecological.scales import fit_scales
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["PRIOR", "design_of", "fit_persons", "fit_question", "priors"]
+__all__ = ["PRIOR", "count_in_bins", "design_of", "fit_persons", "fit_question", "priors"]
 
 
 ROUNDS = 30
@@ -264,6 +266,30 @@ class _Posterior:
         kept = [p for p in points if p.weight > LEAST]
         whole = sum(p.weight for p in kept)
         return self.at(weight @ np.array(self.logs)), tuple(replace(p, weight=p.weight / whole) for p in kept)
+
+
+def count_in_bins(
+    stream: Batches,
+    learned: Learned,
+    n_bins: int,
+    by: str,
+    keys: Sequence[object],
+    weight: str | None,
+    progress: Progress | None,
+) -> tuple[Bins, PlaceCells, list[str]]:
+    """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
+    size = n_bins
+    while True:
+        bins = learn_bins(learned.encoder, learned.encoded_sample(), size)
+        try:
+            found = count_people(stream, bins, place=by, keys=keys, weight=weight, progress=progress)
+        except TooManyKindsError:
+            if size == 2 or not bins.edges:
+                raise
+            size = max(2, size // 2)
+            continue
+        told = f"Numbers are in at most {size} bins, not {n_bins}: with more, the kinds of people do not fit in memory."
+        return bins, found, [told] if size < n_bins else []
 
 
 def fit_persons(

@@ -188,7 +188,7 @@ class PersonsSource:
                     whole = drawn.rate[now, places]
                 f = shifts(cells.pairs, eta, whole, drawn.u[now, places], self.n_jobs, left)
                 sums = target_sums(cells.pairs, label, self.targets, eta, f, self.n_jobs, left)
-                below = None if left is None else _target_left(cells.pairs, label, self.targets, left, self.n_jobs)
+                below = None if left is None else target_weights(cells.pairs, label, self.targets, self.n_jobs, left)
                 for number, index in enumerate(parts):
                     found = _rates(sums, below, whole, self.partitions[number], self.columns[number], index, places)
                     out[number][stage][now] = special.logit(np.clip(found, 1e-15, 1.0 - 1e-15))
@@ -275,7 +275,7 @@ def parts_of(
         members.append(own)
     start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
     targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), len(found))
-    weights = target_weights(cells.pairs, cells.label, targets, n_jobs)
+    weights = target_weights(cells.pairs, cells.label, targets, n_jobs)[0]
     member = np.zeros((len(members), len(found)))
     for label, own in enumerate(members):
         member[label, own] = 1.0
@@ -372,13 +372,6 @@ def _rates(
             left = np.maximum(1.0 - below[:, :, mine].sum(axis=2)[:, rest], 1e-300)
         out[:, ~asked] = (whole[:, rest] - taken) / left
     return out
-
-
-def _target_left(pairs: Pairs, label: AnyArray, targets: Targets, weight: FloatArray, n_jobs: int) -> FloatArray:
-    """Give the share of every target among those of its place who are left, (n_draws, q, n_targets)."""
-    everywhere = np.full((len(weight), pairs.n_places), np.inf)
-    none = np.zeros((len(weight), int(pairs.cell.max(initial=0)) + 1))
-    return target_sums(pairs, label, targets, none, everywhere, n_jobs, weight)
 
 
 def _spreads(

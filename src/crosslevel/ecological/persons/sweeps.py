@@ -17,7 +17,7 @@ from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
 __all__ = [
     "Rates",
@@ -240,11 +240,13 @@ def target_sums(
     return out
 
 
-def target_weights(pairs: Pairs, label: npt.NDArray[np.int32], targets: Targets, n_jobs: int = 1) -> FloatArray:
-    """Give the share of each place's people in every target, (q, n_targets)."""
-    ones = np.full((1, pairs.n_places), np.inf)
-    n_cells = int(pairs.cell.max(initial=0)) + 1
-    return target_sums(pairs, label, targets, np.zeros((1, n_cells)), ones, n_jobs)[0]
+def target_weights(
+    pairs: Pairs, label: AnyArray, targets: Targets, n_jobs: int = 1, weight: FloatArray | None = None
+) -> FloatArray:
+    """Give the share of each place's people in every target, (n_draws, q, n_targets); one draw without ``weight``."""
+    n, n_cells = 1 if weight is None else len(weight), int(pairs.cell.max(initial=0)) + 1
+    everybody = np.full((n, pairs.n_places), np.inf)
+    return target_sums(pairs, label, targets, np.zeros((n, n_cells)), everybody, n_jobs, weight)
 
 
 def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:

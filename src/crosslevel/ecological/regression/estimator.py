@@ -276,9 +276,6 @@ class DistributionRegression(PlaceEstimator):
         if self.feature_map == "linear":
             checks.refuse_idle(self, ["n_features", "bandwidth"], "with feature_map='linear'; name another map")
 
-    def _terms(self, places: Places, product: bool = False) -> Terms:
-        return super()._terms(places, self.kernel == "product")
-
     def _new_embedder(self, seed: int) -> MeanEmbedding:
         return MeanEmbedding(
             self.n_features,
