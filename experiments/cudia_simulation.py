@@ -37,7 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "map, count likelihood": {"method": "map", "likelihood": "count"},
     "mcem": {"method": "mcem"},
     "mcem, count likelihood": {"method": "mcem", "likelihood": "count"},
-    "mcem, the paper's proposal, design and z": {"method": "printed", "allow_unconverged": True},
+    "mcem, the E-step as printed": {"method": "printed", "allow_unconverged": True},
     "gibbs, count likelihood": {"method": "gibbs", "likelihood": "count", "n_draws": 100, "allow_unconverged": True},
     "hard": {"method": "hard"},
 }  # fmt: skip
@@ -171,7 +171,7 @@ def harder(n_seeds: int) -> str:
         "",
         f"{n_seeds} seeds each. *Against two-stage* is the paired difference of MSE with its standard error. *Covered* is the share of "
         "95 % intervals that hold the true mean of the people of one group in one third of x (5 people or more), with its error over "
-        "seeds, where the clusters are trusted (`place_sd=0`), as they can be here; *width* is theirs. *Default* is the coverage of "
+        "seeds, where the clusters are relied on (`place_sd=0`), as they can be here; *width* is theirs. *Default* is the coverage of "
         "the default, which allows for places that differ for other reasons.",
     ]
     for name, make in WORLDS.items():
@@ -278,7 +278,7 @@ The paper's simulation cannot rank the ways of fitting: every soft method comes 
 who knows all parameters, and that error does not fall with the size of groups (the paper's lemma 5.3 says it does).
 
 In the harder worlds they differ. Where x does not tell two clusters apart, methods in which the published means take part in finding the
-clusters gain a fifth of the error; with as many clusters as groups the law `count` is better than the paper's. The deterministic
+clusters gain a fifth of the error; with as many clusters as groups the likelihood `count` is better than the paper's. The deterministic
 algorithm fails where clusters overlap: it is a start, and for data that fit nowhere else.
 
 Made by `python experiments/cudia_simulation.py`.

@@ -16,7 +16,7 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
-from crosslevel.imputation.stacked_means import stack_means
+from crosslevel.imputation.estimate import stack_means
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 

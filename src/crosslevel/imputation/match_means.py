@@ -126,11 +126,7 @@ def whole_totals(
 
 
 def draw_bernoulli(
-    p: FloatArray,
-    group: IntArray,
-    target: FloatArray,
-    rng: np.random.Generator,
-    weight: FloatArray | None = None,
+    p: FloatArray, group: IntArray, target: FloatArray, rng: np.random.Generator, weight: FloatArray | None = None
 ) -> FloatArray:
     """Draw yes or no for every person, so that the mean of each group is the target.
 

@@ -82,12 +82,7 @@ def describe_doubts(layout: Layout, fitted: Fitted, likelihood: str, aggregates_
 
 
 def cluster_columns(
-    layout: Layout,
-    at: Parameters,
-    shares: FloatArray,
-    spread: Sequence[FloatArray],
-    draws: Draws | None,
-    level: float,
+    layout: Layout, at: Parameters, shares: FloatArray, spread: Sequence[FloatArray], draws: Draws | None, level: float
 ) -> list[dict[str, Any]]:
     """Columns of the table of clusters, for every hidden feature; intervals from draws of eta, or from their covariance."""
     problem, K = layout.problem, at.n_clusters

@@ -73,7 +73,7 @@ class CUDIA(Imputer):
     ridge_target : {"mean", "zero", "auto"} or float, optional
         Where to; the overall mean when not given. "zero" is the paper's. Binary features without a ridge have no other target.
     alpha : float, sequence, "learn" or "logistic_normal", default 1.0
-        Prior of the groups' mixes: exponents of a Dirichlet (1 is uniform), learnt exponents, or a logistic normal.
+        Prior of the groups' mixes: exponents of a Dirichlet (1 is uniform), learned exponents, or a logistic normal.
     n_restarts : int, default 6
         Starts of the mixture; several modes are the rule.
     random_state : int, None, Generator or RandomState, default 0

@@ -21,16 +21,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.cudia.levels import Categorical, Multinomial, Ordinal, ordinal_cuts
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "FAMILIES",
-    "Exponential",
-    "Family",
-    "Gaussian",
-    "Poisson",
-    "Reading",
-    "learn_families",
-    "recode",
-]
+__all__ = ["FAMILIES", "Exponential", "Family", "Gaussian", "Poisson", "Reading", "learn_families", "recode"]
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial", "ordinal")
 FEW = 12

@@ -83,11 +83,7 @@ class Choices:
 
 def read_choices(model: Any) -> Choices:
     """Check the parameters of a ``CUDIA``, and refuse those that do not act with its method."""
-    options = {
-        "method": tuple(METHODS),
-        "likelihood": ("cudia", "count"),
-        "aggregates_from": ("sample", "population"),
-    }
+    options = {"method": tuple(METHODS), "likelihood": ("cudia", "count"), "aggregates_from": ("sample", "population")}
     for name, known in options.items():
         if getattr(model, name) not in known:
             raise unknown_name(name, getattr(model, name), known, "choice")
@@ -365,8 +361,7 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
     K, ridge = int(K), float(ridge)
     if mixture is None:
         mix_prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
-        own = selection.starts(seed, K)
-        mixture = fit_mixture(problem, K, own, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
+        mixture = fit_mixture(problem, K, seed, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
     shares = mixture.people / problem.atom_weight[:, None]
     spread = person_variance(problem, mixture.parameters, shares)
     prior = eta_prior(problem, ridge, target, choices.kind, choices.logit_sd, spread)

@@ -104,14 +104,14 @@ def draw_values(
                 p = expit(logit(r @ at.H[:, j]) + more[:, j])[crowd.pair]
                 out[:, j] = match_means.draw_bernoulli(p, group, mean, rng, crowd.weight)
                 continue
-            centre = np.clip(at.H[z, j] + more[crowd.pair, j], *bounds(kind))
+            center = np.clip(at.H[z, j] + more[crowd.pair, j], *bounds(kind))
             if kind == "gaussian":
-                raw = centre + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
+                raw = center + rng.standard_normal(len(z)) * np.sqrt(T[z, j])
                 out[:, j] = match_means.shift_mean(raw, group, mean, crowd.weight)
             elif kind == "poisson":
-                out[:, j] = _draw_counts(centre, group, mean, crowd.weight, rng)
+                out[:, j] = _draw_counts(center, group, mean, crowd.weight, rng)
             else:
-                out[:, j] = match_means.scale_mean(rng.exponential(centre), group, mean, crowd.weight)
+                out[:, j] = match_means.scale_mean(rng.exponential(center), group, mean, crowd.weight)
         yield out
 
 
@@ -122,19 +122,15 @@ def _draw_clusters(r: FloatArray, pair: IntArray, rng: np.random.Generator) -> I
 
 
 def _draw_counts(
-    centre: FloatArray,
-    group: IntArray,
-    mean: FloatArray,
-    weight: FloatArray | None,
-    rng: np.random.Generator,
+    center: FloatArray, group: IntArray, mean: FloatArray, weight: FloatArray | None, rng: np.random.Generator
 ) -> FloatArray:
     """Counts given their total; a total that is not whole is reached by scaling, and so are weighted means."""
-    out = rng.poisson(centre).astype(np.float64)
+    out = rng.poisson(center).astype(np.float64)
     n = np.bincount(group, minlength=len(mean))
     total = np.where(np.isnan(mean), 0.0, mean) * n
     whole = np.abs(total - np.rint(total)) <= match_means.WHOLE * np.maximum(total, 1.0)
     if weight is None:
         for p in np.flatnonzero(whole & ~np.isnan(mean) & (n > 0)):
             members = np.flatnonzero(group == p)
-            out[members] = rng.multinomial(int(np.rint(total[p])), centre[members] / centre[members].sum())
+            out[members] = rng.multinomial(int(np.rint(total[p])), center[members] / center[members].sum())
     return match_means.scale_mean(out, group, mean, weight)

@@ -153,7 +153,7 @@ class Problem:
         """People of each atom, (A,)."""
         return np.bincount(self.atom, self.weight, self.n_atoms).astype(np.float64)
 
-    def centres(self) -> FloatArray:
+    def centers(self) -> FloatArray:
         """Mean of the published means of each hidden feature, weighted by people, (d_u,)."""
         total, weight = np.zeros(self.n_hidden), np.zeros(self.n_hidden)
         for block in self.blocks:
@@ -168,18 +168,18 @@ class Problem:
         Binary, count and waiting-time features have it from their mean; for real ones it is the variance of the published means
         between groups, the only thing in the data with the right units.
         """
-        centre = self.centres()
+        center = self.centers()
         out = np.zeros(self.n_hidden)
         for j, kind in enumerate(self.hidden):
             if kind != "gaussian":
-                out[j] = hidden_variance(np.full((1, 1), centre[j]), (kind,), np.ones(1))[0, 0]
+                out[j] = hidden_variance(np.full((1, 1), center[j]), (kind,), np.ones(1))[0, 0]
                 continue
             for block in self.blocks:
                 for column in np.flatnonzero(block.features == j):
                     seen = np.isfinite(block.S[:, column])
-                    away = (block.S[seen, column] - centre[j]) ** 2
+                    away = (block.S[seen, column] - center[j]) ** 2
                     out[j] = max(out[j], float(np.average(away, weights=block.size[seen])) if seen.any() else 0.0)
-        return np.maximum(out, 1e-8 * np.maximum(1.0, centre**2))
+        return np.maximum(out, 1e-8 * np.maximum(1.0, center**2))
 
 
 @dataclass(frozen=True)

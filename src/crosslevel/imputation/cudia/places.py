@@ -154,8 +154,8 @@ def place_covariances(
         D, s = design.D[seen], design.s[seen]
         t_b = place_deviation(place_sd, len(s))
         if kind == "bernoulli":
-            centre = float(np.average(s, weights=design.size[seen]))
-            unit, units = max(centre * (1.0 - centre), 1e-6), s * (1.0 - s)
+            center = float(np.average(s, weights=design.size[seen]))
+            unit, units = max(center * (1.0 - center), 1e-6), s * (1.0 - s)
         else:
             unit = _person_sd(problem, at, D, design.size[seen], j) / LATENT_SD
             units = np.full(len(s), unit)

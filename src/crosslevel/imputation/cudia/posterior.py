@@ -57,7 +57,7 @@ class MixPrior:
     alpha : (K,)
         Of the Dirichlet.
     mean, variance : (K,)
-        Of the centred logits of the logistic normal.
+        Of the centered logits of the logistic normal.
     """
 
     kind: str
@@ -77,7 +77,7 @@ class MixPrior:
     def log_density(self, logits: FloatArray) -> tuple[float, FloatArray]:
         """Log prior of mixes given by logits (A, K), with its gradient.
 
-        The Dirichlet density is that of pi itself, not of its logits; learnt exponents below one are taken as one, since a mode
+        The Dirichlet density is that of pi itself, not of its logits; learned exponents below one are taken as one, since a mode
         at the edge would say that a cluster is absent for certain.
         """
         pi = softmax(logits, axis=1)
@@ -85,10 +85,10 @@ class MixPrior:
             extra = np.maximum(self.alpha - 1.0, 0.0)
             log_pi = np.log(np.maximum(pi, 1e-300))
             return float((log_pi @ extra).sum()), extra - extra.sum() * pi
-        centred = logits - logits.mean(axis=1, keepdims=True)
-        pulled = (centred - self.mean) / self.variance
+        centered = logits - logits.mean(axis=1, keepdims=True)
+        pulled = (centered - self.mean) / self.variance
         slope = -pulled
-        return float(-0.5 * ((centred - self.mean) * pulled).sum()), slope - slope.mean(axis=1, keepdims=True)
+        return float(-0.5 * ((centered - self.mean) * pulled).sum()), slope - slope.mean(axis=1, keepdims=True)
 
 
 def update_mix(counts: FloatArray, prior: MixPrior, pi: FloatArray) -> FloatArray:
@@ -114,7 +114,7 @@ def expected_log(counts: FloatArray, alpha: FloatArray) -> FloatArray:
 
 
 def learn_alpha(mean_log: FloatArray, alpha: FloatArray, steps: int = 100) -> FloatArray:
-    """Exponents of the Dirichlet that maximise P[lnG(sum a) - sum lnG(a)] + sum (a - 1) E[log pi] (Minka's Newton).
+    """Exponents of the Dirichlet that maximize P[lnG(sum a) - sum lnG(a)] + sum (a - 1) E[log pi] (Minka's Newton).
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def learn_alpha(mean_log: FloatArray, alpha: FloatArray, steps: int = 100) -> Fl
 
 
 def learn_logistic_normal(pi: FloatArray) -> MixPrior:
-    """Mean and variance of the centred logits of mixes (A, K), with the weight of one place at variance 1."""
+    """Mean and variance of the centered logits of mixes (A, K), with the weight of one place at variance 1."""
     logits = np.log(np.maximum(pi, 1e-9))
     logits = logits - logits.mean(axis=1, keepdims=True)
     mean = logits.mean(axis=0)
@@ -178,7 +178,7 @@ def weigh(
 
 
 def responsibilities(log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: Int64Array) -> FloatArray:
-    """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalise), (R, K)."""
+    """Probability of each cluster for each pair (eq 26 corrected: weigh first, then normalize), (R, K)."""
     f = np.exp(log_f - log_f.max(axis=1, keepdims=True))
     r = np.maximum(pi, LEAST)[atom] * f[cell]
     return r / r.sum(axis=1, keepdims=True)
@@ -186,7 +186,7 @@ def responsibilities(log_f: FloatArray, pi: FloatArray, cell: Int64Array, atom: 
 
 @dataclass(frozen=True)
 class Ascent:
-    """Where an optimisation ended.
+    """Where an optimization ended.
 
     Attributes
     ----------
@@ -217,11 +217,7 @@ class Ascent:
 
 
 def log_posterior(
-    problem: Problem,
-    at: Parameters,
-    mix_prior: MixPrior,
-    prior: EtaPrior | None,
-    likelihood: str = "cudia",
+    problem: Problem, at: Parameters, mix_prior: MixPrior, prior: EtaPrior | None, likelihood: str = "cudia"
 ) -> tuple[float, tuple[FloatArray, ...], FloatArray, FloatArray, FloatArray]:
     """Value, and gradient in theta (free), the logits of pi, eta and tau^2.
 
@@ -390,28 +386,28 @@ def random_start(problem: Problem, n_clusters: int, rng: np.random.Generator) ->
     by_row = np.bincount(problem.cell, problem.weight, C)
     scale = np.nanstd(problem.X, axis=0)
     Z = np.where(np.isfinite(problem.X), problem.X, np.nanmean(problem.X, axis=0)) / np.maximum(scale, 1e-12)
-    centres = np.empty((n_clusters, Z.shape[1]))
+    centers = np.empty((n_clusters, Z.shape[1]))
     away = np.full(C, np.inf)
     chance = by_row / by_row.sum()
     for k in range(n_clusters):  # as in k-means++: far rows are likelier
-        centres[k] = Z[rng.choice(C, p=chance)]
-        away = np.minimum(away, ((Z - centres[k]) ** 2).sum(axis=1))
+        centers[k] = Z[rng.choice(C, p=chance)]
+        away = np.minimum(away, ((Z - centers[k]) ** 2).sum(axis=1))
         weight = by_row * away
         chance = weight / weight.sum() if weight.sum() > 0 else by_row / by_row.sum()
     distance = (
-        ((Z[:, None] - centres) ** 2).sum(axis=2) if C * n_clusters * Z.shape[1] < 5e7 else _distances(Z, centres)
+        ((Z[:, None] - centers) ** 2).sum(axis=2) if C * n_clusters * Z.shape[1] < 5e7 else _distances(Z, centers)
     )
     r = np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True)))
     r /= r.sum(axis=1, keepdims=True)
     W = by_row[:, None] * r
     theta = tuple(f.maximize(W, problem.X, None) for f in problem.families)
     pi = np.tile(W.sum(axis=0) / W.sum(), (problem.n_atoms, 1))
-    centre = problem.centres()
-    return Parameters(theta, pi, np.tile(centre, (n_clusters, 1)), problem.spreads())
+    center = problem.centers()
+    return Parameters(theta, pi, np.tile(center, (n_clusters, 1)), problem.spreads())
 
 
-def _distances(Z: FloatArray, centres: FloatArray) -> FloatArray:
-    return (Z**2).sum(axis=1)[:, None] - 2 * Z @ centres.T + (centres**2).sum(axis=1)
+def _distances(Z: FloatArray, centers: FloatArray) -> FloatArray:
+    return (Z**2).sum(axis=1)[:, None] - 2 * Z @ centers.T + (centers**2).sum(axis=1)
 
 
 def em(
@@ -432,7 +428,7 @@ def em(
 def fit_mixture(
     problem: Problem,
     n_clusters: int,
-    rng: np.random.Generator,
+    seed: int,
     *,
     n_restarts: int = 6,
     mix_prior: MixPrior | None = None,
@@ -443,12 +439,14 @@ def fit_mixture(
 
     Parameters
     ----------
+    seed : int
     mix_prior : MixPrior, optional
         Uniform when not given.
     learn : {"dirichlet", "logistic_normal"}, optional
         Learn the prior of the mixes too, in a few rounds.
     """
     prior = MixPrior.dirichlet(np.ones(n_clusters)) if mix_prior is None else mix_prior
+    rng = np.random.default_rng([seed, n_clusters])  # the same whether the number of clusters was chosen or given
     near = []
     for _ in range(n_restarts):
         at, value = em(problem, random_start(problem, n_clusters, rng), prior, EM_STEPS)

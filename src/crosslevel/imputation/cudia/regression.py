@@ -51,7 +51,7 @@ class EtaPrior:
         Normal on the scale of eta (inside its bounds), or on that of logit eta for binary features.
     precision : (d_u,)
         On the scale of the kind.
-    centre : (d_u,)
+    center : (d_u,)
         On the scale of eta.
     scale : (d_u,)
         Variance scale of each feature.
@@ -59,7 +59,7 @@ class EtaPrior:
 
     kind: str
     precision: FloatArray
-    centre: FloatArray
+    center: FloatArray
     scale: FloatArray
 
     def log_density(
@@ -69,10 +69,10 @@ class EtaPrior:
         value, by_H, by_tau2 = 0.0, np.empty_like(H), np.zeros_like(tau2)
         for j, kind in enumerate(hidden):
             if self.logit(kind):
-                away = logit(H[:, j]) - logit(self.centre[j])
+                away = logit(H[:, j]) - logit(self.center[j])
                 by_H[:, j] = -self.precision[j] * away / (H[:, j] * (1.0 - H[:, j]))
             else:
-                away = H[:, j] - self.centre[j]
+                away = H[:, j] - self.center[j]
                 by_H[:, j] = -self.precision[j] * away
             value -= 0.5 * self.precision[j] * float(away @ away)
             if kind == "gaussian":
@@ -106,17 +106,17 @@ def eta_prior(
     person_variance : (d_u,), optional
         Variance of each feature between people, which says how much one of them weighs; the feature's spread when not given.
     """
-    mean, scale = problem.centres(), problem.spreads()
-    centre = (
+    mean, scale = problem.centers(), problem.spreads()
+    center = (
         mean if target == "mean" else np.zeros_like(mean) if target == "zero" else np.full_like(mean, float(target))
     )
     precision = ridge / (scale if person_variance is None else person_variance)
     if kind == "logit":
         for j, family in enumerate(problem.hidden):
             if family == "bernoulli":
-                centre = centre.copy()
-                centre[j], precision[j] = np.clip(mean[j], EDGE, 1 - EDGE), 1.0 / logit_sd**2
-    return EtaPrior(kind, precision, centre, scale)
+                center = center.copy()
+                center[j], precision[j] = np.clip(mean[j], EDGE, 1 - EDGE), 1.0 / logit_sd**2
+    return EtaPrior(kind, precision, center, scale)
 
 
 def bounds(kind: str) -> tuple[float, float]:
@@ -181,8 +181,8 @@ def solve_eta(
     A = np.einsum("e,ekl->kl", w, DD[seen]) if DD is not None else (D * w[:, None]).T @ D
     b = D.T @ (w * s)
     if prior.logit(kind):
-        return _solve_logit(A, b, prior.precision[j], prior.centre[j])
-    c, precision = prior.centre[j], prior.precision[j]
+        return _solve_logit(A, b, prior.precision[j], prior.center[j])
+    c, precision = prior.center[j], prior.precision[j]
     eye = np.eye(len(A))
     # a design known only in part makes rows of E[nbar nbar'] sum to E[nbar], so pulling to c is shifting by c
     h = c + np.linalg.solve(A + precision * eye, b - A.sum(axis=1) * c)
@@ -194,8 +194,8 @@ def solve_eta(
     return np.clip(lsq_linear(root, rhs, bounds=(low, high), method="bvls").x, low, high)
 
 
-def _solve_logit(A: FloatArray, b: FloatArray, precision: float, centre: float) -> FloatArray:
-    middle = logit(centre)
+def _solve_logit(A: FloatArray, b: FloatArray, precision: float, center: float) -> FloatArray:
+    middle = logit(center)
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
         h = EDGE + (1 - 2 * EDGE) * expit(x)
@@ -380,7 +380,7 @@ def identify(
         seen = np.isfinite(design.s)
         w = 1.0 / variances(problem, at, shares, likelihood, design)
         precision = prior.precision[j]
-        if prior.logit(kind):  # at the centre of the prior, on the scale of eta
-            precision = precision / (prior.centre[j] * (1.0 - prior.centre[j])) ** 2
+        if prior.logit(kind):  # at the center of the prior, on the scale of eta
+            precision = precision / (prior.center[j] * (1.0 - prior.center[j])) ** 2
         out.append(identifiability(design.D[seen], w[seen], float(precision)))
     return tuple(out)

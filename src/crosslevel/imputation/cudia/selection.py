@@ -24,7 +24,7 @@ from crosslevel.imputation.cudia.regression import (
 )
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Selection", "leave_one_out", "select", "simplest", "starts"]
+__all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Selection", "leave_one_out", "select", "simplest"]
 
 
 CLUSTERS = (2, 3, 5, 7, 9)
@@ -132,11 +132,6 @@ def _naive(problem: Problem) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-def starts(seed: int, n_clusters: int) -> np.random.Generator:
-    """Give the random numbers of the mixture of K clusters: the same whether K was chosen or given."""
-    return np.random.default_rng([seed, n_clusters])
-
-
 def select(
     problem: Problem,
     seed: int,
@@ -155,7 +150,7 @@ def select(
     candidates = []
     for K in n_clusters:
         prior = None if mix_prior is None else MixPrior.dirichlet(np.resize(mix_prior.alpha, K))
-        mixtures[K] = fit_mixture(problem, K, starts(seed, K), n_restarts=n_restarts, mix_prior=prior, learn=learn)
+        mixtures[K] = fit_mixture(problem, K, seed, n_restarts=n_restarts, mix_prior=prior, learn=learn)
         for target in targets:
             for ridge in ridges:
                 squares, df = leave_one_out(problem, mixtures[K], ridge, target, kind, logit_sd)

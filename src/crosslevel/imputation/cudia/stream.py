@@ -289,7 +289,7 @@ def _update(
 
 
 @njit()
-def _assign(X, group, z, fresh, mean, var, centre, H, counts, residual, lam, size, sums, n, squares):  # type: ignore[no-untyped-def]
+def _assign(X, group, z, fresh, mean, var, center, H, counts, residual, lam, size, sums, n, squares):  # type: ignore[no-untyped-def]
     """Move the people of a batch one by one; gives the sum of their distances, and adds to the sums."""
     K, d = mean.shape
     J = H.shape[1]
@@ -323,8 +323,8 @@ def _assign(X, group, z, fresh, mean, var, centre, H, counts, residual, lam, siz
         for j in range(d):
             x = X[i, j]
             if not np.isnan(x):
-                sums[to, j] += x - centre[j]
-                squares[j] += (x - centre[j]) * (x - centre[j])
+                sums[to, j] += x - center[j]
+                squares[j] += (x - center[j]) * (x - center[j])
                 n[to, j] += 1.0
     return total
 

@@ -13,13 +13,12 @@ from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.design import learn_design
-from crosslevel.imputation.estimate import FEWEST_GROUPS, Imputer, subgroups
+from crosslevel.imputation.estimate import FEWEST_GROUPS, Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_range
 from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
-from crosslevel.imputation.stacked_means import stack_means
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
@@ -323,7 +322,7 @@ class CrossLevelImputer(Imputer):
         Returns
         -------
         self
-            ``learned_`` has the factors, kappa, and for every column its lift and coverage when all was learnt from the others.
+            ``learned_`` has the factors, kappa, and for every column its lift and coverage when all was learned from the others.
         """
         check_is_fitted(self, "hidden_")
         cells = self._cells

@@ -43,7 +43,7 @@ class Settings:
     slope_sd : float
         Prior sd of a linear slope, in logits per sd of the score; it sets the width of intervals.
     shrinkage_groups : float
-        Sets how much is learnt: a slope keeps sd_b^2 / (sd_b^2 + 1 / shrinkage_groups) of its ecological value.
+        Sets how much is learned: a slope keeps sd_b^2 / (sd_b^2 + 1 / shrinkage_groups) of its ecological value.
     n_restarts : int
         Further fits from random slopes.
     seed : int

@@ -111,9 +111,9 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
 
     A = members.weight * q
     design = np.column_stack([np.ones(M), members.Z])
-    centre = (by_group @ (A[:, None] * design)) / np.maximum(by_group @ A, 1e-300)[:, None]
-    centre[~members.known] = 0.0
-    J = (by_cut @ (A[:, None] * (design - centre[members.group]))) / scale[:, None]
+    center = (by_group @ (A[:, None] * design)) / np.maximum(by_group @ A, 1e-300)[:, None]
+    center[~members.known] = 0.0
+    J = (by_cut @ (A[:, None] * (design - center[members.group]))) / scale[:, None]
     model = np.einsum("gi,ij,gj->g", J, fit.Sigma, J)
 
     pair = cut.astype(np.int64) * P + members.group
@@ -130,13 +130,13 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
 
 
 def mean_interval(
-    centre: FloatArray, sd: FloatArray, level: float, df: float = np.inf, *, binary: bool = True
+    center: FloatArray, sd: FloatArray, level: float, df: float = np.inf, *, binary: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Give the interval of an expected mean, symmetric on the scale of the link.
 
     Parameters
     ----------
-    centre, sd : (G,)
+    center, sd : (G,)
         Mean, and its sd on the scale of the link.
     level : float
     df : float
@@ -151,22 +151,22 @@ def mean_interval(
     """
     half = critical_value(level, df) * sd
     if not binary:
-        return centre - half, centre + half
-    inside = np.clip(centre, 1e-300, 1.0 - 1e-16)
+        return center - half, center + half
+    inside = np.clip(center, 1e-300, 1.0 - 1e-16)
     f = np.log(inside) - np.log1p(-inside)
     # a mean of none or all, of people whose total is known, is sure
-    sure = (centre <= 0.0) | (centre >= 1.0)
-    return np.where(sure, centre, special.expit(f - half)), np.where(sure, centre, special.expit(f + half))
+    sure = (center <= 0.0) | (center >= 1.0)
+    return np.where(sure, center, special.expit(f - half)), np.where(sure, center, special.expit(f + half))
 
 
 def share_interval(
-    centre: FloatArray, model: FloatArray, chance: FloatArray, level: float, df: float = np.inf
+    center: FloatArray, model: FloatArray, chance: FloatArray, level: float, df: float = np.inf
 ) -> tuple[FloatArray, FloatArray]:
     """Give the interval of the share of yes among persons.
 
     Parameters
     ----------
-    centre : (G,)
+    center : (G,)
         Probability.
     model : (G,)
         Variance of its logit.
@@ -181,22 +181,22 @@ def share_interval(
     >>> low.round(3), high.round(3)  # none to five of a hundred
     (array([0.]), array([0.051]))
     """
-    low, high = mean_interval(centre, np.sqrt(model + chance), level, df)
-    D = centre * (1.0 - centre)
+    low, high = mean_interval(center, np.sqrt(model + chance), level, df)
+    D = center * (1.0 - center)
     n = 1.0 / np.maximum(chance * D, 1e-300)
     few = (n * D < FEW) & (D > 0.0) & (chance > 1e-12)
     if few.any():
-        low[few], high[few] = _mixture(centre[few], model[few], n[few], level, df)
+        low[few], high[few] = _mixture(center[few], model[few], n[few], level, df)
     return low, high
 
 
 def _mixture(
-    centre: FloatArray, model: FloatArray, n: FloatArray, level: float, df: float
+    center: FloatArray, model: FloatArray, n: FloatArray, level: float, df: float
 ) -> tuple[FloatArray, FloatArray]:
     """Find the ends of the interval of a share, of n persons (which need not be whole), by halving."""
     u, weight = np.polynomial.legendre.leggauss(NODES)
     t = stats.t.ppf(0.5 * (u + 1.0), df) if np.isfinite(df) else special.ndtri(0.5 * (u + 1.0))
-    f = (np.log(centre) - np.log1p(-centre))[:, None] + np.sqrt(model)[:, None] * t
+    f = (np.log(center) - np.log1p(-center))[:, None] + np.sqrt(model)[:, None] * t
     p, weight = special.expit(f), 0.5 * weight
 
     def below(k: FloatArray) -> FloatArray:
