@@ -47,16 +47,7 @@ class PlaceEstimator(BaseEstimator):
     confounding_: LearnedConfounding | None
     hyperparameters_: tuple[Hyperparameters, ...]
     convergence_: dict[str, Any]
-    warnings_: tuple[str, ...]
-    columns_: tuple[str, ...]
     weight_: str | None
-    seed_: int
-    people_: Any
-    place_weight_: FloatArray
-    place_people_: AnyArray
-    arguments_: dict[str, Any]
-    call_: str
-    data_: dict[str, str]
 
     _unsaved = ("people_", "cells_")
     _method: str
