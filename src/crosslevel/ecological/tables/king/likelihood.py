@@ -92,7 +92,7 @@ class Problem:
     ----------
     lines : Lines
     Zb, Zw : (n_units, k_b), (n_units, k_w)
-        Covariates of the two means, centred.
+        Covariates of the two means, centered.
     prior : Prior
     """
 
@@ -279,17 +279,17 @@ def _chebyshev(mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray
     if n == 1:
         return mean, np.ones((m, 1, 1))
     low, high = mean.min(axis=1, keepdims=True), mean.max(axis=1, keepdims=True)
-    half, centre = np.maximum(0.5 * (high - low), 1e-9), 0.5 * (high + low)
+    half, center = np.maximum(0.5 * (high - low), 1e-9), 0.5 * (high + low)
     k = int(np.ceil(CHEBYSHEV[0] + CHEBYSHEV[1] * float((half / sd).max())))
     t = np.cos(np.pi * np.arange(k) / (k - 1))
     weight = np.where(np.arange(k) % 2, -1.0, 1.0)
     weight[[0, -1]] *= 0.5
     if 2 * k > n:
-        return centre + half * t, np.empty((m, 0, k))  # too many to be of use
-    away = ((mean - centre) / half)[:, :, None] - t
+        return center + half * t, np.empty((m, 0, k))  # too many to be of use
+    away = ((mean - center) / half)[:, :, None] - t
     away[away == 0] = 1e-300  # a mean at a point takes its value
     ratio = weight / away
-    return centre + half * t, ratio / ratio.sum(axis=2, keepdims=True)
+    return center + half * t, ratio / ratio.sum(axis=2, keepdims=True)
 
 
 def _log_likelihood(lines: Lines, normal: Normal) -> FloatArray:

@@ -35,7 +35,7 @@ NODES = 128
 class Part(NamedTuple):
     """One Student t of the proposal's mixture, and how many draws came from it."""
 
-    centre: FloatArray
+    center: FloatArray
     covariance: FloatArray
     number: int
 
@@ -198,9 +198,9 @@ def _propose(parts: list[Part], problem: Problem, rng: np.random.Generator) -> t
 
 
 def _student(part: Part, rng: np.random.Generator) -> FloatArray:
-    normal = rng.standard_normal((part.number, len(part.centre)))
+    normal = rng.standard_normal((part.number, len(part.center)))
     scale = np.sqrt(rng.chisquare(DEGREES, part.number) / DEGREES)[:, None]
-    return part.centre + (normal @ _root(part.covariance).T) / scale
+    return part.center + (normal @ _root(part.covariance).T) / scale
 
 
 def _root(spread: FloatArray) -> FloatArray:
@@ -211,8 +211,8 @@ def _root(spread: FloatArray) -> FloatArray:
 def _log_student(phi: FloatArray, part: Part) -> FloatArray:
     roots, vectors = np.linalg.eigh(part.covariance)
     roots = np.maximum(roots, SMALLEST_ROOT)
-    distance = (((phi - part.centre) @ vectors) ** 2 / roots).sum(axis=1)
-    k = len(part.centre)
+    distance = (((phi - part.center) @ vectors) ** 2 / roots).sum(axis=1)
+    k = len(part.center)
     constant = special.gammaln((DEGREES + k) / 2) - special.gammaln(DEGREES / 2) - 0.5 * k * np.log(DEGREES * np.pi)
     return constant - 0.5 * np.log(roots).sum() - 0.5 * (DEGREES + k) * np.log1p(distance / DEGREES)
 
@@ -232,11 +232,11 @@ def _moments(
     phi: FloatArray, weight: FloatArray, before: FloatArray, effective: float
 ) -> tuple[FloatArray, FloatArray]:
     """Give weighted mean and covariance; from few effective draws, mixed with the covariance before."""
-    centre = weight @ phi
-    away = phi - centre
+    center = weight @ phi
+    away = phi - center
     found = (away * weight[:, None]).T @ away
-    trust = effective / (effective + 5.0 * len(centre))
-    return centre, trust * found + (1.0 - trust) * before
+    share = effective / (effective + 5.0 * len(center))
+    return center, share * found + (1.0 - share) * before
 
 
 def _resample(weight: FloatArray, n: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
