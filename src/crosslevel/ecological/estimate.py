@@ -47,6 +47,7 @@ class PlaceEstimator(BaseEstimator):
     confounding_: LearnedConfounding | None
     hyperparameters_: tuple[Hyperparameters, ...]
     convergence_: dict[str, Any]
+    arguments_: dict[str, Any]
     weight_: str | None
 
     _unsaved = ("people_", "cells_")
