@@ -9,6 +9,7 @@ import textwrap
 import time
 import zipfile
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from crosslevel.embedding import MeanEmbedding
 from crosslevel.embedding.engines.local import LocalEngine
 from crosslevel.embedding.run import Checkpoint
 from crosslevel.embedding.state import BagSums, ChunkSums
-from crosslevel.errors import FileError, InputError
+from crosslevel.errors import CrosslevelWarning, FileError, InputError
 
 
 class SmallChunks(LocalEngine):
@@ -257,3 +258,24 @@ def test_a_factory_can_be_gone_on_with(small, people, tmp_path):
         small.transform(people_again, checkpoint=tmp_path / "state", progress=stop_after(4))
     assert equal(whole, small.transform(people_again, checkpoint=tmp_path / "state"))
     assert equal(whole, small.transform(pa.table(people)))
+
+
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_does_not_end_the_pass(small, path, tmp_path, monkeypatch):
+    whole = small.transform(path)
+    monkeypatch.setattr("crosslevel.embedding.run.np.lib.format.write_array", full_disk)
+    with pytest.warns(CrosslevelWarning, match="goes on without it: .*No space left on device") as said:
+        found = small.transform(path, checkpoint=tmp_path / "state", checkpoint_every=0)
+    assert equal(whole, found)
+    assert len(said) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["people.parquet"]
+
+
+def test_a_checkpoint_that_cannot_be_removed_does_not_cost_the_answer(small, path, tmp_path, monkeypatch):
+    whole = small.transform(path)
+    monkeypatch.setattr(Path, "unlink", full_disk)
+    with pytest.warns(CrosslevelWarning, match="state cannot be removed .*; delete it"):
+        assert equal(whole, small.transform(path, checkpoint=tmp_path / "state"))

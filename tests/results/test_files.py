@@ -341,6 +341,23 @@ def test_absurd_sizes_are_refused(build, tmp_path, monkeypatch):
         load(path)
 
 
+def test_a_manifest_that_unpacks_to_far_more_than_the_file_is_not_read(build, tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", b" " * (65 * 2**20))
+    read = []
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: read.append(1))
+    with pytest.raises(FileError, match=r"manifest.json claims to unpack to 68,157,440 bytes"):
+        load(path)
+    assert not read
+
+
+def test_a_large_manifest_that_save_wrote_is_read(box, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_MANIFEST_TO", 1000)
+    save(box("a" * 5000), tmp_path / "a")
+    assert load(tmp_path / "a").value == "a" * 5000
+
+
 def test_two_parts_of_one_name_are_refused(build, tmp_path):
     path = tmp_path / "a"
     save(build(), path)

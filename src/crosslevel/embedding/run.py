@@ -14,6 +14,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from crosslevel.data.batches import Batches
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
 from crosslevel.embedding.state import BagSums
-from crosslevel.errors import FileError, InputError
+from crosslevel.errors import CrosslevelWarning, FileError, InputError
 from crosslevel.numerics.features import FeatureMap
 from crosslevel.typing import Progress
 
@@ -140,11 +141,16 @@ class Checkpoint:
         self.job = job
         self.every = every
         self._last = time.monotonic()
+        self._said = False
 
     def begin(
         self, n_features: int, names: tuple[str, ...], subgroups: tuple[str, ...] = ()
     ) -> tuple[BagSums, tuple[int, int], int]:
         """Give the state to resume from, the position of its next chunk, and the rows already in it."""
+        if self.path is not None and not self.path.resolve().parent.is_dir():
+            raise FileError(
+                f"checkpoint={str(self.path)!r}: the folder {self.path.resolve().parent} does not exist. Make it first."
+            )
         if self.path is None or not self.path.exists():
             return BagSums(n_features, names, subgroups), (0, 0), 0
         facts, keys, arrays = self._read()
@@ -158,26 +164,43 @@ class Checkpoint:
         return state, (piece, chunk), facts["rows"]
 
     def keep(self, state: BagSums, position: tuple[int, int], rows: int, now: bool = False) -> None:
-        """Write the state if it is time to; ``position`` is the next chunk to be added."""
+        """Write the state if it is time to; ``position`` is the next chunk to be added.
+
+        A state that cannot be written does not end the pass: it is said once, and tried again when it is time.
+        """
         if self.path is None or not (now or time.monotonic() - self._last >= self.every):
             return
+        try:
+            self._write(self.path, state, position, rows)
+        except (FileError, OSError) as error:
+            self._say(f"the checkpoint was not written, and the pass goes on without it: {error}")
+        self._last = time.monotonic()
+
+    def _write(self, path: Path, state: BagSums, position: tuple[int, int], rows: int) -> None:
         facts = {"format": FORMAT, "job": self.job, "position": position, "rows": rows}
         # keys may be dates or decimals, which JSON has not
         keys = pa.BufferOutputStream()
         with pa.ipc.new_stream(keys, (table := state.key_table()).schema) as stream:
             stream.write_table(table)
-        with whole_file(self.path) as beside, zipfile.ZipFile(beside, "w") as archive:
+        with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
             archive.writestr("facts.json", json.dumps(facts))
             archive.writestr("keys.arrow", keys.getvalue().to_pybytes())
             for name, array in state.to_arrays().items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        self._last = time.monotonic()
 
     def done(self) -> None:
         """Remove the file: the pass has ended."""
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                self._say(f"the checkpoint {self.path} cannot be removed ({error.strerror or error}); delete it.")
+
+    def _say(self, text: str) -> None:
+        if not self._said:
+            warnings.warn(text, CrosslevelWarning, stacklevel=5)
+        self._said = True
 
     def _read(self) -> tuple[dict[str, Any], list[tuple[Any, ...]], dict[str, Any]]:
         assert self.path is not None

@@ -37,6 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NUMERIC = "biufc"  # numpy kinds: everything but objects, text and records
 _EXPANDS_TO = 2**30  # bytes an archive may always unpack to, however small it is
 _EXPANDS_BY = 50  # beyond that, times its own size: a bound on zip bombs that no real model meets
+_MANIFEST_TO = 64 * 2**20  # bytes a manifest may unpack to; a larger one is stored as it is, so that it never expands
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -98,7 +99,8 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
                 info = zipfile.ZipInfo(name, _EPOCH)
                 info.create_system = 3  # otherwise the bytes tell the operating system
                 info.external_attr = 0o644 << 16
-                archive.writestr(info, data, zipfile.ZIP_DEFLATED, 6)
+                plain = name == MANIFEST and len(data) > _MANIFEST_TO
+                archive.writestr(info, data, zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED, 6)
     except OSError as error:
         raise FileError(
             f"{os.fspath(path)} cannot be written ({error.strerror or error}); choose another place."
@@ -170,6 +172,11 @@ def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
     if total > limit:
         raise FileError(
             f"{source} claims to unpack to {total:,} bytes, which no saved model does; do not trust this file."
+        )
+    manifest = sum(info.file_size for info in infos if info.filename == MANIFEST)
+    if manifest > max(_MANIFEST_TO, source.stat().st_size):
+        raise FileError(
+            f"{source}: {MANIFEST} claims to unpack to {manifest:,} bytes, which no saved model does; do not trust this file."
         )
     if len({info.filename for info in infos}) < len(infos):
         raise FileError(f"{source} has two parts of one name, so crosslevel did not write it; do not trust this file.")

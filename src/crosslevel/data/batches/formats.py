@@ -73,9 +73,11 @@ class ParquetSource(Source):
     def _read(self, row_group: int, request: Request) -> Iterator[pa.RecordBatch]:
         try:
             with pq.ParquetFile(self.name, metadata=self._footer, buffer_size=READ_BUFFER) as file:
-                yield from file.iter_batches(
+                for batch in file.iter_batches(
                     batch_size=request.batch_size, row_groups=[row_group], columns=request.schema.names
-                )
+                ):
+                    batch.validate(full=True)  # text of a damaged page need not be UTF-8
+                    yield batch
         except (pa.ArrowException, OSError) as error:
             raise damaged(f"row group {row_group} of {self.name}", "parquet", error) from error
 
@@ -118,7 +120,9 @@ class ArrowFileSource(Source):
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         try:
             with pa.OSFile(self.name) as handle, pa.ipc.open_file(handle, options=options) as file:
-                yield file.get_batch(index)
+                batch = file.get_batch(index)
+                batch.validate(full=True)  # Arrow trusts offsets and lengths as they stand in the file
+                yield batch
         except (pa.ArrowException, OSError) as error:
             raise damaged(f"record batch {index} of {self.name}", "Arrow IPC (feather)", error) from error
 
