@@ -117,8 +117,18 @@ def test_repairs_are_done_and_said(crosslevel, folder):
     twice = ("table", "twice.csv", *ASKED[2:], "--outcome", "did not vote", "--methods", "goodman")
     said = crosslevel(*twice, cwd=folder, code=2).err
     assert "more than once" in said
-    assert "or let --duplicates sum sum their rows" in said
-    assert crosslevel(*twice, "--duplicates", "sum", cwd=folder).out
+    assert "Let --duplicates drop_identical keep one of each" in said
+    assert "1 row(s) equal to another" in crosslevel(*twice, "--duplicates", "drop_identical", cwd=folder).out
+    summed = crosslevel(*twice, "--duplicates", "sum", cwd=folder)
+    assert summed.out.count("count again if these rows were pasted in twice") == 1
+    assert summed.err == ""
+    counties = UNITS.assign(county=["n", "s"] * 4, precinct=[1, 1, 2, 2, 3, 3, 4, 4])
+    counties.to_csv(folder / "counties.csv", index=False)
+    named = ("table", "counties.csv", *GROUPS, "--outcome", "dem", "--outcome", "rep", "--outcome", "did not vote")
+    assert "more than once" in crosslevel(*named, "--unit", "precinct", cwd=folder, code=2).err
+    asked = ("--unit", "county", "--unit", "precinct", "--methods", "goodman", "--out", "named")
+    assert crosslevel(*named, *asked, cwd=folder).out
+    assert set(cl.load(folder / "named" / "goodman.crosslevel").units["unit"]) >= {"n/1", "s/1", "n/4", "s/4"}
     UNITS.assign(dem=UNITS["dem"].where(UNITS["precinct"] != "c")).to_csv(folder / "holes.csv", index=False)
     holes = ("table", "holes.csv", *ASKED[2:], "--outcome", "did not vote", "--methods", "goodman")
     said = crosslevel(*holes, cwd=folder, code=2).err

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel import ecological
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, read_table
+from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, quiet, read_table
 from crosslevel.cli.options import Given, Option, from_classes, from_signature, spelled
 from crosslevel.data import frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout, unit_tables
@@ -22,7 +22,7 @@ from crosslevel.results import Estimates
 __all__ = ["EXAMPLES", "OPTIONS", "run"]
 
 EXAMPLES = (
-    "crosslevel table precincts.csv --unit precinct --group white --group black --outcome dem --outcome rep "
+    "crosslevel table precincts.csv --unit county --unit precinct --group white --group black --outcome dem --outcome rep "
     "--balance none-of-the-above --rest 'did not vote' --abstain 'did not vote' --out run/ --report",
     "crosslevel table precincts.csv --group white --group black --outcome yes --outcome no --methods all --truth counted.csv",
 )
@@ -55,7 +55,8 @@ def run(given: Given, job: Job) -> None:
     if "rest" in given and given.get("balance") != "none-of-the-above":
         raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
     names = _methods(given)
-    tables = table_from_frame(read_table(given["table"]), **given.of("Counts"))
+    with quiet():
+        tables = table_from_frame(read_table(given["table"]), **given.of("Counts"))
     for name in given.get("abstain", ()):
         if name not in tables.outcomes:
             raise unknown_name("--abstain", name, tables.outcomes, "known outcome")

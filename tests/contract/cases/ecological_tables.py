@@ -61,7 +61,15 @@ FUNCTIONS = [
             "balance": ["none-of-the-above", None],
             "rest": [With("did not vote", balance="none-of-the-above"), "did not vote"],
             "missing": [With("drop", groups={**PEOPLE, "g0": [np.nan, *PEOPLE["g0"][1:]]}, missing="zero"), "skip"],
-            "duplicates": [With("error", units=["a", "b"] * 9, duplicates="sum"), "add"],
+            "duplicates": [
+                With("error", units=["a", "b"] * 9, duplicates="sum"),
+                With(
+                    "drop_identical",
+                    groups={name: [*values, values[0]] for name, values in PEOPLE.items()},
+                    outcomes={name: [*values, values[0]] for name, values in SHORT.items()},
+                ),
+                "add",
+            ],
             "merge_below": [0.9, 3],
             "total": [np.full(N, 10.0)],
         },
@@ -78,7 +86,7 @@ FUNCTIONS = [
         variants={
             "groups": [["g1", "g0"], "g0"],
             "outcomes": [["o1", "o0"], ["o0", "o9"]],
-            "unit": ["name", "nam"],
+            "unit": ["name", ["name", "people"], "nam", ["name", "nam"]],
             "total": ["name", "g0"],
         },
         neutral={"cleaning_options": "those of unit_tables"},

@@ -12,7 +12,7 @@ import pytest
 
 from crosslevel import ecological
 from crosslevel.ecological.tables.unit_tables import table_from_frame
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelWarning, InputError
 
 UNITS = ["a", "b", "c"]
 GROUPS = {"young": [30, 10, 0], "old": [70, 40, 20]}
@@ -152,10 +152,76 @@ def test_rows_of_one_unit_are_summed_on_request():
     np.testing.assert_array_equal(tables.X, [[30, 90], [10, 40]])
     np.testing.assert_array_equal(tables.T, [[55, 65], [20, 30]])
     assert tables.notes == ("2 rows of 1 unit(s) named more than once were summed ('a').",)
-    with pytest.raises(InputError, match=r"1 unit\(s\) more than once \('a'\); .*duplicates='sum'"):
+    with pytest.raises(
+        InputError, match=r"1 unit\(s\) more than once \('a'\), with rows that differ; .*duplicates='sum'"
+    ):
         clean(units=["a", "b", "a"])
     with pytest.raises(InputError, match="duplicates='add' is not a choice"):
         clean(duplicates="add")
+
+
+PASTED = {"young": [30, 10, 0, 30, 10], "old": [70, 40, 20, 70, 40]}
+PASTED_VOTES = {"left": [50, 20, 5, 50, 20], "right": [50, 30, 15, 50, 30]}
+
+
+def test_rows_pasted_in_again_are_recognized_and_one_of_each_is_kept():
+    units = [*UNITS, "a", "b"]
+    with pytest.raises(
+        InputError,
+        match=r"2 unit\(s\) more than once \('a', 'b'\); 2 of their rows are equal .*\(first 'a'\), as if pasted in again. "
+        r"Let unit_tables\(..., duplicates='drop_identical'\) keep one of each\.$",
+    ):
+        clean(PASTED, PASTED_VOTES, units)
+    tables = clean(PASTED, PASTED_VOTES, units, duplicates="drop_identical")
+    np.testing.assert_array_equal(tables.X, clean().X)
+    assert tables.units == tuple(UNITS)
+    assert tables.notes == (
+        "2 row(s) equal to another in all columns were left out, first 'a': 150 people who would count again.",
+    )
+    assert clean(duplicates="drop_identical").notes == ()
+
+
+def test_summing_equal_rows_warns():
+    with pytest.warns(
+        CrosslevelWarning, match=r"duplicates='sum' added 2 row\(s\) .*first 'a'.*150 people count again"
+    ):
+        tables = clean(PASTED, PASTED_VOTES, [*UNITS, "a", "b"], duplicates="sum")
+    assert tables.N.tolist() == [200, 100, 20]
+    assert "duplicates='drop_identical' keeps one of each" in tables.notes[1]
+    assert tables.notes[1] in ecological.bounds(tables).warnings
+    empty = {"young": [30, 0, 0], "old": [70, 0, 0]}
+    nobody = clean(empty, {"left": [50, 0, 0], "right": [50, 0, 0]}, ["a", "b", "b"], duplicates="sum")  # adds nobody
+    assert "count again" not in " ".join(nobody.notes)
+
+
+def test_rows_that_differ_are_not_dropped():
+    groups = {**PASTED, "young": [30, 10, 0, 30, 11]}
+    units, votes = [*UNITS, "a", "b"], {**PASTED_VOTES, "left": [50, 20, 5, 50, 21]}
+    with pytest.raises(InputError, match=r"drop_identical'\) keep one of each; the rows of 1 unit\(s\) differ \('b'\)"):
+        clean(groups, votes, units)
+    with pytest.raises(
+        InputError, match=r"1 unit\(s\) more than once \('b'\), with rows that differ; .*duplicates='sum'"
+    ):
+        clean(groups, votes, units, duplicates="drop_identical")
+    with pytest.raises(InputError) as told:
+        clean(units=["a", "b", "a"])
+    assert "drop_identical" not in str(told.value)
+
+
+def test_the_same_percentages_of_other_totals_are_other_rows():
+    shares = {"young": [30.0, 30.0], "old": [70.0, 70.0]}, {"left": [50.0, 50.0], "right": [50.0, 50.0]}
+    tables = clean(*shares, ["a", "a"], total=[100, 200], duplicates="sum")
+    assert tables.N.tolist() == [300]
+
+
+def test_large_equal_rows_without_names_are_said():
+    groups, votes = {"young": [60, 10, 60, 10], "old": [70, 40, 70, 40]}, {"left": [80, 20] * 2, "right": [50, 30] * 2}
+    said = clean(groups, votes, None).notes
+    assert len(said) == 1
+    assert "1 row(s) of more than 100 people are equal in all columns to a row above them (first row 2)" in said[0]
+    assert clean(groups, votes, list("abcd")).notes == ()
+    kept = clean(groups, votes, None, duplicates="drop_identical")
+    assert kept.units == (0, 1)
 
 
 def test_margins_need_add_up_only_after_summing():
@@ -369,6 +435,23 @@ def test_shares_in_a_frame_are_multiplied_by_a_column():
     tables = table_from_frame(frame, **SIDES, total="people")
     np.testing.assert_allclose(tables.T, clean().T)
     assert tables.units == (0, 1, 2)
+
+
+def test_several_columns_name_a_unit():
+    frame = {**FRAME, **VOTES, "county": ["n", "s", "s"], "precinct": [1, 1, 2], "odd": ["1/2", "1", "x|y"]}
+    tables = table_from_frame(frame, **SIDES, unit=["county", "precinct"])
+    assert tables.units == ("n/1", "s/1", "s/2")
+    with pytest.raises(InputError, match="more than once"):
+        table_from_frame(frame, **SIDES, unit="precinct")
+    assert table_from_frame(frame, **SIDES, unit=["precinct", "name"]).units == ("1/a", "1/b", "2/c")
+    assert table_from_frame(frame, **SIDES, unit=["name"]).units == tuple(UNITS)
+    assert table_from_frame(frame, **SIDES, unit=["county", "odd"]).units == ("n;1/2", "s;1", "s;x|y")
+    with pytest.raises(InputError, match=r"units has 1 missing name\(s\), the first in row 1"):
+        table_from_frame({**frame, "county": ["n", None, "s"]}, **SIDES, unit=["county", "precinct"])
+    with pytest.raises(InputError, match="cannot be joined"):
+        table_from_frame({**frame, "county": ["n", ";", "s"]}, **SIDES, unit=["county", "odd"])
+    with pytest.raises(InputError, match="unit='count' is not a column"):
+        table_from_frame(frame, **SIDES, unit=["count", "precinct"])
 
 
 def test_names_are_matched_whole():

@@ -41,7 +41,12 @@ def test_units_without_people_are_left_out_and_named():
             r"do not add up .* in 1 of 2 unit\(s\), worst in 'v' \(6 against 5\)",
         ),
         ({"a": [0.3, 0.1], "b": [0.7, 0.9]}, {"y": [0.5, 0.5], "n": [0.5, 0.5]}, None, "are shares .* pass counts"),
-        (GOOD, VOTES, ["u", "u"], r"units names 1 unit\(s\) more than once \('u'\); .*duplicates='sum'"),
+        (
+            GOOD,
+            VOTES,
+            ["u", "u"],
+            r"units names 1 unit\(s\) more than once \('u'\), with rows that differ; .*duplicates='sum'",
+        ),
         (GOOD, VOTES, ["u"], "units has 1 names for 2 rows"),
         ({"a": [0, 0], "b": [0, 0]}, {"y": [0, 0], "n": [0, 0]}, None, "groups is zero in every unit"),
         ({"a": ["x", "y"], "b": [7, 4]}, VOTES, None, "groups='a' is a column of string"),

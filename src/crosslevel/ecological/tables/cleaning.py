@@ -1,12 +1,11 @@
 """Repairs of counts by unit, each on request, and a sentence for each that says what it changed.
 
-The repairs run in this order: missing values, shares to counts, repeated units, margins that do not add up, small
+The repairs run in this order: missing values, shares to counts, repeated units (``repeated_units.py``), margins that do not add up, small
 options. Every function takes :class:`Margins` and gives them back with its sentences.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Literal
@@ -17,12 +16,11 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["Balance", "Duplicates", "Margins", "Missing", "Notes"]
+__all__ = ["Balance", "Margins", "Missing", "Notes", "check_choice"]
 
 Notes = tuple[str, ...]
 Balance = Literal["scale", "none-of-the-above"]
 Missing = Literal["error", "zero", "drop"]
-Duplicates = Literal["error", "sum"]
 
 MARGIN_TOLERANCE = 1e-6
 """Largest relative difference between a unit's two totals that is taken for rounding: far above float error in sums of
@@ -75,7 +73,7 @@ class Margins:
 
 def without_missing(m: Margins, missing: Missing) -> tuple[Margins, Notes]:
     """Treat missing numbers: refuse them, take them for zero, or leave their units out."""
-    _check_choice("missing", missing, ("error", "zero", "drop"))
+    check_choice("missing", missing, ("error", "zero", "drop"))
     for argument, names, values in _sides(m):
         _refuse_impossible(argument, names, values, m.units)
         gone = np.isnan(values)
@@ -203,34 +201,10 @@ def _multiplied(
     return share * total[:, None], (f"{argument} were {kind}: multiplied by the people of each unit{tail}.",)
 
 
-def unrepeated(m: Margins, duplicates: Duplicates) -> tuple[Margins, Notes]:
-    """Treat units named more than once: refuse them, or sum their rows."""
-    _check_choice("duplicates", duplicates, ("error", "sum"))
-    times = Counter(m.units)
-    repeated = [u for u, k in times.items() if k > 1]
-    if not repeated:
-        return m, ()
-    if duplicates == "error":
-        raise InputError(
-            f"units names {len(repeated):,} unit(s) more than once ({listed(repeated)}); rename them, or let "
-            "unit_tables(..., duplicates='sum') sum their rows."
-        )
-    place = {u: k for k, u in enumerate(times)}
-    code = np.array([place[u] for u in m.units])
-    X, T = np.zeros((len(times), m.X.shape[1])), np.zeros((len(times), m.T.shape[1]))
-    np.add.at(X, code, m.X)
-    np.add.at(T, code, m.T)
-    note = (
-        f"{sum(times[u] for u in repeated):,} rows of {len(repeated):,} unit(s) named more than once were summed "
-        f"({listed(repeated)})."
-    )
-    return replace(m, X=X, T=T, units=tuple(times)), (note,)
-
-
 def balanced(m: Margins, balance: Balance | None, rest: str) -> tuple[Margins, Notes]:
     """Treat units whose margins do not add up: refuse them, scale their outcomes, or give the difference a column."""
     if balance is not None:
-        _check_choice("balance", balance, ("scale", "none-of-the-above"))
+        check_choice("balance", balance, ("scale", "none-of-the-above"))
     off = _off(m)
     if not off.any():
         return m, ()
@@ -344,7 +318,8 @@ def _off(m: Margins) -> npt.NDArray[np.bool_]:
     return np.abs(n_x - n_t) > MARGIN_TOLERANCE * np.maximum(n_x, n_t)
 
 
-def _check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is none of the choices."""
     if value not in choices:
         raise unknown_name(argument, value, choices, "choice")
 

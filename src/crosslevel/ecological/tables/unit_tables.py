@@ -6,6 +6,7 @@ the question.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,12 +20,15 @@ from crosslevel.data import checks, frames
 from crosslevel.data.fingerprint import fingerprint
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
-from crosslevel.errors import InputError, listed
+from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
+from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["UnitTables", "group_counts", "table_from_frame", "unit_tables"]
 
 REST = "none of the above"
+NAME_MARKS = ("/", "|", ";")
+"""What may stand between the parts of a unit's name."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def unit_tables(
     balance: cleaning.Balance | None = None,
     rest: str = REST,
     missing: cleaning.Missing = "error",
-    duplicates: cleaning.Duplicates = "error",
+    duplicates: Duplicates = "error",
     merge_below: float | None = None,
     total: npt.ArrayLike | None = None,
 ) -> UnitTables:
@@ -106,8 +110,10 @@ def unit_tables(
         Name of that column, for example "did not vote".
     missing : {"error", "zero", "drop"}, default "error"
         What to do with missing numbers: refuse them, take them for nobody, or leave their units out.
-    duplicates : {"error", "sum"}, default "error"
-        What to do with units named more than once.
+    duplicates : {"error", "drop_identical", "sum"}, default "error"
+        What to do with units named more than once. ``"drop_identical"`` keeps one of the rows that are equal in name and in
+        all columns, as rows pasted in again are, and refuses units whose rows differ; without ``units`` it keeps one of the
+        rows that are equal in all columns. ``"sum"`` sums the rows of a unit, and warns where some are equal.
     merge_below : float, optional
         Merge the groups, and the outcomes, that hold less than this share of all people into ``"other"``.
     total : array, optional
@@ -130,6 +136,10 @@ def unit_tables(
     [[50.0, 30.0, 20.0], [20.0, 30.0, 0.0]]
     >>> print(tables.notes[0])
     Outcomes fell short in 1 of 2 units; the outcome 'did not vote' takes the difference: 20 people, 13 % of all (0).
+    >>> pasted = {"young": [30, 10, 30], "old": [70, 40, 70]}, {"yes": [50, 20, 50], "no": [50, 30, 50]}
+    >>> tables = unit_tables(*pasted, units=["A", "B", "A"], duplicates="drop_identical")
+    >>> tables.units, tables.notes
+    (('A', 'B'), ("1 row(s) equal to another in all columns were left out, first 'A': 100 people who would count again.",))
     """
     if isinstance(groups, UnitTables):
         given = {"outcomes": outcomes, "units": units, "balance": balance, "rest": rest, "missing": missing}
@@ -166,8 +176,10 @@ def unit_tables(
         _check_options(margins)
     margins, filled = cleaning.without_missing(margins, missing)
     margins, multiplied = cleaning.in_counts(margins)
-    margins, summed = cleaning.unrepeated(margins, duplicates)
-    margins, balanced = cleaning.balanced(margins, balance, rest)
+    once = unrepeated(margins, duplicates, named=units is not None)
+    if once.copies_summed:
+        warnings.warn(once.copies_summed, CrosslevelWarning, stacklevel=2)
+    margins, balanced = cleaning.balanced(once.margins, balance, rest)
     keep = margins.X.sum(axis=1) > 0
     if not keep.any():
         raise InputError("groups is zero in every unit; at least one unit needs people.")
@@ -185,7 +197,7 @@ def unit_tables(
         kept=keep,
         frame=frames.frame_kind(groups) if frames.is_frame(groups) else "pyarrow",
         fingerprints={"groups": fingerprint(X_table), "outcomes": fingerprint(T_table)},
-        notes=(*filled, *multiplied, *summed, *balanced, *merged, *empty),
+        notes=(*filled, *multiplied, *once.notes, *balanced, *merged, *empty),
     )
 
 
@@ -193,7 +205,7 @@ def table_from_frame(
     frame: object,
     groups: Sequence[str],
     outcomes: Sequence[str],
-    unit: str | None = None,
+    unit: str | Sequence[str] | None = None,
     *,
     total: str | None = None,
     **cleaning_options: Any,
@@ -206,8 +218,9 @@ def table_from_frame(
         One row per unit.
     groups, outcomes : sequence of str
         Names of the columns, exactly; no column can be both.
-    unit : str, optional
-        The column of the units' names.
+    unit : str or sequence of str, optional
+        The column of the units' names, or several that name a unit together, such as county and precinct. Names of several parts
+        are joined by "/" (by "|" or ";" where a part holds that).
     total : str, optional
         The column of the people of each unit, by which shares are multiplied.
     **cleaning_options
@@ -219,6 +232,9 @@ def table_from_frame(
     >>> tables = table_from_frame(precincts, groups=["young", "old"], outcomes=["yes", "no"], unit="name")
     >>> tables.units, tables.outcomes
     (('A', 'B'), ('yes', 'no'))
+    >>> precincts |= {"county": ["north", "south"], "precinct": [1, 1]}
+    >>> table_from_frame(precincts, ["young", "old"], ["yes", "no"], unit=["county", "precinct"]).units
+    ('north/1', 'south/1')
     """
     table = frames.to_arrow(frame, "frame")
     sides = {"groups": groups, "outcomes": outcomes}
@@ -229,7 +245,8 @@ def table_from_frame(
         raise InputError(
             f"outcomes names {listed(both)}, which groups names too; a column is either a group or an outcome."
         )
-    for argument, name in (("unit", unit), ("total", total)):
+    parts = () if unit is None else frames.as_names(unit, "unit")
+    for argument, name in (*(("unit", part) for part in parts), ("total", total)):
         if name is None:
             continue
         if not isinstance(name, str):
@@ -240,7 +257,7 @@ def table_from_frame(
     found = unit_tables(
         table.select(list(groups)),
         table.select(list(outcomes)),
-        None if unit is None else table[unit].to_pylist(),
+        None if unit is None else _joined_names(table, parts),
         total=None if total is None else frames.column(table, total, "total"),
         **cleaning_options,
     )
@@ -376,6 +393,20 @@ def rows_kept(tables: UnitTables, groups: object, argument: str, n: int) -> Bool
             f"{argument} has {n:,} rows for {len(kept):,} units; pass one per row of groups, in that order."
         )
     return kept
+
+
+def _joined_names(table: pa.Table, parts: tuple[str, ...]) -> list[object]:
+    """Name every row by one column, or by several joined with a mark that none of their values holds; None where one is missing."""
+    if len(parts) == 1:
+        return list(table[parts[0]].to_pylist())
+    rows = list(zip(*(table[part].to_pylist() for part in parts), strict=True))
+    texts = [None if any(v is None or v != v for v in row) else tuple(map(str, row)) for row in rows]
+    for mark in NAME_MARKS:
+        if not any(mark in text for row in texts if row for text in row):
+            return [None if row is None else mark.join(row) for row in texts]
+    raise InputError(
+        f"unit={list(parts)!r}: their names hold each of {listed(NAME_MARKS)}, so they cannot be joined to one; rename them."
+    )
 
 
 def _unit_names(units: Sequence[object] | None, n: int) -> tuple[object, ...]:
