@@ -34,8 +34,8 @@ found = cl.ecological.rxc(X, T, units=units)
 charts.transfers(found)
 
 # %%
-# The candidate of choice of each group. People who did not vote are an outcome here, and nobody's choice.
-choice = cl.ecological.candidate_of_choice(found, exclude="did not vote")
+# The candidate of choice of each group. People who did not vote are an outcome here; it is recognized, and nobody's choice.
+choice = cl.ecological.candidate_of_choice(found)
 print(choice.summary())
 print("\n".join(choice.diagnostics["findings"]))
 

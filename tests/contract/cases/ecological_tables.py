@@ -31,6 +31,7 @@ DATA = ("groups", "outcomes")
 SPEED = "the answer is refused or not; where the fit converges, no number changes"
 RXC = ecological.rxc(GROUPS, OUTCOMES)
 EM = ecological.rxc_em(GROUPS, OUTCOMES)
+STAYED = ecological.rxc_em(GROUPS, {"o0": OUTCOMES["o0"], "o1": OUTCOMES["o1"], "did not vote": OUTCOMES["o2"]})
 
 
 def answer(found):
@@ -256,7 +257,11 @@ FUNCTIONS = [
         ecological.candidate_of_choice,
         on(RXC),
         lambda found: found,
-        variants={"exclude": ["o1", "o9"], "level": [0.8, 95, With(0.8, result=EM)]},
+        variants={
+            "exclude": ["o1", "o9"],
+            "abstention": ["o1", "o9", With(None, result=STAYED)],
+            "level": [0.8, 95, With(0.8, result=EM)],
+        },
         data=["result"],
     ),
     FunctionCase(
@@ -268,6 +273,7 @@ FUNCTIONS = [
             "outcome": ["o1", "o9"],
             "threshold": [0.2, 5, With(0.2, result=EM)],
             "exclude": ["o1", "o9"],
+            "abstention": ["o1", "o9", With(None, result=STAYED)],
             "level": [0.8, 95],
         },
         data=["result"],
@@ -276,7 +282,7 @@ FUNCTIONS = [
         ecological.margin,
         on(RXC, outcomes=("o0", "o1")),
         lambda found: found,
-        variants={"outcomes": [("o1", "o0"), ("o0", "o9")], "level": [0.8, 95]},
+        variants={"outcomes": [("o1", "o0"), ("o0", "o9")], "abstention": ["o1", "o9"], "level": [0.8, 95]},
         data=["result"],
     ),
     *(

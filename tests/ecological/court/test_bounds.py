@@ -83,7 +83,7 @@ def test_bounds_are_attained_by_some_table_and_broken_by_none(seed):
             else:
                 assert np.isnan(ends[g]).all()
 
-    apart = polarization(result, ("x", "y"))
+    apart = polarization(result, ("x", "y"), abstention=None)
     differences = possible[:, 0] / people[0] - possible[:, 1] / people[1]
     np.testing.assert_allclose(apart["lower"], differences.min(axis=0), atol=1e-12)
     np.testing.assert_allclose(apart["upper"], differences.max(axis=0), atol=1e-12)

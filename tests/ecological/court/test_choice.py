@@ -113,7 +113,7 @@ def test_outcomes_that_are_level_share_the_first_place():
     assert black["rank"].tolist() == [1, 1, 3]
     assert black["probability_first"].tolist() == [0.5, 0.5, 0.0]
     assert black["lead"].tolist() == pytest.approx([0.0, 0.0, -0.2])
-    assert "black: a and b are tied with 0.400 of the group each." in found.diagnostics["findings"]
+    assert "black: a and b are tied with 0.400 of everybody in the group each." in found.diagnostics["findings"]
     apart = polarization(made(shares, np.tile(shares, (3, 1, 1))), GROUPS)
     assert apart["choices_differ"].tolist() == [None, None, None]
     assert apart["probability_choices_differ"][0] == pytest.approx(0.5)
@@ -149,7 +149,7 @@ def test_differences_between_groups():
     assert a["choices_differ"] is True
     assert a["probability_choices_differ"] == pytest.approx(3.5 / 5)
     assert found.diagnostics["findings"] == [
-        "black choose a, white choose b; their candidates of choice differ (probability 0.70)."
+        "black choose a, white choose b, by shares of everybody in the group; their candidates of choice differ (probability 0.70)."
     ]
     assert found.title.endswith("their candidates of choice differ (probability 0.70)")
     back = row(polarization(made(), GROUPS[::-1]), outcome="a")
@@ -242,7 +242,7 @@ def test_a_group_without_people_is_null():
     assert np.isnan(apart["estimate"]).all()
     assert np.isnan(apart["probability_choices_differ"]).all()
     assert apart.diagnostics["findings"] == [
-        "black choose a, white choose nobody; which candidates they choose is undecided."
+        "black choose a, white choose nobody, by shares of everybody in the group; which candidates they choose is undecided."
     ]
     leads = margin(result, ("a", "b"))
     assert np.isnan(leads.select(group="white")["lower"]).all()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from crosslevel.ecological.court.abstention import abstention_of, denominator_of, describe_abstention
 from crosslevel.ecological.court.reporting import (
     interval_columns,
     lead_over_others,
@@ -28,7 +29,11 @@ __all__ = ["candidate_of_choice", "describe_difference", "describe_excluded", "d
 
 
 def candidate_of_choice(
-    result: Estimates, *, exclude: str | Sequence[str] = (), level: float | None = None
+    result: Estimates,
+    *,
+    exclude: str | Sequence[str] = (),
+    abstention: str | Sequence[str] | None = "auto",
+    level: float | None = None,
 ) -> Estimates:
     """Report the candidate of choice of each group: the outcome it supports most, by how much, and with what probability.
 
@@ -37,8 +42,12 @@ def candidate_of_choice(
     result : Estimates
         The answer of a method for counts by unit, or of :func:`among_voters`.
     exclude : str or sequence of str
-        Outcomes that are nobody's choice, such as ``"did not vote"``. The shares stay shares of the whole group;
+        Outcomes that are nobody's choice, such as ``"blank"``. The shares stay shares of the whole group;
         :func:`among_voters` first gives shares of its voters.
+    abstention : str, sequence of str or None, default "auto"
+        The outcomes of those who did not vote, which are left out and named in a warning. ``"auto"`` recognizes "did not vote",
+        "no vote", "abstained", "abstention", "nonvoters" and "not voting" in any case, with spaces, "_" or "-" (not "no vote" beside
+        "yes"); None leaves out none.
     level : float, optional
         Level of the intervals; the result's own when not given.
 
@@ -46,7 +55,8 @@ def candidate_of_choice(
     -------
     Estimates
         Keys ``group``, ``outcome`` (after ``district`` where there are several), the candidate of choice first in each
-        group: ``rank`` 1 (shared by outcomes that are exactly level). ``estimate`` is the share of the group, ``lead`` its
+        group: ``rank`` 1 (shared by outcomes that are exactly level). ``estimate`` is the share of the group (of its voters, where the
+        result comes from :func:`among_voters`), ``lead`` its
         distance from the best of the others with the interval ``lead_low``, ``lead_high`` (negative for all but the
         first), ``probability_first`` the probability of being first (draws in which several are level are split evenly among
         them), ``count`` and ``lead_count`` the same in people. Lead intervals and probabilities are null where the method has
@@ -62,10 +72,14 @@ def candidate_of_choice(
     (['yes', 'no', 'no', 'yes'], [1, 2, 1, 2])
     >>> bool(found["probability_first"][2] > 0.99)
     True
+    >>> from crosslevel.ecological import neighborhood
+    >>> votes = {"yes": [9, 17, 25, 27, 15, 26], "no": [21, 23, 15, 13, 15, 14], "did_not_vote": [70, 60, 60, 60, 70, 60]}
+    >>> candidate_of_choice(neighborhood(people, votes)).diagnostics["findings"][0]
+    'young: yes, with 0.234 of everybody in the group, leads no by 0.079.'
     """
     cells = cells_of(result)
-    out = names_of(exclude, "exclude")
-    kept = outcomes_left(cells, out, "exclude")
+    out, home = names_of(exclude, "exclude"), abstention_of(cells, abstention)
+    kept = outcomes_left(cells, out, home)
     level = level_of(result, level, own=True)
     share, rows = cells.grid(result["estimate"])[:, :, kept], cells.row[:, :, kept]
     at = _ranked(share, rows)  # place, group and outcome of every row of the answer
@@ -95,13 +109,16 @@ def candidate_of_choice(
         result,
         columns,
         keys=(*cells.place_keys, "group", "outcome"),
-        title=f"Support of each group, its candidate of choice first{describe_excluded(out)}",
-        call=f"candidate_of_choice(exclude={out!r}, level={level!r})",
+        title=f"Support of each group, its candidate of choice first{describe_excluded((*out, *home))}",
+        call=f"candidate_of_choice(exclude={out!r}, abstention={abstention!r}, level={level!r})",
         level=level,
         interval=_describe_interval(result, level),
         draws=None if result.draws is None else result.draws[:, take],
-        diagnostics={"findings": describe_choices(columns, cells.place_keys, level, n)},
-        warnings=remarks_on(result, "leads carry no interval and being first no probability"),
+        diagnostics={"findings": describe_choices(columns, cells.place_keys, level, n, denominator_of(result))},
+        warnings=(
+            *describe_abstention(result, home, out),
+            *remarks_on(result, "leads carry no interval and being first no probability"),
+        ),
     )
 
 
@@ -161,7 +178,7 @@ def describe_excluded(names: Sequence[str]) -> str:
     >>> describe_excluded(["did not vote"]), describe_excluded([])
     (', leaving out did not vote', '')
     """
-    return f", leaving out {', '.join(names)}" if names else ""
+    return f", leaving out {', '.join(dict.fromkeys(names))}" if names else ""
 
 
 def describe_difference(differ: bool | None, probability: float | None, n_draws: int) -> str:
@@ -185,9 +202,12 @@ def describe_difference(differ: bool | None, probability: float | None, n_draws:
 
 
 def describe_choices(
-    columns: Mapping[str, Any], place_keys: Sequence[str], level: float | None, n_draws: int
+    columns: Mapping[str, Any], place_keys: Sequence[str], level: float | None, n_draws: int, denominator: str
 ) -> list[str]:
-    """Write the candidate of choice of every group, from the columns of the table (the first of each group first)."""
+    """Write the candidate of choice of every group, from the columns of the table (the first of each group first).
+
+    ``denominator`` says of whom the shares are: "of the group's voters".
+    """
     sentences = []
     ranks, shares = columns["rank"], columns["estimate"]
     firsts = [i for i, rank in enumerate(ranks.to_pylist()) if rank == 1]
@@ -199,9 +219,9 @@ def describe_choices(
         i = rows[0]
         if len(rows) > 1:
             tied = " and ".join(columns["outcome"][j] for j in rows)
-            sentences.append(f"{who}: {tied} are tied with {shares[i]:.3f} of the group each.")
+            sentences.append(f"{who}: {tied} are tied with {shares[i]:.3f} {denominator} each.")
             continue
-        text = f"{who}: {columns['outcome'][i]}, with {shares[i]:.3f} of the group"
+        text = f"{who}: {columns['outcome'][i]}, with {shares[i]:.3f} {denominator}"
         lead, low, high = (columns[k][i] for k in ("lead", "lead_low", "lead_high"))
         if np.isfinite(lead):
             text += f", leads {columns['outcome'][i + 1]} by {lead:.3f}"

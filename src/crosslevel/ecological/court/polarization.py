@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from crosslevel.ecological.court.abstention import (
+    abstention_of,
+    denominator_of,
+    describe_abstention,
+    refuse_abstention,
+)
 from crosslevel.ecological.court.choice import describe_difference, describe_excluded
 from crosslevel.ecological.court.reporting import (
     interval_columns,
@@ -37,6 +43,7 @@ def polarization(
     outcome: str | None = None,
     threshold: float | None = None,
     exclude: str | Sequence[str] = (),
+    abstention: str | Sequence[str] | None = "auto",
     level: float | None = None,
 ) -> Estimates:
     """Report racially polarized voting: how far two groups differ in their support, and whether they choose differently.
@@ -52,7 +59,10 @@ def polarization(
     threshold : float, optional
         The difference that matters, 0 when not given; only for results with draws.
     exclude : str or sequence of str
-        Outcomes that are nobody's choice, such as ``"did not vote"``.
+        Outcomes that are nobody's choice, such as ``"blank"``.
+    abstention : str, sequence of str or None, default "auto"
+        The outcomes of those who did not vote, which are left out; ``"auto"`` recognizes their usual names, as in
+        :func:`candidate_of_choice`, None leaves out none.
     level : float, optional
         Level of the intervals; the result's own when not given.
 
@@ -74,14 +84,16 @@ def polarization(
     >>> votes = {"yes": [19, 37, 55, 67, 25, 46], "no": [81, 63, 45, 33, 75, 54]}
     >>> found = polarization(rxc(people, votes), groups=("young", "old"), outcome="yes", threshold=0.2)
     >>> found.diagnostics["findings"]
-    ['young choose yes, old choose no; their candidates of choice differ (probability above 0.9975).']
+    ['young choose yes, old choose no, by shares of everybody in the group; their candidates of choice differ (probability above 0.9975).']
     >>> bool(found["lower"][0] <= found["conf_low"][0] <= found["estimate"][0])
     True
     """
     cells = cells_of(result)
     a, b = pair_of(cells, groups, "groups", "group")
-    out = names_of(exclude, "exclude")
-    kept = outcomes_left(cells, out, "exclude")
+    out, home = names_of(exclude, "exclude"), abstention_of(cells, abstention)
+    kept = outcomes_left(cells, out, home)
+    if outcome is not None:
+        refuse_abstention(outcome, home, "outcome")
     shown = kept if outcome is None else np.array([cells.number("outcome", outcome, "outcome")], dtype=np.intp)
     limit, level = _check_threshold(threshold, result), level_of(result, level)
     place, position = np.nonzero(((cells.row[:, a] >= 0) & (cells.row[:, b] >= 0))[:, shown])
@@ -103,8 +115,9 @@ def polarization(
             chosen[place],
         )
     pair = (cells.groups[a], cells.groups[b])
-    said = [_describe_choices(cells, p, pair, kept, choices[p], chosen, n) for p in range(len(cells.places))]
-    title = f"Support among {pair[0]} less support among {pair[1]}{describe_excluded(out)}"
+    of = denominator_of(result)
+    said = [_describe_choices(cells, p, pair, kept, choices[p], chosen, n, of) for p in range(len(cells.places))]
+    title = f"Support among {pair[0]} less support among {pair[1]}, as shares {of}{describe_excluded((*out, *home))}"
     if len(cells.places) == 1:
         title += f": {describe_difference(_differ(*choices[0]), None if chosen is None else chosen[0], n)}"
     return report_estimates(
@@ -121,15 +134,25 @@ def polarization(
         },
         keys=(*cells.place_keys, "outcome"),
         title=title,
-        call=f"polarization(groups={pair!r}, outcome={outcome!r}, threshold={threshold!r}, exclude={out!r}, level={level!r})",
+        call=f"polarization(groups={pair!r}, outcome={outcome!r}, threshold={threshold!r}, exclude={out!r}, "
+        f"abstention={abstention!r}, level={level!r})",
         level=level,
         draws=found.draws,
         diagnostics={"threshold": limit, "findings": said},
-        warnings=remarks_on(result, "differences carry no interval and no probability"),
+        warnings=(
+            *describe_abstention(result, home, out),
+            *remarks_on(result, "differences carry no interval and no probability"),
+        ),
     )
 
 
-def margin(result: Estimates, outcomes: Sequence[str], *, level: float | None = None) -> Estimates:
+def margin(
+    result: Estimates,
+    outcomes: Sequence[str],
+    *,
+    abstention: str | Sequence[str] | None = "auto",
+    level: float | None = None,
+) -> Estimates:
     """Report the margin of one outcome over another in each group.
 
     Parameters
@@ -138,6 +161,9 @@ def margin(result: Estimates, outcomes: Sequence[str], *, level: float | None = 
         The answer of a method for counts by unit, or of :func:`among_voters`.
     outcomes : (str, str)
         The outcomes a and b; the lead is a's share less b's.
+    abstention : str, sequence of str or None, default "auto"
+        The outcomes of those who did not vote, which are no candidates: as one of ``outcomes`` they are refused. ``"auto"`` recognizes
+        their usual names, as in :func:`candidate_of_choice`; with None every outcome may be compared.
     level : float, optional
         Level of the intervals; the result's own when not given.
 
@@ -161,6 +187,9 @@ def margin(result: Estimates, outcomes: Sequence[str], *, level: float | None = 
     """
     cells = cells_of(result)
     a, b = pair_of(cells, outcomes, "outcomes", "outcome")
+    home = abstention_of(cells, abstention)
+    for name in outcomes:
+        refuse_abstention(name, home, "outcomes")
     level = level_of(result, level)
     place, group = np.nonzero((cells.row[:, :, a] >= 0) & (cells.row[:, :, b] >= 0))
     found = _difference(result, cells, (place, group, a), (place, group, b), level)
@@ -184,8 +213,8 @@ def margin(result: Estimates, outcomes: Sequence[str], *, level: float | None = 
             "count_b": sides["count_b"],
         },
         keys=(*cells.place_keys, "group"),
-        title=f"Lead of {pair[0]} over {pair[1]} in each group",
-        call=f"margin(outcomes={pair!r}, level={level!r})",
+        title=f"Lead of {pair[0]} over {pair[1]} in each group, as a share {denominator_of(result)}",
+        call=f"margin(outcomes={pair!r}, abstention={abstention!r}, level={level!r})",
         level=level,
         draws=found.draws,
         diagnostics={"bounds": "valid" if "voters" in result.table.column_names else "sharp"},
@@ -255,9 +284,10 @@ def _describe_choices(
     choices: tuple[BoolArray, BoolArray],
     chosen: FloatArray | None,
     n_draws: int,
+    denominator: str,
 ) -> str:
-    """Write whom the two groups of a place choose, and whether they differ."""
+    """Write whom the two groups of a place choose, by shares of whom, and whether they differ."""
     where = "".join(f"{v}: " for v in cells.places[place])
     named = [" or ".join(cells.outcomes[c] for c in kept[first]) or "nobody" for first in choices]
     verdict = describe_difference(_differ(*choices), None if chosen is None else chosen[place], n_draws)
-    return f"{where}{pair[0]} choose {named[0]}, {pair[1]} choose {named[1]}; {verdict}."
+    return f"{where}{pair[0]} choose {named[0]}, {pair[1]} choose {named[1]}, by shares {denominator}; {verdict}."

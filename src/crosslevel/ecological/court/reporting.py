@@ -126,12 +126,16 @@ def names_of(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def outcomes_left(cells: Cells, names: tuple[str, ...], argument: str) -> IntArray:
+def outcomes_left(cells: Cells, exclude: tuple[str, ...], abstention: tuple[str, ...] = ()) -> IntArray:
     """Give the numbers of the outcomes that are left when some are excluded, at least two."""
-    out = {cells.number(argument, name, "outcome") for name in names}
+    out = {cells.number("exclude", name, "outcome") for name in exclude}
+    out |= {cells.outcomes.index(name) for name in abstention}
     kept = np.array([c for c in range(len(cells.outcomes)) if c not in out], dtype=np.intp)
     if len(kept) < 2:
-        raise InputError(f"{argument}={names!r} leaves {len(kept)} outcome(s); leave at least two to choose from.")
+        also = (
+            f" and abstention ({', '.join(map(repr, abstention))}; abstention=None leaves it in)" if abstention else ""
+        )
+        raise InputError(f"exclude={exclude!r}{also} leaves {len(kept)} outcome(s); leave at least two to choose from.")
     return kept
 
 
