@@ -161,6 +161,7 @@ def question(found=None, by=("sex",), **options):
         ({"level": "a"}, r"level='a' is not a number"),
         ({"rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
         ({"rollup": "sex"}, r"rollup='sex' is also in by"),
+        ({"rollup": ["state", "town"]}, r"rollup=\['state', 'town'\] names 2 columns of places"),
         *(
             ({"by": (name,)}, rf"by names '{name}', which is a column of the answer")
             for name in ("estimate", "distance", "shift")
@@ -191,6 +192,8 @@ def test_a_place_may_be_called_subgroup_where_no_subgroup_is_named():
 def test_roll_ups():
     assert question().rollup.labels == ("a", "b", "c", "d")
     assert question(rollup="all").rollup.name is None
+    assert question(rollup=["all"]).rollup.name is None
+    assert question(rollup=["state"]).rollup.labels == ("S", "T")
     by_state = question(places(state=["T", "S", "T", "S"]), rollup="state").rollup
     assert (by_state.labels, by_state.member.tolist()) == (("S", "T"), [1, 0, 1, 0])
     numbers = question(places(state=[10, 9, 10, 9]), rollup="state").rollup

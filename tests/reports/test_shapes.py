@@ -191,6 +191,75 @@ def test_odd_maps_get_a_sentence(source, words):
         read_shapes(source)
 
 
+RING = [[0, 0], [1, 0], [1, 1], [0, 0]]
+
+
+def polygon(coordinates, kind="Polygon"):
+    return {"type": kind, "coordinates": coordinates}
+
+
+def topology(arcs=(RING,), **changed):
+    layer = {"geometries": [{"type": "Polygon", "arcs": [[0]]}]}
+    return {"type": "Topology", "arcs": arcs, "objects": {"x": layer}} | changed
+
+
+def geometries(*found):
+    return {"x": {"geometries": list(found)}}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *map(
+            collection,
+            [
+                polygon([[]]),
+                polygon([[[]]], "MultiPolygon"),
+                polygon([1, 2, 3]),
+                polygon(None),
+                polygon({"a": 1}),
+                polygon([[["0", "0"], ["1", "0"], ["1", "1"]]]),
+                polygon([[[1], [2], [3]]]),
+                polygon([[[1, 2], [2], [3, 4]]]),
+                polygon([[[1e308, -1e308], [-1e308, 1e308], [1, 1]]]),
+                polygon([[[10**400, 0], [1, 0], [1, 1]]]),
+                polygon([], "Point"),
+                polygon([[1, 2]], "Point"),
+                polygon(None, "Point"),
+                [1],
+                "x",
+            ],
+        ),
+        *({"type": "FeatureCollection", "features": f} for f in ({"a": 1}, "abc", 5, [None], [[1]])),
+        topology(arcs=[]),
+        topology(arcs=None),
+        topology(arcs=[["a", "b"]]),
+        topology(objects=None),
+        topology(objects={"x": None}),
+        topology(objects={"x": {"geometries": None}}),
+        topology(objects=geometries(None)),
+        topology(objects=geometries({"type": "Polygon"})),
+        topology(objects=geometries({"type": "Polygon", "arcs": [[]]})),
+        topology(objects=geometries({"type": "Polygon", "arcs": [["a"]]})),
+        topology(transform={"scale": [1]}),
+        topology(transform=5),
+    ],
+)
+def test_hostile_maps_get_a_short_sentence(source):
+    with pytest.raises(InputError, match=r"^polygons.*(export the map again|repair the file of the map)\.$") as said:
+        read_shapes(source)
+    assert len(str(said.value)) < 400
+
+
+def test_places_without_a_shape_and_odd_properties_do_not_hide_the_others():
+    source = collection(None, polygon([]), polygon([RING]))
+    source["features"][1]["properties"] = [1, 2]
+    source["features"][2]["properties"] = {1: 2, "name": "c"}
+    shapes = read_shapes(source)
+    assert [len(rings) for rings in shapes.places] == [0, 0, 1]
+    assert shapes.labels() == ["p0", "", "c"]
+
+
 def test_odd_coordinates_get_a_sentence():
     with pytest.raises(InputError, match="coords is empty"):
         read_points({})

@@ -31,11 +31,35 @@ __all__ = [
     "read_seed",
     "refuse_idle",
     "refuse_idle_arguments",
+    "unmasked",
 ]
 
 
+def unmasked(values: Any) -> Any:
+    """Give masked entries of an array, or of arrays in a list, as missing: NaN among numbers, None among others.
+
+    NumPy and scikit-learn would read the value behind the mask.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 999], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if not np.ma.is_masked(values):
+            return values.data
+        number = values.dtype.kind in "biuf"
+        out = values.data.astype(np.float64 if number else object)  # filled(None) would take a default for None
+        out[np.ma.getmaskarray(values)] = np.nan if number else None
+        return out
+    if isinstance(values, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in values):
+        return [unmasked(v) for v in values]
+    return values
+
+
 def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArray:
-    """Read an array of numbers, of ``ndim`` dimensions if given."""
+    """Read an array of numbers, of ``ndim`` dimensions if given; masked entries are NaN."""
+    values = unmasked(values)
     if np.iscomplexobj(values):
         raise InputError(f"{argument} holds complex numbers; pass real ones.")
     try:

@@ -41,6 +41,9 @@ FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
 
+LARGEST_KEY = 2**63 - 1
+"""The largest whole number that names a group: answers hold int64."""
+
 _INDEX = b"crosslevel.index"
 
 
@@ -324,6 +327,12 @@ def _column_codes(values: pa.ChunkedArray, name: str, argument: str) -> tuple[np
     if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values)).as_py():
         row = int(np.argmin(pc.is_finite(values).to_numpy()))
         raise InputError(f"{argument}={name!r} is {values[row].as_py()} in row {row:,}; a group key must be known.")
+    if pa.types.is_uint64(values.type) and len(values) and pc.max(values).as_py() > LARGEST_KEY:
+        row = int(np.argmax(values.to_numpy() > LARGEST_KEY))
+        raise InputError(
+            f"{argument}={name!r} is {values[row].as_py()} in row {row:,}; whole numbers of keys end at {LARGEST_KEY} (64 bits with a "
+            "sign). Turn the column into text, in people and places alike."
+        )
     encoded = values.combine_chunks().dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(order), dtype=np.int64)

@@ -27,7 +27,7 @@ def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
     if isinstance(X, list | tuple):
         X = _listed_bags(X)
     if not isinstance(X, Bags):
-        rows = validate_data(estimator, X, dtype=np.float64, reset=reset)
+        rows = validate_data(estimator, checks.unmasked(X), dtype=np.float64, reset=reset)
         return Bags(rows, np.arange(len(rows) + 1))
     width = X.shape[1]
     if reset:
@@ -77,7 +77,7 @@ def read_labels(y: Any, keys: AnyArray) -> AnyArray:
 def _one_per_bag(y: Any, keys: AnyArray) -> AnyArray:
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
-    labels = np.asarray(column_or_1d(in_order_of(y, keys, "y"), warn=True))
+    labels = np.asarray(column_or_1d(checks.unmasked(in_order_of(y, keys, "y")), warn=True))
     if len(labels) != len(keys):
         raise InputError(f"y has {len(labels):,} labels for {len(keys):,} bags; pass one label per bag.")
     return labels

@@ -62,7 +62,7 @@ class PlaceEstimator(BaseEstimator):
         subgroups: Mapping[str, str] | None = None,
         *,
         where: str | None = None,
-        rollup: str | None = None,
+        rollup: str | Sequence[str] | None = None,
         denominator: str = "voters",
         contrast: str | None = None,
         reference: object = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -151,7 +151,7 @@ def read_question(
     places: Places,
     request: Request,
     *,
-    rollup: str | None,
+    rollup: str | Sequence[str] | None,
     denominator: str,
     contrast: str | None,
     reference: object,
@@ -173,9 +173,10 @@ def read_question(
         raise InputError(f"reference={reference!r} is for a contrast; pass contrast='difference' or 'ratio' too.")
     if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < LEAST_DRAWS:
         raise InputError(f"n_draws={n_draws!r} is not a whole number of at least {LEAST_DRAWS}.")
-    if rollup is not None and rollup in request.by:
-        raise InputError(f"rollup={rollup!r} is also in by; name it in one of them.")
-    found = _rollup(places, rollup)
+    name = None if rollup is None else _one_name(rollup)
+    if name is not None and name in request.by:
+        raise InputError(f"rollup={name!r} is also in by; name it in one of them.")
+    found = _rollup(places, name)
     _check_keys(found, request)
     return Question(found, denominator, contrast, reference, checks.check_level(level), int(n_draws), seed, interval)
 
@@ -190,6 +191,17 @@ def _check_keys(rollup: Rollup, request: Request) -> None:
         raise InputError(
             f"the key {rollup.name!r} of places is called like a column of the answer; rename that column of places."
         )
+
+
+def _one_name(rollup: object) -> str:
+    """Read one name, by itself or as a list of one."""
+    names = as_names(rollup, "rollup")  # type: ignore[arg-type]
+    if len(names) > 1:
+        raise InputError(
+            f"rollup={list(names)!r} names {len(names)} columns of places, and answers roll up to one; make a column of them together, "
+            "or ask for each."
+        )
+    return names[0]
 
 
 def _rollup(places: Places, name: str | None) -> Rollup:

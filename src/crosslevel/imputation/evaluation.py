@@ -240,7 +240,7 @@ def _given(
         if name in taken:
             raise InputError(f"methods: {name!r} is the name of a row that is always shown; choose another.")
         values = method.transform(X, partition) if hasattr(method, "transform") else method
-        p = checks.as_numbers(np.asarray(values), f"methods[{name!r}]")
+        p = checks.as_numbers(np.asarray(checks.unmasked(values)), f"methods[{name!r}]")
         p = p[:, 0] if p.ndim == 2 and p.shape[1] == 1 else p
         if p.shape != (n,):
             raise InputError(f"methods[{name!r}] has shape {p.shape}; pass one probability for each of {n:,} people.")
@@ -320,7 +320,7 @@ def _regression(columns: FloatArray, y: FloatArray, weight: FloatArray) -> Float
 
 
 def _columns(values: Any, name: str, n: int) -> FloatArray:
-    array = checks.check_finite(np.asarray(values), f"imputed[{name!r}]")
+    array = checks.check_finite(np.asarray(checks.unmasked(values)), f"imputed[{name!r}]")
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or len(array) != n:
         raise InputError(f"imputed[{name!r}] has shape {array.shape}; pass one row for each of {n:,} people.")
@@ -328,7 +328,9 @@ def _columns(values: Any, name: str, n: int) -> FloatArray:
 
 
 def _binary(values: Any, argument: str) -> FloatArray:
-    y = checks.check_finite(values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values), argument, 1)
+    y = checks.check_finite(
+        values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values)), argument, 1
+    )
     if not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
         raise InputError(f"{argument} must hold both 0 and 1 and nothing else; it holds {np.unique(y)[:5].tolist()}.")
     return y

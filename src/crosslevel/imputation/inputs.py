@@ -290,7 +290,7 @@ def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | 
 def _flat(values: Any) -> Any:
     if isinstance(values, pa.ChunkedArray | pa.Array):
         return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(checks.unmasked(values))
     if array.ndim != 1:
         raise InputError(f"an array of shape {array.shape} was passed where one value per person is needed.")
     return array.tolist() if array.dtype == object else array

@@ -253,7 +253,7 @@ def _as_table(estimator: Any, X: Any, *, reset: bool) -> pa.Table:
         else:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return table
-    array = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=reset)
+    array = validate_data(estimator, checks.unmasked(X), dtype=np.float64, ensure_all_finite=False, reset=reset)
     names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(array.shape[1])])
     return pa.table({str(n): array[:, j] for j, n in enumerate(names)})
 
@@ -269,7 +269,9 @@ def _check_names(estimator: Any, table: pa.Table, reset: bool) -> None:
 
 def _outcome(y: Any, n: int) -> FloatArray:
     values = pa.chunked_array(y) if isinstance(y, pa.ChunkedArray) else y
-    flat = column_or_1d(values.to_numpy() if isinstance(values, pa.ChunkedArray) else values, warn=True)
+    flat = column_or_1d(
+        values.to_numpy() if isinstance(values, pa.ChunkedArray) else checks.unmasked(values), warn=True
+    )
     target = checks.as_numbers(flat, "y", 1)
     if len(target) != n:
         raise InputError(f"y has {len(target):,} values for {n:,} rows of X; pass one per row.")
@@ -319,7 +321,7 @@ def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) ->
 
 
 def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
-    w = checks.check_weights(np.asarray(sample_weight), "sample_weight", n)
+    w = checks.check_weights(np.asarray(checks.unmasked(sample_weight)), "sample_weight", n)
     if not survey and (w != np.round(w)).any():
         row = int(np.argmax(w != np.round(w)))
         raise InputError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ __all__ = ["GRID", "Shapes", "read_points", "read_shapes"]
 GRID = 2400
 """Steps along the longer side of a map: finer than the pixels of a page, coarse enough for 3,100 counties in a megabyte."""
 
+FARTHEST = 1e12
+"""Largest coordinate of a map: farther than any plane of the earth in millimeters needs, near enough for squares to be held."""
+_MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _Points = npt.NDArray[np.float64]
 
 
@@ -117,10 +121,7 @@ def read_shapes(source: Any, wanted: Mapping[str, Sequence[object]] | None = Non
     source = getattr(source, "__geo_interface__", source)
     if not isinstance(source, Mapping):
         raise InputError(f"polygons is a {type(source).__name__}; pass GeoJSON or TopoJSON as a mapping.")
-    if source.get("type") == "Topology":
-        layers = [list(_topology(source, layer)) for layer in source.get("objects", {}).values()]
-    else:
-        layers = [list(_features(source.get("features")))]
+    layers = _layers(source)
     made = [_grid(layer) for layer in layers if layer]
     if not made:
         raise InputError(
@@ -153,36 +154,69 @@ def read_points(coords: Mapping[Any, tuple[float, float]]) -> Shapes:
 _Feature = tuple[dict[str, Any], list[_Points], str]
 
 
+def _layers(source: Mapping[str, Any]) -> list[list[_Feature]]:
+    """Read the layers of a map: one of GeoJSON, those of TopoJSON."""
+    if source.get("type") != "Topology":
+        return [list(_features(source.get("features")))]
+    try:
+        return [list(_topology(source, layer)) for layer in source.get("objects", {}).values()]
+    except _MALFORMED as error:
+        raise InputError(
+            f"polygons is TopoJSON whose arcs or objects are not as the format says ({error}); export the map again."
+        ) from error
+
+
 def _features(features: Any) -> Iterator[_Feature]:
+    if features is not None and (isinstance(features, str | Mapping) or not isinstance(features, Iterable)):
+        raise InputError(f"polygons: its features are a {type(features).__name__}, not a list; export the map again.")
     for i, feature in enumerate(features or ()):
-        properties = dict(feature.get("properties") or {})
-        if feature.get("id") is not None:
-            properties.setdefault("id", feature["id"])
+        if not isinstance(feature, Mapping) or not isinstance(feature.get("geometry") or {}, Mapping):
+            raise InputError(f"polygons: feature {i} is no GeoJSON feature with a geometry; export the map again.")
         geometry = feature.get("geometry") or {}
         kind, coordinates = str(geometry.get("type")), geometry.get("coordinates")
         try:
-            yield properties, _rings(kind, coordinates), kind
-        except (TypeError, ValueError, IndexError) as error:
+            yield _properties(feature), _rings(kind, coordinates), kind
+        except _MALFORMED as error:
             raise InputError(
-                f"polygons: feature {i} has coordinates that are no pairs of numbers ({error})."
+                f"polygons: feature {i} has coordinates that are no pairs of numbers ({error}); repair the file of the map."
             ) from error
+
+
+def _properties(feature: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what the map says of a place, its own id included."""
+    said = feature.get("properties")
+    properties = {str(name): value for name, value in said.items()} if isinstance(said, Mapping) else {}
+    if feature.get("id") is not None:
+        properties.setdefault("id", feature["id"])
+    return properties
 
 
 def _rings(kind: str, coordinates: Any) -> list[_Points]:
     if kind == "Point":
-        return [np.asarray([coordinates[:2]], dtype=float)]
+        return [_points([coordinates])]
     parts = coordinates if kind == "MultiPolygon" else [coordinates] if kind == "Polygon" else []
-    return [
-        _wound(np.asarray([p[:2] for p in ring], dtype=float), outer=i == 0)
-        for part in parts
-        for i, ring in enumerate(part)
-    ]
+    return [_wound(_points(ring), outer=i == 0) for part in parts for i, ring in enumerate(part)]
+
+
+def _points(pairs: Any) -> _Points:
+    """Read pairs of numbers, (n, 2); heights are left out."""
+    found = np.asarray([pair[:2] for pair in pairs])
+    if not len(found):
+        raise ValueError("a ring without points")
+    if found.ndim != 2 or found.shape[1] != 2:
+        raise ValueError(f"points of shape {found.shape[1:]}")
+    if found.dtype.kind not in "iuf":
+        raise ValueError(f"{reprlib.repr(found[0].tolist())} for a point")
+    points = found.astype(np.float64)
+    if (np.abs(points) > FARTHEST).any():
+        raise ValueError(f"a coordinate beyond {FARTHEST:g}")
+    return points
 
 
 def _topology(source: Mapping[str, Any], layer: Mapping[str, Any]) -> Iterator[_Feature]:
     """Read the places of one layer of a TopoJSON file; shared borders are the same arcs."""
     change = source.get("transform")
-    arcs = [np.asarray([p[:2] for p in arc], dtype=float) for arc in source.get("arcs", ())]
+    arcs = [_points(arc) for arc in source.get("arcs", ())]
     if change:
         arcs = [np.cumsum(arc, axis=0) * change["scale"] + change["translate"] for arc in arcs]
 
@@ -191,12 +225,13 @@ def _topology(source: Mapping[str, Any], layer: Mapping[str, Any]) -> Iterator[_
         return _wound(np.concatenate([parts[0], *(part[1:] for part in parts[1:])]), outer)
 
     for geometry in layer.get("geometries", [layer]):
-        properties = dict(geometry.get("properties") or {})
-        if geometry.get("id") is not None:
-            properties.setdefault("id", geometry["id"])
         kind = geometry.get("type")
         parts = geometry["arcs"] if kind == "MultiPolygon" else [geometry["arcs"]] if kind == "Polygon" else []
-        yield properties, [ring(numbers, i == 0) for part in parts for i, numbers in enumerate(part)], str(kind)
+        yield (
+            _properties(geometry),
+            [ring(numbers, i == 0) for part in parts for i, numbers in enumerate(part)],
+            str(kind),
+        )
 
 
 def _wound(ring: _Points, outer: bool) -> _Points:

@@ -346,3 +346,12 @@ def test_fractions_have_no_whole_counts():
     assert "count_low" not in gp.estimate(AGES).table.column_names
     with pytest.raises(InputError, match="y has fractions"):
         gp.predict(AGES, quantity="count")
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "binomial"])
+@pytest.mark.parametrize("large", [1e16, 1e150, 1e300])
+def test_counts_that_no_number_holds_exactly_are_refused(likelihood, large):
+    trials = {"trials": [large] * 3} if likelihood == "binomial" else {}
+    y = [large / 2, large / 4, 0.0] if trials else [large, 60, 30]
+    with pytest.raises(InputError, match=r"(y|trials) is .* in row 0; beyond 9,007,199,254,740,992 in all"):
+        BinnedCountGP(likelihood).fit(Intervals.from_edges([0, 10, 20, 30]), y, **trials)

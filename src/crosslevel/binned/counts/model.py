@@ -18,11 +18,14 @@ from crosslevel.binned.privacy import atoms_of, privacy_warnings
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import as_regions, describe_layout
 from crosslevel.binned.regions.sums import stack
-from crosslevel.data.checks import check_counts
+from crosslevel.data.checks import as_numbers, check_counts
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["CountModel", "fit_count_model"]
+
+LARGEST_TOTAL = 2**53
+"""The largest sum of counts: whole numbers above it are not all held by a float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +173,7 @@ def fit_count_model(
 
 def _counts(regions: Regions, y: Any) -> FloatArray:
     """Refuse what are no counts of these regions, (n,)."""
-    values = np.asarray(y, dtype=np.float64) if np.ndim(y) == 1 else y
+    values = as_numbers(y, "y") if np.ndim(y) == 1 else y
     if isinstance(values, np.ndarray) and np.isnan(values).any():
         i = int(np.argmax(np.isnan(values)))
         raise InputError(
@@ -178,6 +181,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
             "simply not observed) and predict them afterwards."
         )
     counts = _per_region(y, "y", len(regions))
+    _check_size(counts, "y")
     if len(counts) < 2:
         raise InputError(
             "y has one bin only, which says nothing about a curve; pass at least two bins, or spread the total evenly."
@@ -194,8 +198,19 @@ def _per_region(values: Any, argument: str, n: int) -> FloatArray:
     return counts
 
 
+def _check_size(counts: FloatArray, argument: str) -> None:
+    """Refuse totals beyond which a count and the next one are the same number."""
+    if (counts > LARGEST_TOTAL).any() or counts.sum() > LARGEST_TOTAL:
+        i = int(np.argmax(counts))
+        raise InputError(
+            f"{argument} is {counts[i]:g} in row {i}; beyond {LARGEST_TOTAL:,} in all a count cannot be told from the next one. Count in "
+            "a larger unit, such as thousands."
+        )
+
+
 def _trials(trials: Any, y: FloatArray) -> FloatArray:
     n = _per_region(trials, "trials", len(y))
+    _check_size(n, "trials")
     if (y > n).any():
         i = int(np.argmax(y > n))
         raise InputError(f"y exceeds trials in row {i} ({y[i]:g} > {n[i]:g}); check that the two are not swapped.")

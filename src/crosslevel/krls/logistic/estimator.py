@@ -11,6 +11,7 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.data import checks
 from crosslevel.errors import InputError
 from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.estimator import KernelEstimator
@@ -148,7 +149,7 @@ def _read_classes(y: Any) -> tuple[AnyArray, FloatArray]:
     """Give the two classes, and which one each row has: 0, 1 or NaN where it is missing."""
     if y is None:
         raise InputError("KernelLogistic requires y to be passed, but the target y is None.")
-    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else checks.unmasked(y), warn=True)
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise InputError("y contains infinity; KernelLogistic takes two classes. Recode y.")
     missing = np.array([v is None or v != v for v in labels.tolist()], dtype=bool)
