@@ -41,6 +41,8 @@ class Case:
         Parameters that change no number, and why (``n_jobs``: threads change no bit).
     saves : bool
         Whether ``cl.save`` takes it.
+    people : mapping of name to (n,) values, optional
+        Columns of the people it is fitted to; None where the input has no single people.
     transformer : bool
         Whether its answer is what ``transform`` gives: no table of estimates, and nothing that converges.
     """
@@ -52,6 +54,7 @@ class Case:
     variants: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     neutral: Mapping[str, str] = field(default_factory=dict)
     saves: bool = True
+    people: Mapping[str, Any] | None = None
     transformer: bool = False
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -84,22 +83,24 @@ def test_people_are_not_in_the_file(world, tmp_path):
         loaded.estimate(by="sex", people=world.people.slice(10))
 
 
-def test_a_file_without_sampling_error_has_no_sample_of_people(world, tmp_path):
-    for told, names in ((True, {"arrays/DistributionRegression.sample_.npy"}), (False, set())):
-        model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED, sampling_error=told)
-        cl.save(model.fit(world.people, world.places, **COUNTS), tmp_path / "m")
-        with zipfile.ZipFile(tmp_path / "m") as archive:
-            assert {n for n in archive.namelist() if "sample" in n} == names
+def test_people_are_never_saved_even_as_landmarks(world, tmp_path):
+    model = cl.ecological.DistributionRegression(n_features=16, feature_map="nystrom", hyperparameters=FIXED)
+    model.fit(world.people, world.places, **COUNTS)
+    with pytest.raises(
+        InputError, match=r"feature_map_\.U holds 16 rows of people, which DistributionRegression never saves; fit"
+    ):
+        cl.save(model, tmp_path / "m", allow_rows=True)
+    assert not (tmp_path / "m").exists()
 
 
-def test_the_sample_comes_back_bit_for_bit(world, tmp_path):
+def test_the_spread_of_people_comes_back_bit_for_bit(world, tmp_path):
     model = cl.ecological.DistributionRegression(n_features=64, hyperparameters=FIXED).fit(
         world.people, world.places, **COUNTS
     )
     loaded = through_a_file(model, tmp_path)
-    assert np.array_equal(loaded.embedder_.sample_, model.embedder_.sample_)
-    assert loaded.embedder_.sample_.dtype == model.embedder_.sample_.dtype
-    assert np.array_equal(loaded.model_.sampling.features, model.model_.sampling.features)
+    one, two = model.model_.sampling.people, loaded.model_.sampling.people
+    assert np.array_equal(one.root, two.root)
+    assert one.rest == two.rest
 
 
 def test_what_is_made_again_is_made_alike(world, tmp_path):

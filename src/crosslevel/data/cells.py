@@ -55,6 +55,9 @@ class Cells:
     weight: FloatArray
     weight_squared: FloatArray
 
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"X": len(self.X)}
+
     def shares(self, partition: int = 0, n_groups: int | None = None) -> sparse.csr_array:
         """Give W, (P, C): the weighted share of each cell in each group of a partition; rows sum to one.
 

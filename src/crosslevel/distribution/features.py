@@ -45,11 +45,17 @@ class LandmarkMap:
         b.
     scale : (n_columns,)
         s, what each column is divided by.
+    people : int
+        How many landmarks are rows of people.
     """
 
     U: FloatArray
     bandwidth: float
     scale: FloatArray
+    people: int = 0
+
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"U": self.people}
 
     @property
     def K(self) -> FloatArray:

@@ -201,7 +201,19 @@ def candidate_maps(bags: Bags, settings: FeatureSettings) -> list[LandmarkMap]:
     rows = rows / scale
     bandwidth = _bandwidth(settings.bandwidth, rows, weights, seed)
     sets = _landmark_sets(bags, settings, rows, weights, scale, bandwidth)
-    return [LandmarkMap(U, bandwidth * s, scale) for U in sets for s in settings.scales()]
+    known = {row.tobytes() for row in _rounded(rows)}
+    chosen_blindly = (
+        isinstance(settings.landmarks, str) and settings.landmarks == "paper"
+    )  # from people beyond the sample
+    people = [len(U) if chosen_blindly else sum(u.tobytes() in known for u in _rounded(U)) for U in sets]
+    return [
+        LandmarkMap(U, bandwidth * s, scale, n) for U, n in zip(sets, people, strict=True) for s in settings.scales()
+    ]
+
+
+def _rounded(rows: FloatArray) -> FloatArray:
+    """Round to what two ways to the same row share: the center of a cluster of one person is that person."""
+    return np.round(rows, 9) + 0.0
 
 
 def _landmark_sets(

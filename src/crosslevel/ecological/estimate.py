@@ -51,6 +51,7 @@ class PlaceEstimator(BaseEstimator):
     weight_: str | None
 
     _unsaved = ("people_", "cells_")
+    _never_saves_people = "fit it with a feature map that is not made of people, such as feature_map='sorf'"
     _method: str
     _intervals: tuple[str, ...]
     _about_subgroups: str | None = None

@@ -29,7 +29,7 @@ from crosslevel.embedding.run import Pass, run_pass
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
-from crosslevel.typing import Progress, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["AS_FITTED", "MeanEmbedding"]
 
@@ -85,8 +85,6 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         The features used.
     n_inputs_ : int
         Length of the encoded vector.
-    sample_ : (n_sample, n_inputs)
-        Encoded people of a weighted sample; not saved.
     warnings_ : tuple of str
         What was left out, and why.
 
@@ -119,8 +117,6 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     >>> emb.transform(world.people, subgroups={"women over 65": "sex == 2 and age >= 65"}).key_table.column_names
     ['region', 'subgroup']
     """
-
-    _unsaved = ("sample_",)
 
     def __init__(
         self,
@@ -173,6 +169,19 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         progress : callable, optional
             Called with the rows done and, where known, the rows in all.
         """
+        self._fit_and_sample(people, by, columns, weight, where, progress)
+        return self
+
+    def _fit_and_sample(
+        self,
+        people: Any,
+        by: str | Sequence[str] | None,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        where: str | None,
+        progress: Progress | None,
+    ) -> FloatArray:
+        """Fit, and give the encoded people of a weighted sample, (n_sample, n_inputs), whom the fit does not keep."""
         self._check_parameters()
         seed = checks.read_seed(self.random_state)
         stream, by, weight = _open(people, by, weight, where)
@@ -191,7 +200,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         )
         self.warnings_ = learned.warnings
         for text in self.warnings_:
-            warnings.warn(text, CrosslevelWarning, stacklevel=2)
+            warnings.warn(text, CrosslevelWarning, stacklevel=3)
         self.encoder_ = learned.encoder
         self.columns_ = self.encoder_.names
         self.n_inputs_ = self.encoder_.n_inputs
@@ -200,9 +209,10 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         in_bags = isinstance(people, Bags | np.ndarray)
         self.by_: tuple[str, ...] = () if in_bags else names
         self.weight_ = None if in_bags else weight
-        self.feature_map_ = self._draw(learned, seed)
+        sample = learned.encoded_sample()
+        self.feature_map_ = self._draw(learned, sample, seed)
         self.bandwidth_ = self.feature_map_.bandwidth
-        return self
+        return sample
 
     def transform(
         self,
@@ -387,9 +397,8 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 f"{n + 1:,}."
             )
 
-    def _draw(self, learned: Learned, seed: int) -> FeatureMap:
+    def _draw(self, learned: Learned, sample: FloatArray, seed: int) -> FeatureMap:
         d = self.encoder_.n_inputs
-        sample = self.sample_ = learned.encoded_sample()
         if self.feature_map == "linear":
             return make_map("linear", d)
         bandwidth = self.bandwidth

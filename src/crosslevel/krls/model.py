@@ -104,6 +104,9 @@ class Cells:
     ss: FloatArray
     clusters: Clusters | None
 
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"X": len(self.X)}
+
     @property
     def N(self) -> float:
         """Total weight: the number of rows that are stood for."""

@@ -1,8 +1,8 @@
 """Save and load: one zip of a manifest and plain arrays, no pickle.
 
-A file holds ``manifest.json`` (``format`` "crosslevel", ``format_version``, ``crosslevel`` the version that wrote it, ``object`` in the
-form of `crosslevel.results.state`, and size and SHA-256 of each array) and ``arrays/NAME.npy``. The same object gives the same bytes.
-A file that is damaged anywhere is refused; reading one never runs code from it.
+A file holds ``manifest.json`` (``format`` "crosslevel", ``format_version``, ``crosslevel`` the version that wrote it, ``rows_of_people``
+how many rows of single people it holds, ``object`` in the form of `crosslevel.results.state`, and size and SHA-256 of each array) and
+``arrays/NAME.npy``. The same object gives the same bytes. A file that is damaged anywhere is refused; reading one never runs code from it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ZIP_ERRORS = (
 )
 
 
-def save(obj: object, path: str | os.PathLike[str]) -> None:
+def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) -> None:
     """Write a fitted model or a result into one file that :func:`load` reads.
 
     Parameters
@@ -60,6 +60,10 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
         A fitted estimator of crosslevel, :class:`~crosslevel.Estimates` or :class:`~crosslevel.Embeddings`.
     path : path
         The file; ``.crosslevel`` is the usual suffix. It appears whole or not at all.
+    allow_rows : bool, default True
+        Whether the file may hold rows of single people where a method cannot do without them: the distinct rows of :class:`KRLS
+        <crosslevel.KRLS>` and :class:`~crosslevel.CrossLevelImputer`, landmarks that are people. False refuses such a model and says what
+        it holds. The file's manifest has their number as ``rows_of_people``. People of an ecological inference are never saved.
 
     Examples
     --------
@@ -78,17 +82,26 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
         raise InputError(
             f"obj is a {type(obj).__name__}, which cannot be saved; pass a fitted estimator of crosslevel, Estimates or Embeddings."
         )
+    if not isinstance(allow_rows, bool):
+        raise InputError(f"allow_rows={allow_rows!r} is neither True nor False.")
     if hasattr(obj, "get_params"):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(obj)
     writer = Writer()
     form = writer.form(obj, type(obj).__name__)
+    for name, rows in writer.rows_of_people.items():
+        if not allow_rows:
+            raise InputError(
+                f"allow_rows=False, and {name} holds {rows:,} rows of people, without which {type(obj).__name__} does not answer; save its "
+                "estimates instead, or pass allow_rows=True."
+            )
     members = {f"arrays/{name}.npy": _to_npy(array) for name, array in writer.arrays.items()}
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "crosslevel": installed_version(),
+        "rows_of_people": sum(writer.rows_of_people.values()),
         "object": form,
         "members": {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in members.items()},
     }

@@ -3,7 +3,7 @@
 An estimator is its class, its parameters and what ``fit`` left in its ``__dict__``; a frozen dataclass is its class and its fields; a
 class with ``_saved : tuple of str`` is the attributes of these names, which are the arguments of its constructor. They may hold None,
 booleans, numbers, text, bytes, tuples, lists, sets, dicts, NumPy arrays and scalars, random generators, Arrow tables, arrays, schemas
-and types, and further objects of crosslevel. Three names on a class change what is kept:
+and types, and further objects of crosslevel. Some names on a class change what is kept, and say what it is:
 
 ``_unsaved : tuple of str``
     Attributes (or fields with a default) that are left out.
@@ -11,6 +11,10 @@ and types, and further objects of crosslevel. Three names on a class change what
     Gives the object to save in the place of this one, of the same class.
 ``_restored(self)``
     Called on the loaded object, to rebuild what was left out and to refuse what does not fit together.
+``_rows_of_people(self)``
+    Gives the number of rows of single people that each attribute named holds, where a method cannot do without them.
+``_never_saves_people : str``
+    Refuses to save such rows anywhere below this object; the text says what to do instead.
 
 In JSON a value is itself (None, bool, int, finite float, str, list) or an object with one key, the name of its form.
 """
@@ -62,7 +66,7 @@ def class_path(cls: type) -> str:
 
 
 class Writer:
-    """Walks an object; ``arrays`` gathers what does not belong into JSON.
+    """Walks an object; ``arrays`` gathers what does not belong into JSON, ``rows_of_people`` what holds single people and how many.
 
     Examples
     --------
@@ -75,6 +79,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
+        self.rows_of_people: dict[str, int] = {}
         self._known: dict[int, tuple[object, str]] = {}
 
     def form(self, value: Any, path: str, depth: int = 0) -> Any:
@@ -184,6 +189,14 @@ class Writer:
         else:
             state = {n: getattr(value, n) for n in _arguments(cls) or ()}
         made["state"] = {n: self.form(v, f"{path}.{n}", depth + 1) for n, v in state.items()}
+        if hasattr(value, "_rows_of_people"):
+            self.rows_of_people |= {f"{path}.{n}": rows for n, rows in value._rows_of_people().items() if rows}
+        if hasattr(cls, "_never_saves_people"):
+            for name, rows in self.rows_of_people.items():
+                if name.startswith(f"{path}."):
+                    raise InputError(
+                        f"{name} holds {rows:,} rows of people, which {cls.__name__} never saves; {cls._never_saves_people}."
+                    )
         return {"object": made}
 
     _WRITERS: Mapping[Any, Callable[..., Any]] = {

@@ -80,6 +80,7 @@ def _case(cls, variants, classes=2, **settings):
         fit=lambda model: _fit(model, own),
         answer=_regression if hasattr(cls, "predictive") else _classification,
         variants=FEATURES | variants,
+        people={"a": BAGS.values[:, 0], "b": BAGS.values[:, 1], "weight": BAGS.weights},
     )
 
 

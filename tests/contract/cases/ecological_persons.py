@@ -15,6 +15,7 @@ SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.0
 FEATURES = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
 BARE = {"effect_variance": 0.3, "nugget": 0.02}
 THREADS = {"n_jobs": "threads change no bit"}
+PEOPLE = {n: WORLD.people[n].to_numpy() for n in (*COLUMNS, "weight", "income")}
 
 
 def fit(model):
@@ -48,6 +49,7 @@ CASES = [
             "random_state": [1, -1],
         },
         neutral=THREADS,
+        people=PEOPLE,
     ),
     Case(
         name="DistributionRegression",
@@ -73,6 +75,7 @@ CASES = [
             "random_state": [1, -1],
         },
         neutral=THREADS,
+        people=PEOPLE,
     ),
 ]
 

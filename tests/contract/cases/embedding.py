@@ -56,6 +56,7 @@ CASES = [
             "engine": ["nonsense", 3],
         },
         neutral={"n_jobs": "threads change no bit"},
+        people={n: PEOPLE[n].to_numpy(zero_copy_only=False) for n in PEOPLE.column_names},
         transformer=True,
     )
 ]

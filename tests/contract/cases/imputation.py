@@ -61,6 +61,7 @@ def _persons(model):
 CASES = [
     Case(
         name="CrossLevelImputer",
+        people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: CrossLevelImputer(
             **{"family": {"income": "gaussian"}, "scale": {"income": 1.2}, "missing": "mean"} | given
         ),
@@ -80,6 +81,7 @@ CASES = [
     ),
     Case(
         name="CUDIA",
+        people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: CUDIA(
             **{"n_clusters": 2, "method": "map", "n_restarts": 1, "n_draws": 6, "allow_unconverged": True} | given
         ),
@@ -107,6 +109,7 @@ CASES = [
     ),
     Case(
         name="CUDIA, yes or no only",
+        people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: CUDIA(
             **{"n_clusters": 2, "method": "two_stage", "n_restarts": 1, "n_draws": 6, "allow_unconverged": True} | given
         ),
@@ -120,6 +123,7 @@ CASES = [
     ),
     Case(
         name="AddImputed",
+        people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: AddImputed(**{"partition": "place", "aggregates": ONE} | given),
         fit=lambda model: model.fit(WHOLE.assign(place=WHERE)),
         answer=lambda model: (

@@ -37,6 +37,7 @@ def _answer(model):
 CASES = [
     Case(
         name="KRLS",
+        people=dict(X),
         make=lambda **given: KRLS(**{"missing": "drop"} | given),
         fit=lambda model: model.fit(X, Y, sample_weight=COUNTS),
         answer=lambda model: _answer(model) | {"predicted": model.predict(X.iloc[:5])},
@@ -59,6 +60,7 @@ CASES = [
     ),
     Case(
         name="KRLS without weights",
+        people=dict(X),
         make=lambda **given: KRLS(**{"missing": "drop", "rule": "krls", "inference": "krls"} | given),
         fit=lambda model: model.fit(X, Y, cluster=None),
         answer=_answer,
@@ -69,6 +71,7 @@ CASES = [
     ),
     Case(
         name="KernelLogistic",
+        people=dict(X),
         make=lambda **given: KernelLogistic(**{"missing": "drop", "penalty": 0.5} | given),
         fit=lambda model: model.fit(X, np.median(Y) < Y, sample_weight=COUNTS),
         answer=lambda model: _answer(model) | {"predicted": model.predict_proba(X.iloc[:5])},

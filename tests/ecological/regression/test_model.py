@@ -10,7 +10,7 @@ from scipy import special
 
 from crosslevel.ecological.covariance import Hyperparameters, Terms, covariance, divide_draws, moments
 from crosslevel.ecological.regression.evidence import Evidence
-from crosslevel.ecological.regression.model import RegressionModel, fit_regression, sampling_of
+from crosslevel.ecological.regression.model import RegressionModel, fit_regression, sampling_of, spread_of
 from crosslevel.ecological.regression.posterior import Point, points
 from crosslevel.numerics.laplace import find_mode
 
@@ -295,3 +295,25 @@ def test_weights_of_points_are_never_one_alone() -> None:
     assert len(found) >= 16
     assert max(p.weight for p in found) <= 8 / 16 + 1e-9
     assert all(p.mode.L.size == 0 for p in found)
+
+
+def test_spread_of_people_is_their_variance_where_directions_are_few():
+    rng = np.random.default_rng(3)
+    features, w = rng.normal(size=(200, 8)) @ rng.normal(size=(8, 8)), rng.normal(size=(30, 8))
+    np.testing.assert_allclose(spread_of(features).variance(w), (w @ features.T).var(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("p", [60, 400])
+def test_spread_of_people_keeps_a_direction_for_ten_of_them_and_all_their_variance(p):
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(200, p)) * np.geomspace(1.0, 1e-2, p)
+    found = spread_of(features)
+    assert found.root.shape == (20, p)
+    total = np.square(found.root).sum() + found.rest * (p - 20)
+    assert total == pytest.approx(features.var(axis=0).sum(), rel=1e-10)
+    w = rng.normal(size=(500, p))
+    assert found.variance(w).mean() == pytest.approx((w @ features.T).var(axis=1).mean(), rel=0.05)
+
+
+def test_spread_of_people_who_are_alike_is_nothing():
+    assert not spread_of(np.ones((50, 3))).variance(np.eye(3)).any()

@@ -19,12 +19,12 @@ from crosslevel.ecological.answers import Source
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
 from crosslevel.ecological.regression.evidence import Evidence, read_evidence, weigh_evidence
-from crosslevel.ecological.regression.model import RegressionModel, fit_regression, sampling_of
+from crosslevel.ecological.regression.model import RegressionModel, Sampling, fit_regression, sampling_of
 from crosslevel.ecological.scales import Fit
 from crosslevel.ecological.subgroups import Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.typing import IntArray, Progress, RandomState
+from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
 
 __all__ = ["DistributionRegression"]
 
@@ -235,7 +235,7 @@ class DistributionRegression(PlaceEstimator):
         embedder = self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", CrosslevelWarning)
-            embedder.fit(stream, by=by, columns=columns, weight=weight, progress=progress)
+            sample = embedder._fit_and_sample(stream, by, columns, weight, None, progress)
             bags = embedder.transform(stream, subgroups=(claims.queries or None) if claims else None, progress=progress)
         found, whole = _match(bags, found, unmatched)
         known = None if claims is None else weigh_evidence(claims, bags, whole, found)
@@ -246,7 +246,7 @@ class DistributionRegression(PlaceEstimator):
             terms,
             found.totals.successes,
             found.totals.trials,
-            sampling=self._sampling(embedder, whole),
+            sampling=self._sampling(embedder, sample, whole),
             evidence=known or None,
             n_restarts=self.n_restarts,
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
@@ -255,8 +255,6 @@ class DistributionRegression(PlaceEstimator):
         notes += [] if self.nugget else [NO_NUGGET]
         self.embedder_, self.embeddings_, self.evidence_ = embedder, whole, known or None
         self.log_evidence_ = float(sum(fit.mode.log_evidence for fit in model.fits))
-        if self.sampling_error:
-            self.sample_ = embedder.sample_
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
         self._keep(people, model, found, whole.weight, whole.n_rows, embedder.columns_, notes, arguments, seed)
         if self.evidence_ is not None:
@@ -286,19 +284,12 @@ class DistributionRegression(PlaceEstimator):
             n_jobs=self.n_jobs,
         )
 
-    def _sampling(self, embedder: MeanEmbedding, whole: Embeddings) -> Any:
+    def _sampling(self, embedder: MeanEmbedding, sample: FloatArray, whole: Embeddings) -> Sampling | None:
         """Prepare what the sampling of people does to the embedding of a part, from the embedder's sample of them."""
         if not self.sampling_error:
             return None
-        features = embedder.feature_map_.transform(embedder.sample_)
+        features = embedder.feature_map_.transform(sample)
         return sampling_of(features, whole.values, whole.weight, whole.effective_size)
-
-    def _restored(self) -> None:
-        """Make again what is not saved: features of a sample of people, whose encoded columns are."""
-        if not hasattr(self, "sample_"):
-            return
-        self.embedder_.sample_ = self.sample_
-        self.model_ = replace(self.model_, sampling=self._sampling(self.embedder_, self.embeddings_))
 
     def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
         from crosslevel.ecological.regression.parts import RegressionSource, cut

@@ -45,6 +45,9 @@ class Landmarks(FeatureMap):
 
     U: FloatArray
 
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"U": len(self.U)}
+
     def _features(self, X: FloatArray) -> FloatArray:
         return gaussian_kernel(X, self.U, self.bandwidth)
 
@@ -67,6 +70,9 @@ class Nystrom(FeatureMap):
 
     U: FloatArray
     whiten: FloatArray
+
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"U": len(self.U)}
 
     def _features(self, X: FloatArray) -> FloatArray:
         return gaussian_kernel(X, self.U, self.bandwidth) @ self.whiten
