@@ -129,6 +129,8 @@ def test_values_of_any_kind_round_trip(box, tmp_path, value):
         assert back.equals(value)
     elif isinstance(value, np.ndarray):
         assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
+    elif isinstance(value, set | frozenset):  # their order in print depends on the hashes of this process
+        assert back == value
     else:
         assert repr(back) == repr(value)
     save(load(tmp_path / "a"), tmp_path / "b")
