@@ -141,6 +141,31 @@ def test_repairs_are_done_and_said(crosslevel, folder):
     assert "other" in merged.out
 
 
+def test_two_totals_give_the_turnout(crosslevel, folder):
+    adults, cast = UNITS["white"] + UNITS["black"], UNITS["dem"] + UNITS["rep"]
+    shares = {name: 100 * UNITS[name] / adults for name in ("white", "black")}
+    shares |= {name: 100 * UNITS[name] / cast for name in ("dem", "rep")}
+    UNITS.assign(**shares, adults=adults, cast=cast).to_csv(folder / "two.csv", index=False)
+    asked = (
+        "table",
+        "two.csv",
+        *ASKED[2:],
+        "--total-groups",
+        "adults",
+        "--total-outcomes",
+        "cast",
+        "--methods",
+        "goodman",
+        "--json",
+    )
+    rest = ("--balance", "none-of-the-above", "--rest", "did not vote", "--abstain", "did not vote")
+    told = json.loads(crosslevel(*asked, *rest, cwd=folder).out)["answers"]["turnout"]["rows"]
+    assert sum(r["count"] for r in told) == pytest.approx(cast.sum())
+    assert "--balance none-of-the-above adds it" in crosslevel(*asked, cwd=folder, code=2).err
+    wrong = tuple("csat" if word == "cast" else word for word in asked)
+    assert "--total-outcomes csat is not a column" in crosslevel(*wrong, *rest, cwd=folder, code=2).err
+
+
 def test_the_context_is_handed_to_those_that_have_one(crosslevel, folder, tables):
     asked = (*ASKED, "--outcome", "did not vote", "--methods", "rxc,goodman")
     done = crosslevel(*asked, "--contextual-slope", "0", "--contextual-slope-sd", "0", "--out", "constant", cwd=folder)

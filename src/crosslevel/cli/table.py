@@ -29,12 +29,14 @@ EXAMPLES = (
 FUNCTIONS: dict[str, Any] = {name: getattr(ecological, name) for name in METHODS}
 DATA = ("groups", "outcomes", "units", "pool")
 """What a method is given by the tables, or has no place in a comparison of one district."""
+COLUMNS = dict.fromkeys(("unit", "total", "total_groups", "total_outcomes"), "table")
+"""Arguments that name columns of the table."""
 EVERY = "all"
 COMPARISON, VOTERS, TURNOUT = "comparison", "among-voters", "turnout"
 OPTIONS = [
     Option("table", "file", f"Counts, a row for each unit: {FILE_HELP}", required=True, argument=True),
-    *from_signature(table_from_frame, "Counts", skip=("frame", "cleaning_options"), columns={"total": "table", "unit": "table"}),
-    *from_signature(unit_tables, "Counts", skip=(*DATA, "total")),
+    *from_signature(table_from_frame, "Counts", skip=("frame", "cleaning_options"), columns=COLUMNS),
+    *from_signature(unit_tables, "Counts", skip=(*DATA, *COLUMNS)),
     Option("methods", help=f"A method, or 'all'; repeat. One of {', '.join(METHODS)}.", several=True, panel="Answer"),
     Option(
         "abstain",

@@ -25,6 +25,9 @@ GROUPS, OUTCOMES = table(3, 3, 2)
 NAMES = [f"unit {i}" for i in range(N)]
 TWO, THREE = {"groups": PEOPLE, "outcomes": VOTES}, {"groups": GROUPS, "outcomes": OUTCOMES}
 SHORT = {"o0": VOTES["o0"] - 5, "o1": VOTES["o1"]}
+SIZE = np.asarray(sum(PEOPLE.values()), dtype=float)
+SHARES, CHOICES = ({name: v / sum(side.values()) for name, v in side.items()} for side in (PEOPLE, VOTES))
+REST = "none-of-the-above"
 COVARIATE = {"z": RNG.normal(size=N)}
 SEEDS = [4, np.random.default_rng(4), "zero"]
 DATA = ("groups", "outcomes")
@@ -73,6 +76,11 @@ FUNCTIONS = [
             ],
             "merge_below": [0.9, 3],
             "total": [np.full(N, 10.0)],
+            "total_groups": [np.full(N, 10.0), With(1.5 * SIZE, groups=SHARES, total_groups=SIZE)],
+            "total_outcomes": [
+                np.full(N, 10.0),
+                With(0.9 * SIZE, outcomes=CHOICES, total_outcomes=0.7 * SIZE, balance=REST),
+            ],
         },
         data=DATA,
     ),
@@ -89,6 +97,8 @@ FUNCTIONS = [
             "outcomes": [["o1", "o0"], ["o0", "o9"]],
             "unit": ["name", ["name", "people"], "nam", ["name", "nam"]],
             "total": ["name", "g0"],
+            "total_groups": ["name", "g0", "peple"],
+            "total_outcomes": ["name", "g0", "peple"],
         },
         neutral={"cleaning_options": "those of unit_tables"},
         data=["frame"],

@@ -294,9 +294,11 @@ def test_shares_and_percentages_become_counts(whole):
     np.testing.assert_allclose(tables.X, clean().X)
     np.testing.assert_allclose(tables.T, clean().T)
     kind = "shares" if whole == 1 else "percentages"
-    assert tables.notes == tuple(
+    assert tables.notes[:2] == tuple(
         f"{m} were {kind}: multiplied by the people of each unit." for m in ("groups", "outcomes")
     )
+    assert len(tables.notes) == 3
+    assert "so that everybody has an outcome. If outcomes are shares of the votes cast, pass" in tables.notes[2]
 
 
 def test_one_margin_may_be_in_counts_already():
@@ -346,7 +348,7 @@ def test_shares_of_the_population_leave_the_rest_to_balance():
             {},
             r"are percentages \(every row adds up to 100\)",
         ),
-        (GROUPS, VOTES, {"total": [100, 50, 25]}, r"neither shares .* worst in 'c' \(20 against 25\)"),
+        (GROUPS, VOTES, {"total": [100, 50, 25]}, r"neither shares .* first in 'c' \(20 against 25\)"),
         (GROUPS, VOTES, {"total": [100, 50]}, "total has 2 values for 3 units"),
         (GROUPS, VOTES, {"total": [100, -50, 20]}, "total has a negative count"),
         (GROUPS, VOTES, {"total": [100, np.nan, 20]}, r"total has 1 missing value\(s\), the first in 'b'"),

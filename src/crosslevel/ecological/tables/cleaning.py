@@ -1,7 +1,7 @@
 """Repairs of counts by unit, each on request, and a sentence for each that says what it changed.
 
-The repairs run in this order: missing values, shares to counts, repeated units (``repeated_units.py``), margins that do not add up, small
-options. Every function takes :class:`Margins` and gives them back with its sentences.
+The repairs run in this order: missing values, shares to counts (``shares.py``), repeated units (``repeated_units.py``),
+margins that do not add up, small options. Every function takes :class:`Margins` and gives them back with its sentences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["Balance", "Margins", "Missing", "Notes", "check_choice"]
+__all__ = ["MARGIN_TOLERANCE", "Balance", "Margins", "Missing", "Notes", "check_choice", "off_balance", "sides"]
 
 Notes = tuple[str, ...]
 Balance = Literal["scale", "none-of-the-above"]
@@ -28,12 +28,6 @@ survey weights, far below one person in a unit of 100,000."""
 
 LARGEST_FACTOR = 2.0
 """Beyond this a unit's two totals do not count the same people, and no scaling mends that."""
-
-SHARE_ROUNDING = 0.02
-"""How far from one the shares of a unit may add up to by rounding: eight options to the nearest half percent."""
-
-MANY_HUNDREDS = 20
-"""With so many units of exactly 100 people, percentages rounded to whole numbers are likelier than counts."""
 
 OTHER = "other"
 
@@ -49,8 +43,10 @@ class Margins:
     groups, outcomes : tuple of str
     units : tuple
         Names of the rows; may repeat.
-    total : (n_units,) or None
-        People of each unit, by which shares are multiplied.
+    total_groups, total_outcomes : (n_units,) or None
+        What shares of each margin are multiplied by: people of each unit, and people or votes.
+    one_total : bool
+        Whether both came as the argument ``total``.
     """
 
     X: FloatArray
@@ -58,7 +54,17 @@ class Margins:
     groups: tuple[str, ...]
     outcomes: tuple[str, ...]
     units: tuple[object, ...]
-    total: FloatArray | None = None
+    total_groups: FloatArray | None = None
+    total_outcomes: FloatArray | None = None
+    one_total: bool = True
+
+    @property
+    def totals(self) -> dict[str, FloatArray]:
+        """The totals by the name of their argument."""
+        if self.one_total:
+            return {} if self.total_groups is None else {"total": self.total_groups}
+        both = {"total_groups": self.total_groups, "total_outcomes": self.total_outcomes}
+        return {name: values for name, values in both.items() if values is not None}
 
     def rows(self, keep: npt.NDArray[np.bool_]) -> Margins:
         """Keep some of the units."""
@@ -67,14 +73,15 @@ class Margins:
             X=self.X[keep],
             T=self.T[keep],
             units=tuple(u for u, k in zip(self.units, keep, strict=True) if k),
-            total=None if self.total is None else self.total[keep],
+            total_groups=None if self.total_groups is None else self.total_groups[keep],
+            total_outcomes=None if self.total_outcomes is None else self.total_outcomes[keep],
         )
 
 
 def without_missing(m: Margins, missing: Missing) -> tuple[Margins, Notes]:
     """Treat missing numbers: refuse them, take them for zero, or leave their units out."""
     check_choice("missing", missing, ("error", "zero", "drop"))
-    for argument, names, values in _sides(m):
+    for argument, names, values in sides(m):
         _refuse_impossible(argument, names, values, m.units)
         gone = np.isnan(values)
         if missing == "error" and gone.any():
@@ -83,12 +90,15 @@ def without_missing(m: Margins, missing: Missing) -> tuple[Margins, Notes]:
                 f"{argument}[{names[j]!r}] has {int(gone[:, j].sum()):,} missing value(s), the first in {m.units[i]!r}; fill "
                 "them, or let unit_tables(..., missing='zero') take them for nobody or missing='drop' leave their units out."
             )
-    no_total = np.zeros(len(m.units), dtype=np.bool_) if m.total is None else np.isnan(m.total)
-    if no_total.any() and missing != "drop":
-        raise InputError(
-            f"total has {int(no_total.sum()):,} missing value(s), the first in {m.units[int(np.argmax(no_total))]!r}; fill "
-            "them, or pass missing='drop' to leave their units out."
-        )
+    no_total = np.zeros(len(m.units), dtype=np.bool_)
+    for argument, total in m.totals.items():
+        lacking = np.isnan(total)
+        if lacking.any() and missing != "drop":
+            raise InputError(
+                f"{argument} has {int(lacking.sum()):,} missing value(s), the first in {m.units[int(np.argmax(lacking))]!r}; fill "
+                "them, or pass missing='drop' to leave their units out."
+            )
+        no_total |= lacking
     holes = np.isnan(m.X).any(axis=1) | np.isnan(m.T).any(axis=1) | no_total
     if not holes.any():
         return m, ()
@@ -113,99 +123,11 @@ def _refuse_impossible(argument: str, names: tuple[str, ...], values: FloatArray
             raise InputError(f"{argument}[{names[j]!r}] has {what.format(values[i, j], units[i])}")
 
 
-def in_counts(m: Margins) -> tuple[Margins, Notes]:
-    """Multiply shares by ``total``; without it, refuse what looks like shares."""
-    if m.total is None:
-        _refuse_shares(m)
-        return m, _whole_percentages(m)
-    if len(m.total) and not m.total.any():
-        raise InputError("total is zero in every unit; pass the people of each.")
-    X, said_x = _multiplied(m.X, m.total, "groups", m.units)
-    T, said_t = _multiplied(m.T, m.total, "outcomes", m.units)
-    return replace(m, X=X, T=T, total=None), (*said_x, *said_t)
-
-
-def measure(values: FloatArray) -> str:
-    """Tell what a margin is measured in, by its looks: ``counts``, ``shares`` or ``percentages``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> measure(np.array([[0.3, 0.7], [0.5, 0.5]])), measure(np.array([[12.5, 87.5], [40, 60]]))
-    ('shares', 'percentages')
-    >>> measure(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    'counts'
-    """
-    rows = values.sum(axis=1)
-    if not (values % 1).any():
-        return "counts"  # ones and zeros are units of one person
-    if values.max() <= 1:
-        return "shares"
-    filled = rows[rows > 0]
-    return "percentages" if len(filled) > 1 and np.abs(filled - 100).max() <= 1 else "counts"
-
-
-def _refuse_shares(m: Margins) -> None:
-    kinds = {argument: measure(values) for argument, _, values in _sides(m)}
-    wrong = {argument: kind for argument, kind in kinds.items() if kind != "counts"}
-    agree = not _off(m).any()
-    # one margin of percentages whose other margin counts 100 whole people is a table of counts: expected ones, say
-    if not wrong or (agree and "percentages" in wrong.values() and len(wrong) == 1):
-        return
-    kind = next(iter(wrong.values()))
-    sums = np.concatenate([v.sum(axis=1) for a, _, v in _sides(m) if a in wrong])
-    looks = "every row adds up to 100" if kind == "percentages" else "every row adds up to 1"
-    if kind == "shares" and not np.allclose(sums[sums > 0], 1, atol=SHARE_ROUNDING):
-        looks = "no value is above 1"
-    raise InputError(
-        f"{' and '.join(wrong)} {'are' if len(set(wrong.values())) == 1 else 'look like'} {kind} ({looks}); pass counts: multiply "
-        "each row by its unit's people, or let unit_tables(..., total=people) do so. (Counts in thousands: multiply by 1000.)"
-    )
-
-
-def _whole_percentages(m: Margins) -> Notes:
-    """Say so when counts may be percentages rounded to whole numbers, which nothing can tell from units of 100 people."""
-    sums = np.concatenate([values.sum(axis=1) for _, _, values in _sides(m)])
-    if len(m.units) < MANY_HUNDREDS or (sums[sums > 0] != 100).any():
-        return ()
-    return (
-        "Every unit counts exactly 100 people. If these are percentages, pass total as well, the people of each unit: without it "
-        "all units weigh the same.",
-    )
-
-
-def _multiplied(
-    values: FloatArray, total: FloatArray, argument: str, units: tuple[object, ...]
-) -> tuple[FloatArray, Notes]:
-    rows = values.sum(axis=1)
-    off = np.abs(rows - total) > MARGIN_TOLERANCE * np.maximum(rows, total)
-    if not off.any():
-        return values, ()
-    filled = rows > 0
-    if values.max() <= 1 and rows.max() <= 1 + SHARE_ROUNDING:
-        whole, kind = 1.0, "shares"
-    elif np.abs(rows[filled] - 100).max(initial=0) <= 100 * SHARE_ROUNDING:
-        whole, kind = 100.0, "percentages"
-    else:
-        i = int(np.argmax(np.where(off, np.abs(rows - total), -1)))
-        raise InputError(
-            f"{argument} are neither shares (rows up to 1) nor percentages (rows of 100) nor counts that add up to total, worst in "
-            f"{units[i]!r} ({rows[i]:g} against {total[i]:g}); pass shares with total=, or counts without it."
-        )
-    share = values / whole
-    sums = share.sum(axis=1)
-    rounded = np.abs(sums - 1) <= SHARE_ROUNDING
-    share[rounded] /= sums[rounded, None]
-    worst = 100 * float(np.abs(sums[rounded] - 1).max(initial=0))
-    tail = f"; rows off by rounding (up to {worst:.2g} %) were brought to it" if worst > 1e-6 else ""
-    return share * total[:, None], (f"{argument} were {kind}: multiplied by the people of each unit{tail}.",)
-
-
 def balanced(m: Margins, balance: Balance | None, rest: str) -> tuple[Margins, Notes]:
     """Treat units whose margins do not add up: refuse them, scale their outcomes, or give the difference a column."""
     if balance is not None:
         check_choice("balance", balance, ("scale", "none-of-the-above"))
-    off = _off(m)
+    off = off_balance(m)
     if not off.any():
         return m, ()
     if balance is None:
@@ -309,11 +231,13 @@ def _without_small(
     return np.column_stack([values[:, ~gone], together]), (*kept, OTHER), (note,)
 
 
-def _sides(m: Margins) -> tuple[tuple[str, tuple[str, ...], FloatArray], ...]:
+def sides(m: Margins) -> tuple[tuple[str, tuple[str, ...], FloatArray], ...]:
+    """Give the two margins as argument, names and values."""
     return ("groups", m.groups, m.X), ("outcomes", m.outcomes, m.T)
 
 
-def _off(m: Margins) -> npt.NDArray[np.bool_]:
+def off_balance(m: Margins) -> npt.NDArray[np.bool_]:
+    """Tell which units have two totals that differ by more than rounding."""
     n_x, n_t = m.X.sum(axis=1), m.T.sum(axis=1)
     return np.abs(n_x - n_t) > MARGIN_TOLERANCE * np.maximum(n_x, n_t)
 

@@ -21,6 +21,7 @@ from crosslevel.data.fingerprint import fingerprint
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
 from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
+from crosslevel.ecological.tables.shares import in_counts
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
@@ -88,6 +89,8 @@ def unit_tables(
     duplicates: Duplicates = "error",
     merge_below: float | None = None,
     total: npt.ArrayLike | None = None,
+    total_groups: npt.ArrayLike | None = None,
+    total_outcomes: npt.ArrayLike | None = None,
 ) -> UnitTables:
     """Check counts by unit, repair them on request, and bring the two margins together.
 
@@ -118,7 +121,13 @@ def unit_tables(
         Merge the groups, and the outcomes, that hold less than this share of all people into ``"other"``.
     total : array, optional
         People of each unit. Shares (rows up to 1) and percentages (rows of 100) are multiplied by it; the counts are
-        not rounded to whole people. A margin that is in counts already must add up to it.
+        not rounded to whole people. A margin that is in counts already must add up to it. Rows of shares must add up to one (to
+        100) but for rounding: half of the last decimal given for each column, 2 % at most. Only with ``balance`` may shares of
+        ``total`` fall short of one.
+    total_groups, total_outcomes : array, optional
+        In place of ``total``, where groups and outcomes are shares of two totals: groups of the people of voting age, say, and outcomes
+        of the votes cast. With one of them, the other margin is in counts. The two totals differ, so that ``balance`` is needed:
+        ``"none-of-the-above"`` makes those who did not vote an outcome.
 
     Returns
     -------
@@ -144,6 +153,7 @@ def unit_tables(
     if isinstance(groups, UnitTables):
         given = {"outcomes": outcomes, "units": units, "balance": balance, "rest": rest, "missing": missing}
         given |= {"duplicates": duplicates, "merge_below": merge_below, "total": total}
+        given |= {"total_groups": total_groups, "total_outcomes": total_outcomes}
         checks.refuse_idle_arguments(unit_tables, given, "on tables that unit_tables has checked; make new tables")
         return groups
     if balance != "none-of-the-above":
@@ -170,12 +180,12 @@ def unit_tables(
         groups=tuple(X_table.column_names),
         outcomes=tuple(T_table.column_names),
         units=_unit_names(units, n),
-        total=_totals(total, n),
+        **_totals(total, total_groups, total_outcomes, n),
     )
     if balance != "none-of-the-above":  # which may add the second column
         _check_options(margins)
     margins, filled = cleaning.without_missing(margins, missing)
-    margins, multiplied = cleaning.in_counts(margins)
+    margins, multiplied = in_counts(margins, leave_rest=balance is not None)
     once = unrepeated(margins, duplicates, named=units is not None)
     if once.copies_summed:
         warnings.warn(once.copies_summed, CrosslevelWarning, stacklevel=2)
@@ -208,6 +218,8 @@ def table_from_frame(
     unit: str | Sequence[str] | None = None,
     *,
     total: str | None = None,
+    total_groups: str | None = None,
+    total_outcomes: str | None = None,
     **cleaning_options: Any,
 ) -> UnitTables:
     """Take groups, outcomes and the units' names from the columns of one table.
@@ -223,6 +235,8 @@ def table_from_frame(
         are joined by "/" (by "|" or ";" where a part holds that).
     total : str, optional
         The column of the people of each unit, by which shares are multiplied.
+    total_groups, total_outcomes : str, optional
+        In place of ``total``, the columns of what groups and outcomes are shares of: people of voting age and votes, say.
     **cleaning_options
         ``balance``, ``rest``, ``missing``, ``duplicates``, ``merge_below``, as in :func:`unit_tables`.
 
@@ -235,6 +249,10 @@ def table_from_frame(
     >>> precincts |= {"county": ["north", "south"], "precinct": [1, 1]}
     >>> table_from_frame(precincts, ["young", "old"], ["yes", "no"], unit=["county", "precinct"]).units
     ('north/1', 'south/1')
+    >>> shares = {"adults": [200, 100], "votes": [120, 50], "young": [30, 20], "old": [70, 80], "yes": [55, 40], "no": [45, 60]}
+    >>> totals = {"total_groups": "adults", "total_outcomes": "votes"}
+    >>> table_from_frame(shares, ["young", "old"], ["yes", "no"], **totals, balance="none-of-the-above").T.round(6).tolist()
+    [[66.0, 54.0, 80.0], [20.0, 30.0, 50.0]]
     """
     table = frames.to_arrow(frame, "frame")
     sides = {"groups": groups, "outcomes": outcomes}
@@ -246,7 +264,8 @@ def table_from_frame(
             f"outcomes names {listed(both)}, which groups names too; a column is either a group or an outcome."
         )
     parts = () if unit is None else frames.as_names(unit, "unit")
-    for argument, name in (*(("unit", part) for part in parts), ("total", total)):
+    totals = {"total": total, "total_groups": total_groups, "total_outcomes": total_outcomes}
+    for argument, name in (*(("unit", part) for part in parts), *totals.items()):
         if name is None:
             continue
         if not isinstance(name, str):
@@ -254,11 +273,12 @@ def table_from_frame(
         frames.check_columns(table, [name], argument)
         if name in (*groups, *outcomes):
             raise InputError(f"{argument}={name!r} is among the groups or outcomes too; leave it out there.")
+    read: dict[str, Any] = {a: frames.column(table, name, a) for a, name in totals.items() if name is not None}
     found = unit_tables(
         table.select(list(groups)),
         table.select(list(outcomes)),
         None if unit is None else _joined_names(table, parts),
-        total=None if total is None else frames.column(table, total, "total"),
+        **read,
         **cleaning_options,
     )
     return replace(found, frame=frames.frame_kind(frame))
@@ -361,18 +381,35 @@ def _check_options(margins: cleaning.Margins) -> None:
             )
 
 
-def _totals(total: npt.ArrayLike | None, n: int) -> FloatArray | None:
+def _totals(total: object, total_groups: object, total_outcomes: object, n: int) -> dict[str, Any]:
+    """Read what shares are multiplied by, as fields of the margins: one total for both, or one for each."""
+    if total_groups is None and total_outcomes is None:
+        both = _one_total(total, n, "total")
+        return {"total_groups": both, "total_outcomes": both, "one_total": True}
+    if total is not None:
+        other = "total_outcomes" if total_outcomes is None else "total_groups"
+        raise InputError(
+            f"total is given beside total_groups or total_outcomes; pass total alone, for both, or {other} in its place."
+        )
+    return {
+        "total_groups": _one_total(total_groups, n, "total_groups"),
+        "total_outcomes": _one_total(total_outcomes, n, "total_outcomes"),
+        "one_total": False,
+    }
+
+
+def _one_total(total: Any, n: int, argument: str) -> FloatArray | None:
     if total is None:
         return None
     if isinstance(total, str):
         raise InputError(
-            f"total={total!r} is a name; pass the people of each unit as numbers, or use table_from_frame."
+            f"{argument}={total!r} is a name; pass the people of each unit as numbers, or use table_from_frame."
         )
-    array = checks.as_numbers(total, "total", 1)
+    array = checks.as_numbers(total, argument, 1)
     if len(array) != n:
-        raise InputError(f"total has {len(array):,} values for {n:,} units; pass the people of each.")
+        raise InputError(f"{argument} has {len(array):,} values for {n:,} units; pass the people of each.")
     return np.where(
-        np.isnan(array), np.nan, checks.check_counts(np.nan_to_num(array, nan=0.0, posinf=np.inf), "total", 1)
+        np.isnan(array), np.nan, checks.check_counts(np.nan_to_num(array, nan=0.0, posinf=np.inf), argument, 1)
     )
 
 
