@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.data.learning import learn, read_weights
+from crosslevel.data.columns import read_matrix
+from crosslevel.data.learning import learn, learn_table, read_weights
 from crosslevel.errors import InputError
 
 
@@ -199,3 +202,41 @@ def test_whole_number_and_absent_weights():
     batch = pa.record_batch({"w": pa.array([1, 3], pa.uint8())})
     assert read_weights(batch, "w", 0).tolist() == [1.0, 3.0]
     assert read_weights(batch, None, 0).tolist() == [1.0, 1.0]
+
+
+AGES = [str(i) for i in range(20, 60)]
+
+
+@pytest.mark.parametrize("slip", ["oops", ".", "1,5", "n/a", "12 %"])
+def test_one_cell_of_text_does_not_turn_numbers_into_categories(slip):
+    table = pa.table({"age": [*AGES[:30], slip, *AGES[30:]]})
+    said = rf"column 'age' is text: 40 of its 41 different values are numbers, but not {re.escape(repr(slip))} in row 30\. Clean"
+    for refuse in (lambda: study(table), lambda: study(table, batches=cuts(41, 7)), lambda: learn_table(table)):
+        with pytest.raises(InputError, match=said):
+            refuse()
+    (age,) = study(table, categorical=["age"]).encoder.columns
+    assert len(age.levels) == 41
+    assert len(learn_table(table, ["age"])[0].levels) == 41
+
+
+def test_codes_and_words_may_be_text():
+    for values in (
+        AGES,
+        ["0", "1", "2", "3+"] * 10,
+        [f"0{v}" for v in AGES] + ["x"],
+        [*AGES, "01001"],
+        [*AGES[:10], "oops"],
+    ):
+        assert learn_table(pa.table({"code": values}))[0].name == "code"
+        assert len(study(pa.table({"code": values})).encoder.columns) == 1
+
+
+def test_whole_numbers_that_would_merge_are_refused():
+    table = pa.table({"id": [2**53, 2**53 + 1, 5]})
+    with pytest.raises(
+        InputError, match=r"column 'id' holds the whole number 9007199254740993; .* name the column in categorical"
+    ):
+        study(table)
+    assert len(study(table, categorical=["id"]).encoder.columns[0].levels) == 3
+    with pytest.raises(InputError, match=r"X='id' holds the whole number 9007199254740993"):
+        read_matrix(table, learn_table(table))

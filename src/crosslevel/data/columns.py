@@ -428,7 +428,7 @@ def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
         return np.full(len(values), np.nan)
     if is_categorical(values.type, name) and not pa.types.is_boolean(values.type):
         raise InputError(f"column {name!r} holds {values.type} where numbers were fitted; convert it to numbers.")
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return np.asarray(frames.exact_floats(values, f"column {name!r}"))
 
 
 def _plain_array(batch: pa.RecordBatch | pa.Table, name: str, argument: str = "people") -> pa.Array:

@@ -26,6 +26,7 @@ __all__ = [
     "check_columns",
     "check_unique",
     "column",
+    "exact_floats",
     "frame_kind",
     "from_arrow",
     "group_rows",
@@ -234,7 +235,21 @@ def column(table: pa.Table, name: str, argument: str) -> npt.NDArray[np.float64]
         if pa.types.is_null(kind):
             return np.full(len(values), np.nan)
         raise InputError(f"{argument}={name!r} is a column of {kind}, not of numbers; convert it or leave it out.")
-    return cast("npt.NDArray[np.float64]", values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return exact_floats(values, f"{argument}={name!r}")
+
+
+def exact_floats(values: pa.Array | pa.ChunkedArray, what: str) -> npt.NDArray[np.float64]:
+    """Give numbers as float64, nulls as NaN; refuse whole numbers beyond 2^53, which would merge with their neighbors."""
+    try:
+        floats = values.cast(pa.float64(), safe=pa.types.is_integer(values.type))
+    except pa.ArrowInvalid:
+        ends = pc.min_max(values).as_py()
+        large = max(ends.values(), key=abs)
+        raise InputError(
+            f"{what} holds the whole number {large}; as numbers, those beyond {2**53} cannot be told from their neighbors. If they "
+            "are codes, name the column in categorical or turn it into text; otherwise change its unit."
+        ) from None
+    return cast("npt.NDArray[np.float64]", floats.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ means and scales are rounded to single precision, so that sums taken in another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +45,11 @@ MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 BATCH_ROWS = 16_384
 """Rows learned from at a time: a batch of 223 columns is then 10 MB."""
+NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+CODE = re.compile(r"0\d+")
+"""What is a number as text, and what is a code, such as 01001, that makes all of its column codes."""
+STRAY_ROWS, STRAY_SHARE = 20, 0.1
+"""In a text column of so many rows, fewer values than this share that are no numbers are slips of the pen, not categories."""
 FIRST_LOOK = 2048
 """Rows that clear nearly every column of leaking the place, before whole batches are grouped."""
 
@@ -252,8 +259,31 @@ def learn_table(
             levels = every.filter(pc.is_in(every, value_set=present))
         else:
             levels = present.take(pc.sort_indices(present))
+        if name not in chosen and not given:
+            _refuse_stray_text(name, levels.to_pylist(), table.num_rows, partial(_first_row, [table], name))
         out.append(Category(name, levels, bool(plain.null_count)))
     return tuple(out)
+
+
+def _refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Callable[[list[str]], str]) -> None:
+    """Refuse a column of numbers that a few cells of text turned into categories, a level for every number."""
+    bad = [v for v in levels if isinstance(v, str) and not NUMBER.fullmatch(v.strip())]
+    codes = any(CODE.fullmatch(v) for v in bad)
+    if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
+        raise InputError(
+            f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
+            f"{find(bad)}. Clean the cell and make the column numbers, or, if its values are codes, name it in categorical."
+        )
+
+
+def _first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[str]) -> str:
+    row = 0
+    for table in tables:
+        for value in table.column(name).to_pylist():
+            if value in bad:
+                return f"{value!r} in row {row:,}"
+            row += 1
+    return listed(bad)
 
 
 def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
@@ -392,6 +422,9 @@ def learn(
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
     if weight is not None and not sketch.any_weight:
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
+    for name in set(levels) - set(categorical):
+        again: Iterable[pa.RecordBatch] = () if people.one_shot else people.select([name])
+        _refuse_stray_text(name, list(levels[name].values), row, partial(_first_row, again, name))
     learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
     constant = tuple(c.name for c in learned if _is_constant(c, moments))
     leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
