@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "crosslevel"
 PAGE = ROOT.parents[1] / "docs" / "architecture.md"
 LONGEST = 500
 CEILINGS = {  # name: (ceiling, goal)
-    "code lines of src/": (45_000, 40_000),
+    "code lines of src/": (45_500, 40_000),
     "files passed by EcologicalInference.fit": (22, 15),
     "files passed by EcologicalInference.estimate": (28, 18),
-    "files passed by CUDIA.fit": (17, 12),
+    "files passed by CUDIA.fit": (16, 12),
     "files passed by BinnedGP.fit": (12, 12),
     "files passed by KRLS.fit": (12, 12),
     f"files over {LONGEST} lines": (0, 0),
