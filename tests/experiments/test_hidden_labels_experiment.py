@@ -37,7 +37,7 @@ def test_a_label_is_scored_by_what_the_others_taught(study, monkeypatch):
             self.label, self.dimensions = label, ()
 
     seen = []
-    monkeypatch.setattr(study, "learn_pulls", lambda tasks, errors: seen.append([t.label for t in tasks]) or {})
+    monkeypatch.setattr(study, "learn_shrinkage", lambda tasks, errors: seen.append([t.label for t in tasks]) or {})
     monkeypatch.setattr(study, "confounding_of", lambda found, n: n)
     left = study.Left([Named("a"), Named("b"), Named("c")], lambda label: {label, "c"})
     assert left.learnt("a") == (1, {})

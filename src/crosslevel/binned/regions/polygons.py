@@ -14,7 +14,7 @@ from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.simplices import check_points
 from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
-from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError
+from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
 from crosslevel.numerics.compression import simplex_rule
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
@@ -136,6 +136,20 @@ class Polygons(Regions):
     def labels(self) -> dict[str, Any]:
         """Give the names of the polygons, or their numbers."""
         return {self.key or "polygon": list(self.names) if self.names is not None else list(range(len(self)))}
+
+    def find(self, names: Sequence[object]) -> Int64Array:
+        """Give the row numbers of named polygons.
+
+        Examples
+        --------
+        >>> Polygons([[[0, 0], [1, 0], [0, 1]]], names=["a"]).find(["a"])
+        array([0])
+        """
+        rows = {name: i for i, name in enumerate(self.names or ())}
+        missing = [n for n in names if str(n) not in rows]
+        if missing:
+            raise InputError(f"names has polygons that are not there ({listed(missing)}); pass names of .labels().")
+        return np.array([rows[str(n)] for n in names], dtype=np.int64)
 
     def fourier_integrals(self, k: FloatArray) -> ComplexArray:
         """Integrate exp(i k . x) over each polygon, exactly, (n, m)."""
