@@ -38,7 +38,7 @@ demo: $(VENV)/.run ## simulate a nation, estimate its subgroups, compare with th
 	@$(BIN)/crosslevel demo
 
 test: $(VENV)/.dev ## the test suite (under 20 minutes on two cores)
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow" --cov --cov-report=term
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 test-all: $(VENV)/.dev ## the test suite and the long studies
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
