@@ -48,7 +48,7 @@ def rxc_em(
     allow_unconverged : bool, default False
         Answer with a warning, and ``diagnostics["converged"]`` false, instead of raising an error.
 
-    Ren_iterations
+    Returns
     -------
     Estimates
         Keys ``group``, ``outcome``; no interval. ``.units`` the same per unit, inside its bounds.
