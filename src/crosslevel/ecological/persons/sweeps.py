@@ -42,6 +42,8 @@ FAR = 300.0
 """Logits of cells beyond this are as good as certain."""
 MANY_PIECES, FEW_PIECES, MANY_LEVELS = 16, 4, 500
 """A sum over all places is made in pieces, added up in their order whatever the threads; fewer where a piece is a large matrix."""
+FEW_PAIRS = 20_000
+"""Pairs that one thread sums in the time it takes to start another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ def shifts(
             own = pairs.weight if weight is None else weight[s]
             _place_effects(pairs.start, pairs.cell, own, odds[s], wanted[s], f[s], a, b)
 
-    _shared(run, pairs, n_jobs)
+    _shared(run, pairs, n_jobs, passes=len(f))
     return f
 
 
@@ -236,6 +238,7 @@ def target_sums(
         lambda a, b: _targets(pairs.start, pairs.cell, own, label, targets.start, targets.target, odds, f, out, a, b),
         pairs,
         n_jobs,
+        passes=len(out),
     )
     return out
 
@@ -249,9 +252,16 @@ def target_weights(
     return target_sums(pairs, label, targets, np.zeros((n, n_cells)), everybody, n_jobs, weight)
 
 
-def _shared(run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None) -> None:
-    """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given."""
+def _shared(
+    run: Callable[[int, int], None], pairs: Pairs, n_jobs: int, pieces: int | None = None, passes: int = 1
+) -> None:
+    """Share places out among threads, by equal numbers of pairs; in so many pieces whatever the threads, where that is given.
+
+    Where pairs, in all their ``passes``, are few, starting threads would cost more than they save.
+    """
     q = pairs.n_places
+    if passes * len(pairs.cell) < FEW_PAIRS:
+        n_jobs = 1
     if pieces is None and (n_jobs <= 1 or q < 2):
         run(0, q)
         return
