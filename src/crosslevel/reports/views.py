@@ -24,7 +24,7 @@ class View:
     title, caption : str
         What is shown, and how to read it, with the level of the intervals.
     spec : mapping
-        A Vega-Lite specification without ``$schema``, ``config`` and colours of text or background, which the page sets. Its
+        A Vega-Lite specification without ``$schema``, ``config`` and colors of text or background, which the page sets. Its
         data are named: ``{"data": {"name": "rows"}}`` with ``rows`` a key of ``data``. Width ``"container"`` where it can be.
     data : mapping of name to Rows or Places
     choices : sequence of str

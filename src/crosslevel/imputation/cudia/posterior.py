@@ -381,7 +381,7 @@ def expected_people(problem: Problem, at: Parameters) -> tuple[float, FloatArray
 
 
 def random_start(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Parameters:
-    """Make parameters from responsibilities that lean to a randomly chosen row per cluster."""
+    """Make parameters from responsibilities centered on a randomly chosen row per cluster."""
     C = len(problem.X)
     by_row = np.bincount(problem.cell, problem.weight, C)
     scale = np.nanstd(problem.X, axis=0)
