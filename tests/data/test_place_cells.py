@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,27 +107,31 @@ def test_nobody_left_is_a_sentence(world):
         count_people(open_batches(world.people), world.bins, place="town", keys=["elsewhere"], weight="w")
 
 
-def test_too_many_combinations_are_a_sentence(world):
-    sizes = world.bins.sizes
-    assert np.prod(sizes) < 1e4
-    people = pd.DataFrame({"town": ["a", "b"] * 3, "w": 1.0} | {f"x{j}": np.arange(6.0) for j in range(30)})
-    stream = open_batches(people)
-    learned = learn(stream, [f"x{j}" for j in range(30)], by=["town"], weight="w", n_sample=6)
-    sample = learned.encoder.encode(learned.sample).dense(learned.encoder.n_inputs)
-    with pytest.raises(InputError, match="more than can be numbered"):
-        count_people(
-            open_batches(people),
-            learn_bins(learned.encoder, sample, 8),
-            place="town",
-            keys=["a", "b"],
-            weight="w",
-        )
+def test_too_many_combinations_name_the_costly_columns_and_a_choice_that_works():
+    rng = np.random.default_rng(0)
+    codes = {f"x{j}": rng.integers(0, 9, 4000) for j in range(22)}
+    people = pd.DataFrame({"town": rng.choice(["a", "b"], 4000), "job": rng.integers(0, 300, 4000)} | codes)
+
+    def counted(columns):
+        learned = learn(open_batches(people), columns, by=["town"], categorical=columns, n_sample=100)
+        bins = learn_bins(learned.encoder, learned.encoded_sample(), 8)
+        return count_people(open_batches(people), bins, place="town", keys=["a", "b"], weight=None)
+
+    every = ["job", *codes]
+    with pytest.raises(InputError, match=r"3e\+23 combinations.*'job' \(300 levels\)") as refused:
+        counted(every)
+    offered = ast.literal_eval(str(refused.value).split("columns=")[1].rstrip("."))
+    assert "job" not in offered
+    assert offered == [name for name in every if name in offered]
+    found = counted(offered)
+    assert found.n_rows == 4000
+    assert len(found.codes) <= 4000
 
 
 def test_kinds_of_people_are_bounded(world, monkeypatch):
     n = len(world.counted.label)
     monkeypatch.setattr(module, "MOST_PAIRS", n // 2)
-    with pytest.raises(TooManyKindsError, match=f"more than {n // 2:,} kinds"):
+    with pytest.raises(TooManyKindsError, match=rf"more than {n // 2:,} kinds.*'age' \({world.bins.sizes[1]} levels\)"):
         count_people(open_batches(world.people), world.bins, place="town", keys=world.keys, weight="w")
 
 

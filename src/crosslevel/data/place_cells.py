@@ -10,30 +10,36 @@ the places is in ``elsewhere``. Rows of a matrix in memory are counted in :mod:`
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.columns import Category, Encoder, Number
+from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.frames import group_rows
 from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import Query
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray, Int64Array, Progress
+from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
 
 __all__ = ["Bins", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
 
+MOST_COMBINATIONS = 1 << 62
+"""Combinations of levels that an int64 can number."""
 MERGE_AT = 6_000_000
 """Counts held before equal ones are put together: about 300 MB."""
 MOST_PAIRS = 8_000_000
 """Kinds of people of all places that are held once equal ones are together: about 400 MB, and under 2 GB while they are put together."""
 BATCH_ROWS = 262_144
+Elsewhere: TypeAlias = dict[Any, tuple[float, int]]
+LabelKey: TypeAlias = tuple[tuple[Any, ...] | None, tuple[int, ...]]
+"""Values of ``by``, None outside ``where``, and the numbers of the subgroups that match."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,29 +127,57 @@ class Bins:
 
         Examples
         --------
-        >>> Bins(Encoder((Number("age", 40.0, 15.0, False),)), {"age": np.array([-1.0, 0.0, 1.0])}).describe_bins()
+        >>> from crosslevel.data.columns import Number
+        >>> Bins(Encoder((Number("age", 40.0, 15.0),)), {"age": np.array([-1.0, 0.0, 1.0])}).describe_bins()
         'age 4'
         """
         said = [f"{name} {len(self.edges[name]) + 1}" for name in self.names if name in self.edges]
         return ", ".join(said) or "none"
 
+    def describe_cost(self) -> str:
+        """Name the columns of most levels, whose combinations cost most.
+
+        Examples
+        --------
+        >>> from crosslevel.data.columns import Number
+        >>> Bins(Encoder((Number("age", 40.0, 15.0),)), {"age": np.array([-1.0, 0.0, 1.0])}).describe_cost()
+        "'age' (4 levels)"
+        """
+        dear = sorted(zip(self.sizes, self.names, strict=True), key=lambda column: -column[0])[:5]
+        return ", ".join(f"{name!r} ({size:,} levels)" for size, name in dear)
+
+    def strides(self) -> Int64Array:
+        """Give the factor of each column's level in the number of a cell; refuse more combinations than can be numbered."""
+        total = math.prod(self.sizes)
+        if total >= MOST_COMBINATIONS:
+            kept, combinations = set(), 1
+            for size, name in sorted(zip(self.sizes, self.names, strict=True)):
+                combinations *= size
+                if combinations < MOST_COMBINATIONS:
+                    kept.add(name)
+            raise InputError(
+                f"the {len(self.names)} columns have {float(total):.2g} combinations of levels, more than can be numbered; those that "
+                f"cost most are {self.describe_cost()}. Leave out what does not matter for the outcome, or merge levels; these "
+                f"{len(kept)} can be used together: columns={[name for name in self.names if name in kept]}."
+            )
+        return np.array([math.prod(self.sizes[j + 1 :]) for j in range(len(self.sizes))], dtype=np.int64)
+
     def levels(self, batch: pa.RecordBatch, row: int) -> npt.NDArray[np.int32]:
         """Give the level of every person in every column, (n, n_columns)."""
         encoded = self.encoder.encode(batch, row)
         out = np.empty((batch.num_rows, len(self.encoder.columns)), dtype=np.int32)
-        offsets = self.encoder.offsets
-        categories = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Category)]
-        numbers = [j for j, c in enumerate(self.encoder.columns) if isinstance(c, Number)]
-        for position, j in enumerate(categories):
-            out[:, j] = encoded.codes[:, position] - offsets[j]
-        marked = len(categories)
-        for position, j in enumerate(numbers):
-            column = self.encoder.columns[j]
+        codes, reals = iter(encoded.codes.T), iter(encoded.reals.T)
+        numbers = []
+        for j, (column, offset) in enumerate(zip(self.encoder.columns, self.encoder.offsets, strict=False)):
+            if isinstance(column, Category):
+                out[:, j] = next(codes) - offset
+            else:
+                numbers.append((j, column))
+        for j, column in numbers:
             edges = self.edges[column.name]
-            out[:, j] = np.searchsorted(edges, encoded.reals[:, position], side="right")
-            if column.has_null:
-                out[encoded.codes[:, marked] >= 0, j] = len(edges) + 1
-                marked += 1
+            out[:, j] = np.searchsorted(edges, next(reals), side="right")
+            if column.has_null:  # marks of missing numbers come after the categories
+                out[next(codes) >= 0, j] = len(edges) + 1
         return out
 
 
@@ -229,12 +263,12 @@ class PlaceCells:
     label: npt.NDArray[np.int32]
     behind: FloatArray
     square: FloatArray
-    labels: list[tuple[tuple[Any, ...] | None, tuple[int, ...]]]
+    labels: list[LabelKey]
     total: FloatArray
     squares: FloatArray
-    count: npt.NDArray[np.int64]
+    count: Int64Array
     n_rows: int
-    elsewhere: dict[Any, tuple[float, int]]
+    elsewhere: Elsewhere
 
     def inhabited(self) -> PlaceCells:
         """Leave out the places where nobody lives."""
@@ -272,16 +306,11 @@ def count_people(
     wanted = labels or Labels()
     columns = list(dict.fromkeys([*bins.names, place, *([weight] if weight else []), *wanted.columns]))
     source = stream.select(columns, batch_size=BATCH_ROWS)
-    radix = np.array(bins.sizes, dtype=object)
-    if int(np.prod(radix)) >= 1 << 62:
-        raise InputError(
-            f"columns have {int(np.prod(radix)):.2g} combinations of levels, more than can be numbered; use fewer or coarser columns."
-        )
-    strides = np.concatenate([np.cumprod(np.array(bins.sizes[::-1], dtype=np.int64))[::-1][1:], [1]]).astype(np.int64)
+    strides = bins.strides()
     number = {key: i for i, key in enumerate(keys)}
-    counter = _Counter(len(keys))
-    known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int] = {}
-    elsewhere: dict[Any, tuple[float, int]] = {}
+    counter = _Counter(len(keys), bins.describe_cost())
+    known: dict[LabelKey, int] = {}
+    elsewhere: Elsewhere = {}
     row = 0
     for batch in source:
         w = read_weights(batch, weight, row)
@@ -298,12 +327,10 @@ def count_people(
         row += batch.num_rows
         if progress is not None:
             progress(row, source.num_rows)
-    return counter.finish(bins, strides, known, row, elsewhere)
+    return counter.finish(bins, list(known), row, elsewhere)
 
 
-def _label(
-    batch: pa.RecordBatch, wanted: Labels, known: dict[tuple[tuple[Any, ...] | None, tuple[int, ...]], int]
-) -> npt.NDArray[np.int64]:
+def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:
     """Number the label of every person."""
     n = batch.num_rows
     code = np.zeros(n, dtype=np.int64)
@@ -331,18 +358,12 @@ def _label(
 class _Counter:
     """Weights by (place, cell, label), put together whenever they grow too many."""
 
-    def __init__(self, n_places: int) -> None:
-        self.n_places = n_places
-        self.parts: list[tuple[npt.NDArray[Any], ...]] = []
+    def __init__(self, n_places: int, cost: str) -> None:
+        self.n_places, self.cost = n_places, cost
+        self.parts: list[tuple[AnyArray, ...]] = []
         self.held = 0
 
-    def add(
-        self,
-        place: npt.NDArray[np.int64],
-        cell: npt.NDArray[np.int64],
-        label: npt.NDArray[np.int64],
-        weight: FloatArray,
-    ) -> None:
+    def add(self, place: Int64Array, cell: Int64Array, label: Int64Array, weight: FloatArray) -> None:
         """Count people; weight 0 counts for nothing."""
         kept = (place >= 0) & (weight > 0)
         place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
@@ -358,17 +379,11 @@ class _Counter:
         if self.held > MOST_PAIRS:
             raise TooManyKindsError(
                 f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
-                "held in memory; use fewer or coarser columns, or ask for fewer subgroups at a time."
+                f"held in memory; those of most levels are {self.cost}. Leave such columns out of columns, merge their levels, or ask for "
+                "fewer subgroups at a time."
             )
 
-    def finish(
-        self,
-        bins: Bins,
-        strides: npt.NDArray[np.int64],
-        known: Mapping[tuple[tuple[Any, ...] | None, tuple[int, ...]], int],
-        n_rows: int,
-        elsewhere: dict[Any, tuple[float, int]],
-    ) -> PlaceCells:
+    def finish(self, bins: Bins, known: Sequence[LabelKey], n_rows: int, elsewhere: Elsewhere) -> PlaceCells:
         """Sort by place and give cells dense numbers."""
         if not self.parts or not sum(len(p[0]) for p in self.parts):
             raise InputError(
@@ -377,7 +392,7 @@ class _Counter:
         self._merge()
         place, cell, label, weight, behind, square = self.parts[0]
         distinct, dense = np.unique(cell, return_inverse=True)
-        codes = (distinct[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
+        codes = (distinct[:, None] // bins.strides() % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
         total = np.asarray(np.bincount(place, weights=weight, minlength=self.n_places), dtype=np.float64)
         start = np.searchsorted(place, np.arange(self.n_places + 1)).astype(np.int64)
         at, size = place * len(known) + label, self.n_places * len(known)
@@ -386,27 +401,11 @@ class _Counter:
             for v in (square, behind)
         )
         pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
-        return PlaceCells(
-            codes,
-            pairs,
-            label.astype(np.int32),
-            behind,
-            square,
-            list(known),
-            total,
-            squares,
-            count.astype(np.int64),
-            n_rows,
-            elsewhere,
-        )
+        people = (total, squares, count.astype(np.int64), n_rows, elsewhere)
+        return PlaceCells(codes, pairs, label.astype(np.int32), behind, square, list(known), *people)
 
 
-def _put_together(
-    place: npt.NDArray[np.int64],
-    cell: npt.NDArray[np.int64],
-    label: npt.NDArray[np.int64],
-    *amounts: FloatArray,
-) -> tuple[npt.NDArray[Any], ...]:
+def _put_together(place: Int64Array, cell: Int64Array, label: Int64Array, *amounts: FloatArray) -> tuple[AnyArray, ...]:
     """Sum weights, numbers and squares of equal (place, cell, label), sorted by them."""
     distinct, dense = np.unique(cell, return_inverse=True)
     n_labels = int(label.max(initial=0)) + 1
