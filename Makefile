@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench bench-full docs browser clean
+.PHONY: help demo test test-all harden lint format bench bench-full docs browser clean
 
 help: ## this text
 	@echo "crosslevel: what can be said about people when the outcome is known only for groups"
@@ -45,6 +45,9 @@ test-all: $(VENV)/.dev ## the test suite and the long studies
 
 browser: $(VENV)/.dev ## only the tests that drive a real browser
 	@$(BIN)/python -m pytest -m browser
+
+harden: $(VENV)/.dev ## hostile input, kills, full disks, orders, mutants; one table (30 minutes on two cores)
+	@$(BIN)/python -m tests.harden $(HARDEN)
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import layers, measures of the house
 	@$(BIN)/ruff check .

@@ -80,15 +80,16 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_parts_of_a_killed_writer_are_cleared_by_the_next(tmp_path):
-    target = tmp_path / "out.txt"
+@pytest.mark.parametrize("name", ["out.txt", 230 * "n"])
+def test_parts_of_a_killed_writer_are_cleared_by_the_next(tmp_path, name):
+    target = tmp_path / name
     code = (
         "import os, signal\nfrom crosslevel.data.atomic import whole_file\n"
         f"with whole_file({str(target)!r}) as beside:\n    beside.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     assert len(list(tmp_path.iterdir())) == 1
-    living = tmp_path / f".out.txt.{'0' * 8}-1-00000000.part"  # of another machine: not ours to clear
+    living = tmp_path / f".{name[:40]}.{'0' * 8}-1-00000000.part"  # of another machine: not ours to clear
     living.write_text("theirs")
     with whole_file(target) as beside:
         beside.write_text("whole")
@@ -101,3 +102,13 @@ def test_a_long_name_can_be_written(tmp_path):
     with whole_file(target) as beside:
         beside.write_text("whole")
     assert [p.name for p in tmp_path.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("name", ["n" * 5000, "a\0b", "a\ud800b"])
+def test_a_name_that_no_file_can_have_gets_a_sentence(tmp_path, name):
+    from crosslevel import load
+    from crosslevel.data.batches import open_batches
+
+    for use in (load, open_batches, lambda path: whole_file(path).__enter__()):
+        with pytest.raises(FileError):
+            use(tmp_path / name)

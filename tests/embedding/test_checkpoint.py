@@ -145,7 +145,7 @@ emb.transform(sys.argv[2], checkpoint=sys.argv[3], checkpoint_every=0, progress=
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_process_is_gone_on_from_by_another(small, path, tmp_path, sign):
+def test_a_killed_process_is_resumed_by_another(small, path, tmp_path, sign):
     from crosslevel import save
 
     save(small, tmp_path / "model")
@@ -162,6 +162,18 @@ def test_a_killed_process_is_gone_on_from_by_another(small, path, tmp_path, sign
     resumed = small.transform(path, checkpoint=file, progress=lambda rows, _: done.append(rows))
     assert done[0] > 200, "it began anew"
     assert equal(small.transform(path), resumed)
+
+
+def test_a_part_that_a_killed_pass_left_is_cleared_although_the_next_writes_none(small, path, tmp_path):
+    file = tmp_path / "state"
+    code = (
+        "import os, signal\nfrom crosslevel.data.atomic import whole_file\n"
+        f"with whole_file({str(file)!r}):\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert len(list(tmp_path.glob("*.part"))) == 1
+    small.transform(path, checkpoint=file)
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_checkpoint_of_another_job_is_refused(small, path, people, tmp_path):
@@ -249,7 +261,7 @@ def test_a_checkpoint_is_written_when_it_is_time(tmp_path):
     file.done()
 
 
-def test_a_factory_can_be_gone_on_with(small, people, tmp_path):
+def test_a_factory_can_be_resumed(small, people, tmp_path):
     def people_again():
         return people.to_batches(333)
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Door", "child", "scratch"]
+__all__ = ["Door", "Fork", "child", "forked", "scratch", "timed"]
 
 ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("wrong", "crash", "hang", "lost")
 
 
 @dataclass
@@ -30,7 +36,7 @@ class Door:
     wrong, crash, hang, lost : int
         Wrong answers; raw tracebacks and dead processes; tries that did not end; things that were there before and are gone.
     notes : list of str
-        The first few of them, with what makes them happen again.
+        The first few of them, with what makes them happen again; and what else a reader of the table should know.
     seconds : float
     """
 
@@ -46,7 +52,7 @@ class Door:
     @property
     def failures(self) -> int:
         """All that must be zero."""
-        return self.wrong + self.crash + self.hang + self.lost
+        return sum(getattr(self, kind) for kind in KINDS)
 
     def note(self, kind: str, what: str) -> None:
         """Count a failure and keep what it was."""
@@ -56,7 +62,11 @@ class Door:
 
     def row(self) -> str:
         """Give the line of the table."""
-        return f"| {self.name} | {self.cases:,} | {self.wrong} | {self.crash} | {self.hang} | {self.lost} | {self.seconds:.0f} |"
+        return f"| {self.name} | {self.cases:,} | {self.wrong} | {self.crash} | {self.hang} | {self.lost} |"
+
+    def facts(self) -> dict[str, Any]:
+        """Give everything as plain values."""
+        return asdict(self)
 
 
 def timed(run: Callable[[Door, random.Random, float], None], name: str, seed: int, seconds: float) -> Door:
@@ -68,7 +78,7 @@ def timed(run: Callable[[Door, random.Random, float], None], name: str, seed: in
 
 
 def child(code: str, *arguments: str, timeout: float = 60.0, **options: object) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own, with this checkout's package."""
+    """Run Python code in an interpreter of its own, with this checkout's package."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("COV_")}
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), env.get("PYTHONPATH", "")])
     return subprocess.run(
@@ -80,6 +90,71 @@ def child(code: str, *arguments: str, timeout: float = 60.0, **options: object) 
         check=False,
         **options,  # type: ignore[call-overload]
     )
+
+
+class Fork:
+    """A function that runs in a fork of this process: started at once, killed or waited for.
+
+    Attributes
+    ----------
+    pid : int
+    ended : str
+        After :meth:`wait`: ``"done"``, ``"raised"``, ``"died"`` or ``"hang"``.
+    value : object
+        What the function gave; the name of the exception, its text and its traceback where it raised.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.ended, self.value = "", None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._reader, writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(writer)
+            return
+        os.close(self._reader)
+        code = 70
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                said = ("done", function(*arguments))
+            except BaseException as error:
+                said = ("raised", (type(error).__name__, str(error), traceback.format_exc()))
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(pickle.dumps(said))
+            code = 0
+        finally:
+            os._exit(code)
+
+    def kill(self, sign: int = signal.SIGKILL) -> None:
+        """Send a signal; a process that has ended is left alone."""
+        os.kill(self.pid, sign)  # not waited for yet: the number is still its own
+
+    def wait(self, timeout: float = 60.0) -> str:
+        """Wait for the end, and read what was given."""
+        data, until = b"", time.monotonic() + timeout
+        while True:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._reader], [], [], left)[0]:
+                self.kill()
+                self.ended = "hang"
+                break
+            if not (more := os.read(self._reader, 1 << 16)):
+                break
+            data += more
+        os.close(self._reader)
+        os.waitpid(self.pid, 0)
+        if not self.ended:
+            self.ended, self.value = pickle.loads(data) if data else ("died", None)
+        return self.ended
+
+
+def forked(function: Callable[..., Any], *arguments: Any, timeout: float = 60.0) -> Fork:
+    """Run a function in a fork to its end."""
+    fork = Fork(function, *arguments)
+    fork.wait(timeout)
+    return fork
 
 
 @contextmanager

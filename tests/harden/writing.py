@@ -1,173 +1,340 @@
-"""Writers that are killed, run out of disk or meet each other: the file is the old one or the new one, whole."""
+"""Writers that are killed, interrupted, run out of disk, may not write, or meet each other: every file is the old one or the new one.
+
+Each case is a fork of this process, which has read and compiled everything already: a case takes the time of its writing.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from tests.harden.door import ROOT, Door, scratch
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.harden.door import Door, Fork, forked, scratch
 
-__all__ = ["run_full_disk", "run_killed", "run_two_writers"]
-
-PREPARE = """
-import sys, json, time
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-from pathlib import Path
 import crosslevel as cl
+from crosslevel.embedding import run as passes
+from crosslevel.errors import FileError
 from crosslevel.results import Estimates, Provenance
-folder = Path(sys.argv[1])
 
-def estimates(number, n=4000):
+__all__ = ["run_full_disk", "run_interrupted", "run_killed", "run_permissions", "run_two_writers"]
+
+KILLS = 100
+"""Kills of each writer in a full run."""
+ROWS, GROUP = 24_000, 1_000
+NOBODY = 65_534
+
+
+def estimates(number: int, n: int = 2000) -> Estimates:
+    """Make a table that says in its call which one it is."""
     rng = np.random.default_rng(number)
+    columns = {"place": [f"p{i}" for i in range(n)], "estimate": rng.random(n)}
     return Estimates.build(
-        {"place": [f"p{i}" for i in range(n)], "estimate": rng.random(n), "conf_low": np.zeros(n), "conf_high": np.ones(n)},
-        keys=["place"], method="example", level=0.95, interval="example", provenance=Provenance.of(call=f"example({number})"))
-"""
-
-WRITERS = {
-    "save": "cl.save(estimates(number), folder / 'out.crosslevel')",
-    "report": "cl.report(estimates(number, 300), folder / 'out.html')",
-    "embed": (
-        "cl.MeanEmbedding(n_features=256, random_state=0).fit(people, by='region', columns=['x', 'z'])"
-        ".transform(people, by='region', checkpoint=folder / 'pass.checkpoint')"
-    ),
-}
-PEOPLE = """
-people = folder / 'people.parquet'
-if not people.exists():
-    rng = np.random.default_rng(0)
-    n = 400_000
-    pq.write_table(pa.table({"region": rng.integers(0, 20, n), "x": rng.normal(size=n), "z": rng.random(n)}), people, row_group_size=20_000)
-"""
-LOOP = """
-print("ready", flush=True)
-number = 0
-while True:
-    number += 1
-    {writer}
-    print("wrote", number, flush=True)
-"""
-
-
-def _start(what: str, folder: Path, limit: int | None = None) -> subprocess.Popen[str]:
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
-    code = PREPARE + (PEOPLE if what == "embed" else "") + LOOP.format(writer=WRITERS[what])
-
-    def bounded() -> None:
-        if limit is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=env,
-        preexec_fn=bounded,
+        {**columns, "conf_low": np.zeros(n), "conf_high": np.ones(n)},
+        keys=["place"],
+        method="example",
+        level=0.95,
+        interval="example",
+        provenance=Provenance.of(call=f"example({number})"),
     )
 
 
-def _whole(what: str, folder: Path) -> str:
-    """Say what is wrong with what lies in the folder, or nothing."""
-    import crosslevel as cl
+@cache
+def people() -> pa.Table:
+    """Make the people of a pass."""
+    rng = np.random.default_rng(0)
+    columns = {"region": rng.integers(0, 20, ROWS), "x": rng.normal(size=ROWS), "z": rng.random(ROWS)}
+    return pa.table(columns)
 
-    if what == "save":
-        path = folder / "out.crosslevel"
-        if not path.exists():
-            return "the file is gone"
-        return "" if len(cl.load(path)) == 4000 else "the file is not whole"
-    if what == "report":
-        path = folder / "out.html"
-        if not path.exists():
-            return "the file is gone"
-        return "" if path.read_text().rstrip().endswith("</html>") else "the page is not whole"
-    return ""
+
+def _embedding() -> cl.MeanEmbedding:
+    return cl.MeanEmbedding(n_features=128, bandwidth=1.0, n_jobs=1).fit(people(), by="region", columns=["x", "z"])
+
+
+@cache
+def _reference() -> tuple[cl.MeanEmbedding, np.ndarray]:
+    model = _embedding()
+    return model, model.transform(people()).values
+
+
+def _people_file(folder: Path) -> None:
+    pq.write_table(people(), folder / "people.parquet", row_group_size=GROUP)
+
+
+def _embed(folder: Path, number: int = 0) -> np.ndarray:
+    """Embed with a checkpoint after every chunk."""
+    del number
+    found = _reference()[0].transform(folder / "people.parquet", checkpoint=folder / "pass.state", checkpoint_every=0.0)
+    return found.values
+
+
+def _fit(folder: Path, number: int = 0) -> np.ndarray:
+    """Fit and embed by the command, with a checkpoint after every chunk."""
+    del number
+    from crosslevel.cli.app import run
+
+    keep = passes.Checkpoint.keep
+    passes.Checkpoint.keep = lambda self, *state, now=False: keep(self, *state, now=True)  # type: ignore[method-assign]
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")
+    try:
+        options = ["--n-features", "128", "--bandwidth", "1.0", "--jobs", "1", "--columns", "x", "--columns", "z"]
+        if run(["embed", str(folder / "people.parquet"), "--by", "region", *options, "--out", str(folder / "out")]):
+            raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
+    finally:
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        passes.Checkpoint.keep = keep  # type: ignore[method-assign]
+    return cl.load(folder / "out" / "embeddings.crosslevel").values
+
+
+def _save(folder: Path, number: int = 0) -> int:
+    cl.save(estimates(number), folder / "out.crosslevel")
+    return number
+
+
+def _report(folder: Path, number: int = 0) -> int:
+    cl.report(estimates(number, 200), folder / "out.html")
+    return number
+
+
+def _embedded(folder: Path, value: Any) -> str:
+    if not np.array_equal(value, _reference()[1]):
+        return "the resumed pass ends with other numbers"
+    return "a checkpoint stays after the end" if list(folder.glob("*.state")) else ""
+
+
+def _saved(folder: Path, value: Any) -> str:
+    found = cl.load(folder / "out.crosslevel")
+    whole = any(found.equals(estimates(number)) for number in (0, 1, 2))
+    return "" if whole else f"the file is neither the old nor the new table (after {value})"
+
+
+def _reported(folder: Path, value: Any) -> str:
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    whole = page.rstrip().endswith("</html>") and any(f"example({number})" in page for number in (0, 1, 2))
+    return "" if whole else f"the page is not whole (after {value})"
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One way of writing: what must lie there before, the writing, and what is wrong with what it left."""
+
+    before: Callable[[Path], object]
+    write: Callable[..., Any]
+    problem: Callable[[Path, Any], str]
+    file: str | None
+
+
+WRITERS = {
+    "embed": Writer(_people_file, _embed, _embedded, None),
+    "fit": Writer(_people_file, _fit, _embedded, None),
+    "save": Writer(_save, _save, _saved, "out.crosslevel"),
+    "report": Writer(_report, _report, _reported, "out.html"),
+}
+
+
+@cache
+def _seconds(name: str) -> float:
+    """Measure one undisturbed writing, after a first that reads and compiles what the forks need."""
+    with scratch() as folder:
+        WRITERS[name].before(folder)
+        WRITERS[name].write(folder, 1)
+        begun = time.monotonic()
+        WRITERS[name].write(folder, 1)
+        return time.monotonic() - begun
+
+
+def _disturbed(door: Door, rng: random.Random, name: str, sign: int) -> None:
+    """Disturb one writing at a random moment, look at what it left, and let the next one finish."""
+    writer, seconds = WRITERS[name], _seconds(name)
+    with scratch() as folder:
+        writer.before(folder)
+        process = Fork(writer.write, folder, 1)
+        moment = rng.random() * 1.2 * seconds
+        time.sleep(moment)
+        process.kill(sign)
+        ended = process.wait()
+        door.cases += 1
+        where = f"{name}, {signal.Signals(sign).name} after {1000 * moment:.0f} of {1000 * seconds:.0f} ms"
+        if ended == "hang":
+            door.note("hang", where)
+        if ended == "raised" and process.value[0] not in ("KeyboardInterrupt", "Abort"):
+            door.note("crash", f"{where}: {process.value[2][-300:]}")
+        if writer.file:
+            try:
+                problem = writer.problem(folder, "the signal")
+            except (OSError, cl.errors.CrosslevelError) as error:
+                problem = str(error)
+            if problem:
+                door.note("lost", f"{where}: {problem}")
+        again = forked(writer.write, folder, 2)
+        if again.ended != "done":
+            door.note("hang" if again.ended == "hang" else "crash", f"{where}, then again: {again.value}")
+        elif problem := writer.problem(folder, again.value):
+            door.note("wrong", f"{where}, then again: {problem}")
+        if parts := [p.name for p in folder.rglob("*.part")]:
+            door.note("lost", f"{where}, then again: {parts} left behind")
 
 
 def run_killed(door: Door, rng: random.Random, until: float) -> None:
-    """Kill writers at random moments; then look at what they left, and let the next one go on."""
-    while time.monotonic() < until or door.cases < len(WRITERS):
-        what = list(WRITERS)[door.cases % len(WRITERS)]
-        with scratch() as folder:
-            process = _start(what, folder)
-            assert process.stdout is not None
-            process.stdout.readline()
-            if what != "embed":
-                process.stdout.readline()  # one whole file is there, which must never be lost
-            time.sleep(rng.random() * (1.5 if what == "embed" else 0.6))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            door.cases += 1
-            if problem := _whole(what, folder):
-                door.note("lost", f"{what}: {problem}")
-            _go_on(door, what, folder)
+    """Kill writers at random moments; the next one goes on."""
+    _repeat(door, rng, until, signal.SIGKILL)
 
 
-def _go_on(door: Door, what: str, folder: Path) -> None:
-    process = _start(what, folder)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.readline()
-    line = process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    said = process.stderr.read()
-    process.wait()
-    if not line.startswith("wrote"):
-        door.note("crash", f"{what} after a kill: {said[-300:]}")
-    elif problem := _whole(what, folder):
-        door.note("lost", f"{what}, written again: {problem}")
+def run_interrupted(door: Door, rng: random.Random, until: float) -> None:
+    """Send Ctrl-C at random moments; the next one resumes."""
+    _repeat(door, rng, until, signal.SIGINT)
+
+
+def _repeat(door: Door, rng: random.Random, until: float, sign: int) -> None:
+    counts = dict.fromkeys(WRITERS, 0)
+    while (time.monotonic() < until or not all(counts.values())) and min(counts.values()) < KILLS:
+        name = min(counts, key=lambda n: counts[n])
+        _disturbed(door, rng, name, sign)
+        counts[name] += 1
+    door.notes.append(f"{door.name}: {', '.join(f'{count} x {name}' for name, count in counts.items())}")
+
+
+def _bounded(writer: Writer, folder: Path, limit: int) -> Any:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    warnings.simplefilter("ignore")
+    return writer.write(folder, 1)
 
 
 def run_full_disk(door: Door, rng: random.Random, until: float) -> None:
-    """Let the disk be full after some bytes: a sentence, and the old file as it was."""
-    while time.monotonic() < until or door.cases < 2:
-        what = ["save", "report"][door.cases % 2]
+    """Let no file grow past some bytes: a sentence and the old file as it was; a pass goes on without its checkpoint."""
+    names = ["save", "report", "embed"]
+    while (time.monotonic() < until or door.cases < len(names)) and door.cases < 3 * KILLS:
+        name = names[door.cases % len(names)]
+        writer, limit = WRITERS[name], rng.choice([0, 1, rng.randrange(30_000)])
+        _seconds(name)
         with scratch() as folder:
-            good = _start(what, folder)
-            assert good.stdout is not None
-            good.stdout.readline()
-            good.stdout.readline()
-            good.send_signal(signal.SIGKILL)
-            good.wait()
-            process = _start(what, folder, limit=rng.randrange(0, 30_000))
-            try:
-                _, said = process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                door.cases += 1
-                continue  # the limit was above what the file needs
+            writer.before(folder)
+            process = forked(_bounded, writer, folder, limit)
             door.cases += 1
-            if "FileError" not in said:
-                door.note("crash", f"{what}: {said[-300:]}")
-            if problem := _whole(what, folder):
-                door.note("lost", f"{what}, disk full: {problem}")
-            if parts := [p.name for p in folder.iterdir() if p.name.endswith(".part")]:
-                door.note("lost", f"{what}, disk full: {json.dumps(parts)} left behind")
+            where = f"{name}, no file over {limit} bytes"
+            if process.ended in ("hang", "died"):
+                door.note("hang" if process.ended == "hang" else "crash", where)
+            elif process.ended == "raised" and (name == "embed" or process.value[0] != "FileError"):
+                door.note("crash", f"{where}: {process.value[2][-300:]}")
+            elif problem := writer.problem(folder, process.value):
+                door.note("lost", f"{where}: {problem}")
+            if parts := [p.name for p in folder.rglob("*.part")]:
+                door.note("lost", f"{where}: {parts} left behind")
+
+
+def _as_nobody(function: Callable[[], Any]) -> Any:
+    """Do something as a user without rights: those of root are none that a user has."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    return function()
+
+
+def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
+    """List what must end with a sentence, in a folder that may be read only and with files that may not be read."""
+    from crosslevel.data.batches import open_batches
+
+    closed = folder / "closed"
+    return {
+        "save into a folder that is read-only": lambda: cl.save(estimates(1), closed / "new.crosslevel"),
+        "report into a folder that is read-only": lambda: cl.report(estimates(1, 20), closed / "new.html"),
+        "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
+        "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
+        **{
+            f"read {kind} that may not be read": lambda kind=kind: open_batches(folder / f"secret.{kind}").to_table()
+            for kind in ("parquet", "csv", "arrow")
+        },
+        "read a folder that may not be read": lambda: open_batches(folder / "nowhere").to_table(),
+        "resume from a checkpoint that may not be read": lambda: _reference()[0].transform(
+            people(), checkpoint=folder / "secret.state"
+        ),
+    }
+
+
+def run_permissions(door: Door, rng: random.Random, until: float) -> None:
+    """Meet folders that may only be read, and files that may not be read at all."""
+    _reference()
+    _seconds("report")
+    first = True
+    while (first or time.monotonic() < until) and door.cases < KILLS:
+        first = False
+        with scratch() as folder:
+            folder.chmod(0o755)
+            (folder / "closed").mkdir()
+            cl.save(estimates(0), folder / "closed" / "old.crosslevel")
+            for kind in ("crosslevel", "parquet", "csv", "arrow", "state"):
+                cl.save(estimates(0), folder / f"secret.{kind}")
+                (folder / f"secret.{kind}").chmod(0)
+            (folder / "nowhere").mkdir()
+            (folder / "nowhere").chmod(0)
+            (folder / "closed").chmod(0o555)
+            old = (folder / "closed" / "old.crosslevel").read_bytes()
+            tries = list(_forbidden(folder).items())
+            rng.shuffle(tries)
+            for name, action in tries:
+                process = forked(_as_nobody, action)
+                door.cases += 1
+                refused = process.ended == "raised" and process.value[0] in ("FileError", "InputError")
+                if process.ended == "done":
+                    door.note("wrong", f"{name}: it was done")
+                elif not refused:
+                    door.note("hang" if process.ended == "hang" else "crash", f"{name}: {process.value}")
+            process = forked(_as_nobody, lambda: _unwritable(folder))
+            door.cases += 1
+            if process.ended != "done" or not np.array_equal(process.value, _reference()[1]):
+                door.note("lost", f"embed with a checkpoint that cannot be written: {process.ended} {process.value}")
+            if (folder / "closed" / "old.crosslevel").read_bytes() != old:
+                door.note("lost", "a file in a folder that is read-only has changed")
+            (folder / "nowhere").chmod(0o755)
+
+
+def _unwritable(folder: Path) -> np.ndarray:
+    warnings.simplefilter("ignore")
+    model = _reference()[0]
+    return model.transform(people(), checkpoint=folder / "closed" / "new.state", checkpoint_every=0.0).values
+
+
+def _write_on(folder: Path, seconds: float, number: int) -> int:
+    until, count = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        _save(folder, number)
+        count += 1
+    return count
 
 
 def run_two_writers(door: Door, rng: random.Random, until: float) -> None:
     """Let two processes write one file again and again: whoever looks sees a whole one."""
-    while time.monotonic() < until or door.cases < 1:
+    first = True
+    while first or time.monotonic() < until:
+        first = False
         with scratch() as folder:
-            both = [_start("save", folder) for _ in range(2)]
-            for process in both:
-                assert process.stdout is not None
-                process.stdout.readline()
-                process.stdout.readline()
-            for _ in range(20):
+            _save(folder)
+            seconds = min(2.0, max(0.5, until - time.monotonic()))
+            both = [Fork(_write_on, folder, seconds, number) for number in (1, 2)]
+            for _ in range(8):
+                time.sleep(rng.random() * seconds / 8)
                 door.cases += 1
-                if problem := _whole("save", folder):
+                try:
+                    problem = _saved(folder, "two writers")
+                except FileError as error:
+                    problem = str(error)
+                if problem:
                     door.note("lost", f"two writers: {problem}")
-                time.sleep(rng.random() * 0.1)
             for process in both:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+                if process.wait() != "done":
+                    door.note("crash", f"two writers: {process.value}")
+            if parts := [p.name for p in folder.rglob("*.part")]:
+                door.note("lost", f"two writers: {parts} left behind")

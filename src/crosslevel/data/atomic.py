@@ -12,7 +12,7 @@ from pathlib import Path
 
 from crosslevel.errors import FileError
 
-__all__ = ["whole_file"]
+__all__ = ["clear_parts", "whole_file"]
 
 
 @contextmanager
@@ -46,6 +46,14 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = named.resolve()
     except (OSError, RuntimeError) as error:  # links that lead in a circle
         raise FileError(f"{named} cannot be written: its link leads nowhere ({error}); name another file.") from error
+    except ValueError as error:  # a null byte
+        raise FileError(f"{str(named)!r} is no name of a file ({error}); name another.") from error
+    try:
+        target.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a name too long, a folder that may not be entered
+        raise FileError(f"{named} cannot be written ({error.strerror}); choose another place or name.") from error
     if target.is_dir():
         raise FileError(f"{named} is a folder; name a file to write.")
     if target.exists() and not target.is_file():
@@ -69,25 +77,17 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def _new_part(named: Path, target: Path) -> Path:
-    """Make an empty file beside the target, with the permissions that the process gives new files."""
-    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    _clear_parts(target, machine)
-    # a name may have 255 bytes on most systems; the marks take 40 of them
-    short = (
-        target.name if len(os.fsencode(target.name)) <= 200 else hashlib.sha256(os.fsencode(target.name)).hexdigest()
-    )
-    beside = target.with_name(f".{short}.{machine}-{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
-        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except OSError as error:
-        raise FileError(f"{named} cannot be written ({error.strerror}); choose a folder you may write to.") from error
-    return beside
+def clear_parts(path: str | os.PathLike[str]) -> None:
+    """Remove parts of a file whose writer, a process of this machine, no longer runs; every writer does so first.
 
-
-def _clear_parts(target: Path, machine: str) -> None:
-    """Remove parts of the target whose writer, a process of this machine, no longer runs."""
-    before, after = f".{target.name}.{machine}-", ".part"
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     clear_parts(Path(folder) / "a.txt")  # nothing was left behind
+    """
+    target = Path(path).resolve()
+    before, after = _part_prefix(target), ".part"
     with suppress(OSError):
         for entry in os.scandir(target.parent):
             name = entry.name
@@ -95,6 +95,26 @@ def _clear_parts(target: Path, machine: str) -> None:
                 pid = name[len(before) :].split("-")[0]
                 if pid.isdigit() and not _runs(int(pid)):
                     Path(entry.path).unlink(missing_ok=True)
+
+
+def _new_part(named: Path, target: Path) -> Path:
+    """Make an empty file beside the target, with the permissions that the process gives new files."""
+    clear_parts(target)
+    beside = target.with_name(f"{_part_prefix(target)}{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise FileError(f"{named} cannot be written ({error.strerror}); choose a folder you may write to.") from error
+    return beside
+
+
+def _part_prefix(target: Path) -> str:
+    """Begin the name of a part: the target's, and this machine's mark."""
+    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    # a name may have 255 bytes on most systems; the marks take 40 of them
+    long = len(os.fsencode(target.name)) > 200
+    short = hashlib.sha256(os.fsencode(target.name)).hexdigest() if long else target.name
+    return f".{short}.{machine}-"
 
 
 def _runs(pid: int) -> bool:

@@ -26,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.atomic import whole_file
+from crosslevel.data.atomic import clear_parts, whole_file
 from crosslevel.data.batches import Batches
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
@@ -151,6 +151,8 @@ class Checkpoint:
             raise FileError(
                 f"checkpoint={str(self.path)!r}: the folder {self.path.resolve().parent} does not exist. Make it first."
             )
+        if self.path is not None:
+            clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
         if self.path is None or not self.path.exists():
             return BagSums(n_features, names, subgroups), (0, 0), 0
         facts, keys, arrays = self._read()

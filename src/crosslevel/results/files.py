@@ -129,11 +129,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         A file written by this or an older version of crosslevel.
     """
     source = Path(path)
-    if not source.is_file():
-        what = "is a folder" if source.is_dir() else "does not exist"
-        raise FileError(f"{source} {what}; name a file written by crosslevel.save.")
     try:
-        with zipfile.ZipFile(source) as archive:
+        if not source.is_file():
+            what = "is a folder" if source.is_dir() else "does not exist"
+            raise FileError(f"{source} {what}; name a file written by crosslevel.save.")
+        with source.open("rb") as file, zipfile.ZipFile(file) as archive:
             manifest, arrays = _read(archive, source)
     except FileError:
         raise
@@ -253,8 +253,11 @@ def _digest(data: bytes) -> str:
 
 
 def _not_a_zip(source: Path, error: BaseException) -> FileError:
-    with source.open("rb") as file:
-        head = file.read(2)
+    try:
+        with source.open("rb") as file:
+            head = file.read(2)
+    except OSError as refused:
+        return FileError(f"{source} cannot be read ({refused.strerror or refused}); check its name and permissions.")
     if not head:
         return FileError(f"{source} is empty; save it again.")
     if head != b"PK":

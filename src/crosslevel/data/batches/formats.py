@@ -186,6 +186,15 @@ def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) ->
             f"path={source!r} is a {type(source).__name__}, not a path; pass the name of a file or folder."
         )
     path = Path(source)
+    try:
+        return _find(path, formats)
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read ({error.strerror or error}); check its name and the permissions of its folder."
+        ) from error
+
+
+def _find(path: Path, formats: Mapping[str, object]) -> list[Path]:
     if path.is_dir():
         found = _ordered(p for p in path.iterdir() if p.is_file() and _visible(p) and _extension(p, formats))
         if not found:
@@ -197,13 +206,13 @@ def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) ->
         if not _extension(path, formats):
             raise FileError(f"{path} has an extension that is not read here; what is read: {_endings(formats)}.")
         return [path]
-    if any(mark in str(source) for mark in WILDCARDS):
+    if any(mark in str(path) for mark in WILDCARDS):
         found = _ordered(p for p in _matches(path) if p.is_file() and _visible(p))
         unread = next((p for p in found if not _extension(p, formats)), None)
         if unread is not None:
-            raise FileError(f"{source} also finds {unread}, which is not read here; what is read: {_endings(formats)}.")
+            raise FileError(f"{path} also finds {unread}, which is not read here; what is read: {_endings(formats)}.")
         if not found:
-            raise FileError(f"{source} finds no files; check the folder and the pattern.")
+            raise FileError(f"{path} finds no files; check the folder and the pattern.")
         return found
     if path.is_symlink():
         raise FileError(
