@@ -9,10 +9,10 @@ import os
 import random
 import resource
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -86,13 +86,15 @@ def _fit(folder: Path, number: int = 0) -> np.ndarray:
 
     keep = passes.Checkpoint.keep
     passes.Checkpoint.keep = lambda self, *state, now=False: keep(self, *state, now=True)  # type: ignore[method-assign]
-    sys.stdout = sys.stderr = Path(os.devnull).open("w")
     try:
         options = ["--n-features", "128", "--bandwidth", "1.0", "--jobs", "1", "--columns", "x", "--columns", "z"]
-        if run(["embed", str(folder / "people.parquet"), "--by", "region", *options, "--out", str(folder / "out")]):
+        with Path(os.devnull).open("w") as quiet, redirect_stdout(quiet), redirect_stderr(quiet):
+            code = run(
+                ["embed", str(folder / "people.parquet"), "--by", "region", *options, "--out", str(folder / "out")]
+            )
+        if code:
             raise KeyboardInterrupt  # the exit code of a command that was stopped while it read its options
     finally:
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         passes.Checkpoint.keep = keep  # type: ignore[method-assign]
     return cl.load(folder / "out" / "embeddings.crosslevel").values
 
