@@ -28,7 +28,7 @@ from crosslevel.data.queries import Query
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
 
-__all__ = ["Bins", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
+__all__ = ["Bins", "Clusters", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
 
 MOST_COMBINATIONS = 1 << 62
 """Combinations of levels that an int64 can number."""
@@ -74,6 +74,27 @@ class Pairs:
         start = self.start[places.start : places.stop + 1]
         some = slice(int(start[0]), int(start[-1]))
         return Pairs(start - start[0], self.cell[some], self.weight[some])
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """People by cluster, such as the household: those of one cluster are neighbors.
+
+    Attributes
+    ----------
+    place, cell : (n,) int
+    cluster : (n,) int
+        Number of each person's cluster; none stands in two places.
+    weight : (n,)
+    kept : float
+        Share of the clusters that are here; the others were left out by chance, to save memory.
+    """
+
+    place: Int64Array
+    cell: npt.NDArray[np.int32]
+    cluster: Int64Array
+    weight: FloatArray
+    kept: float = 1.0
 
 
 class TooManyKindsError(InputError):
@@ -256,6 +277,8 @@ class PlaceCells:
         People read.
     elsewhere : dict of key to (weight, number of people)
         Those who live in none of the places.
+    clusters : Clusters or None
+        The same people by cluster, where a column names those.
     """
 
     codes: npt.NDArray[np.int32]
@@ -269,6 +292,13 @@ class PlaceCells:
     count: Int64Array
     n_rows: int
     elsewhere: Elsewhere
+
+    def by_cluster(self) -> Clusters:
+        """Give people by cluster; where none was named, everybody is a cluster of one."""
+        if self.clusters is not None:
+            return self.clusters
+        # the squares of people of one kind add up as those of clusters do
+        return Clusters(self.pairs.place, self.pairs.cell, np.arange(len(self.square)), np.sqrt(self.square))
 
     def inhabited(self) -> PlaceCells:
         """Leave out the places where nobody lives."""

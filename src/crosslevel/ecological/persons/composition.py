@@ -1,0 +1,238 @@
+"""Who lives in each place, allowing for the sampling error of the people who tell it.
+
+Shares of places come from a sample, and people of one household are alike, so shares are measured with error. The error is estimated
+from clusters, the shares of all columns are smoothed together toward their mean (empirical Bayes), and the people of each place are
+raked to the smoothed shares.
+
+Symbols: q places; p levels of all columns, numbered through; s (q, p) shares; S (p, p) their mean sampling covariance; Sigma (p, p)
+covariance of the true shares over places; E (q, p) smoothed shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+
+from crosslevel.data.place_cells import Clusters, Pairs
+from crosslevel.numerics.compiled import njit
+from crosslevel.typing import AnyArray, BoolArray, FloatArray
+
+__all__ = ["Composition", "SampledShares", "measure_shares", "rake", "raked", "smooth_shares"]
+
+BLOCK = 500_000
+"""People whose levels are laid out at a time."""
+NARROW, WIDE = 0.05, 4.0
+"""Limits of the sampling variance of a place's share relative to the mean over places, at the same number of people."""
+FLOOR, FLOOR_SHARE = 1e-3, 0.2
+"""Smallest smoothed share: this, or this part of the measured one, whichever is less."""
+TURNS, CLOSE = 40, 1e-3
+"""Turns of raking at most, and the largest relative error of a share that ends it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledShares:
+    """Shares of places as the sample has them.
+
+    Attributes
+    ----------
+    shares : (q, p)
+    covariance : (p, p)
+        Sampling covariance of a place's shares, mean over places.
+    size : (q,)
+        Kish's effective number of people.
+    columns : tuple of (start, stop)
+        Levels of each column.
+    """
+
+    shares: FloatArray
+    covariance: FloatArray
+    size: FloatArray
+    columns: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Smoothed shares, and how far the measured ones can be relied on.
+
+    Attributes
+    ----------
+    shares : (q, p)
+    reliability : (n_columns,)
+        One less the part of the variance of shares over places that is sampling error, between 0 and 1: the mean over the levels of a
+        column, by their people.
+    segregation : (n_columns,)
+        Variance of the true shares over places in units of s (1 - s), likewise.
+    """
+
+    shares: FloatArray
+    reliability: FloatArray
+    segregation: FloatArray
+
+
+def measure_shares(
+    levels: AnyArray,
+    pairs: Pairs,
+    total: FloatArray,
+    clusters: Clusters,
+    columns: Sequence[tuple[int, int]],
+    squares: FloatArray,
+) -> SampledShares:
+    """Give the shares of places with their sampling covariance by clusters.
+
+    With d_ic = sum over people j of cluster c of w_j (x_j - s_i) / sum_j w_j, the sampling covariance of place i is
+    sum_c d_ic d_ic'.
+
+    Parameters
+    ----------
+    levels : (n_cells, n_columns)
+        Levels of each kind of people, numbered through all columns.
+    pairs : Pairs
+        Everybody.
+    total : (q,)
+        Weight of each place's people.
+    clusters : Clusters
+        The same people by cluster, or a part of the clusters.
+    columns : sequence of (start, stop)
+    squares : (q,)
+        Sum of squared weights of each place.
+    """
+    n_places, p = pairs.n_places, columns[-1][1]
+    place = np.repeat(np.arange(n_places), np.diff(pairs.start))
+    shares = np.zeros((n_places, p))
+    for column in range(levels.shape[1]):
+        at = place * p + levels[pairs.cell, column]
+        shares += np.bincount(at, pairs.weight, n_places * p).reshape(n_places, p)
+    share = clusters.weight / total[clusters.place]
+    between = np.zeros((p, p))  # sum_c u_c u_c' with u_c = sum_j w_j x_j / sum_j w_j of the place
+    mixed, squared = np.zeros((n_places, p)), np.zeros(n_places)  # sum_c v_c u_c, sum_c v_c^2; v_c the cluster's weight
+    number = np.cumsum(np.append(0, np.diff(clusters.cluster) != 0))
+    cuts = np.append(0, np.searchsorted(number, number[BLOCK::BLOCK], side="left"))
+    for first, last in zip(cuts, np.append(cuts[1:], len(number)), strict=True):
+        if first == last:  # a cluster of more people than a block
+            continue
+        some = slice(first, last)
+        rows, codes = number[some] - number[first], levels[clusters.cell[some]]
+        values = np.repeat(share[some], codes.shape[1])
+        u = sparse.csr_array((values, (np.repeat(rows, codes.shape[1]), codes.ravel())), shape=(rows[-1] + 1, p))
+        v = np.bincount(rows, share[some])
+        home = clusters.place[some][np.append(True, rows[1:] != rows[:-1])]
+        at_home = sparse.csr_array((v, (home, np.arange(len(home)))), shape=(n_places, len(home)))
+        mixed += at_home @ u
+        squared += np.bincount(home, v**2, n_places)
+        between += (u.T @ u).toarray()
+    cross = mixed.T @ shares
+    covariance = (between - cross - cross.T + (shares.T * squared) @ shares) / (n_places * clusters.kept)
+    return SampledShares(shares, covariance, total**2 / np.maximum(squares, 1e-300), tuple(columns))
+
+
+def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Composition:
+    """Shrink the shares of all columns together toward their mean, by how well each is measured.
+
+    E_i = m + Sigma (Sigma + S_i)^-1 (s_i - m) with Sigma = cov(s) - S, its negative eigenvalues set to zero in units of
+    sqrt(m (1 - m)).
+
+    Parameters
+    ----------
+    sampled : SampledShares
+    exact : (p,) bool, optional
+        Levels whose shares are counted, not sampled.
+    """
+    s, S = sampled.shares, sampled.covariance.copy()
+    if exact is not None:
+        S[exact, :] = S[:, exact] = 0.0
+    mean = s.mean(axis=0)
+    unit = np.sqrt(np.maximum(mean * (1.0 - mean), 1e-12))
+    away, S_unit = (s - mean) / unit, S / np.outer(unit, unit)
+    values, vectors = linalg.eigh(np.cov(away, rowvar=False) - S_unit)
+    Sigma = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    binomial = s * (1.0 - s)
+    wide = np.sqrt(np.clip(binomial / np.maximum(binomial.mean(axis=0), 1e-300), NARROW, WIDE))
+    scale = (1.0 / np.mean(1.0 / sampled.size)) / sampled.size
+    smoothed = np.empty_like(s)
+    jitter = 1e-9 * max(float(np.trace(Sigma + S_unit)) / len(mean), 1e-12) * np.eye(len(mean))
+    for i in range(len(s)):
+        noise = scale[i] * wide[i][:, None] * S_unit * wide[i]
+        smoothed[i] = mean + unit * (Sigma @ linalg.solve(Sigma + noise + jitter, away[i], assume_a="sym"))
+    smoothed = np.maximum(smoothed, np.minimum(FLOOR, FLOOR_SHARE * s))
+    for start, stop in sampled.columns:
+        smoothed[:, start:stop] /= smoothed[:, start:stop].sum(axis=1, keepdims=True)
+    if exact is not None:
+        smoothed[:, exact] = s[:, exact]
+    noise = (scale[:, None] * wide**2).mean(axis=0) * np.diag(S)
+    spread = s.var(axis=0, ddof=1)
+    reliability = np.clip(1.0 - noise / np.maximum(spread, 1e-300), 0.0, 1.0)
+    apart = np.maximum(spread - noise, 0.0) / unit**2
+
+    def by_column(values: FloatArray) -> FloatArray:
+        return np.array([np.average(values[a:b], weights=mean[a:b]) for a, b in sampled.columns])
+
+    return Composition(smoothed, by_column(reliability), by_column(apart))
+
+
+def rake(levels: AnyArray, pairs: Pairs, target: FloatArray, columns: Sequence[tuple[int, int]]) -> FloatArray:
+    """Find factors of the levels of each place under which its people have the given shares (iterative proportional fitting).
+
+    Parameters
+    ----------
+    levels : (n_cells, n_columns)
+    pairs : Pairs
+    target : (q, p)
+        Where a level has a share and no people, the others of its column keep their proportions.
+    columns : sequence of (start, stop)
+
+    Returns
+    -------
+    factors : (q, p)
+        One for levels without people.
+    """
+    factors = np.ones_like(target)
+    first, last = (np.array(side, dtype=np.int64) for side in zip(*columns, strict=True))
+    _rake(pairs.start, pairs.cell, pairs.weight, np.ascontiguousarray(levels), target, first, last, factors)
+    return factors
+
+
+def raked(levels: AnyArray, pairs: Pairs, factors: FloatArray) -> FloatArray:
+    """Multiply the weights of people by the factors of their levels, and make them add up to one in every place, (n,)."""
+    place, weight = pairs.place, pairs.weight.copy()
+    for column in range(levels.shape[1]):
+        weight *= factors[place, levels[pairs.cell, column]]
+    return weight / np.bincount(place, weight, pairs.n_places)[place]
+
+
+@njit(nogil=True)
+def _rake(start, cell, weight, levels, target, first, last, factors):  # type: ignore[no-untyped-def]  # pragma: no cover
+    n_columns, p = levels.shape[1], target.shape[1]
+    now, wanted = np.zeros(p), np.zeros(p)
+    own, known = np.empty(np.max(np.diff(start))), np.ones(n_columns, dtype=np.bool_)
+    for i in range(len(start) - 1):
+        n = start[i + 1] - start[i]
+        own[:n] = weight[start[i] : start[i + 1]]
+        wanted[:] = 0.0
+        for j in range(n):
+            for k in range(n_columns):
+                level = levels[cell[start[i] + j], k]
+                wanted[level] = target[i, level]
+        for k in range(n_columns):
+            whole = wanted[first[k] : last[k]].sum()
+            # a column whose people have no share at all says nothing
+            wanted[first[k] : last[k]] /= whole if whole > 0.0 else -1.0
+            known[k] = whole > 0.0
+        for _ in range(TURNS):
+            worst = 0.0
+            for k in np.flatnonzero(known):
+                now[first[k] : last[k]] = 0.0
+                for j in range(n):
+                    now[levels[cell[start[i] + j], k]] += own[j]
+                for level in range(first[k], last[k]):
+                    if now[level] > 0.0:
+                        factor = wanted[level] / now[level]
+                        worst = max(worst, abs(factor - 1.0))
+                        now[level] = factor
+                        factors[i, level] *= factor
+                for j in range(n):
+                    own[j] *= now[levels[cell[start[i] + j], k]]
+            if worst < CLOSE:
+                break
