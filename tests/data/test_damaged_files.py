@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.harden import readers
 
+import crosslevel as cl
 from crosslevel.data.batches import open_batches
-from crosslevel.errors import FileError
+from crosslevel.errors import CrosslevelError, FileError
 
 
 def arrow_file(path, array):
@@ -42,7 +43,7 @@ def test_text_that_is_no_text_is_refused(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["arrow", "parquet", "csv"])
 def test_any_damage_gives_a_table_or_a_sentence(kind, tmp_path):
     good, bad = tmp_path / f"good.{kind}", tmp_path / f"bad.{kind}"
-    readers.write(kind, good)
+    readers.READERS[kind].write(good)
     whole = good.read_bytes()
     for number in range(160):  # 109 and 157 of these gave errors of Arrow
         bad.write_bytes(readers.damage(whole, random.Random(f"s1-{number}")))
@@ -50,3 +51,31 @@ def test_any_damage_gives_a_table_or_a_sentence(kind, tmp_path):
             open_batches(bad).to_table().to_pylist()
         except FileError as error:
             assert "bad" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("polygons", "0.25928894360699095-21"),
+        ("survey", "0.6556798258561152-38"),
+        ("checkpoint", "0.4054741410353704-25"),
+        ("census", "0.8934076788345602-20"),
+        ("census", "0.22668260483560432-28"),
+        ("arrow", "0.5763815205405817-14"),
+    ],
+)
+def test_damage_that_once_ended_in_a_traceback(kind, seed, tmp_path):
+    reader = readers.READERS[kind]
+    good, bad = tmp_path / f"good-{reader.name}", tmp_path / reader.name
+    reader.write(good)
+    bad.write_bytes(readers.damage(good.read_bytes(), random.Random(seed)))
+    with pytest.raises(CrosslevelError):
+        reader.attempt(bad, good)
+
+
+def test_a_map_that_is_nested_too_deep_or_may_not_be_read_is_refused(tmp_path):
+    (tmp_path / "deep.geojson").write_text("[" * 100_000)
+    (tmp_path / "folder.geojson").mkdir()
+    for name in ("deep.geojson", "folder.geojson"):
+        with pytest.raises(FileError, match=name):
+            cl.Polygons(str(tmp_path / name))

@@ -97,7 +97,11 @@ def _load(path: Path) -> Mapping[str, Any]:
             found = json.load(file)
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}; pass the path of a GeoJSON file.") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read ({error.strerror or error}); pass the path of a GeoJSON file."
+        ) from error
+    except (ValueError, RecursionError) as error:  # no text, no JSON, a number of thousands of digits, too deep
         raise FileError(
             f"{path} is no GeoJSON ({error}); read shapefiles with geopandas.read_file and pass that."
         ) from error
@@ -107,6 +111,13 @@ def _load(path: Path) -> Mapping[str, Any]:
 
 
 def _from_mapping(given: Mapping[str, Any], key: str | None) -> Source:
+    try:
+        return _from_geojson(given, key)
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InputError(f"shapes is no whole GeoJSON ({error!r}); export it again.") from error
+
+
+def _from_geojson(given: Mapping[str, Any], key: str | None) -> Source:
     kind = given.get("type")
     if kind == "FeatureCollection":
         features = list(given.get("features") or ())

@@ -216,7 +216,10 @@ class Checkpoint:
                 }
             newer = facts["format"] > FORMAT
             keys = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError) as error:
+        except (
+            *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError),
+            RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
+        ) as error:
             raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it to begin anew.") from error
         if newer:
             raise FileError(f"{self.path} was written by a newer crosslevel; upgrade, or delete it to begin anew.")

@@ -30,7 +30,10 @@ __all__ = ["CsvOptions", "DelimitedSource", "check_alike", "column_type", "heade
 
 BLOCK = 1 << 20  # bytes parsed at a time, and the stretch on which types are inferred
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
-READ_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error, zipfile.BadZipFile, zlib.error)
+READ_ERRORS = (
+    *(pa.ArrowException, OSError, EOFError, UnicodeError, csv.Error, zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # a zip's "encrypted", and unknown compression, which is a NotImplementedError
+)
 LEADING_ZERO = r"^\s*[+-]?0[0-9]"
 WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 LONG = r"^\s*[+-]?[0-9]{19,}\s*$"  # int64 holds 18 digits, and some numbers of 19

@@ -54,7 +54,8 @@ class ParquetSource(Source):
                 self.schema = file.schema_arrow
                 self._footer = file.metadata  # kept: parsing it anew for each row group costs as much as a small one
                 self._rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-        except (pa.ArrowException, OSError) as error:
+            check_unique(path, self.schema.names)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(path, "parquet", error) from error
         self.n_parts = len(self._rows)
 
@@ -102,7 +103,7 @@ class ArrowFileSource(Source):
                 self.n_parts: int = file.num_record_batches
             check_unique(path, self.schema.names)
             self._num_rows: int = ds.dataset(path, format="ipc").count_rows()
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(path, "Arrow IPC (feather)", error) from error
 
     @property

@@ -145,7 +145,7 @@ def _entries(path: Path) -> Iterator[_Entry]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = sorted(n for n in archive.namelist() if n.casefold().endswith(".csv") and "__MACOSX" not in n)
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:  # NotImplementedError is a RuntimeError
         raise damaged(str(path), "a zip archive", error) from error
     if not members:
         raise FileError(f"{path} holds no .csv file; is it the zip of the CSV version?")

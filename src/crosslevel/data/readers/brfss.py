@@ -90,14 +90,18 @@ def _unpacked(path: Path, folder: Path) -> Path:
             with archive.open(members[0]) as packed, target.open("wb") as plain:
                 shutil.copyfileobj(packed, plain, 1 << 20)
             return target
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise damaged(str(path), "a zip archive", error) from error
 
 
 def _read(path: Path, name: str, columns: Sequence[str] | None) -> pa.Table:
-    with path.open("rb") as handle:
-        if not handle.read(len(HEADER)).startswith(HEADER):
-            raise FileError(f"{name} is not in SAS transport format (XPT); get the XPT version from CDC.")
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(len(HEADER))
+    except OSError as error:
+        raise damaged(name, "SAS transport (XPT)", error) from error
+    if not head.startswith(HEADER):
+        raise FileError(f"{name} is not in SAS transport format (XPT); get the XPT version from CDC.")
     if find_spec("pyreadstat"):
         table = _with_pyreadstat(path, name, columns)
     elif find_spec("pandas"):
@@ -118,7 +122,7 @@ def _with_pyreadstat(path: Path, name: str, columns: Sequence[str] | None) -> pa
         values, _ = pyreadstat.read_xport(
             str(path), usecols=columns, output_format="dict", disable_datetime_conversion=True
         )
-    except (pyreadstat.ReadstatError, OSError) as error:
+    except (pyreadstat.ReadstatError, OSError, UnicodeDecodeError) as error:
         raise damaged(name, "SAS transport (XPT)", error) from error
     return to_arrow({column: np.asarray(v) for column, v in values.items()}, name)
 
