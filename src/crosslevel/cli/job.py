@@ -21,7 +21,7 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
 from crosslevel.results import Estimates, save
-from crosslevel.results.forms import plain
+from crosslevel.results.table import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.results.columns import to_array
-from crosslevel.results.tabulate import NUMBERS
+from crosslevel.results.table import NUMBERS, to_array
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates

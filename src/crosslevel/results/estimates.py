@@ -14,10 +14,19 @@ import pyarrow as pa
 from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import display, forms, registry
-from crosslevel.results.columns import as_column, same_bits, to_array
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
-from crosslevel.results.tabulate import NUMBERS, check_draws, check_interval, match_rows, tabulate
+from crosslevel.results.table import (
+    NUMBERS,
+    as_column,
+    check_draws,
+    check_interval,
+    match_rows,
+    plain,
+    same_bits,
+    tabulate,
+    to_array,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,7 +165,7 @@ class Estimates:
             level=None if level is None else float(level),
             interval=interval,
             provenance=provenance,
-            diagnostics=forms.plain({} if diagnostics is None else diagnostics, "diagnostics"),
+            diagnostics=plain({} if diagnostics is None else diagnostics, "diagnostics"),
             warnings=tuple(str(w) for w in warnings),
             units=units,
             frame=frame,

@@ -14,51 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.errors import CrosslevelError, FileError, InputError
-from crosslevel.results.columns import COLUMN_TYPES
+from crosslevel.errors import CrosslevelError, FileError
 from crosslevel.results.provenance import Provenance, installed_version
+from crosslevel.results.table import COLUMN_TYPES
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "plain", "to_document"]
+__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "to_document"]
 
 FORMAT = "crosslevel.estimates"
 SCHEMA_VERSION = 2
 _WORDS = ("kind", "method", "level", "interval", "diagnostics", "warnings", "frame", "title")
-
-
-def plain(value: Any, path: str = "value") -> Any:
-    """Turn a value into plain JSON ones: NumPy to Python, NaN to None, infinity to "inf".
-
-    Examples
-    --------
-    >>> plain({"trace": np.array([1.0, np.nan]), "n": np.int64(3), "gap": float("inf")})
-    {'trace': [1.0, None], 'n': 3, 'gap': 'inf'}
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist(), path) if not isinstance(value, np.void) else _refuse(value, path)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, Mapping):
-        named = {str(k): plain(v, f"{path}[{str(k)!r}]") for k, v in value.items()}
-        return named if len(named) == len(value) else _refuse(value, path)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
-    return _refuse(value, path)
-
-
-def _refuse(value: object, path: str) -> Any:
-    raise InputError(
-        f"{path} is a {type(value).__name__}, which JSON cannot hold; use numbers, text, booleans, lists and mappings with "
-        "text names."
-    )
 
 
 def to_document(estimates: Estimates, *, draws: bool = True) -> dict[str, Any]:

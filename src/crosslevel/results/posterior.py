@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
-from crosslevel.results.forms import plain
+from crosslevel.results.table import plain
 
 if TYPE_CHECKING:
     import xarray as xr
