@@ -1,7 +1,7 @@
 """Streams of people larger than memory: any file, folder, frame or function in, Arrow record batches out.
 
-``stream`` holds :func:`open_batches` and :class:`Batches`, and makes several files agree on one schema; ``sources`` what every source
-gives, and those in memory; ``formats`` finds files and reads parquet and Arrow; ``delimited`` reads CSV.
+``stream`` holds :func:`open_batches` and :class:`Batches`, reads frames, and makes several files agree on one schema; ``sources`` says
+what every source gives; ``formats`` finds files and reads parquet, Arrow, functions and readers; ``delimited`` reads CSV.
 """
 
 from crosslevel.data.batches.sources import Piece, Source

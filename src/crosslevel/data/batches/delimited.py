@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from crosslevel.data.batches.sources import Part, Request, Source, check_unique, damaged
+from crosslevel.data.batches.sources import Part, Request, Source, damaged
+from crosslevel.data.batches.stream import check_unique
 from crosslevel.errors import FileError, InputError
 
 __all__ = ["CsvOptions", "DelimitedSource", "check_alike", "column_type", "header", "open_file"]

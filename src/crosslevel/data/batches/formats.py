@@ -1,4 +1,4 @@
-"""From what the caller named to the sources it stands for: paths, folders, globs and lists; parquet and Arrow files.
+"""From what the caller named to the sources it stands for: paths, folders, globs and lists; parquet and Arrow files, functions, readers.
 
 Row groups of parquet files are read one after another with ``ParquetFile.iter_batches`` rather than through a dataset scanner: a
 scanner reads ahead over row groups and files, so that its memory grows with the speed of the disk, while one row group at a time is
@@ -19,17 +19,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, open_file
-from crosslevel.data.batches.sources import (
-    FactorySource,
-    FrameSource,
-    Part,
-    ReaderSource,
-    Request,
-    Source,
-    check_unique,
-    damaged,
-)
-from crosslevel.data.frames import is_frame
+from crosslevel.data.batches.sources import Part, Request, Source, damaged
+from crosslevel.data.batches.stream import FrameSource, check_unique
+from crosslevel.data.frames import is_frame, to_arrow
 from crosslevel.data.queries import Query
 from crosslevel.errors import FileError, InputError, listed, nearest
 
@@ -126,6 +118,81 @@ class ArrowFileSource(Source):
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise damaged(f"record batch {index} of {self.name}", "Arrow IPC (feather)", error) from error
+
+
+class FactorySource(Source):
+    """A function that begins the stream anew each time it is called: one piece, however it is cut into batches."""
+
+    unit = "stream"
+    n_parts = 1
+
+    def __init__(self, factory: Callable[[], Iterable[object]], name: str = "factory") -> None:
+        self.name = name
+        self._factory = factory
+        first = next(self._tables(), None)
+        if first is None:
+            raise InputError(f"{name} gave no batches, so the columns are unknown; it must give at least one.")
+        self.schema = first.schema.remove_metadata()
+
+    def _tables(self) -> Iterator[pa.Table]:
+        made = self._factory()
+        if is_frame(made) and not isinstance(made, pa.RecordBatchReader):
+            made = [made]
+        if not isinstance(made, Iterable):
+            raise InputError(
+                f"{self.name} returned a {type(made).__name__}; it must return an iterable of record batches, "
+                "for example a generator."
+            )
+        for item in made:
+            yield to_arrow(item, f"a batch of {self.name}")
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the stream, drawn batch by batch; only the function could skip, so a piece is all of it."""
+        if start == 0:
+            yield Part(0, None, _batches(self._checked(set(request.schema.names)), request))
+
+    def _checked(self, wanted: set[str]) -> Iterator[pa.Table]:
+        """Refuse columns that the first batch had not, where all columns are wanted."""
+        known = set(self.schema.names)
+        for table in self._tables():
+            extra = [name for name in table.column_names if name not in known] if wanted >= known else []
+            if extra:
+                raise InputError(
+                    f"a batch of {self.name} has a column {extra[0]!r} that the first had not; give every batch the same "
+                    "columns, or name the wanted ones."
+                )
+            yield table
+
+
+class ReaderSource(Source):
+    """A :class:`pyarrow.RecordBatchReader`: one piece, which can be read once."""
+
+    unit = "stream"
+    n_parts = 1
+    one_shot = True
+
+    def __init__(self, reader: pa.RecordBatchReader, name: str = "reader") -> None:
+        self.name = name
+        self.schema = reader.schema.remove_metadata()
+        self._reader: pa.RecordBatchReader | None = reader
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the stream, once."""
+        if start > 0:
+            return iter(())
+        if self._reader is None:
+            raise InputError(
+                "this record batch reader has been read already, and it can be read only once; to go over the data again "
+                "pass a function that makes a new reader, for example open_batches(lambda: relation.to_arrow_reader())."
+            )
+        reader, self._reader = self._reader, None
+        tables = (pa.Table.from_batches([batch]) for batch in reader)
+        return iter([Part(0, None, _batches(tables, request))])
+
+
+def _batches(tables: Iterator[pa.Table], request: Request) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        yield from table.to_batches(max_chunksize=request.batch_size)
 
 
 def _delimited(path: str, options: CsvOptions, delimiter: str | None) -> Source:

@@ -1,4 +1,4 @@
-"""A stream that can be gone over again, in the same order, at flat memory."""
+"""A stream that can be gone over again, in the same order, at flat memory; a frame is the simplest of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from crosslevel.data.batches.sources import FrameSource, Piece, Request, Source, check_unique
-from crosslevel.data.fingerprint import Fingerprint
-from crosslevel.data.frames import is_frame
+from crosslevel.data.batches.sources import Part, Piece, Request, Source
+from crosslevel.data.fingerprint import Fingerprint, fingerprint
+from crosslevel.data.frames import is_frame, to_arrow
 from crosslevel.data.queries import Query, parse
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
-__all__ = ["Batches", "checked_columns", "open_batches"]
+__all__ = ["Batches", "FrameSource", "check_unique", "checked_columns", "open_batches"]
 
 BATCH_SIZE = 65_536
 
@@ -297,6 +297,34 @@ def open_batches(
     return Batches(sources, columns, where, size)
 
 
+class FrameSource(Source):
+    """A dataframe: one piece."""
+
+    unit = "frame"
+    n_parts = 1
+
+    def __init__(self, frame: object, name: str = "frame") -> None:
+        self.name = name
+        self._table = to_arrow(frame, name)
+        self.schema = self._table.schema.remove_metadata()
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the frame."""
+        return int(self._table.num_rows)
+
+    def stamp(self) -> list[object]:
+        """Tell this frame from another by its size and the content of its ends."""
+        ends = [self._table.slice(0, 1000), self._table.slice(max(0, self.num_rows - 1000))]
+        return [self.name, self.num_rows, *(fingerprint(end) for end in ends)]
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the frame."""
+        if start == 0:
+            table = self._table.select(request.schema.names)
+            yield Part(0, table.num_rows, iter(table.to_batches(max_chunksize=request.batch_size)))
+
+
 def checked_columns(columns: Sequence[str] | None) -> list[str] | None:
     """Read a choice of columns; refuse a bare name, none at all and repetitions."""
     if columns is None:
@@ -352,6 +380,13 @@ def _reencoded(values: pa.ChunkedArray) -> pa.Array:
 def _counted(number: int, what: str) -> str:
     many = f"{what}es" if what.endswith("ch") else f"{what}s"
     return f"{number:,} {what if number == 1 else many}"
+
+
+def check_unique(name: str, columns: Sequence[str]) -> None:
+    """Refuse a file in which two columns are called the same."""
+    if len(set(columns)) < len(columns):
+        repeated = next(column for column in columns if columns.count(column) > 1)
+        raise FileError(f"{name} has more than one column named {repeated!r}; give each a name of its own.")
 
 
 def common_schema(sources: Sequence[Source], columns: Sequence[str] | None) -> pa.Schema:
