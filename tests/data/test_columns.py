@@ -19,9 +19,8 @@ from crosslevel.data.columns import (
     as_floats,
     canonical,
     is_categorical,
-    read_matrix,
 )
-from crosslevel.data.learning import learn_table
+from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.errors import InputError
 
 

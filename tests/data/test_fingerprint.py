@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
 
 COLUMNS = {
     "age": [30, 41, 5, None, 9],
@@ -41,7 +41,7 @@ def test_chunks_make_no_difference(cuts, size):
 
 
 def test_rows_past_one_inner_block_are_numbered_on(monkeypatch):
-    monkeypatch.setattr("crosslevel.data.fingerprint.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("crosslevel.data.frames.ROWS_AT_ONCE", 2)
     assert fingerprint(TABLE) == BASE
 
 

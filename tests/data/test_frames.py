@@ -108,14 +108,6 @@ def test_a_pandas_index_is_never_data():
         frames.check_columns(frames.to_arrow(named), ["a"], "by")
 
 
-def test_rows_pair_by_position_only_when_their_labels_agree():
-    a = pd.DataFrame({"x": [1, 2]}, index=["u", "v"])
-    assert frames.same_rows(a, a.copy())
-    assert not frames.same_rows(a, a.iloc[::-1])
-    assert frames.same_rows(a, pl.DataFrame({"x": [1, 2]}))
-    assert frames.same_rows(a, {"x": [1, 2]})
-
-
 @pytest.mark.parametrize(
     ("frame", "message"),
     [

@@ -28,7 +28,7 @@ from crosslevel.binned.regions.basis import correlations_by_points, region_corre
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.population import holders
 from crosslevel.data.checks import check_counts, check_level, check_successes, read_seed
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.results import Estimates, Provenance

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.regions.base import Regions, distinct_labels
 from crosslevel.binned.regions.boxes import Intervals, as_regions
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
 from crosslevel.data.planes import check_planes
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance

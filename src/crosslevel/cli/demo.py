@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from crosslevel import ecological
 from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError

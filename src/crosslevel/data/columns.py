@@ -1,22 +1,21 @@
 """Columns of people as numbers: learned once, then applied to any batch or table.
 
 A column is a :class:`Category` (levels in a fixed order, missing a level of its own where it occurs) or a :class:`Number`.
-They are learned in memory with :func:`crosslevel.data.learning.learn_table`, or from a stream, in one pass whose answer depends
+They are learned in memory with :func:`crosslevel.data.matrices.learn_table`, or from a stream, in one pass whose answer depends
 neither on the batches nor on the order of rows, with :func:`crosslevel.data.learning.learn`. What a room then takes:
 
 - sparse one-hot positions and standardized numbers for kernels: ``Encoder(columns, unknown).encode(batch)``;
-- a matrix of plain numbers and level codes, NaN where missing: ``read_matrix(table, columns, "X", missing="error")``;
-- the level codes of one factor: ``column.codes(values)``, with ``UNKNOWN`` and ``MISSING`` for what has none, or
-  ``read_codes(table, column, "X")``, which refuses unknown levels; ``codes[:, None] == np.arange(1, L)`` are dummies without the
-  reference;
-- levels of binned numbers: :class:`crosslevel.data.cells.Bins`.
+- a matrix of plain numbers and level codes: :func:`crosslevel.data.matrices.read_matrix`;
+- the level codes of one factor: ``column.codes(values)``, with ``UNKNOWN`` and ``MISSING`` for what has none;
+- levels of binned numbers: :class:`crosslevel.data.place_cells.Bins`.
 
 Scores, families and contrasts that a model makes of these codes are its own mathematics and stay in its room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -40,10 +39,13 @@ __all__ = [
     "WholeNumbers",
     "as_floats",
     "canonical",
+    "check_names",
     "decoded",
+    "first_row",
     "is_categorical",
-    "read_codes",
-    "read_matrix",
+    "plain_array",
+    "read_weights",
+    "refuse_stray_text",
     "whole_numbers",
 ]
 
@@ -51,6 +53,11 @@ UNKNOWN, MISSING = -1, -2
 """Codes of a value that is no level, and of no value."""
 MAX_TABLE = 1 << 20
 """Widest range of whole-number levels for which a look-up table replaces hashing."""
+NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+CODE = re.compile(r"0\d+")
+"""What is a number as text, and what is a code, such as 01001, that makes all of its column codes."""
+STRAY_ROWS, STRAY_SHARE = 20, 0.1
+"""In a text column of so many rows, fewer values than this share that are no numbers are slips of the pen, not categories."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +254,7 @@ class Encoder:
         self, batch: pa.RecordBatch | pa.Table, column: Category, offset: int, row: int, out: npt.NDArray[np.int32]
     ) -> None:
         """Write the positions of one categorical column; missing takes the last of them."""
-        values = _plain_array(batch, column.name)
+        values = plain_array(batch, column.name)
         if self._whole_numbers(values, column, offset, out):
             return
         found = column.codes(values)
@@ -274,7 +281,7 @@ class Encoder:
         self, batch: pa.RecordBatch | pa.Table, column: Number, row: int, out: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.bool_]:
         """Write the scaled values of one numeric column and tell which are missing."""
-        values = as_floats(_plain_array(batch, column.name), column.name)
+        values = as_floats(plain_array(batch, column.name), column.name)
         missing = np.isnan(values)
         if np.isinf(values).any():
             first = int(np.argmax(np.isinf(values)))
@@ -288,69 +295,6 @@ class Encoder:
         scaled = (values - column.mean) / column.scale
         out[:] = np.where(missing, 0.0, scaled) if missing.any() else scaled
         return missing
-
-
-def read_matrix(
-    table: pa.Table,
-    columns: Sequence[Category | Number],
-    argument: str = "X",
-    *,
-    missing: str = "error",
-    repair: str = "",
-) -> FloatArray:
-    """Give columns as a matrix, (n, d): plain numbers, the codes of levels, and NaN for missing values where these are allowed.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    columns : sequence of Category and Number
-    argument : str
-        What the caller calls the table.
-    missing : {"error", "allow"}
-    repair : str
-        What else to do about missing values; the tail of the message.
-
-    Examples
-    --------
-    >>> sex = Category("sex", pa.array(["f", "m"]), has_null=False)
-    >>> read_matrix(pa.table({"age": [30, 41], "sex": ["m", "f"]}), [Number("age"), sex]).tolist()
-    [[30.0, 1.0], [41.0, 0.0]]
-    """
-    frames.check_columns(table, [c.name for c in columns], argument)
-    matrix = np.empty((len(columns), table.num_rows)).T  # one column after the other in memory: they are read so
-    for j, c in enumerate(columns):
-        if isinstance(c, Number):
-            matrix[:, j] = frames.column(table, c.name, argument)
-        else:
-            codes = read_codes(table, c, argument)
-            matrix[:, j] = np.where(codes < 0, np.nan, codes)
-    if np.isinf(matrix).any():
-        row, j = (int(i) for i in np.argwhere(np.isinf(matrix))[0])
-        raise InputError(
-            f"{argument} has an infinite value in row {row:,} of {columns[j].name!r}; drop these rows or cap the values."
-        )
-    gaps = np.isnan(matrix)
-    if missing == "error" and gaps.any():
-        row, j = (int(i) for i in np.argwhere(gaps)[0])
-        raise InputError(
-            f"{argument} has {int(gaps.sum()):,} missing value(s) (NaN), the first in row {row:,} of {columns[j].name!r}; drop "
-            f"these rows or fill the values in{repair}."
-        )
-    empty = gaps.all(axis=0)
-    if len(matrix) and empty.any():
-        raise InputError(
-            f"{argument}: the column {columns[int(np.argmax(empty))].name!r} is missing for everybody; leave it out."
-        )
-    return matrix
-
-
-def read_codes(table: pa.Table, column: Category, argument: str = "X") -> npt.NDArray[np.int32]:
-    """Give the level of every row, MISSING for none; refuse levels that fit did not see."""
-    values = _plain_array(table, column.name, argument)
-    codes = column.codes(values)
-    if (codes == UNKNOWN).any():
-        column.refuse(values, codes == UNKNOWN, 0, argument, "recode it, leave these rows out, or fit with them")
-    return codes
 
 
 class WholeNumbers(NamedTuple):
@@ -431,7 +375,8 @@ def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
     return np.asarray(frames.exact_floats(values, f"column {name!r}"))
 
 
-def _plain_array(batch: pa.RecordBatch | pa.Table, name: str, argument: str = "people") -> pa.Array:
+def plain_array(batch: pa.RecordBatch | pa.Table, name: str, argument: str = "people") -> pa.Array:
+    """Give a column as one array; refuse a name that is no column."""
     place = batch.schema.get_field_index(name)  # schema.names would build a list of all names, for every column
     if place < 0:
         raise unknown_name(argument, name, batch.schema.names)
@@ -454,3 +399,53 @@ def _cast_levels(values: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         raise InputError(
             f"column {name!r} holds {values.type} here and held {kind} in fit; give it the same type in both."
         ) from None
+
+
+def refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Callable[[list[str]], str]) -> None:
+    """Refuse a column of numbers that a few cells of text turned into categories, a level for every number."""
+    bad = [v for v in levels if isinstance(v, str) and not NUMBER.fullmatch(v.strip())]
+    codes = any(CODE.fullmatch(v) for v in bad)
+    if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
+        raise InputError(
+            f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
+            f"{find(bad)}. Clean the cell and make the column numbers, or, if its values are codes, name it in categorical."
+        )
+
+
+def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[str]) -> str:
+    """Name the first cell that holds one of these texts, with its row."""
+    row = 0
+    for table in tables:
+        for value in table.column(name).to_pylist():
+            if value in bad:
+                return f"{value!r} in row {row:,}"
+            row += 1
+    return listed(bad)
+
+
+def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Refuse a bare name and names that are no columns."""
+    if isinstance(names, str):
+        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
+    for name in names:
+        if name not in known:
+            raise unknown_name(argument, name, list(known))
+    return tuple(dict.fromkeys(names))
+
+
+def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
+    """Read the weights of a batch that begins at ``row``; refuse missing, infinite and negative ones."""
+    if weight is None:
+        return np.ones(batch.num_rows)
+    kind = batch.schema.field(weight).type
+    if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
+        raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
+    w = as_floats(batch.column(weight), weight)
+    for bad, what in ((~np.isfinite(w), "missing or infinite"), (w < 0, "negative")):
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InputError(
+                f"weight={weight!r} is {what} in row {row + first:,} ({w[first]}); weights must be finite and >= 0. Drop such "
+                "rows with where=, or pass weight=None."
+            )
+    return w

@@ -1,13 +1,16 @@
-"""Any dataframe in, the caller's kind of dataframe out, and the columns and groups of a table.
+"""Any dataframe in, the caller's kind of dataframe out; the columns, the groups and the fingerprint of a table.
 
-This is the only module that knows a dataframe library, and it knows them through narwhals. Inside crosslevel a
-table is a :class:`pyarrow.Table`.
+This is the only module that knows a dataframe library, and it knows them through narwhals. Inside crosslevel a table is a
+:class:`pyarrow.Table`. Two tables have the same fingerprint when they have the same column names in the same order, the same rows in the
+same order and the same values, however they are stored: the batch size, the kind of dataframe, dictionary encoding, 32 or 64 bits,
+integers or floats of the same value, and NaN or null for a missing number make no difference.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 from crosslevel.errors import InputError, listed, unknown_name
 
 __all__ = [
+    "Fingerprint",
     "FrameKind",
     "Groups",
     "as_names",
@@ -27,13 +31,12 @@ __all__ = [
     "check_unique",
     "column",
     "exact_floats",
+    "fingerprint",
     "frame_kind",
     "from_arrow",
     "group_rows",
-    "index_labels",
     "is_frame",
     "keys_of",
-    "same_rows",
     "to_arrow",
 ]
 
@@ -41,9 +44,17 @@ FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """The kinds of dataframe that answers can come back as."""
 
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
+NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+"""What is read as numbers; a column without any value has the type null."""
 
 LARGEST_KEY = 2**63 - 1
 """The largest whole number that names a group: answers hold int64."""
+
+FINGERPRINT_VERSION = 1  # hashed in first: a change of the recipe must change every fingerprint
+ROWS_AT_ONCE = 65_536  # small enough that a column's copy stays in the cache
+FINGERPRINT_DIGITS = 16
+EXACT = 2.0**53  # below this, whole numbers are exact in float64
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 _INDEX = b"crosslevel.index"
 
@@ -65,12 +76,8 @@ def _wrapped(obj: Any, argument: str) -> Any:
 def frame_kind(frame: object) -> FrameKind:
     """Name the kind of dataframe the caller would like back; Arrow when it is none we can make."""
     wrapped = _wrapped(frame, "frame")
-    if isinstance(wrapped, nw.DataFrame | nw.LazyFrame):
-        name = str(wrapped.implementation)
-        for kind in KINDS:
-            if name == kind:
-                return kind
-    return "pyarrow"
+    name = str(wrapped.implementation) if isinstance(wrapped, nw.DataFrame | nw.LazyFrame) else ""
+    return next((kind for kind in KINDS if kind == name), "pyarrow")
 
 
 def to_arrow(frame: object, argument: str = "frame") -> pa.Table:
@@ -120,9 +127,7 @@ def _read(frame: object, argument: str) -> pa.Table:
             return pa.table(frame)
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # what a dataframe library raises on export is its own affair; the reader needs a sentence
+    except Exception as error:  # what a dataframe library raises on export is its own affair
         raise InputError(
             f"{argument} has a column that no table format can hold, for example one of mixed types ({error}); give each "
             "column one type, all text or all numbers."
@@ -142,36 +147,6 @@ def _without_index(wrapped: Any) -> pa.Table:
     table = nw.maybe_reset_index(wrapped).to_arrow()
     names = [n for n in getattr(index, "names", ()) if n is not None]
     return table.replace_schema_metadata({_INDEX: json.dumps([str(n) for n in names])} if names else None)
-
-
-def same_rows(a: object, b: object) -> bool:
-    """Tell whether two frames can be paired row by row: pandas indexes, where both have one, must be equal."""
-    frames = [w for f in (a, b) if isinstance(w := _wrapped(f, "frame"), nw.DataFrame)]
-    indexes = [i for w in frames if (i := nw.maybe_get_index(w)) is not None]
-    return len(indexes) < 2 or bool(indexes[0].equals(indexes[1]))
-
-
-def index_labels(values: object, keys: Sequence[object] = ()) -> list[object] | None:
-    """Give the labels that a Series carries, or None where its values are taken by position.
-
-    A pandas index is labels, unless it is an unnamed numbering of rows that knows none of the keys: then it says where rows stood in
-    some frame. Series of other libraries have no index.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> index_labels(pd.Series([0.5, 0.1], index=["b", "a"])), index_labels(pd.Series([0.5, 0.1]), ["a", "b"])
-    (['b', 'a'], None)
-    """
-    wrapped: Any = nw.from_native(cast("Any", values), pass_through=True, allow_series=True)
-    index = nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.Series) else None
-    if index is None:
-        return None
-    labels = list(index.tolist())
-    if index.name is None and all(isinstance(v, int) for v in labels):
-        rows_in_order = getattr(index, "start", None) == 0 and index.step == 1
-        return None if rows_in_order or not set(labels) & set(keys) else labels
-    return labels
 
 
 def _from_mapping(columns: Mapping[Any, Any], argument: str) -> pa.Table:
@@ -225,16 +200,10 @@ def column(table: pa.Table, name: str, argument: str) -> npt.NDArray[np.float64]
     """Read one numeric column as float64; nulls become NaN, anything but numbers and booleans is refused."""
     check_columns(table, [name], argument)
     values = _plain(table[name])
-    kind = values.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        if pa.types.is_null(kind):
-            return np.full(len(values), np.nan)
-        raise InputError(f"{argument}={name!r} is a column of {kind}, not of numbers; convert it or leave it out.")
+    if not any(is_one(values.type) for is_one in NUMERIC):
+        raise InputError(
+            f"{argument}={name!r} is a column of {values.type}, not of numbers; convert it or leave it out."
+        )
     return exact_floats(values, f"{argument}={name!r}")
 
 
@@ -279,15 +248,11 @@ def as_names(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
     >>> as_names("region", "by")
     ('region',)
     """
-    if names is None or isinstance(names, int | float):
+    out = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    strange = [n for n in out if not isinstance(n, str)]
+    if strange:
         raise InputError(
-            f"{argument}={names!r} is not a column name; names are text here, for example {argument}='{names}'."
-        )
-    out = (names,) if isinstance(names, str) else tuple(names)
-    strange = next((n for n in out if not isinstance(n, str)), None)
-    if strange is not None:
-        raise InputError(
-            f"{argument} names {strange!r}, which is not text; column names are text here, for example '{strange}'."
+            f"{argument}={strange[0]!r} is not a column name; names are text here, for example {argument}='{strange[0]}'."
         )
     if not out:
         raise InputError(f"{argument} is empty; name at least one column.")
@@ -375,3 +340,161 @@ def check_unique(table: pa.Table, by: str | Sequence[str], argument: str) -> Gro
             "sum or drop the repeated rows first."
         )
     return groups
+
+
+def fingerprint(data: object) -> str:
+    """Give the fingerprint of a table or a stream.
+
+    Parameters
+    ----------
+    data : dataframe or Batches
+        A stream is read once, at flat memory.
+
+    Returns
+    -------
+    str
+        ``sha256:`` and 16 hexadecimal digits.
+
+    Examples
+    --------
+    >>> fingerprint({"age": [30, 41]})
+    'sha256:0aa0f7d5fb98d8af'
+    >>> fingerprint({"age": [30.0, 41.0]}) == fingerprint({"age": [30, 41]})
+    True
+    >>> fingerprint({"age": [41, 30]}) == fingerprint({"age": [30, 41]})
+    False
+    """
+    of_stream: Callable[[], str] | None = getattr(data, "fingerprint", None)
+    if callable(of_stream):
+        return of_stream()
+    table = to_arrow(data, "data")
+    digest = Fingerprint(table.schema)
+    for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
+        digest.update(batch)
+    return digest.text()
+
+
+class Fingerprint:
+    """The fingerprint of a stream, batch by batch.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of every batch.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._names = schema.names
+        self._columns = [_Column(field.type) for field in schema]
+        self._n_rows = 0
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in the rows of a batch."""
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            rows = batch.slice(start, ROWS_AT_ONCE)
+            for column, values in zip(self._columns, rows.columns, strict=True):
+                column.update(values, self._n_rows)
+            self._n_rows += rows.num_rows
+
+    def text(self) -> str:
+        """Give the fingerprint of the rows so far."""
+        columns = [[name, *column.digests()] for name, column in zip(self._names, self._columns, strict=True)]
+        whole = json.dumps([FINGERPRINT_VERSION, self._n_rows, columns]).encode()
+        return f"sha256:{hashlib.sha256(whole).hexdigest()[:FINGERPRINT_DIGITS]}"
+
+
+class _Column:
+    """Three running hashes: the present values, where values are missing, and what the first cannot hold exactly."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = _common_name(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        self._values, self._missing, self._extra = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+
+    def update(self, values: pa.Array, first_row: int) -> None:
+        if self.kind == "null":
+            return  # the number of rows says it all
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if self.kind == "text":
+            values = values.cast(pa.large_string())  # Arrow cannot filter string views
+        rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        if pa.types.is_floating(values.type) or values.null_count:
+            missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+            if missing.any():
+                self._missing.update((np.flatnonzero(missing) + first_row).astype("<i8").tobytes())
+                values, rows = values.filter(pa.array(~missing)), np.flatnonzero(~missing)
+        for piece, extra in _pieces(self.kind, values):
+            self._values.update(piece)
+            if isinstance(extra, tuple):  # (places among the present values, what is left over there)
+                places, rest = extra
+                extra = np.stack([(rows[places] + first_row).astype("<i8"), rest.astype("<i8")], axis=1)
+            if extra is not None:
+                self._extra.update(extra.tobytes())
+
+    def digests(self) -> list[str]:
+        return [self.kind, *(h.hexdigest() for h in (self._values, self._missing, self._extra))]
+
+
+def _common_name(kind: pa.DataType) -> str:
+    """Name what types that may hold the same values have in common."""
+    types = pa.types
+    if types.is_integer(kind) or types.is_floating(kind):
+        return "number"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_timestamp(kind):
+        return f"timestamp {kind.tz or ''}"
+    plain = {"null": types.is_null, "boolean": types.is_boolean, "date": types.is_date, "decimal": types.is_decimal}
+    plain |= {"duration": types.is_duration, "time": types.is_time}
+    return next((name for name, is_one in plain.items() if is_one(kind)), str(kind))
+
+
+def _pieces(kind: str, values: pa.Array) -> Iterator[tuple[Any, Any]]:
+    """Give values as bytes, and what these cannot hold exactly: an array, or (places, what is left over there)."""
+    if kind == "boolean":
+        yield values.to_numpy(zero_copy_only=False).astype(np.uint8), None
+    elif kind == "date":
+        yield values.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False).astype("<i8"), None
+    elif kind in ("text", "decimal"):
+        yield _text_bytes(values.cast(pa.large_string()))
+    elif kind == "number":
+        whole = values.to_numpy(zero_copy_only=False)
+        numbers = np.ascontiguousarray(whole.astype("<f8") + 0.0)  # -0.0 becomes 0.0
+        yield numbers, None if pa.types.is_floating(values.type) else _beyond_exact(whole, numbers)
+    elif kind.startswith("timestamp ") or kind in ("duration", "time"):
+        yield _microseconds(values)
+    else:
+        for value in values.to_pylist():
+            written = repr(value).encode()
+            yield written, np.array([len(written)], dtype="<i8")
+
+
+def _text_bytes(values: pa.Array) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Give all letters, and the length of each text."""
+    _, offset_buffer, data = values.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+    text = b"" if data is None or not len(offsets) else memoryview(data)[int(offsets[0]) : int(offsets[-1])]
+    return text, np.diff(offsets).astype("<i8")
+
+
+def _beyond_exact(whole: npt.NDArray[Any], numbers: npt.NDArray[np.float64]) -> Any:
+    """Find the integers that float64 cannot hold, and by how much it misses them."""
+    if whole.dtype.itemsize < 8 or not len(numbers) or max(numbers.max(), -numbers.min()) < EXACT:
+        return None
+    limit = 2.0 ** (64 if whole.dtype.kind == "u" else 63)
+    fits = numbers < limit  # float64 may have rounded up to just past the largest integer
+    rounded = np.where(fits, numbers, 0.0).astype(whole.dtype)
+    missed = np.where(rounded > whole, rounded - whole, whole - rounded)  # unsigned numbers cannot go below zero
+    places = np.flatnonzero(missed)
+    signed = np.where(rounded > whole, -1, 1)[places] * missed[places].astype(np.int64)
+    return (places, signed) if len(places) else None
+
+
+def _microseconds(values: pa.Array) -> tuple[Any, Any]:
+    """Give microseconds, with leftover nanoseconds apart, so that the unit makes no difference."""
+    plain = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    ticks = plain.to_numpy(zero_copy_only=False).astype("<i8")
+    if values.type.unit != "ns":
+        return ticks * MICROSECONDS[values.type.unit], None
+    whole, rest = np.divmod(ticks, 1_000)
+    return whole, (np.flatnonzero(rest), rest[rest != 0]) if rest.any() else None

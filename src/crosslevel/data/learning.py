@@ -1,9 +1,9 @@
-"""Learn the columns of people: from a table in memory, or in one pass over a stream.
+"""Learn the columns of people in one pass over a stream.
 
-``learn_table(table, categorical)`` is for matrices in memory (imputers, KRLS). ``learn_people(stream, by=..., columns=...,
-weight=..., categorical=...)`` is for streams (embedding, ecological inference): it chooses the columns, finds levels and scales,
-leaves out constant columns and those that tell the place, and draws a weighted sample; ``learned.encoder`` encodes batches and
-``learned.encoded_sample()`` gives the sample as vectors, from which bins or bandwidths are chosen.
+``learn_people(stream, by=..., columns=..., weight=..., categorical=...)`` chooses the columns, finds levels and scales, leaves out
+constant columns and those that tell the place, and draws a weighted sample; ``learned.encoder`` encodes batches and
+``learned.encoded_sample()`` gives the sample as vectors, from which bins or bandwidths are chosen. Tables in memory are learned in
+:mod:`crosslevel.data.matrices`.
 
 Nothing here depends on how the stream is cut or on the order of its rows: the sample is drawn by what people's columns hold, and
 means and scales are rounded to single precision, so that sums taken in another order give the same encoding.
@@ -11,7 +11,6 @@ means and scales are rounded to single precision, so that sums taken in another 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -30,26 +29,25 @@ from crosslevel.data.columns import (
     Number,
     as_floats,
     canonical,
+    check_names,
     decoded,
+    first_row,
     is_categorical,
+    read_weights,
+    refuse_stray_text,
     whole_numbers,
 )
 from crosslevel.data.sketch import Sketch
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["Learned", "learn", "learn_people", "learn_table", "read_weights"]
+__all__ = ["Learned", "learn", "learn_people"]
 
 
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 BATCH_ROWS = 16_384
 """Rows learned from at a time: a batch of 223 columns is then 10 MB."""
-NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-CODE = re.compile(r"0\d+")
-"""What is a number as text, and what is a code, such as 01001, that makes all of its column codes."""
-STRAY_ROWS, STRAY_SHARE = 20, 0.1
-"""In a text column of so many rows, fewer values than this share that are no numbers are slips of the pen, not categories."""
 FIRST_LOOK = 2048
 """Rows that clear nearly every column of leaking the place, before whole batches are grouped."""
 
@@ -218,84 +216,6 @@ def _differs(table: pa.Table, names: list[str]) -> bool:
     return bool(pairs.num_rows > pairs.group_by(names).aggregate([]).num_rows)
 
 
-def learn_table(
-    table: pa.Table, categorical: Sequence[str] | None = None, argument: str = "X", *, order: str = "sorted"
-) -> tuple[Category | Number, ...]:
-    """Tell numbers from factors in memory, and list the factors' levels that occur.
-
-    Numbers and booleans are numbers unless named in ``categorical``; text is a factor. Numbers are not standardized.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    categorical : sequence of str, optional
-        Columns of numbers that are codes.
-    argument : str
-        What the caller calls the table.
-    order : {"sorted", "given"}
-        "given" makes every column of a categorical type a factor, with levels in the order of the type.
-
-    Examples
-    --------
-    >>> age, sex = learn_table(pa.table({"age": [1, 2], "sex": ["m", "f"]}))
-    >>> age.name, sex.labels
-    ('age', ('f', 'm'))
-    """
-    chosen = check_names(categorical or (), table.column_names, "categorical")
-    out: list[Category | Number] = []
-    for name in table.column_names:
-        values = table[name]
-        given = pa.types.is_dictionary(values.type) and order == "given"
-        plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-        number = pa.types.is_boolean(plain.type) or pa.types.is_null(plain.type) or not is_categorical(plain.type, name)
-        if number and name not in chosen and not given:
-            out.append(Number(name))
-            continue
-        present = pc.unique(plain).drop_null()
-        if pa.types.is_floating(present.type):
-            present = present.filter(pc.invert(pc.is_nan(present)))
-        if given:
-            every = pa.concat_arrays([chunk.dictionary for chunk in values.chunks]).unique()
-            levels = every.filter(pc.is_in(every, value_set=present))
-        else:
-            levels = present.take(pc.sort_indices(present))
-        if name not in chosen and not given:
-            _refuse_stray_text(name, levels.to_pylist(), table.num_rows, partial(_first_row, [table], name))
-        out.append(Category(name, levels, bool(plain.null_count)))
-    return tuple(out)
-
-
-def _refuse_stray_text(name: str, levels: Sequence[object], n_rows: int, find: Callable[[list[str]], str]) -> None:
-    """Refuse a column of numbers that a few cells of text turned into categories, a level for every number."""
-    bad = [v for v in levels if isinstance(v, str) and not NUMBER.fullmatch(v.strip())]
-    codes = any(CODE.fullmatch(v) for v in bad)
-    if bad and not codes and n_rows >= STRAY_ROWS and len(bad) < STRAY_SHARE * len(levels):
-        raise InputError(
-            f"column {name!r} is text: {len(levels) - len(bad):,} of its {len(levels):,} different values are numbers, but not "
-            f"{find(bad)}. Clean the cell and make the column numbers, or, if its values are codes, name it in categorical."
-        )
-
-
-def _first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[str]) -> str:
-    row = 0
-    for table in tables:
-        for value in table.column(name).to_pylist():
-            if value in bad:
-                return f"{value!r} in row {row:,}"
-            row += 1
-    return listed(bad)
-
-
-def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
-    """Refuse a bare name and names that are no columns."""
-    if isinstance(names, str):
-        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
-    for name in names:
-        if name not in known:
-            raise unknown_name(argument, name, list(known))
-    return tuple(dict.fromkeys(names))
-
-
 def learn_people(
     people: Batches,
     *,
@@ -424,7 +344,7 @@ def learn(
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
     for name in set(levels) - set(categorical):
         again: Iterable[pa.RecordBatch] = () if people.one_shot else people.select([name])
-        _refuse_stray_text(name, list(levels[name].values), row, partial(_first_row, again, name))
+        refuse_stray_text(name, list(levels[name].values), row, partial(first_row, again, name))
     learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
     constant = tuple(c.name for c in learned if _is_constant(c, moments))
     leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
@@ -479,21 +399,3 @@ def _is_constant(column: Category | Number, moments: dict[str, _Moments]) -> boo
     found = moments[column.name]
     flat = found.low >= found.high or found.scale == 0.0
     return flat and not (found.missing and np.isfinite(found.low))
-
-
-def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
-    """Read the weights of a batch that begins at ``row``; refuse missing, infinite and negative ones."""
-    if weight is None:
-        return np.ones(batch.num_rows)
-    kind = batch.schema.field(weight).type
-    if not pa.types.is_null(kind) and is_categorical(kind, weight) and not pa.types.is_boolean(kind):
-        raise InputError(f"weight={weight!r} is a column of {kind}, not of numbers; convert it, or pass weight=None.")
-    w = as_floats(batch.column(weight), weight)
-    for bad, what in ((~np.isfinite(w), "missing or infinite"), (w < 0, "negative")):
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise InputError(
-                f"weight={weight!r} is {what} in row {row + first:,} ({w[first]}); weights must be finite and >= 0. Drop such "
-                "rows with where=, or pass weight=None."
-            )
-    return w

@@ -21,9 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.columns import Category, Encoder
+from crosslevel.data.columns import Category, Encoder, read_weights
 from crosslevel.data.frames import group_rows
-from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import Query
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress

@@ -12,8 +12,8 @@ from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.columns import read_weights
 from crosslevel.data.frames import group_rows
-from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import Query, parse
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference

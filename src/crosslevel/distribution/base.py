@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.data.published import in_order_of
+from crosslevel.data.matching import align_groups
 from crosslevel.distribution import reading
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
 from crosslevel.distribution.landmarks import FeatureSettings, SecondLevel, candidate_maps
@@ -246,7 +246,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; labels are matched with the bags as in ``fit``."""
-        return float(super().score(X, in_order_of(y, _keys(X, 0), "y"), sample_weight))
+        return float(super().score(X, align_groups(y, _keys(X, 0), "y"), sample_weight))
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> Any:
         """Fit the model on each of the candidates and keep the best."""
@@ -313,7 +313,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the accuracy of the predictions; labels are matched with the bags as in ``fit``."""
-        return float(super().score(X, in_order_of(y, _keys(X, 0), "y"), sample_weight))
+        return float(super().score(X, align_groups(y, _keys(X, 0), "y"), sample_weight))
 
     def _one_hot(self, y: Any, keys: AnyArray) -> BoolArray:
         """Mark each bag's own class, (n, n_classes)."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.data.published import in_order_of
+from crosslevel.data.matching import align_groups
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray
 
@@ -77,7 +77,7 @@ def read_labels(y: Any, keys: AnyArray) -> AnyArray:
 def _one_per_bag(y: Any, keys: AnyArray) -> AnyArray:
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
-    labels = np.asarray(column_or_1d(checks.unmasked(in_order_of(y, keys, "y")), warn=True))
+    labels = np.asarray(column_or_1d(checks.unmasked(align_groups(y, keys, "y")), warn=True))
     if len(labels) != len(keys):
         raise InputError(f"y has {len(labels):,} labels for {len(keys):,} bags; pass one label per bag.")
     return labels

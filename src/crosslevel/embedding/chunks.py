@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.columns import Encoded, Encoder
+from crosslevel.data.columns import Encoded, Encoder, read_weights
 from crosslevel.data.frames import group_rows
-from crosslevel.data.learning import read_weights
 from crosslevel.data.queries import ALL, Query
 from crosslevel.errors import InputError
 

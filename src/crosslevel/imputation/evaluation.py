@@ -16,7 +16,7 @@ from scipy import special, stats
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells, gather, sums
-from crosslevel.data.published import check_range, read_published
+from crosslevel.data.matching import check_range, read_published
 from crosslevel.errors import InputError
 from crosslevel.imputation.baselines import (
     ecological_logistic,

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.data.columns import Category, Number, read_matrix
-from crosslevel.data.fingerprint import fingerprint
-from crosslevel.data.learning import learn_table
-from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.data.columns import Category, Number
+from crosslevel.data.frames import fingerprint
+from crosslevel.data.matching import UNNAMED, Partition, Published, check_range, read_published
+from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 

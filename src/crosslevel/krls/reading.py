@@ -18,9 +18,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks, frames
-from crosslevel.data.columns import Category, Number, read_codes
-from crosslevel.data.fingerprint import fingerprint
-from crosslevel.data.learning import learn_table
+from crosslevel.data.columns import Category, Number
+from crosslevel.data.frames import fingerprint
+from crosslevel.data.matrices import learn_table, read_codes
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 

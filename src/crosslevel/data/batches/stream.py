@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from crosslevel.data.batches.sources import Part, Piece, Request, Source
-from crosslevel.data.fingerprint import Fingerprint, fingerprint
-from crosslevel.data.frames import is_frame, to_arrow
+from crosslevel.data.frames import Fingerprint, fingerprint, is_frame, to_arrow
 from crosslevel.data.queries import Query, parse
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
@@ -174,7 +173,7 @@ class Batches:
         return pa.Table.from_batches(iter(self), schema=self.schema)
 
     def fingerprint(self) -> str:
-        """Read the stream once and give the fingerprint of its content; see :mod:`crosslevel.data.fingerprint`.
+        """Read the stream once and give the fingerprint of its content; see :func:`crosslevel.data.frames.fingerprint`.
 
         Examples
         --------

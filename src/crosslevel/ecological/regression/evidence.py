@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import frames
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
 from crosslevel.data.queries import ALL, SUBGROUP, parse
 from crosslevel.data.totals import Places, chain, read_counts
 from crosslevel.ecological.quantities import part_bounds

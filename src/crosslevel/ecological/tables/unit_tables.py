@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.data.fingerprint import fingerprint
+from crosslevel.data.frames import fingerprint
+from crosslevel.data.matching import align_rows, row_keys
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
 from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
@@ -163,11 +164,7 @@ def unit_tables(
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
         )
-    if frames.is_frame(groups) and frames.is_frame(outcomes) and not frames.same_rows(groups, outcomes):
-        raise InputError(
-            "groups and outcomes have different row labels (index), so their rows cannot be paired; bring them into one order "
-            "and call .reset_index(drop=True) on both."
-        )
+    outcomes = align_rows(outcomes, row_keys(groups), "outcomes")
     X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
     n = X_table.num_rows
     if T_table.num_rows != n:
