@@ -235,9 +235,8 @@ def refit(setting: Setting, y: FloatArray, rule: str) -> Fit:
 
 def infer_all(setting: Setting, ours: Fit, theirs: Fit) -> tuple[Inference, Inference]:
     """Make the default inference and R's, which knows no clusters."""
-    unused = np.zeros(setting.at_rows.shape)  # the effects at rows matter to the population target only
     without = replace(theirs, cells=replace(theirs.cells, clusters=None))
-    return infer(ours, setting.effects, "debiased", unused), infer(without, setting.effects, "krls", unused)
+    return infer(ours, setting.effects, "debiased"), infer(without, setting.effects, "krls")
 
 
 def misses(truth: FloatArray, found: Inference) -> tuple[FloatArray, ...]:

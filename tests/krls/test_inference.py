@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from crosslevel.data.columns import Number
 from crosslevel.errors import InputError
-from crosslevel.krls.covariance import (
-    cluster_scores,
-    cr3,
-    debiased_weights,
-    hc3,
-    homoskedastic,
-    plug_in_weights,
-    residuals,
-)
+from crosslevel.krls.covariance import _cluster_scores, effect_weights, residuals, robust
 from crosslevel.krls.effects import average_functionals, build_effects, pointwise_effects
-from crosslevel.krls.inference import infer, spread_of_effects
+from crosslevel.krls.inference import infer
 from crosslevel.krls.model import collapse, fit
 from crosslevel.krls.reading import Encoding
 from crosslevel.krls.spectrum import GaussianKernel, Spectrum, decompose, standardize
+from crosslevel.krls.subgroups import RowFacts, everybody, spread
 
 PENALTY, MU, S = 0.4, 0.04, 3.0
 
@@ -71,7 +66,7 @@ def test_debiased_weights_equal_dense_evaluation(mixed, rng, weighted):
     X, y = mixed(50)
     w = rng.uniform(0.4, 2.0, 50) if weighted else None
     cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, survey=weighted)
-    found = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    found = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
     np.testing.assert_allclose(found.estimate, dense.debiased(MU), rtol=1e-10)
     total = found.W[cells.row] * dense.w[:, None]
     np.testing.assert_allclose(total, dense.weights(MU), atol=1e-10)
@@ -81,7 +76,7 @@ def test_debiased_weights_equal_dense_evaluation(mixed, rng, weighted):
 def test_plug_in_weights_are_the_effects_of_the_fit(mixed):
     X, y = mixed(50)
     cells, kernel, functionals, spectrum, dense, effects = prepare(X, y)
-    found = plug_in_weights(spectrum, cells, functionals, PENALTY)
+    found = effect_weights(spectrum, cells, functionals, PENALTY)
     coef = np.bincount(cells.row, dense.inverse(PENALTY) @ y)
     average = cells.m / cells.N @ pointwise_effects(kernel, effects, coef)
     np.testing.assert_allclose(found.estimate, average, rtol=1e-10)
@@ -95,19 +90,19 @@ def test_hc3_equals_dense_leave_one_out(mixed, rng, linear, weighted):
     if weighted == "counts":  # the same as the rows written out
         w, X, y = None, np.repeat(X, w.astype(int), axis=0), np.repeat(y, w.astype(int))
     cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, survey=weighted == "survey")
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
-    found, alone = hc3(cells, residuals(spectrum, cells, PENALTY, kernel.Z if linear else None), weights)
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
+    found = robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z if linear else None), weights)
     P = dense.P(PENALTY, linear)
     R = dense.weights(MU) * (P @ y / np.diag(P))[:, None]
-    np.testing.assert_allclose(found, R.T @ R, rtol=1e-10)
-    assert alone == 0
+    np.testing.assert_allclose(found.matrix, R.T @ R, rtol=1e-10)
+    assert found.warnings == ()
 
 
 def test_hc3_at_the_weights_penalty_is_the_jackknife(mixed):
     X, y = mixed(35)
     cells, kernel, functionals, spectrum, dense, _ = prepare(X, y)
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
-    found, _ = hc3(cells, residuals(spectrum, cells, MU, kernel.Z), weights)
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
+    found = robust(spectrum, cells, residuals(spectrum, cells, MU, kernel.Z), weights).matrix
     changes = []
     for i in range(35):
         keep = np.arange(35) != i
@@ -125,9 +120,9 @@ def test_cr3_equals_leaving_clusters_out(mixed, smooth, rng, linear, case):
     cluster[:9] = np.arange(9)
     w = rng.uniform(0.4, 2.0, 36) if case == "survey" else None
     cells, kernel, functionals, spectrum, dense, _ = prepare(X, y, w, cluster, survey=case == "survey")
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
     found = residuals(spectrum, cells, PENALTY, kernel.Z if linear else None)
-    covariance, alone = cr3(spectrum, cells, found, weights)
+    covariance = robust(spectrum, cells, found, weights)
     Z, W = kernel.Z[cells.row], dense.weights(MU)
     psi = np.zeros((9, W.shape[1]))
     for g in range(9):
@@ -140,8 +135,8 @@ def test_cr3_equals_leaving_clusters_out(mixed, smooth, rng, linear, case):
             beta = np.linalg.solve(rest.H.T @ Gi @ rest.H, rest.H.T @ Gi @ y[~out])
         unseen = GaussianKernel(Z[~out], S).apply(c[:, None], Z[out])[:, 0] + dense.H[out] @ beta
         psi[g] = W[out].T @ (y[out] - unseen)
-    np.testing.assert_allclose(covariance, 8 / 9 * psi.T @ psi, rtol=1e-9)
-    assert alone == 0
+    np.testing.assert_allclose(covariance.matrix, 8 / 9 * psi.T @ psi, rtol=1e-9)
+    assert covariance.warnings == ()
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -150,18 +145,18 @@ def test_the_whole_inverse_and_its_blocks_give_the_same(mixed, rng, monkeypatch,
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, rng.integers(0, 8, 60))
     if not complete:
         spectrum = Spectrum(spectrum.Q[:, -9:], spectrum.w[-9:], complete=False)
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
     found = residuals(spectrum, cells, PENALTY, kernel.Z)
-    whole = cluster_scores(spectrum, cells, found, weights)[0]
+    whole = _cluster_scores(spectrum, cells, found, weights)[0]
     monkeypatch.setattr("crosslevel.krls.covariance.GATHER", -1e9)
-    np.testing.assert_allclose(cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
+    np.testing.assert_allclose(_cluster_scores(spectrum, cells, found, weights)[0], whole, rtol=1e-9)
 
 
 def test_the_kernel_of_the_debiased_weights_has_a_tenth_of_the_penalty(smooth):
     X, y = smooth(40)
     model = fit(X, y, penalty=PENALTY, bandwidth=S)
     effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
-    found = infer(model, effects, "debiased", np.zeros((40, 3)))
+    found = infer(model, effects, "debiased")
     dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
     scale = y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
     np.testing.assert_allclose(found.estimate, scale * dense.debiased(PENALTY / 10), rtol=1e-9)
@@ -170,11 +165,10 @@ def test_the_kernel_of_the_debiased_weights_has_a_tenth_of_the_penalty(smooth):
 def test_clusters_of_one_are_hc3_but_for_the_factor(smooth):
     X, y = smooth(30)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, np.arange(30))
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
     found = residuals(spectrum, cells, PENALTY, kernel.Z)
-    np.testing.assert_allclose(
-        cr3(spectrum, cells, found, weights)[0], 29 / 30 * hc3(cells, found, weights)[0], rtol=1e-9
-    )
+    alone, rows = (robust(spectrum, one, found, weights).matrix for one in (cells, replace(cells, clusters=None)))
+    np.testing.assert_allclose(alone, 29 / 30 * rows, rtol=1e-9)
 
 
 @pytest.mark.parametrize("inference", ["debiased", "hc3", "classical", "krls", "bigkrls"])
@@ -187,12 +181,11 @@ def test_collapsed_equals_row_by_row(mixed, rng, inference):
         model = fit(X, y, None, cluster, penalty=PENALTY, method=method)
         encoding = Encoding(tuple(Number(f"x{j}") for j in range(3)))
         effects = build_effects(encoding, model.cells.X, model.scaling)
-        answers.append(infer(model, effects, inference, pointwise_effects(model.kernel, effects, model.solution.coef)))
+        answers.append(infer(model, effects, inference))
     one, two = answers
     np.testing.assert_allclose(one.estimate, two.estimate, rtol=1e-10)
     np.testing.assert_allclose(one.plug_in, two.plug_in, rtol=1e-10)
     np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-9)
-    np.testing.assert_allclose(one.spread, two.spread, rtol=1e-9)
 
 
 def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(mixed):
@@ -203,19 +196,23 @@ def test_an_incomplete_spectrum_that_lost_nothing_changes_nothing(mixed):
     partial = Spectrum(spectrum.Q[:, kept], spectrum.w[kept], complete=False)
     answers = []
     for one in (spectrum, partial):
-        weights = debiased_weights(one, cells, kernel.Z, functionals, MU)
+        weights = effect_weights(one, cells, functionals, MU, kernel.Z)
         found = residuals(one, cells, PENALTY, kernel.Z)
-        answers.append((weights.estimate, hc3(cells, found, weights)[0], cluster_scores(one, cells, found, weights)[0]))
+        covariances = [robust(one, c, found, weights).matrix for c in (cells, replace(cells, clusters=None))]
+        answers.append((weights.estimate, *covariances))
     for a, b in zip(*answers, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)
 
 
 def test_one_error_variance(smooth):
     X, y = smooth(30)
-    cells, _, functionals, spectrum, dense, _ = prepare(X, y)
-    weights = plug_in_weights(spectrum, cells, functionals, PENALTY)
-    W = dense.inverse(PENALTY) @ dense.V
-    np.testing.assert_allclose(homoskedastic(cells, weights, 2.0), 2.0 * W.T @ W, rtol=1e-10)
+    model = fit(X, y, penalty=PENALTY, bandwidth=S)
+    effects = build_effects(Encoding((Number("a"), Number("b"), Number("c"))), model.cells.X, model.scaling)
+    found = infer(model, effects, "classical")
+    dense = prepare(X, (y - y.mean()) / y.std(ddof=1))[4]
+    W = dense.inverse(PENALTY) @ dense.V * y.std(ddof=1) / np.array([*X[:, :2].std(axis=0, ddof=1), 1.0])
+    sigma2 = model.solution.rss / (30 - model.solution.edf)
+    np.testing.assert_allclose(found.covariance, sigma2 * W.T @ W, rtol=1e-9)
 
 
 def test_spread_of_effects(mixed, rng):
@@ -224,9 +221,10 @@ def test_spread_of_effects(mixed, rng):
     by_row = rng.normal(size=(len(cells.m), 2))
     delta = by_row[cells.row]
     sums = (delta - delta.mean(axis=0)).reshape(10, 4, 2).sum(axis=1)
-    np.testing.assert_allclose(spread_of_effects(cells, by_row), sums.T @ sums / 40**2 * 10 / 9, rtol=1e-10)
-    plain = collapse(X, y)
-    np.testing.assert_allclose(spread_of_effects(plain, by_row), np.cov(delta.T) / 40, rtol=1e-10)
+    facts = RowFacts(None, np.arange(40) // 4, False)
+    np.testing.assert_allclose(spread(everybody(40), cells, facts, by_row), sums.T @ sums / 40**2 * 10 / 9, rtol=1e-10)
+    plain = RowFacts(None, None, False)
+    np.testing.assert_allclose(spread(everybody(40), collapse(X, y), plain, by_row), np.cov(delta.T) / 40, rtol=1e-10)
 
 
 def test_a_row_that_alone_determines_a_coefficient(smooth):
@@ -236,9 +234,9 @@ def test_a_row_that_alone_determines_a_coefficient(smooth):
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
     found = residuals(spectrum, cells, PENALTY, kernel.Z)
     assert np.flatnonzero(found.alone).tolist() == [5]
-    covariance, alone = hc3(cells, found, debiased_weights(spectrum, cells, kernel.Z, functionals, MU))
-    assert alone == 1
-    assert np.isfinite(covariance).all()
+    covariance = robust(spectrum, cells, found, effect_weights(spectrum, cells, functionals, MU, kernel.Z))
+    assert covariance.warnings[0].startswith("1 row(s)")
+    assert np.isfinite(covariance.matrix).all()
 
 
 def test_a_cluster_that_alone_determines_a_coefficient(smooth):
@@ -246,15 +244,15 @@ def test_a_cluster_that_alone_determines_a_coefficient(smooth):
     cluster = np.arange(60) // 4
     X[:, 2] = cluster == 3
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y, None, cluster)
-    weights = debiased_weights(spectrum, cells, kernel.Z, functionals, MU)
-    covariance, alone = cr3(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)
-    assert alone == 1
-    assert np.sqrt(np.diag(covariance)).max() < 10  # dividing by nothing would give 1e8 and more
+    weights = effect_weights(spectrum, cells, functionals, MU, kernel.Z)
+    covariance = robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)
+    assert covariance.warnings[0].startswith("1 cluster(s)")
+    assert np.sqrt(np.diag(covariance.matrix)).max() < 10  # dividing by nothing would give 1e8 and more
 
 
 def test_too_many_columns_for_debiased_intervals(rng):
     X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
     cells, kernel, functionals, spectrum, _, _ = prepare(X, y)
-    weights = plug_in_weights(spectrum, cells, functionals, PENALTY)
+    weights = effect_weights(spectrum, cells, functionals, PENALTY)
     with pytest.raises(InputError, match=r"8 of 8 distinct rows.*fewer columns, or inference='hc3'"):
-        hc3(cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)
+        robust(spectrum, cells, residuals(spectrum, cells, PENALTY, kernel.Z), weights)

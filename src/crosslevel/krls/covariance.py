@@ -36,20 +36,7 @@ from crosslevel.krls.model import Cells, Clusters
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "SHARE_OF_PENALTY",
-    "Linear",
-    "Residuals",
-    "Weights",
-    "check_identified",
-    "cluster_scores",
-    "cr3",
-    "debiased_weights",
-    "hc3",
-    "homoskedastic",
-    "plug_in_weights",
-    "residuals",
-]
+__all__ = ["SHARE_OF_PENALTY", "Covariance", "Linear", "Residuals", "Weights", "effect_weights", "residuals", "robust"]
 
 
 SHARE_OF_PENALTY = 0.1
@@ -119,6 +106,27 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Covariance:
+    """How sure effects are.
+
+    Attributes
+    ----------
+    matrix : (E, E)
+    dof : float
+        Of Student's t; infinite for the normal.
+    kind : str
+        How it was made, in words.
+    warnings : tuple of str
+        What the reader should know.
+    """
+
+    matrix: FloatArray
+    dof: float
+    kind: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Residuals:
     """Residuals of the fit whose errors the intervals use.
 
@@ -147,21 +155,15 @@ class Residuals:
     alone: BoolArray
 
 
-def plug_in_weights(spectrum: Spectrum, cells: Cells, functionals: Functionals, penalty: float) -> Weights:
-    """Give the weights of the fit itself."""
+def effect_weights(
+    spectrum: Spectrum, cells: Cells, functionals: Functionals, penalty: float, Z: FloatArray | None = None
+) -> Weights:
+    """Give the weights of the fit at a penalty, or with Z weights that are exact on linear functions, the kernel for the rest."""
     root = np.sqrt(cells.m)
     omega = spectrum.solve(root[:, None] * functionals.V, penalty)
-    return Weights(omega / root[:, None], omega.T @ (root * cells.mean))
-
-
-def debiased_weights(
-    spectrum: Spectrum, cells: Cells, Z: FloatArray, functionals: Functionals, penalty: float
-) -> Weights:
-    """Give weights that are exact on linear functions, with the kernel at this penalty for the rest."""
-    root = np.sqrt(cells.m)
-    linear = Linear.at(spectrum, cells.m, Z, penalty)
-    Giv = spectrum.solve(root[:, None] * functionals.V, penalty)
-    omega = Giv + linear.GiH @ (linear.M @ (functionals.ell - linear.H.T @ Giv))
+    if Z is not None:
+        linear = Linear.at(spectrum, cells.m, Z, penalty)
+        omega = omega + linear.GiH @ (linear.M @ (functionals.ell - linear.H.T @ omega))
     return Weights(omega / root[:, None], omega.T @ (root * cells.mean))
 
 
@@ -182,41 +184,37 @@ def residuals(spectrum: Spectrum, cells: Cells, penalty: float, Z: FloatArray | 
     return Residuals(e, penalty * P_diagonal, plain_e, plain_keep, penalty, linear, alone)
 
 
-def check_identified(alone: int, total: int, what: str) -> None:
-    """Refuse debiased intervals when too many rows (or clusters) are needed to know the linear part."""
+def robust(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> Covariance:
+    """Give the covariance of all effects from deleted residuals, by row (HC3) or by cluster (CR3)."""
+    if cells.clusters is None:
+        what, total, kind, dof = "row", len(cells.m), "HC3", np.inf
+        covariance, alone = _hc3(cells, found, weights)
+    else:
+        psi, alone = _cluster_scores(spectrum, cells, found, weights)
+        G = len(psi)
+        what, total, kind, dof = "cluster", G, f"CR3, {G:,} clusters, t({G - 1:,})", G - 1.0
+        covariance = (G - 1) / G * (psi.T @ psi)
     if alone > MOST_ALONE * total:
         raise InputError(
-            f"{alone:,} of {total:,} {what} each determine a coefficient of the linear part alone, so debiased intervals "
-            "cannot be made; use fewer columns, or inference='hc3' or 'classical', whose intervals ignore shrinkage."
+            f"{alone:,} of {total:,} {'distinct row' if what == 'row' else what}s each determine a coefficient of the linear part "
+            "alone, so debiased intervals cannot be made; use fewer columns, or inference='hc3' or 'classical', whose intervals "
+            "ignore shrinkage."
         )
+    said = f"{alone:,} {what}(s) alone determine a coefficient of the linear part; their residuals come from the fit without it."
+    return Covariance(covariance, dof, kind, (said,) if alone else ())
 
 
-def hc3(cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
+def _hc3(cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
     """Give the covariance of all effects from squared leave-one-out residuals, (E, E), and the number of rows alone."""
-    alone = int(found.alone.sum())
-    check_identified(alone, len(cells.m), "distinct rows")
     u = cells.stratum
     share = cells.step / cells.m[u]
     e = np.where(found.alone, found.plain_e, found.e)[u] + cells.stratum_mean - cells.mean[u]
     kept = (1.0 - share) + share * np.where(found.alone, found.plain_keep, found.keep)[u]
     q = np.bincount(u, cells.step * (cells.ss + cells.weight * e**2) / kept**2, len(cells.m))
-    return weights.W.T @ (q[:, None] * weights.W), alone
+    return weights.W.T @ (q[:, None] * weights.W), int(found.alone.sum())
 
 
-def homoskedastic(cells: Cells, weights: Weights, sigma2: float) -> FloatArray:
-    """Give the covariance of all effects when errors have one variance, (E, E)."""
-    return sigma2 * (weights.W.T @ (cells.m[:, None] * weights.W))
-
-
-def cr3(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
-    """Give the covariance of all effects, (E, E), and how many clusters the linear part could not do without."""
-    psi, alone = cluster_scores(spectrum, cells, found, weights)
-    G = len(psi)
-    check_identified(alone, G, "clusters")
-    return (G - 1) / G * (psi.T @ psi), alone
-
-
-def cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
+def _cluster_scores(spectrum: Spectrum, cells: Cells, found: Residuals, weights: Weights) -> tuple[FloatArray, int]:
     """Give psi_g for every cluster, (G, E): the change in the estimates when the cluster is left out, to first order."""
     clusters = cells.clusters
     assert clusters is not None

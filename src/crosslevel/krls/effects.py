@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslevel.data.columns import Number
+from crosslevel.errors import listed
 from crosslevel.krls.reading import Encoding, label
 from crosslevel.krls.spectrum import GaussianKernel, Scaling
 from crosslevel.typing import FloatArray, IntArray
@@ -34,6 +35,7 @@ __all__ = [
     "Switch",
     "average_functionals",
     "build_effects",
+    "describe_covariates",
     "linear_parts",
     "pointwise_effects",
     "scales",
@@ -43,6 +45,9 @@ __all__ = [
 CONTRASTS = ("factor", "dummy")
 
 
+SKEWED = 1.5
+"""Skewness beyond which the average derivative of a curved effect is hard for every method."""
+COLLINEAR = 1e-10
 SMALLEST_RATIO = 1e-100
 """Below this, dividing the kernel by the part of the switched columns meets underflow; the rest is then made afresh."""
 
@@ -282,3 +287,27 @@ def _by_level(switch: Switch, Z: FloatArray, x: FloatArray) -> FloatArray:
     out = np.zeros((len(x), len(switch.points)))
     out[np.arange(len(x)), switch.levels(Z)] = x
     return out
+
+
+def describe_covariates(fit: Fit, effects: Sequence[Effect], names: Sequence[str]) -> tuple[str, ...]:
+    """Say what in the covariates makes effects hard to estimate: skewness, columns that repeat one another."""
+    m, Z = fit.cells.m, fit.kernel.Z
+    said = []
+    slopes = [e.column for e in effects if e.switch is None]
+    skewness = m @ Z**3 / fit.cells.N
+    skewed = [names[p] for p in slopes if abs(skewness[p]) > SKEWED]
+    if skewed:
+        said.append(
+            f"{len(skewed)} column(s) are strongly skewed ({listed(skewed)}); where the effect is curved, the interval of its "
+            "average can fall short. Take logarithms or ranks before fitting."
+        )
+    correlation = (m[:, None] * Z).T @ Z / (fit.cells.N - 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    involved = np.abs(vectors[:, values < COLLINEAR]).max(axis=1, initial=0.0) > 1e-6
+    if involved.any():
+        same = [n for n, i in zip(names, involved, strict=True) if i]
+        said.append(
+            f"the columns {listed(same)} determine one another, so their effects cannot be told apart; each got a share. "
+            "Leave one out."
+        )
+    return tuple(said)

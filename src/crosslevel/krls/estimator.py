@@ -2,151 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
-from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
 from crosslevel.krls.bands import BandReports
 from crosslevel.krls.costs import Cost, cost_of_rows
-from crosslevel.krls.effects import CONTRASTS, Effect, build_effects
-from crosslevel.krls.inference import INFERENCE, Inference, infer
-from crosslevel.krls.model import Fit, fit, r2_of_averages
+from crosslevel.krls.effects import CONTRASTS
+from crosslevel.krls.inference import AS_R, INFERENCE, Inference, infer
+from crosslevel.krls.model import fit
 from crosslevel.krls.paths import BACKENDS, METHODS
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
-from crosslevel.krls.reading import Inputs, read_fit, read_predict, spread_rows
-from crosslevel.krls.reporting import EffectReports
-from crosslevel.krls.subgroups import RowFacts
-from crosslevel.krls.table import describe_covariates
-from crosslevel.results import Provenance
+from crosslevel.krls.reading import read_fit, read_predict, spread_rows
 from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["KRLS", "KernelEstimator"]
+__all__ = ["KRLS"]
 
 
-class KernelEstimator(EffectReports, BaseEstimator):
-    """What the estimators of this room share: reading the data, keeping the fit, its effects and its warnings."""
-
-    penalty: float | None
-    bandwidth: str | float
-    contrast: str
-    categorical: Sequence[str] | None
-    reference: Mapping[str, Any] | None
-    first_differences: bool
-    _unsaved = ("_effects", "pointwise_effects_", "fitted_")
-    _choices: Mapping[str, Sequence[str]]
-    """Parameters that take one of some names."""
-
-    def _keep(self, model: Fit, given: Inputs, *, survey: bool = False, as_r: bool = False) -> Self:
-        """Set the fitted attributes, and warn of what the reader should know."""
-        self._model, self._frame, self._data = model, given.frame, given.data
-        self._inferred: Inference | None = None
-        self._rows = RowFacts(given.weights, given.cluster, survey)
-        self._used = given.used
-        self.encoding_ = given.encoding
-        self._effects = self._build_effects()
-        self._pointwise = model.effects(self._effects)
-        cells, solution, found = model.cells, model.solution, model.choice
-        self.penalty_, self.bandwidth_, self.path_ = model.penalty, model.kernel.s, model.path
-        self.edf_, self.effective_n_ = solution.edf, cells.N - solution.edf
-        self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
-        self.effect_names_ = tuple(e.term for e in self._effects)
-        self.average_effects_ = cells.m @ self._pointwise / cells.N
-        # R's Looe is a sum of squares of the standardized outcome times one standard deviation of y
-        unit = model.y_sd if as_r else model.y_sd**2 / cells.N
-        self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
-        self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
-        self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
-        urgent = model.describe()
-        for sentence in urgent:
-            warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
-        self.warnings_ = (*urgent, *describe_covariates(model, self._effects, given.encoding.names))
-        self._spread()
-        return self
-
-    def _build_effects(self) -> tuple[Effect, ...]:
-        return build_effects(
-            self.encoding_,
-            self._model.cells.X,
-            self._model.scaling,
-            contrast=self.contrast,
-            first_differences=self.first_differences,
-            per_unit=self._per_unit,
-        )
-
-    def _spread(self) -> None:
-        """Give every row the values of its distinct row."""
-        model, cells = self._model, self._model.cells
-        self.pointwise_effects_ = spread_rows(self._pointwise[cells.row], self._used)
-        fitted = model.solution.fitted * model.y_sd + model.y_mean
-        self.fitted_ = spread_rows(fitted[cells.row], self._used)
-
-    def _as_saved(self) -> Self:
-        """Give the estimator with intervals, and without what is large and can be made again."""
-        with contextlib.suppress(
-            CrosslevelError
-        ):  # intervals that cannot be made are refused again when they are asked for
-            self._inference()
-        small = copy.copy(self)
-        small._model = self._model.compact()
-        return small
-
-    def _restored(self) -> None:
-        self._model = self._model.restored()
-        self._effects = self._build_effects()
-        self._spread()
-
-    def _diagnostics(self) -> dict[str, Any]:
-        return {
-            "path": self.path_,
-            "approximate": self._model.approximate,
-            "lost_trace": self._model.lost,
-            "rows": self._model.cells.N,
-            "penalty": self.penalty_,
-            "rule": "given" if self.penalty is not None else self._rule,
-            "bandwidth": self.bandwidth_,
-            "edf": self.edf_,
-            "r2": self.r2_,
-            "r2_ame": self.r2_ame_,
-        }
-
-    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
-        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
-        return Provenance.of(call=f"{type(self).__name__}({given}).fit(X, y).{call}", seed=seed, data=self._data)
-
-    @property
-    def _rule(self) -> str:
-        """The rule by which the penalty was chosen."""
-        raise NotImplementedError
-
-    @property
-    def _per_unit(self) -> bool:
-        """Whether first differences are divided by the distance of the two values."""
-        return False
-
-    def _check_parameters(self) -> None:
-        for name, choices in self._choices.items():
-            _check_choice(name, getattr(self, name), choices)
-        if isinstance(self.bandwidth, str):
-            _check_choice("bandwidth", self.bandwidth, ("n_columns", "maxvar"))
-        elif not _is_number(self.bandwidth) or not 0 < self.bandwidth < np.inf:
-            raise InputError(
-                f"bandwidth={self.bandwidth!r} is not a positive number; pass 'n_columns', 'maxvar' or a number."
-            )
-        if self.penalty is not None and (not _is_number(self.penalty) or not 0 < self.penalty < np.inf):
-            raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
-
-
-class KRLS(RegressorMixin, BandReports, KernelEstimator):
+class KRLS(RegressorMixin, BandReports):
     """Kernel regularized least squares with average effects and intervals that cover.
 
     The outcome is a smooth function of the covariates, ``f(x) = sum_i c_i exp(-|z - z_i|^2 / s)``, fitted by least squares with
@@ -317,11 +195,11 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
             rule=self.rule,
             method=self.method,
             survey=survey,
-            rank=None if self.rank is None else int(self.rank),
+            rank=self.rank,
             backend=self.backend,
             seed=checks.read_seed(self.random_state),
         )
-        return self._keep(model, given, survey=survey, as_r=self.inference in ("krls", "bigkrls"))
+        return self._keep(model, given, survey=survey, as_r=self.inference in AS_R)
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict y, with the standard error of the predicted mean if asked.
@@ -365,8 +243,7 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
         return cost_of_rows(rows, self.method, self.rank, self.bandwidth, checks.read_seed(self.random_state))
 
     def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
-        effects, pointwise = [self._effects[i] for i in places], self._pointwise[:, list(places)]
-        return infer(self._model, effects, self.inference, pointwise if rho is None else None, rho)
+        return infer(self._model, [self._effects[i] for i in places], self.inference, rho)
 
     @property
     def _rule(self) -> str:
@@ -378,24 +255,11 @@ class KRLS(RegressorMixin, BandReports, KernelEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.rank is not None and not _is_whole(self.rank, 2):
-            raise InputError(f"rank={self.rank!r} is not a whole number of at least 2; pass None for the default.")
+        if self.rank is not None:
+            checks.check_whole(self.rank, "rank", 2)
         if self.penalty is not None:
             checks.refuse_idle(self, ["rule"], f"with penalty={self.penalty!r}; pass penalty=None to have it chosen")
         if self.method in ("nystrom", "partial"):
             checks.refuse_idle(self, ["backend"], f"with method={self.method!r}; use 'auto', 'collapse' or 'exact'")
         else:
             checks.refuse_idle(self, ["rank"], f"with method={self.method!r}; use 'nystrom' or 'partial'")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return _is_number(value) and value == np.floor(value) and least <= value < np.inf
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise unknown_name(name, value, list(choices), "choice")

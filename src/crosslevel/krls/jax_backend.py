@@ -83,7 +83,7 @@ class DeviceSpectrum(Spectrum):
     def expand(self, b: FloatArray) -> FloatArray:
         """Give Q b, (U, c)."""
         with double_precision():
-            return np.asarray(jnp.matmul(self.Q, jnp.asarray(b), precision="highest"))
+            return np.array(jnp.matmul(self.Q, jnp.asarray(b), precision="highest"))
 
     def rows(self, index: IntArray) -> FloatArray:
         """Give some rows of the eigenvectors, (..., k)."""
@@ -102,12 +102,6 @@ class DeviceSpectrum(Spectrum):
                 moved, kept = _pass(self.Q, first, left, right, size)
                 moved, kept = np.asarray(moved), np.asarray(kept)
             yield slice(start, min(start + size, U)), moved[start - first :], kept[start - first :]
-
-    def inverse(self, penalty: float) -> FloatArray:
-        """Give (B + penalty I)^-1 whole, (U, U)."""
-        with double_precision():
-            R = self.Q / jnp.sqrt(jnp.asarray(self.w) + penalty)
-            return np.array(jnp.matmul(R, R.T, precision="highest"))
 
 
 @dataclass(frozen=True)

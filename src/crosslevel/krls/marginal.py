@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.errors import InputError, MissingExtraError
-from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, Weights, homoskedastic, residuals
-from crosslevel.krls.inference import robust, sigma_squared, spectrum_of
+from crosslevel.krls.effects import Functionals
+from crosslevel.krls.inference import AS_R, estimate
 from crosslevel.krls.model import Fit
 from crosslevel.krls.reading import Encoding
 from crosslevel.krls.subgroups import covariate_table
@@ -61,9 +61,7 @@ class LinearForm:
     def matrix(self, X: FloatArray) -> FloatArray:
         """Give the matrix Phi of rows in the units of the data, (n, k): the function there is y_mean + Phi theta."""
         Z = self.fit.scaling.apply(X)
-        parts = [np.concatenate([block for _, block in self.fit.kernel.blocks(Z)])] if len(Z) else []
-        if not parts:
-            return np.empty((0, len(self.theta)))
+        parts = [self.fit.kernel.between(Z)]
         if self.linear:
             parts.append(np.column_stack([np.ones(len(Z)), Z]))
         return self.fit.y_sd * np.concatenate(parts, axis=1)
@@ -71,10 +69,10 @@ class LinearForm:
 
 def linear_form(fit: Fit, inference: str) -> LinearForm:
     """Give the function whose effects `KRLS.effects` reports, with the covariance of its coefficients."""
-    spectrum, cells = spectrum_of(fit), fit.cells
-    if len(cells.m) > LARGEST:
+    U, P = len(fit.cells.m), fit.kernel.Z.shape[1]
+    if U > LARGEST:
         raise InputError(
-            f"the model has {len(cells.m):,} distinct rows, each with a coefficient, and marginaleffects differentiates by one "
+            f"the model has {U:,} distinct rows, each with a coefficient, and marginaleffects differentiates by one "
             f"after the other: too many beyond {LARGEST:,}. effects(by=), interactions() and effects_at() have no such limit."
         )
     if fit.approximate:
@@ -82,24 +80,13 @@ def linear_form(fit: Fit, inference: str) -> LinearForm:
             "an approximate model has no coefficient per distinct row that marginaleffects could use; fit with method='exact', or "
             "use effects(by=) and interactions()."
         )
-    root = np.sqrt(cells.m)
     debiased = inference == "debiased"
-    if debiased:
-        penalty = SHARE_OF_PENALTY * fit.penalty
-        part = Linear.at(spectrum, cells.m, fit.kernel.Z, penalty)
-        Gi = spectrum.inverse(penalty)
-        P = Gi - part.GiH @ part.M @ part.GiH.T
-        omega = np.concatenate([P * root, part.GiH @ part.M], axis=1)
-    else:
-        omega = spectrum.inverse(fit.penalty) * root
-    weights = Weights(omega / root[:, None], omega.T @ (root * cells.mean))
-    if inference in ("debiased", "hc3"):
-        found = residuals(spectrum, cells, fit.penalty, fit.kernel.Z if debiased else None)
-        covariance, dof, _, _ = robust(spectrum, cells, found, weights)
-    else:
-        covariance = homoskedastic(cells, weights, sigma_squared(fit, inference))
-        dof = max(cells.N - fit.solution.edf, 1.0) if inference == "classical" else np.inf
-    return LinearForm(fit, debiased, weights.estimate, covariance, dof)
+    # every coefficient is a functional: of the kernel functions one each, of the linear ones likewise
+    linear = P + 1 if debiased else 0
+    every = Functionals(np.eye(U, U + linear), np.eye(P + 1, U + linear, k=U))
+    weights, found = estimate(fit, every, inference)
+    dof = np.inf if inference in AS_R else found.dof
+    return LinearForm(fit, debiased, weights.estimate, found.matrix, dof)
 
 
 def to_marginaleffects(model: BandReports, data: Any, y: str) -> Any:

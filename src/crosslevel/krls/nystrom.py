@@ -111,7 +111,8 @@ def choose_landmarks(
         block = GaussianKernel(kernel.Z[drawn], kernel.s).matrix() - L[drawn, :r] @ L[drawn, :r].T
         order, root = _pivots(block, most - r)
         new = drawn[order]
-        columns = kernel.columns(new)
+        columns = GaussianKernel(kernel.Z[new], kernel.s).between(kernel.Z)
+        columns[new, np.arange(len(new))] = 1.0
         columns -= L[:, :r] @ L[new, :r].T
         made = columns @ np.linalg.inv(root).T  # small and well conditioned: candidates that repeat others were dropped
         made[new] = root  # exactly triangular, where the difference of nearly equal numbers would not be
@@ -164,14 +165,9 @@ class StreamedSpectrum(Spectrum):
     T: FloatArray
     known: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, repr=False, compare=False)
 
-    @property
-    def streams(self) -> bool:
-        """Whether the eigenvectors are made anew for every pass, so that passes should be few."""
-        return True
-
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Yield root o k(rows, landmarks), a block of rows at a time."""
-        for rows, block in feature_blocks(self.centers, self.Z):
+        for rows, block in self.centers.blocks(self.Z, BLOCK):
             block *= self.root[rows, None]
             yield rows, block
 
@@ -209,7 +205,7 @@ class StreamedSpectrum(Spectrum):
         """Give some rows of the eigenvectors, (..., k)."""
         flat = index.reshape(-1)
         out = np.empty((len(flat), len(self.w)))
-        for rows, block in feature_blocks(self.centers, self.Z[flat]):
+        for rows, block in self.centers.blocks(self.Z[flat], BLOCK):
             np.matmul(block, self.T, out=out[rows])
         out *= self.root[flat, None]
         return out.reshape(*index.shape, -1)
@@ -280,24 +276,6 @@ class LowRank:
         return len(self.spectrum.w)
 
 
-def feature_blocks(centers: GaussianKernel, Z: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield k(Z, landmarks), a block of rows at a time.
-
-    The exponent is one product of matrices, (2 z / s, -|z|^2 / s, 1) (z', 1, -|z'|^2 / s), which saves three passes over the
-    block beside `GaussianKernel.blocks`.
-    """
-    norms = np.einsum("ij,ij->i", centers.Z, centers.Z)
-    right = np.column_stack([centers.Z * (2.0 / centers.s), np.full(len(norms), -1.0 / centers.s), -norms / centers.s])
-    step = max(1, BLOCK // len(norms))
-    for start in range(0, len(Z), step):
-        rows = slice(start, min(start + step, len(Z)))
-        z = Z[rows]
-        left = np.column_stack([z, np.einsum("ij,ij->i", z, z), np.ones(len(z))])
-        block = left @ right.T
-        np.minimum(block, 0.0, out=block)
-        yield rows, np.exp(block, out=block)
-
-
 def nystrom(kernel: GaussianKernel, m: FloatArray, rank: int, seed: int = 0) -> LowRank:
     """Decompose the kernel that ``rank`` landmarks span, in two passes over the rows.
 
@@ -330,7 +308,7 @@ def nystrom(kernel: GaussianKernel, m: FloatArray, rank: int, seed: int = 0) -> 
     gram, weights = np.zeros((r, r)), np.sqrt(m)
     # whitened before it is multiplied with itself: the other way round squares the condition
     whiten = scipy.linalg.solve_triangular(root, np.eye(r), lower=True, trans="T")
-    for rows, block in feature_blocks(centers, kernel.Z):
+    for rows, block in centers.blocks(kernel.Z, BLOCK):
         block *= weights[rows, None]
         phi = block @ whiten
         gram += phi.T @ phi

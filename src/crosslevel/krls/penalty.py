@@ -117,15 +117,12 @@ def _strata_losses(
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield, some strata at a time, squared residuals and deleted ones with their derivatives: (4, n_strata, L)."""
     root = np.sqrt(cells.m)
-    target = root * cells.mean
-    a = spectrum.project(target[:, None])
-    moved = [shrink * a, turn * a] if spectrum.complete else [(1.0 - shrink) * a, turn * a]
-    kept = [shrink, turn] if spectrum.complete else [1.0 - shrink, turn]
-    for rows, Qb, QQx in spectrum.passes(np.concatenate(moved, axis=1), np.concatenate(kept, axis=1)):
-        (e, de), (t, dt) = np.split(Qb, 2, axis=1), np.split(QQx, 2, axis=1)
-        if not spectrum.complete:
-            e, t = target[rows, None] - e, 1.0 - t
-        yield _of_rows(cells, rows, e / root[rows, None], de / root[rows, None], t, dt)
+    a = spectrum.project((root * cells.mean)[:, None])
+    outside = 0.0 if spectrum.complete else 1.0
+    kept = np.concatenate([shrink - outside, turn], axis=1)
+    for rows, Qb, QQx in spectrum.passes(kept * a, kept):
+        (e, de), (t, dt) = np.split(Qb / root[rows, None], 2, axis=1), np.split(QQx, 2, axis=1)
+        yield _of_rows(cells, rows, outside * cells.mean[rows, None] + e, de, outside + t, dt)
 
 
 def _of_rows(
@@ -188,18 +185,18 @@ def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     if (best == 0 and at_least) or (best == N_GRID - 1 and at_most):
         return Choice(float(grid[best]), curve, "lower" if best == 0 else "upper")
     low, high = (best - 1, best) if at_least else (best, best + 1)
-
-    def slope(log_penalty: float) -> float:
-        return float(losses(spectrum, cells, np.array([np.exp(log_penalty)])).of(rule)[1][0])
-
+    # loss and slope between the two are polynomials to rounding, known after one pass over the data
     ends = np.log(grid[[low, high]])
-    if spectrum.streams:
-        return _by_polynomial(spectrum, cells, rule, ends, curve)
+    nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
+    penalties = np.exp(ends.mean() + nodes * (ends[1] - ends[0]) / 2)
+    values, slopes = losses(spectrum, cells, penalties).of(rule)
+    loss, slope = (
+        np.polynomial.Chebyshev.fit(np.log(penalties), known, N_NODES - 1, domain=ends) for known in (values, slopes)
+    )
     if slope(ends[0]) * slope(ends[1]) >= 0:  # flat, or a wiggle finer than the grid: its best point is as good as any
         return Choice(float(grid[best]), curve)
-    penalty = float(np.exp(brentq(slope, *ends, xtol=1e-13, rtol=1e-13)))
-    point = [penalty, float(losses(spectrum, cells, np.array([penalty])).of(rule)[0][0])]
-    return Choice(penalty, np.insert(curve, int(np.searchsorted(grid, penalty)), point, axis=0))
+    at = brentq(slope, *ends, xtol=1e-13, rtol=1e-13)
+    return Choice(float(np.exp(at)), np.insert(curve, high, [np.exp(at), loss(at)], axis=0))
 
 
 def _smoothest(spectrum: Spectrum, cells: Cells, curve: FloatArray, best: int) -> int:
@@ -229,21 +226,6 @@ def _smoothest(spectrum: Spectrum, cells: Cells, curve: FloatArray, best: int) -
     error = np.sqrt(np.square(apart - cells.weight[:, None] * total / cells.weight.sum()).sum(axis=0))
     same = total <= TOLD_APART * error
     return max((i for i, close in zip(others, same, strict=True) if close), default=best)
-
-
-def _by_polynomial(spectrum: Spectrum, cells: Cells, rule: str, ends: FloatArray, curve: FloatArray) -> Choice:
-    """Find the root of the slope between two penalties in one pass over the data: that of its interpolant."""
-    nodes = np.cos(np.pi * (np.arange(N_NODES) + 0.5) / N_NODES)
-    penalties = np.exp(ends.mean() + nodes * (ends[1] - ends[0]) / 2)
-    values, slopes = losses(spectrum, cells, penalties).of(rule)
-    polynomial = np.polynomial.Chebyshev.fit(np.log(penalties), slopes, N_NODES - 1, domain=ends)
-    tried = np.concatenate([curve, np.column_stack([penalties, values])])
-    if polynomial(ends[0]) * polynomial(ends[1]) >= 0:
-        near = tried[(tried[:, 0] >= np.exp(ends[0]) * (1 - 1e-12)) & (tried[:, 0] <= np.exp(ends[1]) * (1 + 1e-12))]
-        penalty = float(near[np.argmin(near[:, 1]), 0])
-    else:
-        penalty = float(np.exp(brentq(polynomial, *ends, xtol=1e-13, rtol=1e-13)))
-    return Choice(penalty, tried[np.argsort(tried[:, 0])])
 
 
 def _krls_search(spectrum: Spectrum, cells: Cells) -> Choice:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, Weights, cluster_scores, hc3, residuals
-from crosslevel.krls.effects import Effect, linear_parts, pointwise_effects
+from crosslevel.krls.covariance import SHARE_OF_PENALTY, Linear, effect_weights, residuals, robust
+from crosslevel.krls.effects import Effect, Functionals, linear_parts, pointwise_effects
 from crosslevel.krls.inference import sigma_squared, spectrum_of
 from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import GaussianKernel
@@ -49,7 +49,7 @@ def predict_std(fit: Fit, X: FloatArray, inference: str) -> FloatArray:
     step = _points_at_once(fit)
     for start in range(0, len(Z), step):
         at = Z[start : start + step]
-        V = fit.kernel.lift(np.concatenate([block for _, block in fit.kernel.centers.blocks(at)]).T)
+        V = fit.kernel.lift(fit.kernel.centers.between(at).T)
         out[start : start + step] = _variance(fit, V, inference)
     return np.sqrt(out) * fit.y_sd
 
@@ -65,12 +65,8 @@ def _variance(fit: Fit, V: FloatArray, inference: str) -> FloatArray:
         left = 1.0 - spectrum.inverse_norms(root * V, penalty, power=1)
         return posterior_variance(fit) * np.maximum(left, 0.0)
     if inference == "hc3":
-        weights = Weights(spectrum.solve(root * V, penalty) / root, np.empty(0))
-        found = residuals(spectrum, cells, penalty)
-        if cells.clusters is not None:
-            psi, _ = cluster_scores(spectrum, cells, found, weights)
-            return np.square(psi).sum(axis=0) * (len(psi) - 1) / len(psi)
-        return np.diag(hc3(cells, found, weights)[0])
+        weights = effect_weights(spectrum, cells, Functionals(V, np.empty((0, 0))), penalty)
+        return np.diag(robust(spectrum, cells, residuals(spectrum, cells, penalty), weights).matrix)
     variance = sigma_squared(fit, inference) * spectrum.inverse_norms(root * V, penalty, power=2)
     if inference == "bigkrls":  # it corrects the variance by the factor meant for the standard error
         variance = variance * np.sqrt(cells.N / (cells.N - fit.solution.edf))
@@ -174,12 +170,10 @@ def _functions(kernel: GaussianKernel, effect: Effect, at: FloatArray) -> FloatA
     """Give v for the effect at each point, (U, n)."""
     s, centers = kernel.s, kernel.centers
     if effect.switch is None:
-        K = np.concatenate([block for _, block in centers.blocks(at)])
         p = effect.column
-        return kernel.lift(((-2.0 / s) * (at[:, p, None] - centers.Z[:, p]) * K).T)
+        return kernel.lift(((-2.0 / s) * (at[:, p, None] - centers.Z[:, p]) * centers.between(at)).T)
     columns = effect.switch.columns
-    rest = centers.without(columns)
-    K = np.concatenate([block for _, block in rest.blocks(np.delete(at, columns, axis=1))])
+    K = centers.without(columns).between(np.delete(at, columns, axis=1))
     E = effect.switch.kernel(effect.switch.points[[effect.high, effect.low]], s)
     return kernel.lift((K * (E[0] - E[1])[effect.switch.levels(centers.Z)]).T)
 
@@ -209,6 +203,6 @@ def _simultaneous(joint: FloatArray, level: float, draws: int, seed: int) -> flo
     keep = sd > 1e-7 * sd.max()
     correlation = joint[np.ix_(keep, keep)] / sd[keep, None] / sd[keep]
     values, vectors = scipy.linalg.eigh((correlation + correlation.T) / 2)
-    root = vectors * np.sqrt(np.maximum(values, 0.0) + JITTER)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0) + JITTER)) @ vectors.T  # the same whatever signs the vectors have
     normal = np.random.default_rng(seed).standard_normal((root.shape[1], draws))
     return float(np.quantile(np.abs(root @ normal).max(axis=0), level))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel import charts
 from crosslevel.data import checks
-from crosslevel.data.frames import FrameKind
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.krls import heterogeneity, subgroups
+from crosslevel.krls.base import KernelEstimator
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
-from crosslevel.krls.model import Fit
-from crosslevel.krls.reading import Encoding, read_predict, spread_rows
-from crosslevel.krls.table import RESERVED, effects_summary, effects_table
-from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.krls.reading import read_predict, spread_rows
+from crosslevel.krls.table import RESERVED, effects_summary
+from crosslevel.results import Estimates
+from crosslevel.results.intervals import normal_interval
+from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,23 +35,8 @@ REPORT_ROWS = 1500
 RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 
 
-class EffectReports:
-    """What a fitted model holds, and its methods about effects."""
-
-    missing: str
-    penalty_: float
-    effect_names_: tuple[str, ...]
-    encoding_: Encoding
-    fitted_: FloatArray
-    warnings_: tuple[str, ...]
-    _method: str
-    _model: Fit
-    _effects: tuple[Effect, ...]
-    _pointwise: FloatArray
-    _frame: FrameKind
-    _used: BoolArray
-    _rows: subgroups.RowFacts
-    _inferred: Inference | None
+class EffectReports(KernelEstimator):
+    """A fitted model with its methods about effects."""
 
     def effects(
         self, level: float = 0.95, target: str = "sample", by: Any = None, *, differences: bool = False
@@ -90,21 +76,14 @@ class EffectReports:
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
-        _check_target(target)
-        if by is not None:
-            return self._effects_by(level, target, by, differences)
-        if differences:
-            raise InputError("differences=True compares subgroups; say which with by=.")
-        call = f"effects(level={level!r}, target={target!r})"
-        return self._table(self._effects, self._inference(), call, level=level, target=target)
-
-    def _effects_by(self, level: float, target: str, by: Any, differences: bool) -> Estimates:
-        """Give the average effects of subgroups, or their differences."""
-        groups = self._groups(by)
-        found = self._group_inference(groups)
+        found, groups = self._averages(by, target)
+        call = f"effects(level={level!r}, target={target!r}"
+        if by is None:
+            if differences:
+                raise InputError("differences=True compares subgroups; say which with by=.")
+            return self._table(self._effects, found, f"{call})", level=level, target=target)
         E, G = len(self._effects), len(groups)
-        covariance = found.covariance + (found.spread if target == "population" else 0.0)
-        equal = subgroups.p_equal(found, covariance, E, G)
+        equal = subgroups.p_equal(found, E, G)
         names = groups.keys.column_names
         values = {n: groups.keys[n].to_pylist() for n in names}
         if differences:
@@ -122,7 +101,7 @@ class EffectReports:
         return self._table(
             [e for e in self._effects for _ in range(repeat)],
             found,
-            f"effects(level={level!r}, target={target!r}, by={_describe_by(by)}, differences={differences})",
+            f"{call}, by={_describe_by(by)}, differences={differences})",
             level=level,
             target=target,
             title=title,
@@ -141,9 +120,7 @@ class EffectReports:
             As in :meth:`effects`, whose rows the covariance has.
         """
         check_is_fitted(self, "penalty_")
-        _check_target(target)
-        found = self._inference() if by is None else self._group_inference(self._groups(by))
-        return found.covariance + (found.spread if target == "population" else 0.0)
+        return self._averages(by, target)[0].covariance
 
     def effects_at(self, X: Any) -> FloatArray:
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
@@ -303,39 +280,76 @@ class EffectReports:
             raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
 
+    def _averages(self, by: Any, target: str) -> tuple[Inference, subgroups.Subgroups]:
+        """Estimate the average effects of all rows or of subgroups; for the population people differ, which is added."""
+        if target not in TARGETS:
+            raise unknown_name("target", target, list(TARGETS), "choice")
+        cells = self._model.cells
+        if by is None:
+            groups, found = subgroups.everybody(len(cells.row)), self._inference()
+        else:
+            groups = subgroups.read_groups(by, self.encoding_, cells, self._used, RESERVED)
+            rho, _ = subgroups.row_weights(groups, cells, self._rows)
+            found = self._infer(range(len(self._effects)), rho)
+        if target == "population":
+            added = subgroups.spread(groups, cells, self._rows, self._pointwise)
+            found = replace(found, covariance=found.covariance + added, interval=f"{found.interval}, population")
+        return found, groups
+
     def _table(
-        self, effects: Sequence[Effect], found: Inference, call: str, warnings: Sequence[str] = (), **more: Any
+        self,
+        effects: Sequence[Effect],
+        found: Inference,
+        call: str,
+        *,
+        level: float,
+        target: str = "sample",
+        title: str = "Average marginal effects",
+        keys: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        warnings: Sequence[str] = (),
     ) -> Estimates:
-        """Lay averages out as a table, with what all tables of this model share."""
-        return effects_table(
-            effects,
-            found,
-            warnings=[*self.warnings_, *warnings],
-            diagnostics=self._diagnostics(),
+        """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat)."""
+        error = np.sqrt(np.diag(found.covariance))
+        low, high = normal_interval(found.estimate, error, level, df=found.dof)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(error > 0, found.estimate / error, np.nan)
+            correction = np.where(error > 0, (found.estimate - found.plug_in) / error, np.nan)
+        moved = np.nan_to_num(np.abs(correction)) > 1.0
+        said = [*self.warnings_, *warnings, *found.warnings]
+        if moved.any():
+            names = list(dict.fromkeys(e.term for e, m in zip(effects, moved, strict=True) if m))
+            said.append(
+                f"shrinkage moved {int(moved.sum())} effect(s) by more than one standard error ({listed(names)})."
+            )
+        return Estimates.build(
+            {
+                "term": [e.term for e in effects],
+                **(keys or {}),
+                "estimate": found.estimate,
+                "std_error": error,
+                "conf_low": low,
+                "conf_high": high,
+                "plug_in": found.plug_in,
+                "correction": correction,
+                "flagged": moved,
+                "statistic": statistic,
+                "p_value": 2.0 * stats.t.sf(np.abs(statistic), found.dof),
+                "kind": [e.kind for e in effects],
+                "contrast": [e.contrast for e in effects],
+                **(extra or {}),
+            },
+            keys=("term", *(keys or {})),
+            kind="effects",
             method=self._method,
+            title=title,
+            level=level,
+            interval=found.interval,
+            diagnostics={**self._diagnostics(), "target": target},
+            warnings=said,
             provenance=self._provenance(call),
             frame=self._frame,
-            **more,
         )
-
-    def _inference(self) -> Inference:
-        """Make the intervals when they are first asked for."""
-        if self._inferred is None:
-            self._inferred = self._infer(range(len(self._effects)))
-        return self._inferred
-
-    def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
-        """Estimate averages of some effects over all rows, or with row weights."""
-        raise NotImplementedError
-
-    def _groups(self, by: Any) -> subgroups.Subgroups:
-        return subgroups.read_groups(by, self.encoding_, self._model.cells, self._used, RESERVED)
-
-    def _group_inference(self, groups: subgroups.Subgroups) -> Inference:
-        cells = self._model.cells
-        rho, _ = subgroups.row_weights(groups, cells, self._rows)
-        found = self._infer(range(len(self._effects)), rho)
-        return replace(found, spread=subgroups.spread(groups, cells, self._rows, self._pointwise))
 
     def _describe_slices(self, groups: subgroups.Subgroups) -> list[str]:
         """Say which effects are shown within slices of their own covariate."""
@@ -353,12 +367,6 @@ class EffectReports:
             "about one standard deviation, its interval can fall short."
         ]
 
-    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
-        raise NotImplementedError
-
-    def _diagnostics(self) -> dict[str, Any]:
-        raise NotImplementedError
-
 
 def find_places(
     wanted: str | Sequence[str] | None, argument: str, names: Sequence[str], what: str = "column"
@@ -369,11 +377,6 @@ def find_places(
         if name not in names:
             raise unknown_name(argument, name, list(names), what)
     return [list(names).index(name) for name in chosen]
-
-
-def _check_target(target: str) -> None:
-    if target not in TARGETS:
-        raise unknown_name("target", target, list(TARGETS), "choice")
 
 
 def _describe_by(by: Any) -> str:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -117,23 +118,25 @@ class GaussianKernel:
             out[rows] = block @ X
         return out
 
-    def columns(self, index: IntArray) -> FloatArray:
-        """Give some columns of K, (U, c)."""
-        chosen = GaussianKernel(self.Z[index], self.s)
-        out = np.empty((len(self.Z), len(index)))
-        for rows, block in chosen.blocks(self.Z):
-            out[rows] = block
-        out[index, np.arange(len(index))] = 1.0
-        return out
+    def between(self, at: FloatArray) -> FloatArray:
+        """Give the kernel between the rows ``at`` and the data whole, (n, U)."""
+        return np.concatenate([np.empty((0, len(self.Z))), *(block for _, block in self.blocks(at))])
 
-    def blocks(self, at: FloatArray | None = None) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the rows of the kernel between ``at`` and the data, a block at a time."""
+    def blocks(self, at: FloatArray | None = None, entries: int = BLOCK) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield the rows of the kernel between ``at`` and the data, a block of so many entries at a time.
+
+        The exponent is one product of matrices, (2 z / s, -|z|^2 / s, 1) (z', 1, -|z'|^2 / s).
+        """
         points = self.Z if at is None else at
         norms = np.einsum("ij,ij->i", self.Z, self.Z)
-        step = max(1, BLOCK // max(1, len(self.Z)))
+        right = np.column_stack([self.Z * (2.0 / self.s), np.full(len(norms), -1.0 / self.s), -norms / self.s])
+        step = max(1, entries // max(1, len(norms)))
         for start in range(0, len(points), step):
             rows = slice(start, min(start + step, len(points)))
-            yield rows, np.exp(_exponent(points[rows], self.Z, norms, self.s))
+            z = points[rows]
+            block = np.column_stack([z, np.einsum("ij,ij->i", z, z), np.ones(len(z))]) @ right.T
+            np.minimum(block, 0.0, out=block)  # rounding may not make a distance negative
+            yield rows, np.exp(block, out=block)
 
     @property
     def centers(self) -> GaussianKernel:
@@ -151,17 +154,6 @@ class GaussianKernel:
     def without(self, columns: IntArray) -> GaussianKernel:
         """Give the factor of the kernel that the other columns make; the bandwidth stays."""
         return GaussianKernel(np.delete(self.Z, columns, axis=1), self.s)
-
-
-def _exponent(points: FloatArray, Z: FloatArray, norms: FloatArray, s: float) -> FloatArray:
-    """Give -|z - z'|^2 / s, (n_points, U); rounding may not make a distance negative."""
-    D = points @ Z.T
-    D *= 2.0
-    D -= norms
-    D -= np.einsum("ij,ij->i", points, points)[:, None]
-    np.minimum(D, 0.0, out=D)
-    D /= s
-    return D
 
 
 def max_variance_bandwidth(Z: FloatArray, m: FloatArray) -> float:
@@ -229,11 +221,6 @@ class Spectrum:
     def __len__(self) -> int:
         return len(self.Q)
 
-    @property
-    def streams(self) -> bool:
-        """Whether the eigenvectors are made anew for every pass, so that passes should be few."""
-        return False
-
     def project(self, X: FloatArray) -> FloatArray:
         """Give Q' X, (k, c)."""
         return self.Q.T @ X
@@ -253,36 +240,34 @@ class Spectrum:
             rows = slice(start, min(start + step, len(self)))
             yield rows, self.Q[rows] @ b, np.square(self.Q[rows]) @ x
 
+    def inverted(self, penalty: float | FloatArray, power: int = 1) -> tuple[Any, FloatArray]:
+        """Write (B + penalty I)^-power as a I + Q diag(b) Q'; give a, and b as (k,), or (k, n_penalties) for several."""
+        w = self.w if np.ndim(penalty) == 0 else self.w[:, None]
+        outside = 0.0 if self.complete else 1.0 / penalty**power
+        return outside, 1.0 / (w + penalty) ** power - outside
+
     def solve(self, X: FloatArray, penalty: float) -> FloatArray:
         """Give (B + penalty I)^-1 X, (U, c)."""
-        b = self.project(X)
-        if self.complete:
-            return self.expand(b / (self.w + penalty)[:, None])
-        shrunk = b * (self.w / (self.w + penalty))[:, None]
-        return (X - self.expand(shrunk)) / penalty
+        outside, inside = self.inverted(penalty)
+        return outside * X + self.expand(inside[:, None] * self.project(X))
 
     def inverse_diagonal(self, penalty: FloatArray) -> FloatArray:
         """Give the diagonal of (B + penalty I)^-1 for every penalty, (U, n_penalties)."""
-        if self.complete:
-            return self.squared(1.0 / (self.w[:, None] + penalty))
-        return (1.0 - self.squared(self.w[:, None] / (self.w[:, None] + penalty))) / penalty
+        outside, inside = self.inverted(penalty)
+        return outside + self.squared(inside)
 
     def inverse(self, penalty: float) -> FloatArray:
         """Give (B + penalty I)^-1 whole, (U, U)."""
-        if self.complete:
-            R = self.Q / np.sqrt(self.w + penalty)
-            return R @ R.T
-        R = self.rows(np.arange(len(self))) * np.sqrt(self.w / (self.w + penalty) / penalty)
-        found: FloatArray = R @ -R.T
-        found[np.diag_indices(len(found))] += 1.0 / penalty
+        outside, inside = self.inverted(penalty)
+        found = self.expand(inside[:, None] * self.rows(np.arange(len(self))).T)
+        found[np.diag_indices(len(found))] += outside
         return found
 
     def inverse_blocks(self, rows: IntArray, penalty: float) -> FloatArray:
         """Give the blocks of (B + penalty I)^-1 at some sets of rows, (b, size) to (b, size, size)."""
+        outside, inside = self.inverted(penalty)
         Q = self.rows(rows)
-        if self.complete:
-            return (Q / (self.w + penalty)) @ Q.transpose(0, 2, 1)
-        return (np.eye(rows.shape[1]) - (Q * (self.w / (self.w + penalty))) @ Q.transpose(0, 2, 1)) / penalty
+        return outside * np.eye(rows.shape[1]) + (Q * inside) @ Q.transpose(0, 2, 1)
 
     def squared(self, X: FloatArray) -> FloatArray:
         """Give (Q o Q) X without a copy of the eigenvectors, (U, c)."""
@@ -293,11 +278,8 @@ class Spectrum:
 
     def inverse_norms(self, X: FloatArray, penalty: float, power: int) -> FloatArray:
         """Give x' (B + penalty I)^-power x for every column x of X, (c,)."""
-        b = np.square(self.project(X))
-        if self.complete:
-            return (1.0 / (self.w + penalty) ** power) @ b
-        outside = 1.0 / penalty**power
-        return np.einsum("ij,ij->j", X, X) * outside - (outside - 1.0 / (self.w + penalty) ** power) @ b
+        outside, inside = self.inverted(penalty, power)
+        return outside * np.einsum("ij,ij->j", X, X) + inside @ np.square(self.project(X))
 
     def edf(self, penalty: float) -> float:
         """Count the effective degrees of freedom, the trace of the matrix that maps y to its fit."""

@@ -29,6 +29,7 @@ __all__ = [
     "covariate_table",
     "cut_on",
     "differences",
+    "everybody",
     "p_equal",
     "read_groups",
     "row_counts",
@@ -85,6 +86,11 @@ class Subgroups:
     def labels(self) -> list[str]:
         """One word per subgroup."""
         return [" · ".join(str(v) for v in row.values()) for row in self.keys.to_pylist()]
+
+
+def everybody(n: int) -> Subgroups:
+    """Give one group that holds all used rows."""
+    return Subgroups(pa.table({"group": ["all"]}), np.arange(n), np.zeros(n, dtype=np.intp), frozenset())
 
 
 def covariate_table(encoding: Encoding, X: FloatArray) -> pa.Table:
@@ -252,18 +258,17 @@ def differences(found: Inference, E: int, G: int) -> tuple[Inference, list[tuple
         estimate=every @ found.estimate,
         plug_in=every @ found.plug_in,
         covariance=every @ found.covariance @ every.T,
-        spread=every @ found.spread @ every.T,
     )
     return made, pairs
 
 
-def p_equal(found: Inference, covariance: FloatArray, E: int, G: int) -> FloatArray:
+def p_equal(found: Inference, E: int, G: int) -> FloatArray:
     """Test for every effect whether it is the same in all groups, (E,): Wald, with F when there are clusters."""
     D = np.column_stack([-np.ones(G - 1), np.eye(G - 1)])
     out = np.full(E, np.nan)
     for e in range(E if G > 1 else 0):
         own = slice(e * G, (e + 1) * G)
-        d, C = D @ found.estimate[own], D @ covariance[own, own] @ D.T
+        d, C = D @ found.estimate[own], D @ found.covariance[own, own] @ D.T
         rank = int(np.linalg.matrix_rank(C, hermitian=True))
         if rank == 0:
             continue

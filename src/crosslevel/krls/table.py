@@ -1,119 +1,21 @@
-"""Lay effects out as the one table of crosslevel, and as text."""
+"""Average effects as text: the fit, the kind of interval, plug-in and debiased effect side by side."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
-from scipy import stats
-
-from crosslevel.errors import listed
-from crosslevel.krls.effects import Effect
-from crosslevel.krls.inference import Inference
-from crosslevel.krls.model import Fit
 from crosslevel.results import Estimates
 from crosslevel.results.display import level_words
 
-__all__ = [
-    "RESERVED",
-    "SKEWED",
-    "describe_covariates",
-    "effects_summary",
-    "effects_table",
-]
+__all__ = ["RESERVED", "effects_summary"]
 
 
-SKEWED = 1.5
-"""Skewness beyond which the average derivative of a curved effect is hard for every method."""
-COLLINEAR = 1e-10
 RESERVED = (
     *("term", "estimate", "std_error", "conf_low", "conf_high", "plug_in", "correction", "flagged", "statistic"),
     *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),
 )
 """Columns of the table of effects, which no subgroup may be called."""
 MOST_DECIMALS = 10
-
-
-def effects_table(
-    effects: Sequence[Effect],
-    found: Inference,
-    *,
-    level: float,
-    warnings: Sequence[str],
-    diagnostics: dict[str, Any],
-    target: str = "sample",
-    title: str = "Average marginal effects",
-    keys: Mapping[str, Any] | None = None,
-    extra: Mapping[str, Any] | None = None,
-    **heading: Any,
-) -> Estimates:
-    """Make the table of average effects: a row per term, or per term and further keys (then ``effects`` repeat).
-
-    ``extra`` are further columns; ``heading`` (method, provenance, frame) is passed on to `Estimates.build`.
-    """
-    variance = np.diag(found.covariance) + (np.diag(found.spread) if target == "population" else 0.0)
-    error = np.sqrt(variance)
-    half = float(stats.t.ppf((1 + level) / 2, found.dof)) * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(error > 0, found.estimate / error, np.nan)
-        correction = np.where(error > 0, (found.estimate - found.plug_in) / error, np.nan)
-    moved = np.nan_to_num(np.abs(correction)) > 1.0
-    said = [*warnings, *found.warnings]
-    if moved.any():
-        names = list(dict.fromkeys(e.term for e, m in zip(effects, moved, strict=True) if m))
-        said.append(f"shrinkage moved {int(moved.sum())} effect(s) by more than one standard error ({listed(names)}).")
-    return Estimates.build(
-        {
-            "term": [e.term for e in effects],
-            **(keys or {}),
-            "estimate": found.estimate,
-            "std_error": error,
-            "conf_low": found.estimate - half,
-            "conf_high": found.estimate + half,
-            "plug_in": found.plug_in,
-            "correction": correction,
-            "flagged": moved,
-            "statistic": statistic,
-            "p_value": 2.0 * stats.t.sf(np.abs(statistic), found.dof),
-            "kind": [e.kind for e in effects],
-            "contrast": [e.contrast for e in effects],
-            **(extra or {}),
-        },
-        keys=("term", *(keys or {})),
-        kind="effects",
-        title=title,
-        level=level,
-        interval=found.interval if target == "sample" else f"{found.interval}, population",
-        diagnostics={**diagnostics, "target": target},
-        warnings=said,
-        **heading,
-    )
-
-
-def describe_covariates(fit: Fit, effects: Sequence[Effect], names: Sequence[str]) -> tuple[str, ...]:
-    """Say what in the covariates makes effects hard to estimate: skewness, columns that repeat one another."""
-    m, Z = fit.cells.m, fit.kernel.Z
-    said = []
-    slopes = [e.column for e in effects if e.switch is None]
-    skewness = m @ Z**3 / fit.cells.N
-    skewed = [names[p] for p in slopes if abs(skewness[p]) > SKEWED]
-    if skewed:
-        said.append(
-            f"{len(skewed)} column(s) are strongly skewed ({listed(skewed)}); where the effect is curved, the interval of its "
-            "average can fall short. Take logarithms or ranks before fitting."
-        )
-    correlation = (m[:, None] * Z).T @ Z / (fit.cells.N - 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    involved = np.abs(vectors[:, values < COLLINEAR]).max(axis=1, initial=0.0) > 1e-6
-    if involved.any():
-        same = [n for n, i in zip(names, involved, strict=True) if i]
-        said.append(
-            f"the columns {listed(same)} determine one another, so their effects cannot be told apart; each got a share. "
-            "Leave one out."
-        )
-    return tuple(said)
 
 
 def effects_summary(estimates: Estimates) -> str:

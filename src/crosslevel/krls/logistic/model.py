@@ -22,9 +22,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from crosslevel.errors import ConvergenceError
-from crosslevel.krls.covariance import SHARE_OF_PENALTY, debiased_weights, residuals
+from crosslevel.krls.covariance import SHARE_OF_PENALTY, effect_weights, residuals, robust
 from crosslevel.krls.effects import Effect, Functionals, average_functionals, pointwise_effects
-from crosslevel.krls.inference import Inference, robust, spectrum_of, spread_of_effects, stacked
+from crosslevel.krls.inference import Inference, spectrum_of, stacked
 from crosslevel.krls.model import Cells, Fit, Solution, bandwidth_of, collapse
 from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardize
@@ -358,25 +358,19 @@ def infer_logistic(
         Effects on the probability at the distinct rows.
     rho : (U, G), optional
     """
-    spectrum, cells = spectrum_of(fit), fit.cells
-    spread = spread_of_effects(cells, pointwise) if rho is None else None
+    spectrum, cells, Z = spectrum_of(fit), fit.cells, fit.kernel.Z
     rho = (cells.m / cells.N)[:, None] if rho is None else rho
     functionals = stacked([_functionals(fit, effects, r) for r in rho.T])
     work, residual = _working(fit)
-    weights = debiased_weights(
-        spectrum, replace(work, mean=residual), fit.kernel.Z, functionals, SHARE_OF_PENALTY * fit.penalty
-    )
-    found = residuals(spectrum, work, fit.penalty, fit.kernel.Z)
-    covariance, dof, kind, warnings = robust(spectrum, work, found, weights)
+    weights = effect_weights(spectrum, replace(work, mean=residual), functionals, SHARE_OF_PENALTY * fit.penalty, Z)
+    found = robust(spectrum, work, residuals(spectrum, work, fit.penalty, Z), weights)
     scale = np.repeat(1.0 / _units(fit, effects), rho.shape[1])
     plug_in = (rho.T @ pointwise).T.reshape(-1)
-    covariance = scale[:, None] * covariance * scale
     return Inference(
         estimate=plug_in + scale * weights.estimate,
         plug_in=plug_in,
-        covariance=covariance,
-        spread=np.zeros_like(covariance) if spread is None else spread,
-        dof=dof,
-        interval=f"debiased, delta method, {kind}",
-        warnings=(SCALE_WARNING, *warnings),
+        covariance=scale[:, None] * found.matrix * scale,
+        dof=found.dof,
+        interval=f"debiased, delta method, {found.kind}",
+        warnings=(SCALE_WARNING, *found.warnings),
     )

@@ -1,0 +1,157 @@
+"""What a fitted model of this room keeps: its effects, warnings and diagnostics, and how it is saved."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
+from crosslevel.krls.effects import Effect, build_effects, describe_covariates
+from crosslevel.krls.inference import Inference
+from crosslevel.krls.model import Fit, r2_of_averages
+from crosslevel.krls.reading import Inputs, spread_rows
+from crosslevel.krls.subgroups import RowFacts
+from crosslevel.results import Provenance
+from crosslevel.typing import FloatArray
+
+__all__ = ["KernelEstimator"]
+
+
+BANDWIDTHS = ("n_columns", "maxvar")
+
+
+class KernelEstimator(BaseEstimator):
+    """What the estimators of this room share: parameters, the fit that is kept, its effects and warnings, saving."""
+
+    penalty: float | None
+    bandwidth: str | float
+    contrast: str
+    categorical: Sequence[str] | None
+    reference: Mapping[str, Any] | None
+    first_differences: bool
+    missing: str
+    _method: str
+    _unsaved = ("_effects", "pointwise_effects_", "fitted_")
+    _choices: Mapping[str, Sequence[str]]
+    """Parameters that take one of some names."""
+
+    def _keep(self, model: Fit, given: Inputs, *, survey: bool = False, as_r: bool = False) -> Self:
+        """Set the fitted attributes, and warn of what the reader should know."""
+        self._model, self._frame, self._data = model, given.frame, given.data
+        self._inferred: Inference | None = None
+        self._rows = RowFacts(given.weights, given.cluster, survey)
+        self._used = given.used
+        self.encoding_ = given.encoding
+        self._effects = self._build_effects()
+        self._pointwise = model.effects(self._effects)
+        cells, solution, found = model.cells, model.solution, model.choice
+        self.penalty_, self.bandwidth_, self.path_ = model.penalty, model.kernel.s, model.path
+        self.edf_, self.effective_n_ = solution.edf, cells.N - solution.edf
+        self.coef_ = spread_rows(model.row_coefficients(given.y), given.used)
+        self.effect_names_ = tuple(e.term for e in self._effects)
+        self.average_effects_ = cells.m @ self._pointwise / cells.N
+        # R's Looe is a sum of squares of the standardized outcome times one standard deviation of y
+        unit = model.y_sd if as_r else model.y_sd**2 / cells.N
+        self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
+        self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
+        self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
+        urgent = model.describe()
+        for sentence in urgent:
+            warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
+        self.warnings_ = (*urgent, *describe_covariates(model, self._effects, given.encoding.names))
+        self._spread()
+        return self
+
+    def _build_effects(self) -> tuple[Effect, ...]:
+        return build_effects(
+            self.encoding_,
+            self._model.cells.X,
+            self._model.scaling,
+            contrast=self.contrast,
+            first_differences=self.first_differences,
+            per_unit=self._per_unit,
+        )
+
+    def _spread(self) -> None:
+        """Give every row the values of its distinct row."""
+        model, cells = self._model, self._model.cells
+        self.pointwise_effects_ = spread_rows(self._pointwise[cells.row], self._used)
+        fitted = model.solution.fitted * model.y_sd + model.y_mean
+        self.fitted_ = spread_rows(fitted[cells.row], self._used)
+
+    def _as_saved(self) -> Self:
+        """Give the estimator with intervals, and without what is large and can be made again."""
+        with contextlib.suppress(
+            CrosslevelError
+        ):  # intervals that cannot be made are refused again when they are asked for
+            self._inference()
+        small = copy.copy(self)
+        small._model = self._model.compact()
+        return small
+
+    def _restored(self) -> None:
+        self._model = self._model.restored()
+        self._effects = self._build_effects()
+        self._spread()
+
+    def _diagnostics(self) -> dict[str, Any]:
+        return {
+            "path": self.path_,
+            "approximate": self._model.approximate,
+            "lost_trace": self._model.lost,
+            "rows": self._model.cells.N,
+            "penalty": self.penalty_,
+            "rule": "given" if self.penalty is not None else self._rule,
+            "bandwidth": self.bandwidth_,
+            "edf": self.edf_,
+            "r2": self.r2_,
+            "r2_ame": self.r2_ame_,
+        }
+
+    def _provenance(self, call: str, seed: int | None = None) -> Provenance:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
+        return Provenance.of(call=f"{type(self).__name__}({given}).fit(X, y).{call}", seed=seed, data=self._data)
+
+    _rule: str
+    """The rule by which the penalty was chosen."""
+
+    def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
+        """Estimate averages of some effects over all rows, or with row weights."""
+        raise NotImplementedError
+
+    def _inference(self) -> Inference:
+        """Make the intervals when they are first asked for."""
+        if self._inferred is None:
+            self._inferred = self._infer(range(len(self._effects)))
+        return self._inferred
+
+    @property
+    def _per_unit(self) -> bool:
+        """Whether first differences are divided by the distance of the two values."""
+        return False
+
+    def _check_parameters(self) -> None:
+        for name, choices in self._choices.items():
+            if getattr(self, name) not in choices:
+                raise unknown_name(name, getattr(self, name), list(choices), "choice")
+        bandwidth, penalty = self.bandwidth, self.penalty
+        if isinstance(bandwidth, str):
+            if bandwidth not in BANDWIDTHS:
+                raise unknown_name("bandwidth", bandwidth, list(BANDWIDTHS), "choice")
+        elif not _is_positive(bandwidth):
+            raise InputError(
+                f"bandwidth={bandwidth!r} is not a positive number; pass 'n_columns', 'maxvar' or a number."
+            )
+        if penalty is not None and not _is_positive(penalty):
+            raise InputError(f"penalty={penalty!r} is not a positive number; pass None to have it chosen.")
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and 0 < value < np.inf
