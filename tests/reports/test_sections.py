@@ -404,7 +404,7 @@ def test_several_tables_share_a_section_and_the_first_is_the_answer():
     shown = section_of("h", [built.imputed(), built.published(), built.slopes()])
     assert [v.name for v in shown.views] == ["means", "groups", "slopes"]
     assert shown.answer.equals(built.imputed().table)
-    assert [c.name for c in shown.choices].count("feature") == 1  # one list for the charts that share it
+    assert [c.label for c in shown.choices].count("feature") == 1  # one list for the charts that share it
     assert "each held out" in shown.sentences[2]
     twice = section_of("h", [built.cells(), built.cells("!")])
     assert len({v.name for v in twice.views}) == len(twice.views) == 4

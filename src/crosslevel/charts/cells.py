@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.charts.chart import Choice
+from crosslevel.charts.chart import Chart, Choice, Map, Panel, Rows
 from crosslevel.charts.words import named
 from crosslevel.results import Estimates
 
@@ -48,9 +48,10 @@ class Cells:
         """Tell whether the table has all of these columns."""
         return set(names) <= set(self.table.column_names)
 
-    def label(self, row: int) -> str:
-        """Give the keys of a row in words."""
-        return " · ".join(str(self.table[name][row].as_py() or "–") for name in self.keys.values()) or "everything"
+    def label(self, row: int, keys: Sequence[str] | None = None) -> str:
+        """Give some keys of a row in words, or all."""
+        names = [self.keys[key] for key in (self.keys if keys is None else keys)]
+        return " · ".join(str(self.table[name][row].as_py() or "–") for name in names) or "everything"
 
     def options(self, key: str) -> list[tuple[str, str]]:
         """Give the values of a key to choose from; rows without one are found under a dash."""
@@ -61,9 +62,9 @@ class Cells:
         """Give the values of a key in the order they come."""
         return [str(v) for v in pc.unique(self.table[self.keys[key]]).to_pylist() if v is not None]
 
-    def choice(self, key: str, *, all_rows: bool = False) -> Choice:
-        """Make the list of a key's values; ``all_rows`` puts "all" first."""
-        return Choice(self.keys[key], key, [*([("", "all")] if all_rows else []), *self.options(key)])
+    def choice(self, key: str, label: str = "", *, all_rows: bool = False) -> Choice:
+        """Make the list of a key's values, called by the key or ``label``; ``all_rows`` puts "all" first."""
+        return Choice(self.keys[key], label or key, [*([("", "all")] if all_rows else []), *self.options(key)])
 
     def most_rows(self, chosen: Sequence[str]) -> int:
         """Count the rows of the largest table that lists of these keys leave."""
@@ -77,6 +78,63 @@ class Cells:
         """Name every column of numbers in words, for hovering."""
         numbers = [n for n in self.table.column_names if n in FIXED or n.startswith("x")]
         return {**(first or {}), **{prefix + n: named(self.labels[n]) for n in numbers}}
+
+    def take(self, rows: Any) -> Cells:
+        """Keep some rows, in this order."""
+        return replace(self, table=self.table.take(pa.array(rows, pa.int64())))
+
+    def with_columns(self, **columns: Any) -> Cells:
+        """Add columns under names of ours."""
+        table = self.table
+        for name, values in columns.items():
+            table = table.append_column(name, pa.array(values, from_pandas=True))
+        return replace(self, table=table, labels={**{name: name for name in columns}, **self.labels})
+
+    def with_key(self, key: str, words: Sequence[str | None], instead: Sequence[str] = ()) -> Cells:
+        """Give a key other words, or put a new one in the place of others."""
+        own = self.keys.get(key) or self.keys[instead[0]]
+        table = self.table.set_column(self.table.column_names.index(own), own, pa.array(words, pa.string()))
+        keys = {k: name for k, name in self.keys.items() if k not in instead} | {key: own}
+        return Cells(table, self.labels | {own: key}, keys)
+
+    def chart(
+        self,
+        name: str,
+        title: str,
+        caption: str,
+        panels: Sequence[Panel | Map],
+        *,
+        choices: Sequence[Choice] = (),
+        where: Mapping[str, str] | None = None,
+        lines: Sequence[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        rank: str = "",
+        words: Mapping[str, str] | None = None,
+        **look: Any,
+    ) -> Chart:
+        """Make a chart of the rows, each called by its keys; hovering tells every number.
+
+        Parameters
+        ----------
+        name, title, caption, panels, choices, **look
+            Of the chart.
+        where : mapping of column to choice, optional
+            By default the choices that are called as a column keep the rows with their value.
+        lines : sequence of str, optional
+            Keys that name a row; by default those without a drop-down list.
+        columns, rank
+            Of its rows.
+        words : mapping of column to words, optional
+            What hovering calls columns that it would call otherwise, or not tell.
+        """
+        if where is None:
+            where = {c.name: c.name for c in choices if c.name in self.table.column_names}
+        if lines is None:
+            lines = [key for key, column in self.keys.items() if column not in where]
+        rows = Rows("cells", where, columns or {}, {"label": [self.keys[key] for key in lines]}, rank)
+        tips = self.tips({"label": " · ".join(lines)}) | dict(words or {})
+        tables = {"cells": self.table}
+        return Chart(name, title, caption, panels, tables, {"rows": rows}, choices, self.labels, tips, **look)
 
 
 def cells_of(estimates: Estimates) -> Cells:

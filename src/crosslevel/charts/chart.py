@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from crosslevel.charts.style import BLUE
 from crosslevel.typing import AnyArray
 
 __all__ = [
@@ -25,9 +26,6 @@ __all__ = [
     "field_rows",
     "joined_words",
 ]
-
-BLUE = "#0072B2"
-GREY = "#8A8A8A"
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ class Mark:
     x, x2, y, y2 : field, or a number
         Not given where the axis has names.
     data : str
-        Name of the chart's data.
+        Name of the chart's data; its first when empty.
     color : str or Shade
     label : str
         Words of the legend.
@@ -153,7 +151,7 @@ class Mark:
     y: str | float | None = None
     x2: str | float | None = None
     y2: str | float | None = None
-    data: str = "rows"
+    data: str = ""
     color: str | Shade = BLUE
     label: str = ""
     shape: str = "circle"
@@ -267,6 +265,7 @@ class Chart:
     tables : mapping of name to pyarrow.Table
         Columns have names of ours (lower case letters, digits, ``_``): a user's name never stands in a specification.
     data : mapping of name to Rows or Places
+        All rows of every table, by its name, when not given.
     choices : sequence of Choice
         Lists shown above the chart.
     labels : mapping of column to words
@@ -291,7 +290,7 @@ class Chart:
     caption: str
     panels: Sequence[Panel | Map]
     tables: Mapping[str, pa.Table]
-    data: Mapping[str, Rows | Places]
+    data: Mapping[str, Rows | Places] = field(default_factory=dict)
     choices: Sequence[Choice] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     tips: Mapping[str, str] = field(default_factory=dict)
@@ -301,6 +300,10 @@ class Chart:
     facet: tuple[str, str] | None = None
     note: str = ""
     inches: tuple[float, float] = (6.4, 4.0)
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            object.__setattr__(self, "data", {name: Rows(name) for name in self.tables})
 
 
 class Atlas(Protocol):

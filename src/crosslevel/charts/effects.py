@@ -13,11 +13,10 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.densities import distributions_chart
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import GREY, ORANGE
+from crosslevel.charts.style import BLUE, GREY, ORANGE
 from crosslevel.charts.words import MOST_POINTS, fifths, sample_words, sampled, with_level
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, display
-from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,21 +81,13 @@ def effect_ranking(estimates: Estimates, ax: Axes | None = None) -> Axes:
 def averages_chart(estimates: Estimates) -> Chart:
     """Describe average effects in standard errors, largest first."""
     error = np.where(estimates["std_error"] > 0, estimates["std_error"], np.nan)
-    z = np.asarray(estimates["estimate"] / error, dtype=np.float64)
-    order = np.argsort(-np.nan_to_num(np.abs(z)), kind="stable")
-    names = estimates.table.column_names
-    keys = [estimates.table[k].to_pylist() for k in estimates.keys]
-    columns: dict[str, Any] = {"label": [" · ".join(str(k[i]) for k in keys) for i in order]}
-    for name in ("estimate", "conf_low", "conf_high", "plug_in"):
-        if name in names:
-            columns[name] = pa.array(estimates[name][order].astype(np.float64), from_pandas=True)
-            columns[f"z_{name}"] = pa.array((estimates[name] / error)[order].astype(np.float64), from_pandas=True)
-    columns["std_error"] = pa.array(error[order], from_pandas=True)
-    if "p_value" in names:
-        columns["p_value"] = pa.array(estimates["p_value"][order].astype(np.float64), from_pandas=True)
-        columns["stars"] = [stars(estimates.table["p_value"][int(i)].as_py()) for i in order]
-    if "contrast" in names:
-        columns["contrast"] = [str(v) for v in estimates["contrast"][order].tolist()]
+    names = [n for n in ("estimate", "conf_low", "conf_high", "plug_in") if n in estimates.table.column_names]
+    columns: dict[str, Any] = {f"z_{n}": np.asarray(estimates[n] / error, dtype=np.float64) for n in names}
+    if "p_value" in estimates.table.column_names:
+        columns["stars"] = [stars(p) for p in estimates.table["p_value"].to_pylist()]
+    if "contrast" in estimates.table.column_names:
+        columns["contrast"] = [str(v) for v in estimates["contrast"].tolist()]
+    order = np.argsort(-np.nan_to_num(np.abs(columns["z_estimate"])), kind="stable")
     marks = [
         Mark("rule", 0.0, color=GREY),
         Mark("interval", "z_conf_low", x2="z_conf_high", label=display.level_words(estimates.level)),
@@ -107,21 +98,21 @@ def averages_chart(estimates: Estimates) -> Chart:
         marks.append(Mark("dot", "z_plug_in", color=ORANGE, shape="diamond", filled=False, size=36.0, label="plug-in"))
         open_ = " Open marks are the averages of the shrunken fit (plug_in in the table)."
     kind = "" if estimates.level is None else f" and {100 * estimates.level:.10g} % interval"
-    return Chart(
-        name="averages",
-        title="Effects by size",
-        caption=f"Each effect{with_level(estimates.level)}, divided by its standard error, since effects of covariates in different "
-        f"units cannot be compared by length. An interval that clears the line at zero is distinguished from noise.{open_}",
-        panels=[Panel(marks, Axis(f"effect{kind}, in standard errors"), Axis(names="label"))],
-        tables={"averages": pa.table(columns)},
-        data={"rows": Rows("averages")},
-        tips={
-            "label": "term", "estimate": "average effect", "conf_low": "from", "conf_high": "to", "std_error": "standard error",
-            "p_value": "p", "stars": "stars", "contrast": "compares",
-        },
-        size="half",
-        inches=(8.4 if open_ else 6.6, 1.15 + 0.27 * len(estimates)),
-    )  # fmt: skip
+    return (
+        cells_of(estimates)
+        .with_columns(**columns)
+        .take(order)
+        .chart(
+            "averages",
+            "Effects by size",
+            f"Each effect{with_level(estimates.level)}, divided by its standard error, since effects of covariates in different "
+            f"units cannot be compared by length. An interval that clears the line at zero is distinguished from noise.{open_}",
+            [Panel(marks, Axis(f"effect{kind}, in standard errors"), Axis(names="label"))],
+            words={"estimate": "average effect", "p_value": "p", "stars": "stars", "contrast": "compares"},
+            size="half",
+            inches=(8.4 if open_ else 6.6, 1.15 + 0.27 * len(estimates)),
+        )
+    )
 
 
 def effects_charts(estimates: Estimates) -> list[Chart]:
@@ -137,9 +128,8 @@ def effects_charts(estimates: Estimates) -> list[Chart]:
     kinds = estimates.table["kind"].to_pylist() if "kind" in estimates.table.column_names else []
     if "contrast" in kinds:
         own = estimates.select(kind="contrast")
-        cells = cells_of(own)
         words = [f"{t} ({c})" for t, c in zip(own["term"].tolist(), own["contrast"].tolist(), strict=True)]
-        cells = replace(cells, table=cells.table.set_column(0, "k0", pa.array(words, pa.string())))
+        cells = cells_of(own).with_key("term", words)
         drawn = rows_chart(own, cells, name="contrasts", title="Contrasts of factors", x_title="average contrast")
         caption = "What the outcome would be on average at a level, less at the level it is compared with, all else unchanged."
         charts.append(replace(drawn, caption=f"{caption} {drawn.caption}", size="half"))
@@ -166,23 +156,20 @@ def _band_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any]) ->
     most = max(300, MOST_POINTS // len(terms))
     each = len(wide[terms[0]])
     rows = np.concatenate([wide[t][sampled(each, most)] for t in terms])
-    names = ("value", "estimate", "conf_low", "conf_high")
-    table = {n: pa.array(estimates[n][rows].astype(np.float64), from_pandas=True) for n in names}
+    cells = cells_of(estimates).with_columns(value=estimates["value"].astype(np.float64)).take(rows)
     marks = [
         Mark("rule", y=0.0, color=GREY),
         Mark("interval", "value", "conf_low", y2="conf_high", color=GREY, width=1.0, alpha=0.5),
         Mark("dot", "value", "estimate", size=11.0),
     ]
     shown = sample_words(min(each, most), each, "row")
-    return Chart(
-        name="bands",
-        title="Effects at rows, along their own covariate",
-        caption=f"Each dot is a row, {shown}{with_level(estimates.level)} ({estimates.interval}).",
-        panels=[Panel(marks, Axis("covariate of the term"), Axis("effect"))],
-        tables={"bands": pa.table({"term": [str(v) for v in estimates["term"][rows].tolist()], **table})},
-        data={"rows": Rows("bands", {"term": "term"})},
-        choices=[Choice("term", "Effect of", [(t, t) for t in terms])],
-        tips={"value": "covariate", "estimate": "effect", "conf_low": "from", "conf_high": "to"},
+    return cells.chart(
+        "bands",
+        "Effects at rows, along their own covariate",
+        f"Each dot is a row, {shown}{with_level(estimates.level)} ({estimates.interval}).",
+        [Panel(marks, Axis("covariate of the term"), Axis("effect"))],
+        choices=[cells.choice("term", "Effect of")],
+        words={"estimate": "effect"},
     )
 
 
@@ -236,13 +223,11 @@ def _brushed_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any])
         tables={"people": pa.table(columns)},
         data={"rows": rows},
         choices=choices,
-        labels=dict(along) | {f"e{e}": f"effect of {t}" for e, t in enumerate(terms)} | _color_labels(colors),
+        labels=dict(along)
+        | {f"e{e}": f"effect of {t}" for e, t in enumerate(terms)}
+        | {f"c{c}": n for c, n in enumerate(colors)},
         tips={"x": "covariate", "effect": "effect", "shade": "class"},
     )
-
-
-def _color_labels(colors: dict[str, list[str | None]]) -> dict[str, str]:
-    return {f"c{c}": n for c, n in enumerate(colors)}
 
 
 def _levels(values: list[Any], rows: Any) -> list[str | None]:
@@ -260,56 +245,41 @@ def _levels(values: list[Any], rows: Any) -> list[str | None]:
 
 def gains_chart(scores: Estimates) -> list[Chart]:
     """Describe what each way to impute gains on the naive answer, and whether its probabilities are calibrated."""
-    gain, error = (np.asarray(scores[n], dtype=np.float64) for n in ("gain", "gain_error"))
-    others = ("lift", "auc", "brier", "intercept", "slope")
-    table: dict[str, Any] = {
-        "label": [str(m) for m in scores["method"].tolist()],
-        "gain": gain,
-        "gain_low": gain - 1.96 * error,
-        "gain_high": gain + 1.96 * error,
-        **{n: _column(scores, n) for n in others},
-        "source": ["uses the truth" if u else "available without it" for u in scores["uses_truth"].astype(bool)],
-    }
-    color = Shade("source", names=True, domain=["available without it", "uses the truth"], range=["#0072B2", GREY])
-    tips = {
-        "label": "method", "gain": "gain", "gain_low": "from", "gain_high": "to", "lift": "lift", "auc": "AUC",
-        "brier": "Brier score", "intercept": "intercept", "slope": "slope",
-    }  # fmt: skip
-    base: dict[str, Any] = {"tables": {"scores": pa.table(table)}, "data": {"rows": Rows("scores")}, "tips": tips}
+    gain, error, slope, intercept = (
+        np.asarray(scores[n], dtype=np.float64) for n in ("gain", "gain_error", "slope", "intercept")
+    )
+    sources = ["available without it", "uses the truth"]
+    cells = cells_of(scores).with_columns(
+        gain=gain,
+        gain_low=gain - 1.96 * error,
+        gain_high=gain + 1.96 * error,
+        slope=slope,
+        intercept=intercept,
+        source=[sources[int(u)] for u in scores["uses_truth"].astype(bool)],
+    )
+    color = Shade("source", names=True, domain=sources, range=[BLUE, GREY])
     names = Axis(names="label")
-    gains = Chart(
+    marks = [
+        Mark("rule", 0.0, color=GREY),
+        Mark("interval", "gain_low", x2="gain_high", color=color),
+        Mark("dot", "gain", color=color),
+    ]
+    gains = cells.chart(
         "gains",
         "What is gained on the answer that needs no method",
         "Gain in the mean log-likelihood of a person, with its 95 % interval over persons. Gray rows use the truth: bounds that nobody "
         "reaches without it.",
-        [
-            Panel(
-                [
-                    Mark("rule", 0.0, color=GREY),
-                    Mark("interval", "gain_low", x2="gain_high", color=color),
-                    Mark("dot", "gain", color=color),
-                ],
-                Axis("gain in mean log-likelihood of a person"),
-                names,
-            )
-        ],
-        **base,
+        [Panel(marks, Axis("gain in mean log-likelihood of a person"), names)],
+        words={"gain_low": "gain, from", "gain_high": "gain, to"},
     )
-    panels = [
-        Panel([Mark("rule", at, color=GREY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
-        for name, at in (("slope", 1.0), ("intercept", 0.0))
-    ]
-    calibration = Chart(
+    calibration = cells.chart(
         "calibration",
         "Are imputed probabilities calibrated?",
         "Slope and intercept of a logistic regression of the truth on the logit of each method's probabilities; dashed lines are where "
         "calibrated ones lie. A slope above 1 says that they differ too little between people. No interval.",
-        panels,
-        **base,
+        [
+            Panel([Mark("rule", at, color=GREY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
+            for name, at in (("slope", 1.0), ("intercept", 0.0))
+        ],
     )
     return [gains, calibration]
-
-
-def _column(scores: Estimates, name: str) -> pa.Array:
-    values: FloatArray = np.asarray(scores[name], dtype=np.float64)
-    return pa.array(values, from_pandas=True)

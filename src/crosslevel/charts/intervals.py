@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,40 +120,23 @@ def rows_chart(
         key = min(lines, key=lambda k: len(cells.levels(k)))
         if 1 < len(cells.levels(key)) < most:
             choices.append(cells.choice(key, all_rows=True))
-            chosen.append(key)
-    options = [
-        ("estimate", "estimate, highest first"),
-        *((n, f"{named(cells.labels[n])}, highest first") for n in beside),
-    ]
-    options.append(("position", "as in the table"))
+    highest = ["estimate", *beside]
+    options = [(n, f"{named(cells.labels[n])}, highest first") for n in highest] + [("position", "as in the table")]
     order = Choice(f"{name}_order", "sorted by", options, 0 if largest_first else len(options) - 1)
     interval = estimates.level is not None and cells.has("conf_low", "conf_high")
     bounds = cells.has("bound_low", "bound_high")
     said = " with its interval" if interval else " with its bounds" if bounds else ""
     share = is_share(estimates)
-    return Chart(
-        name=name,
-        title=title + (said if title.startswith("Every") else ""),
-        caption=_caption(estimates, bounds, interval) + (f" {caption}" if caption else ""),
-        panels=[
-            Panel(
-                row_marks(cells, estimates.level if interval else None, beside=beside),
-                Axis(x_title or estimate_title(estimates), share=share),
-                Axis(names="label", order="sort_by", down=True),
-            )
-        ],
-        tables={"cells": cells.table},
-        data={
-            "rows": Rows(
-                "cells",
-                {cells.keys[key]: cells.keys[key] for key in chosen},
-                {"sort_by": order.name},
-                {"label": [cells.keys[key] for key in lines]},
-            )
-        },
+    marks = row_marks(cells, estimates.level if interval else None, beside=beside)
+    x = Axis(x_title or estimate_title(estimates), share=share)
+    return cells.chart(
+        name,
+        title + (said if title.startswith("Every") else ""),
+        _caption(estimates, bounds, interval) + (f" {caption}" if caption else ""),
+        [Panel(marks, x, Axis(names="label", order="sort_by", down=True))],
         choices=[*choices, order],
-        labels=cells.labels,
-        tips=cells.tips({"label": " · ".join(lines)}),
+        columns={"sort_by": order.name},
+        lines=lines,
         share=share,
         inches=(8.4, 1.2 + 0.27 * most),
     )
@@ -179,23 +161,15 @@ def ordered_chart(
         thin = 0.35 if cells.table.num_rows < 500 else 0.15
         marks.insert(0, Mark("interval", "rank", "conf_low", y2="conf_high", width=1.0, alpha=thin))
     said = f"lines are {level_words(estimates.level, estimates.interval)}" if interval else "there is no interval"
-    return Chart(
-        name=name,
-        title=title + (" with its interval" if interval and title.startswith("Every") else ""),
-        caption=f"From the lowest estimate to the highest; {said}. Hover for the numbers.",
-        panels=[Panel(marks, Axis("rank, from the lowest"), Axis("estimate", share=share))],
-        tables={"cells": cells.table},
-        data={
-            "rows": Rows(
-                "cells",
-                {c.name: c.name for c in choices} if where is None else where,
-                joined={"label": [cells.keys[key] for key in lines]},
-                rank="estimate",
-            )
-        },
+    return cells.chart(
+        name,
+        title + (" with its interval" if interval and title.startswith("Every") else ""),
+        f"From the lowest estimate to the highest; {said}. Hover for the numbers.",
+        [Panel(marks, Axis("rank, from the lowest"), Axis("estimate", share=share))],
         choices=choices,
-        labels=cells.labels,
-        tips=cells.tips({"label": " · ".join(lines)}),
+        where=where,
+        lines=lines,
+        rank="estimate",
         share=share,
         size=size,
     )
@@ -277,18 +251,16 @@ def intervals(
     first = estimates.table[estimates.keys[0]].to_pylist() if len(estimates.keys) > 1 else []
     grouped = len(set(first)) < len(first)
     order = _order(estimates, first if grouped else [None] * len(estimates), sort)[:max_rows]
-    shown = replace(cells, table=cells.table.take(pa.array(order)))
+    shown = cells.take(order)
     marks = row_marks(shown, estimates.level, beside=chosen, bounds=bounds, truth=truth, color=color)
     keys = list(cells.keys.values())
     heads = len(set(shown.table[keys[0]].to_pylist())) if grouped else 0
     wide = legend and len([m for m in marks if m.form in ("dot", "bar")]) > 1
-    chart = Chart(
-        name="intervals",
-        title=estimates.title or estimates.method,
-        caption="",
-        panels=[Panel(marks, Axis(estimate_title(estimates)), Axis(names="label", group=keys[0] if grouped else ""))],
-        tables={"cells": shown.table},
-        data={"rows": Rows("cells", joined={"label": keys})},
+    chart = shown.chart(
+        "intervals",
+        estimates.title or estimates.method,
+        "",
+        [Panel(marks, Axis(estimate_title(estimates)), Axis(names="label", group=keys[0] if grouped else ""))],
         note=f"the first {len(order):,} of {len(estimates):,} rows" if len(order) < len(estimates) else "",
         inches=(8.4 if wide else 6.6, 1.15 + 0.27 * (len(order) + 1.7 * heads)),
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pyarrow as pa
-
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Atlas, Chart
 from crosslevel.charts.curves import context_chart, curve_chart
@@ -33,11 +31,9 @@ def _cells(estimates: Estimates) -> list[Chart]:
     """Show every cell of a table of groups by outcomes, and the table in colors where there is one."""
     several = any(len(set(estimates[k].tolist())) > 1 for k in estimates.keys if k not in ("group", "outcome"))
     rows = rows_chart(estimates, title="Every subgroup")
-    return (
-        [rows]
-        if several or len(estimates) < 2
-        else [rows, replace(transfers_chart(estimates), title="Groups by outcomes")]
-    )
+    if several or len(estimates) < 2:
+        return [rows]
+    return [rows, replace(transfers_chart(estimates), title="Groups by outcomes")]
 
 
 def _margins(estimates: Estimates) -> list[Chart]:
@@ -67,24 +63,11 @@ def _binned(estimates: Estimates) -> list[Chart]:
     if not {"lower", "upper"} <= set(estimates.keys):
         return [rows_chart(estimates, name="ranked", title="Estimates of areas")]
     what = estimates.method.rpartition(", ")[2] if ", " in estimates.method else "estimate"
-    cells = cells_of(estimates)
     ends = zip(*(estimates.table[k].to_pylist() for k in ("lower", "upper")), strict=True)
-    words = pa.array([_ends(low, high) for low, high in ends], pa.string())
-    areas = {k: n for k, n in cells.keys.items() if k not in ("lower", "upper")}
-    own = cells.keys["lower"]
-    table = cells.table.set_column(cells.table.column_names.index(own), own, words)
-    cells = replace(cells, table=table, keys={**areas, "bin": own}, labels=cells.labels | {own: "bin"})
-    return [
-        rows_chart(
-            estimates,
-            cells,
-            name="bins",
-            title="Predictions of bins",
-            x_title=what,
-            fixed=list(areas),
-            largest_first=False,
-        )
-    ]
+    cells = cells_of(estimates).with_key("bin", [_ends(low, high) for low, high in ends], ("lower", "upper"))
+    fixed = [key for key in cells.keys if key != "bin"]
+    title = "Predictions of bins"
+    return [rows_chart(estimates, cells, name="bins", title=title, x_title=what, fixed=fixed, largest_first=False)]
 
 
 def _ends(low: float | None, high: float | None) -> str:

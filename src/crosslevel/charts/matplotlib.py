@@ -115,6 +115,7 @@ def draw(chart: Chart, ax: Axes | None = None, *, legend: bool = True) -> Axes:
     panel = chart.panels[0]
     assert isinstance(panel, Panel)
     rows = {name: field_rows(chart, name, panel.y.group) for name in chart.data}
+    rows[""] = rows[next(iter(rows))]
     with style("x" if panel.y.names else "both"):
         ax = new_axes(ax, *chart.inches)
         ax.use_sticky_edges = False  # a bar that starts at 0 would cut the dot there in half

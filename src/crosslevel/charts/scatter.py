@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +51,6 @@ def _numbers(estimates: Estimates, name: str) -> FloatArray:
     return np.asarray(estimates[name], dtype=np.float64)
 
 
-def _table(estimates: Estimates, rows: npt.NDArray[np.intp], *names: str) -> dict[str, Any]:
-    return {n: pa.array(_numbers(estimates, n)[rows], from_pandas=True) for n in names}
-
-
 def against(
     x: str, *, color: str | Shade = BLUE, size: str | float = 30.0, label: str = "", thin: bool = False
 ) -> list[Mark]:
@@ -64,44 +61,27 @@ def against(
 
 def labels_chart(estimates: Estimates) -> Chart:
     """Describe predicted labels against the truth, a small chart for each class of sizes; ranked where no label is known."""
-    known = np.zeros(len(estimates), dtype=bool)
-    if "truth" in estimates.table.column_names:
-        known = np.isfinite(_numbers(estimates, "truth"))
-    if not known.any():
+    names = estimates.table.column_names
+    there = np.flatnonzero(np.isfinite(_numbers(estimates, "truth"))) if "truth" in names else np.arange(0)
+    if not len(there):
         return rows_chart(estimates, name="ranked", title="Predicted labels", x_title="predicted label")
-    there = np.flatnonzero(known)
     rows = there[sampled(len(there))]
     size = _numbers(estimates, "size")
-    if "stratum" in estimates.table.column_names:
-        strata = [str(v) for v in estimates["stratum"].tolist()]
-    else:
-        strata = [str(v) for v in fifths(size)]
-    least = {s: float(size[np.array(strata) == s].min()) for s in dict.fromkeys(strata)}
-    table = {
-        "bag": [str(v) for v in estimates["bag"][rows].tolist()],
-        **_table(estimates, rows, "estimate", "conf_low", "conf_high", "std_error", "size", "truth"),
-        "stratum": [strata[i] for i in rows],
-        "place": [least[strata[i]] for i in rows],
-    }
-    color = Choice(
-        "color", "Color by", [("std_error", "standard error of the prediction"), ("size", "size of the bag")]
-    )
-    y = Axis("prediction")
-    return Chart(
-        name="predicted",
-        title="Predictions against labels, by size of bag",
-        caption=f"Each dot is a bag, {sample_words(len(rows), len(there), 'bag')}{with_level(estimates.level)} of a new label; on the "
+    strata = np.array([str(v) for v in (estimates["stratum"].tolist() if "stratum" in names else fifths(size))])
+    least = {s: float(size[strata == s].min()) for s in dict.fromkeys(strata)}
+    cells = cells_of(estimates).with_columns(stratum=strata, place=[least[s] for s in strata]).take(rows)
+    colors = [("std_error", "standard error of the prediction"), ("size", "size of the bag")]
+    return cells.chart(
+        "predicted",
+        "Predictions against labels, by size of bag",
+        f"Each dot is a bag, {sample_words(len(rows), len(there), 'bag')}{with_level(estimates.level)} of a new label; on the "
         "dashed line a prediction equals the label. One chart for each class of effective sizes.",
-        panels=[Panel(against("truth", color=Shade("shade"), thin=True), Axis("label"), y)],
-        tables={"bags": pa.table(table)},
-        data={"rows": Rows("bags", columns={"shade": "color"})},
-        choices=[color],
-        tips={
-            "bag": "bag", "estimate": "prediction", "conf_low": "from", "conf_high": "to", "std_error": "standard error",
-            "truth": "label", "size": "size of the bag",
-        },
+        [Panel(against("truth", color=Shade("shade"), thin=True), Axis("label"), Axis("prediction"))],
+        choices=[Choice("color", "Color by", colors)],
+        columns={"shade": "color"},
+        words={"estimate": "prediction", "truth": "label", "size": "size of the bag"},
         facet=("stratum", "size of bag"),
-    )  # fmt: skip
+    )
 
 
 def predicted_bags(
@@ -170,23 +150,20 @@ def predicted_bags(
     spread = float(np.ptp(logs))
     area = (logs - logs.min()) / spread if spread > 0 else np.full(len(logs), 0.3)
     marks = against("truth", color=shade, size="area", thin=True)
-    table = {
-        **_table(estimates, rows, "estimate", "conf_low", "conf_high", "std_error", "truth"),
-        "area": 0.1 + area[rows],
-    }
-    chart = Chart(
-        name="predicted",
-        title=_bags_title(len(rows), estimates.level, float(held[rows].mean()), sizes),
-        caption="",
-        panels=[
-            Panel(marks if shown and estimates.level is not None else marks[1:], Axis("label"), Axis("prediction"))
-        ],
-        tables={"bags": pa.table(table)},
-        data={"rows": Rows("bags")},
-        note=""
-        if sizes is not None or spread == 0
-        else f"larger marks are larger bags, {size.min():,.0f} to {size.max():,.0f}",
-        inches=(6.2, 5.2),
+    chart = (
+        cells_of(estimates)
+        .with_columns(area=0.1 + area)
+        .take(rows)
+        .chart(
+            "predicted",
+            _bags_title(len(rows), estimates.level, float(held[rows].mean()), sizes),
+            "",
+            [Panel(marks if shown and estimates.level is not None else marks[1:], Axis("label"), Axis("prediction"))],
+            note=""
+            if sizes is not None or spread == 0
+            else f"larger marks are larger bags, {size.min():,.0f} to {size.max():,.0f}",
+            inches=(6.2, 5.2),
+        )
     )
     return draw(chart, ax)
 
@@ -203,25 +180,23 @@ def coverage_chart(scores: Estimates) -> Chart:
     names = scores.table.column_names
     nominal = float(scores["nominal"][0]) if "nominal" in names else None
     what = "accuracy" if nominal is None else f"share of labels inside {100 * nominal:.10g} % intervals"
-    base = next((n for n in ("baseline_coverage", "baseline_accuracy") if n in names), None)
     words = [f"{s} ({int(c):,})" for s, c in zip(scores["stratum"].tolist(), scores["n"].tolist(), strict=True)]
-    table = {"label": words, **_table(scores, np.arange(len(scores)), "estimate", "conf_low", "conf_high")}
+    cells = cells_of(scores).with_key("stratum", words)
     marks = [] if nominal is None else [Mark("rule", nominal, color=INK, dash=True)]
     marks.append(Mark("interval", "conf_low", x2="conf_high", width=2.2))
     marks.append(Mark("dot", "estimate", size=42.0, label="accuracy" if nominal is None else "coverage"))
+    base = next((n for n in ("baseline_coverage", "baseline_accuracy") if n in names), None)
     if base is not None:
-        table["baseline"] = pa.array(_numbers(scores, base), from_pandas=True)
+        cells = cells.with_columns(baseline=_numbers(scores, base))
         marks.append(Mark("dot", "baseline", color=GREY, shape="diamond", size=20.0, label="baseline"))
     claims = "" if nominal is None else f" The dashed line is the nominal level, {100 * nominal:.10g} %."
     beside = " Gray diamonds: a forecast that knows no members." if base else ""
-    return Chart(
-        name="calibration",
-        title="Accuracy by size of bag" if nominal is None else "Coverage by size of bag",
-        caption=f"The {what} with its 95 % Wilson interval, which is wide where there are few bags.{claims}{beside}",
-        panels=[Panel(marks, Axis(what), Axis(names="label"))],
-        tables={"strata": pa.table(table)},
-        data={"rows": Rows("strata")},
-        tips={"label": "bags of size", "estimate": what, "conf_low": "from", "conf_high": "to", "baseline": "baseline"},
+    return cells.chart(
+        "calibration",
+        "Accuracy by size of bag" if nominal is None else "Coverage by size of bag",
+        f"The {what} with its 95 % Wilson interval, which is wide where there are few bags.{claims}{beside}",
+        [Panel(marks, Axis(what), Axis(names="label"))],
+        words={"label": "bags of size", "estimate": what},
         inches=(6.4, 1.3 + 0.36 * len(scores)),
     )
 
@@ -258,28 +233,27 @@ def bag_calibration(scores: Estimates, ax: Axes | None = None) -> Axes:
 def reliability_chart(estimates: Estimates) -> Chart:
     """Describe how often each class came true by its probability; the likeliest bags where classes are not known."""
     if "truth" not in estimates.table.column_names:
-        return rows_chart(
-            estimates, name="ranked", title="Bags by the probability of a class", x_title="probability", fixed=["class"]
-        )
+        title = "Bags by the probability of a class"
+        return rows_chart(estimates, name="ranked", title=title, x_title="probability", fixed=["class"])
     own = estimates["class"]
     classes = list(dict.fromkeys(own.tolist()))
-    parts: dict[str, list[Any]] = {n: [] for n in ("class", "predicted", "estimate", "conf_low", "conf_high", "n")}
-    for c in classes:
-        found = reliability(estimates["estimate"][own == c], estimates["truth"][own == c])
-        for row in found:
-            for name, value in zip(parts, (str(c), *row), strict=True):
-                parts[name].append(value)
+    names = ("class", "predicted", "estimate", "conf_low", "conf_high", "n")
+    parts = [
+        dict(zip(names, (str(c), *row), strict=True))
+        for c in classes
+        for row in reliability(estimates["estimate"][own == c], estimates["truth"][own == c])
+    ]
     limits = (0.0, 1.0)
     x, y = Axis("mean probability", limits=limits), Axis("share that was of the class", limits=limits)
     return Chart(
-        name="reliability",
-        title="Are probabilities calibrated?",
-        caption="Bags by the probability of the chosen class, in tenths: how often it was the class, with the 95 % Wilson interval. On "
+        "reliability",
+        "Are probabilities calibrated?",
+        "Bags by the probability of the chosen class, in tenths: how often it was the class, with the 95 % Wilson interval. On "
         "the dashed line probabilities are calibrated.",
-        panels=[Panel(against("predicted", size=32.0), x, y)],
-        tables={"shares": pa.table(parts)},
-        data={"rows": Rows("shares", {"class": "class"})},
-        choices=[Choice("class", "Class", [(str(c), str(c)) for c in classes])],
+        [Panel(against("predicted", size=32.0), x, y)],
+        {"shares": pa.Table.from_pylist(parts)},
+        {"rows": Rows("shares", {"class": "class"})},
+        [Choice("class", "Class", [(str(c), str(c)) for c in classes])],
         tips={"predicted": "mean probability", "estimate": "share", "conf_low": "from", "conf_high": "to", "n": "bags"},
         height=340,
     )
@@ -307,20 +281,15 @@ def reliability(
 
 def validation_chart(estimates: Estimates) -> Chart:
     """Describe what was predicted for places left out against what was observed there."""
-    cells = cells_of(estimates)
     share = is_share(estimates)
     covered = estimates.diagnostics.get("coverage")
     told = f" {100 * covered:.0f} % of the intervals contain what was observed." if isinstance(covered, float) else ""
     x, y = Axis("observed", share=share), Axis("predicted from other places", share=share)
-    return Chart(
-        name="validation",
-        title="Places predicted from the others",
-        caption=f"A dot for each place{with_level(estimates.level)}; on the dashed line both agree.{told}",
-        panels=[Panel(against("truth", size=12.0), x, y)],
-        tables={"cells": cells.table},
-        data={"rows": Rows("cells", joined={"label": [*cells.keys.values()]})},
-        labels=cells.labels,
-        tips=cells.tips({"label": " · ".join(cells.keys)}),
+    return cells_of(estimates).chart(
+        "validation",
+        "Places predicted from the others",
+        f"A dot for each place{with_level(estimates.level)}; on the dashed line both agree.{told}",
+        [Panel(against("truth", size=12.0), x, y)],
         share=share,
         height=320,
         inches=(6.0, 5.2),
@@ -332,54 +301,34 @@ def imputed_chart(result: Estimates, *, feature: str | None = None, label: bool 
 
     A table stacked over several columns (keys ``column`` and ``value``) has a list of the columns.
     """
-    stacked = result.keys == ("feature", "column", "value")
-    others = ["value"] if stacked else [k for k in result.keys if k != "feature"]
-    rows = np.arange(len(result)) if feature is None else np.flatnonzero(result["feature"] == feature)
-    features = list(dict.fromkeys(str(v) for v in result["feature"][rows].tolist()))
-    words = [result.table[k].to_pylist() for k in others]
-    named = [" · ".join("missing" if w[i] is None else str(w[i]) for w in words) for i in rows]
-    choices = [Choice("feature", "Hidden feature", [(f, f) for f in features])]
-    table: dict[str, Any] = {
-        "feature": [str(v) for v in result["feature"][rows].tolist()],
-        "label": named,
-        **_table(result, rows, "estimate", "conf_low", "conf_high", "naive", "people"),
-    }
-    where = {"feature": "feature"}
-    parts = len(features)
-    if stacked:
-        table["by"] = [str(v) for v in result["column"][rows].tolist()]
-        columns = list(dict.fromkeys(table["by"]))
-        choices.append(Choice("by", "By", [(c, c) for c in columns]))
-        where["by"] = "by"
-        parts *= len(columns)
-    few = len(rows) <= NAMED * parts if label is None else label
-    table["short"] = named if few else [""] * len(rows)
-    x, _y = Axis("mean of the group means of the same people (naive)"), Axis("imputed mean")
+    cells = cells_of(result if feature is None else result.select(feature=feature))
+    n = cells.table.num_rows
+    choices = [cells.choice("feature")]
+    if result.keys == ("feature", "column", "value"):
+        choices.append(cells.choice("column", "By"))
+    listed_keys = [key for key, column in cells.keys.items() if column in [c.name for c in choices]]
+    names = [cells.label(i, [key for key in cells.keys if key not in listed_keys]) for i in range(n)]
+    few = n <= NAMED * math.prod(len(c.options) for c in choices) if label is None else label
+    cells = cells.with_columns(short=names if few else [""] * n)
     marks = against("naive", size="people", label="imputed")
     marks[1] = Mark("diagonal", "naive", color=GREY, label="as the group means")
     crosses = ""
-    if "truth" in result.table.column_names:
-        table |= _table(result, rows, "truth")
+    if cells.has("truth"):
         marks.append(Mark("dot", "naive", "truth", color=VERMILION, shape="cross", size=34.0, label="truth"))
         crosses = " Crosses are the truth."
     marks.append(Mark("text", "naive", "estimate", text="short"))
-    y_title = f"imputed mean and {display.level_words(result.level)}"
-    return Chart(
-        name="means",
-        title="Imputed means of subgroups against the group means",
-        caption=f"A dot for each subgroup{with_level(result.level)}, its area the number of people. On the dashed line nothing was "
+    x = Axis("mean of the group means of the same people (naive)")
+    return cells.chart(
+        "means",
+        "Imputed means of subgroups against the group means",
+        f"A dot for each subgroup{with_level(result.level)}, its area the number of people. On the dashed line nothing was "
         f"learned about a subgroup beyond the means of its groups.{crosses}",
-        panels=[Panel(marks, x, Axis(y_title))],
-        tables={"means": pa.table(table)},
-        data={"rows": Rows("means", where)},
+        [Panel(marks, x, Axis(f"imputed mean and {display.level_words(result.level)}"))],
         choices=choices,
-        tips={
-            "label": "subgroup", "estimate": "imputed mean", "conf_low": "from", "conf_high": "to", "naive": "naive",
-            "people": "people", "truth": "truth",
-        },
+        words={"estimate": "imputed mean"},
         height=360,
         inches=(7.4, 5.2),
-    )  # fmt: skip
+    )
 
 
 def imputed_means(
@@ -443,36 +392,19 @@ def one_feature(result: Estimates, feature: str | None) -> str:
 def published_chart(result: Estimates) -> Chart:
     """Describe each published mean against what the other groups predict, with whether the interval held."""
     t, e, low, high = (_numbers(result, n) for n in ("published", "estimate", "conf_low", "conf_high"))
-    rows = np.flatnonzero(np.isfinite(t) & np.isfinite(e))
     sure = np.isfinite(low) & np.isfinite(high)
     held = np.where(~sure, "no interval", np.where((low <= t) & (t <= high), "held", "missed"))
-    features = list(dict.fromkeys(str(v) for v in result["feature"].tolist()))
-    table = {
-        "feature": [str(v) for v in result["feature"][rows].tolist()],
-        "label": [str(v) for v in result["group"][rows].tolist()],
-        **_table(result, rows, "estimate", "conf_low", "conf_high", "published"),
-        "held": held[rows].tolist(),
-    }
-    x, y = Axis("published mean"), Axis("predicted from the other groups")
-    color = Shade(
-        "held", "interval", names=True, domain=["held", "missed", "no interval"], range=[BLUE, VERMILION, GREY]
-    )
-    return Chart(
-        name="groups",
-        title="Each group's mean, predicted from the others",
-        caption=f"A check of totals: predictions{with_level(result.level, 'their')} against what was published. Means that are "
+    cells = cells_of(result).with_columns(held=held).take(np.flatnonzero(np.isfinite(t) & np.isfinite(e)))
+    names = ["held", "missed", "no interval"]
+    color = Shade("held", "interval", names=True, domain=names, range=[BLUE, VERMILION, GREY])
+    return cells.chart(
+        "groups",
+        "Each group's mean, predicted from the others",
+        f"A check of totals: predictions{with_level(result.level, 'their')} against what was published. Means that are "
         "predicted well say little about persons.",
-        panels=[Panel(against("published", color=color), x, y)],
-        tables={"groups": pa.table(table)},
-        data={"rows": Rows("groups", {"feature": "feature"})},
-        choices=[Choice("feature", "Hidden feature", [(f, f) for f in features])],
-        tips={
-            "label": "group",
-            "published": "published",
-            "estimate": "predicted",
-            "conf_low": "from",
-            "conf_high": "to",
-        },
+        [Panel(against("published", color=color), Axis("published mean"), Axis("predicted from the other groups"))],
+        choices=[cells.choice("feature")],
+        words={"estimate": "predicted"},
         height=320,
     )
 
@@ -480,18 +412,16 @@ def published_chart(result: Estimates) -> Chart:
 def bag_sizes_chart(estimates: Estimates) -> Chart:
     """Describe how many people are behind each bag, and how many they count for."""
     rows = sampled(len(estimates))
-    keys = [estimates.table[k].to_pylist() for k in estimates.keys]
-    names = [" · ".join(str(k[i]) for k in keys) for i in rows]
-    table = {"bag": names, **_table(estimates, rows, "estimate", "people", "weight")}
-    x, y = Axis("people"), Axis("effective people (Kish)")
     marks = [Mark("diagonal", "people", color=INK), Mark("dot", "people", "estimate", size=18.0, alpha=0.7)]
-    return Chart(
-        name="sizes",
-        title="People of the bags, and how many they count for",
-        caption=f"Each dot is a bag, {sample_words(len(rows), len(estimates), 'bag')}. On the dashed line weights cost nothing; below "
-        "it unequal weights make people count for fewer. No interval.",
-        panels=[Panel(marks, x, y)],
-        tables={"bags": pa.table(table)},
-        data={"rows": Rows("bags")},
-        tips={"bag": "bag", "people": "people", "estimate": "effective people", "weight": "weight"},
+    return (
+        cells_of(estimates)
+        .take(rows)
+        .chart(
+            "sizes",
+            "People of the bags, and how many they count for",
+            f"Each dot is a bag, {sample_words(len(rows), len(estimates), 'bag')}. On the dashed line weights cost nothing; below "
+            "it unequal weights make people count for fewer. No interval.",
+            [Panel(marks, Axis("people"), Axis("effective people (Kish)"))],
+            words={"estimate": "effective people"},
+        )
     )

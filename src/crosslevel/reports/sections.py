@@ -111,7 +111,10 @@ def _fitted_in(
 ) -> Chart:
     """Rename what an earlier chart of the section uses for something else: tables, lists, the chart itself."""
     new_tables = {n: _free(n, tables, lambda old, t=t: old.equals(t)) for n, t in chart.tables.items()}
-    new_choices = {c.name: _free(c.name, choices, lambda old, c=c: old.options == c.options) for c in chart.choices}
+    new_choices = {
+        c.name: _free(c.name, choices, lambda old, c=c: (old.label, old.options) == (c.label, c.options))
+        for c in chart.choices
+    }
 
     def followed(choice_of: Mapping[str, str]) -> dict[str, str]:
         return {column: new_choices.get(choice, choice) for column, choice in choice_of.items()}

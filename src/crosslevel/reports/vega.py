@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.charts.chart import GREY, Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
-from crosslevel.charts.style import PALE
+from crosslevel.charts.chart import Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
+from crosslevel.charts.style import GREY, PALE
 from crosslevel.reports.shapes import Shapes
 from crosslevel.reports.views import View
 
@@ -154,7 +154,7 @@ def _layer(mark: Mark, panel: Panel, legend: Spec, first: str, k: int) -> Spec:
     layer: Spec = {"mark": look, "encoding": encoding}
     if mark.form == "rule":
         layer["data"] = {"values": [{}]}
-    elif mark.data != first and not panel.y.offset:  # rows set apart each draw what belongs to their name
+    elif mark.data not in ("", first) and not panel.y.offset:  # rows set apart each draw what belongs to their name
         layer["data"] = {"name": mark.data}
     if mark.form == "trend":
         layer["transform"] = [{"loess": mark.y, "on": mark.x}]
