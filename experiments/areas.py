@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -251,21 +252,21 @@ def draw(data: Borough, shared: SharedOut, path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    from crosslevel.charts import choropleth_pair
+    from crosslevel.charts import choropleth
 
     names = list(data.small.names or ())
     rate = 100.0 * shared.draws / shared.population
-    left, _ = choropleth_pair(
-        data.small.geojson(),
-        dict(zip(names, rate.mean(axis=0).tolist(), strict=True)),
-        dict(zip(names, rate.std(axis=0).tolist(), strict=True)),
-        key="area_code",
-        label="65 and over, % of people",
-        plane=True,
-    )
+    figure, axes = plt.subplots(1, 2, figsize=(11.0, 4.6), layout="constrained")
+    options: dict[str, Any] = {"key": "area_code", "label": "65 and over, % of people", "plane": True}
+    for ax, title, values, look in (
+        (axes[0], "mean", rate.mean(axis=0), {"cmap": "viridis"}),
+        (axes[1], "standard deviation", rate.std(axis=0), {"cmap": "magma_r", "vmin": 0.0}),
+    ):
+        choropleth(data.small.geojson(), dict(zip(names, values.tolist(), strict=True)), ax, **options, **look)
+        ax.set_title(title, loc="left", fontweight="bold")
     with whole_file(path) as beside:
-        left.figure.savefig(beside, format="png", dpi=110)
-    plt.close(left.figure)
+        figure.savefig(beside, format="png", dpi=110)
+    plt.close(figure)
 
 
 def lay(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

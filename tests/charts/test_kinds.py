@@ -14,7 +14,7 @@ from crosslevel.charts.chart import Map, Mark, Panel, Rows, field_rows
 from crosslevel.charts.kinds import KINDS, charts_of
 from crosslevel.charts.matplotlib import _FORMS, draw
 from crosslevel.reports.shapes import read_points
-from crosslevel.reports.vega import _MARKS, view_of
+from crosslevel.reports.vega import _MARKS, spec_of
 
 PLACES = ("north", "south", "west")
 SHAPES = read_points({"north": (0.0, 1.0), "south": (0.0, 0.0), "west": (-1.0, 0.0)})
@@ -27,9 +27,9 @@ def _close():
     plt.close("all")
 
 
-def filled(chart, view):
+def filled(chart, spec):
     """Fill a specification with the rows that the page would give it, each list at its start."""
-    spec = copy.deepcopy(dict(view.spec))
+    spec = copy.deepcopy(spec)
     rows = {}
     for name, source in chart.data.items():
         if not isinstance(source, Rows):
@@ -97,7 +97,7 @@ def test_every_kind_is_drawn_by_both_backends(name, evil):
         assert chart.caption[-1] in "."
         for table in chart.tables.values():
             assert all(n.isidentifier() for n in table.column_names)
-        view = view_of(chart, SHAPES)
+        view = spec_of(chart, SHAPES)
         svg = vl_convert.vegalite_to_svg(filled(chart, view))
         spec = {k: v for k, v in json.loads(filled(chart, view)).items() if k != "datasets"}
         for code in expressions(vl_convert.vegalite_to_vega(json.dumps(spec))):
@@ -137,7 +137,7 @@ def test_the_level_stands_in_the_caption_of_every_chart_with_intervals():
 def test_both_backends_draw_the_same_numbers():
     estimates = built.subgroups()
     (chart,) = charts_of(estimates)
-    rows = json.loads(filled(chart, view_of(chart)))["datasets"]["rows"]
+    rows = json.loads(filled(chart, spec_of(chart)))["datasets"]["rows"]
     ax = draw(chart)
     dots = next(x for x in ax.lines if x.get_label() == "estimate")
     np.testing.assert_array_equal(dots.get_xdata(), [r["estimate"] for r in rows])

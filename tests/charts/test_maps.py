@@ -123,7 +123,7 @@ def test_numbers_here_and_text_there_are_the_same_place():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"several rows for each place \(sex: 1, 2\); choose one, select=\{'sex': 1\}"),
+        ({}, r"several rows for each place \(sex: 1, 2\); choose one, est.select\(sex=1\)"),
         ({"select": {"sx": 1}}, "Did you mean 'sex'"),
         ({"select": {"sex": 3}}, "sex=3 is not a value"),
         ({"by": "county"}, "by='county' is not a key"),

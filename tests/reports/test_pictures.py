@@ -7,7 +7,7 @@ import pytest
 
 from crosslevel import ecological, report
 from crosslevel.errors import InputError
-from crosslevel.reports.pictures import LONGEST, pictures
+from crosslevel.reports.report import LONGEST, pictures
 from crosslevel.results import Estimates, Provenance
 
 

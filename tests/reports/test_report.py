@@ -13,12 +13,12 @@ import pyarrow.csv as pv
 import pytest
 
 from crosslevel import ecological, report
-from crosslevel.charts.chart import Choice, Places, Rows
+from crosslevel.charts.chart import Chart, Choice, Mark, Panel, Places, Rows
 from crosslevel.errors import FileError, InputError, MissingExtraError
 from crosslevel.reports import Report, bundle
 from crosslevel.reports.page import MAX_CSV, PAGE_VERSION, describe_page
-from crosslevel.reports.sections import section_of
-from crosslevel.reports.views import Section, View
+from crosslevel.reports.sections import Section, section_of
+from crosslevel.results import Estimates, Provenance
 
 GROUPS = {"<b>young</b>": [30, 90, 50], "old & wise": [70, 10, 50]}
 VOTES = {"yes": [80, 20, 60], "no": [20, 80, 40]}
@@ -196,31 +196,30 @@ def test_three_thousand_counties_are_under_six_megabytes(by_place, real_data):
     assert len(made.html().encode()) < 6_000_000
 
 
-def section(**parts):
+def section(*charts, n=1):
+    told = {"method": "m", "level": None, "interval": "none", "provenance": Provenance.of(call="c")}
+    columns = {"row": np.arange(n), "estimate": np.random.default_rng(0).normal(size=n)}
+    return Section("h", [Estimates.build(columns, keys=["row"], **told)], charts)
+
+
+def chart(**parts):
+    which = Choice("which", "which", [("u", "U"), ("v", "V")])
     given = {
-        "heading": "h", "kind": "table", "sentences": ["a", "b", "c"], "answer": pa.table({"x": [1.5]}), "keys": [],
-        "method": "m", "level": None, "interval": "none", "tables": {"t": pa.table({"a": ["u", "v"], "n": [1, 2]})},
-        "choices": [Choice("which", "which", [("u", "U"), ("v", "V")])],
+        "panels": [Panel([Mark("dot", "n", "n")])], "tables": {"t": pa.table({"a": ["u", "v"], "n": [1, 2]})},
+        "data": {"rows": Rows("t", {"a": "which"})}, "choices": [which],
     }  # fmt: skip
-    return Section(**(given | parts))
-
-
-def view(**parts):
-    spec = {"mark": "bar", "data": {"name": "rows"}, "encoding": {"x": {"field": "n", "type": "quantitative"}}}
-    given = {"name": "v", "title": "t", "caption": "c", "spec": spec, "data": {"rows": Rows("t", {"a": "which"})}}
-    return View(**(given | parts))
+    return Chart("v", "t", "c", **(given | parts))
 
 
 def test_a_described_section_is_shown():
-    page = Report(describe_page([section(views=[view(choices=["which"])])], "t"))
+    page = Report(describe_page([section(chart())], "t"))
     (described,) = page.page["sections"]
     assert described["views"][0]["data"]["rows"]["where"] == {"a": "which"}
     assert '<option value="v">V</option>' in page.html()
 
 
 def test_a_page_without_charts_needs_no_script_and_keeps_its_file():
-    long = pa.table({"x": np.random.default_rng(0).normal(size=30_000)})
-    made = Report(describe_page([section(answer=long)], "t"))
+    made = Report(describe_page([section(n=30_000)], "t"))
     assert "<script" not in made.html()
     assert len(made.page["sections"][0]["csv"]) > MAX_CSV
     assert "1 row " in Report(describe_page([section()], "t")).html().replace("\n", " ")
@@ -229,18 +228,23 @@ def test_a_page_without_charts_needs_no_script_and_keeps_its_file():
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"views": [view(data={"rows": Rows("nowhere")})]}, "shows the table 'nowhere'"),
-        ({"views": [view(choices=["what"])]}, "names the choice 'what'"),
-        ({"views": [view(data={"rows": Rows("t", {"a": "what"})})]}, "names the choice 'what'"),
-        ({"views": [view(spec={"encoding": {"x": {"field": "a[0].b"}}})]}, "names the field 'a"),
-        ({"views": [view(spec={"data": {"url": "x.csv"}})]}, "names an address"),
-        ({"views": [view()], "tables": {"t": pa.table({"my column": [1]})}}, "is no safe name"),
-        ({"views": [view(data={"rows": Places("t", "a", {"a": {}})})]}, "has no shapes for its places"),
+        ({"data": {"rows": Rows("nowhere")}}, "shows the table 'nowhere'"),
+        ({"data": {"rows": Rows("t", {"a": "what"})}}, "names the choice 'what'"),
+        ({"data": {"rows": Rows("t", columns={"shade": "what"})}}, "names the choice 'what'"),
+        ({"panels": [Panel([Mark("dot", "a[0].b", "n")])]}, "names the field 'a"),
+        ({"tables": {"t": pa.table({"my column": [1]})}}, "is no safe name"),
+        ({"data": {"rows": Places("t", "a", {"a": {}})}}, "has no shapes for its places"),
     ],
 )
 def test_a_section_that_cannot_be_shown_gets_a_sentence(parts, words):
     with pytest.raises(InputError, match=words):
-        describe_page([section(**parts)], "t")
+        describe_page([section(chart(**parts))], "t")
+
+
+def test_a_specification_that_names_an_address_is_refused(monkeypatch):
+    monkeypatch.setattr("crosslevel.reports.page.spec_of", lambda *_: {"data": {"url": "x.csv"}})
+    with pytest.raises(InputError, match="names an address"):
+        describe_page([section(chart())], "t")
 
 
 def test_what_is_no_result_gets_a_sentence(found):

@@ -14,8 +14,9 @@ from crosslevel.charts.map_charts import place_key
 from crosslevel.charts.words import is_share, number, percent, plain, points
 from crosslevel.errors import InputError
 from crosslevel.reports.sections import section_of
-from crosslevel.reports.sentences import sentences_of
+from crosslevel.reports.sentences import citation_of, sentences_of
 from crosslevel.reports.shapes import read_points, read_shapes
+from crosslevel.reports.vega import spec_of
 from crosslevel.results import Estimates, Provenance
 
 
@@ -54,27 +55,27 @@ def test_bounds_are_found_under_either_name():
 
 def test_a_short_result_is_drawn_line_by_line_and_can_be_narrowed():
     shown = section_of("h", grid(3, 4))
-    assert shown.kind == "estimates"
-    (view,) = shown.views
-    assert view.spec["height"] == {"step": 22}
-    assert [c.label for c in shown.choices] == ["first", "sorted by"]
-    assert shown.choices[0].options[0] == ("", "all")
+    assert shown.parts[0].kind == "estimates"
+    (view,) = shown.charts
+    assert spec_of(view)["height"] == {"step": 22}
+    assert [c.label for c in shown.choices.values()] == ["first", "sorted by"]
+    assert next(iter(shown.choices.values())).options[0] == ("", "all")
     assert view.data["rows"].joined == {"label": ["k0", "k1"]}
 
 
 def test_a_long_result_gets_a_list_for_the_key_with_most_values():
     shown = section_of("h", grid(80, 3))
-    (view,) = shown.views
+    (view,) = shown.charts
     assert view.data["rows"].where == {"k0": "k0"}
-    assert len(shown.choices[0].options) == 80
+    assert len(next(iter(shown.choices.values())).options) == 80
     assert view.data["rows"].joined == {"label": ["k1"]}
 
 
 def test_very_many_rows_of_one_key_are_drawn_by_rank():
     n = MOST_LINES + 1
     shown = section_of("h", made({"g": [f"g{i}" for i in range(n)], "estimate": np.arange(n) / n}, ["g"]))
-    assert shown.views[0].spec["transform"][-1]["window"][0]["as"] == "rank"
-    assert shown.choices == []
+    assert spec_of(shown.charts[0])["transform"][-1]["window"][0]["as"] == "rank"
+    assert shown.choices == {}
 
 
 def test_three_sentences_tell_what_was_asked_found_and_how_sure():
@@ -125,9 +126,9 @@ def test_a_result_without_keys_or_rows_is_shown():
 
 def test_places_on_the_map_are_mapped():
     shown = section_of("h", grid(3, 2), shapes=read_points({f"a{i}": (i, i) for i in range(3)}))
-    maps = [v for v in shown.views if any(isinstance(d, Places) for d in v.data.values())]
+    maps = [v for v in shown.charts if any(isinstance(d, Places) for d in v.data.values())]
     assert [v.name for v in maps] == ["map-a", "map-b", "map-difference", "map-column"]
-    assert next(c for c in shown.choices if c.name == "a").options[0] == ("second 0", "second 0")
+    assert shown.choices["a"].options[0] == ("second 0", "second 0")
 
 
 def test_numbers_in_words():
@@ -145,7 +146,7 @@ def test_numbers_in_words():
 def test_without_intervals_no_caption_and_no_title_speaks_of_any():
     shapes = read_points({f"a{i}": (i, i) for i in range(3)})
     for shown in (section_of("h", grid(3, 2)), section_of("h", grid(3, 2), shapes=shapes)):
-        for view in shown.views:
+        for view in shown.charts:
             assert "with its interval" not in view.title
             assert "the no interval" not in view.caption
             assert "are no interval" not in view.caption
@@ -155,7 +156,7 @@ def test_without_intervals_no_caption_and_no_title_speaks_of_any():
 def test_bounds_say_how_sure_where_there_is_no_interval(low, high):
     shown = section_of("h", made({"g": ["a", "b"], "estimate": [0.5, 0.4], low: [0.1, 0.2], high: [0.9, 0.5]}, ["g"]))
     assert shown.sentences[2].endswith("bounds that hold whatever people did; their median width is 55.0 points.")
-    assert shown.views[0].title == "Every row with its bounds"
+    assert shown.charts[0].title == "Every row with its bounds"
 
 
 def test_a_question_is_not_ended_twice():
@@ -175,7 +176,7 @@ def test_rows_without_a_key_and_with_an_empty_one_can_be_chosen():
         ["first", "second"],
     )
     shown = section_of("h", found)
-    values = [value for value, _ in shown.choices[0].options]
+    values = [value for value, _ in next(iter(shown.choices.values())).options]
     assert values[0] == "(empty)"
     assert values[-1] == "–"
     assert "" not in values
@@ -219,7 +220,7 @@ def shapes(squares):
 
 
 def views(shown):
-    return {v.name: v for v in shown.views}
+    return {v.name: v for v in shown.charts}
 
 
 def test_two_maps_stand_side_by_side_with_their_difference(by_place, shapes):
@@ -231,14 +232,14 @@ def test_two_maps_stand_side_by_side_with_their_difference(by_place, shapes):
     assert first.data["places"].sides == {"a": {"subgroup": "a"}}
     assert second.data["places"].sides == {"b": {"subgroup": "b"}}
     assert apart.data["places"].sides == {"a": {"subgroup": "a"}, "b": {"subgroup": "b"}}
-    starts = {c.name: c.options[c.start][0] for c in shown.choices}
+    starts = {c.name: c.options[c.start][0] for c in shown.choices.values()}
     assert (starts["a"], starts["b"]) == ("men", "women")
     # both maps have the same colours, and the difference the same on both sides of nothing
-    domains = [v.spec["encoding"]["color"]["condition"]["scale"]["domain"] for v in (first, second, apart)]
+    domains = [spec_of(v, shapes)["encoding"]["color"]["condition"]["scale"]["domain"] for v in (first, second, apart)]
     assert domains[0] == domains[1]
     assert domains[2][0] == -domains[2][1]
     assert domains[0][0] < domains[0][1]
-    assert {t["title"] for t in first.spec["usermeta"]["tips"]} >= {
+    assert {t["title"] for t in spec_of(first, shapes)["usermeta"]["tips"]} >= {
         "estimate",
         "interval, low",
         "bound, high",
@@ -261,9 +262,9 @@ def test_the_difference_reaches_as_far_as_the_subgroups_are_apart(shapes):
         provenance=Provenance.of(call="c"),
     )
     shown = section_of("h", found, shapes=shapes)
-    scale = views(shown)["map-difference"].spec["encoding"]["color"]["condition"]["scale"]
+    scale = spec_of(views(shown)["map-difference"], shapes)["encoding"]["color"]["condition"]["scale"]
     assert scale["domain"] == [-0.39, 0.39]
-    assert [o[0] for o in next(c for c in shown.choices if c.name == "a").options] == ["sex 1", "sex 2"]
+    assert [o[0] for o in shown.choices["a"].options] == ["sex 1", "sex 2"]
 
 
 def test_estimates_beyond_the_colours_are_counted(by_place, shapes):
@@ -309,13 +310,13 @@ def test_outcomes_have_a_list_of_their_own(shapes):
     )
     shown = section_of("h", found, shapes=shapes)
     assert views(shown)["map-a"].data["places"].sides == {"a": {"k2": "k2", "subgroup": "a"}}
-    assert [c.label for c in shown.choices][:1] == ["outcome"]
+    assert [c.label for c in shown.choices.values()][:1] == ["outcome"]
 
 
 def test_without_a_map_every_subgroup_has_its_line(by_place):
     shown = section_of("h", by_place(PLACES))
     assert list(views(shown)) == ["intervals"]
-    drawn = {layer["encoding"]["x"]["field"] for layer in shown.views[0].spec["layer"] if "x" in layer["encoding"]}
+    drawn = {layer["encoding"]["x"]["field"] for layer in spec_of(shown.charts[0])["layer"] if "x" in layer["encoding"]}
     assert drawn == {"bound_low", "conf_low", "estimate", "neighborhood", "goodman"}
 
 
@@ -324,13 +325,13 @@ def test_methods_are_compared_cell_by_cell():
         {"a": [30, 90, 50], "b": [70, 10, 50]}, {"y": [80, 20, 60], "n": [20, 80, 40]}, ["goodman", "lp"]
     )
     shown = section_of("h", found)
-    (view,) = shown.views
+    (view,) = shown.charts
     assert view.name == "methods"
     assert set(view.data["rows"].joined) == {"cell", "method"}
-    drawn = [layer["encoding"]["x"]["field"] for layer in view.spec["layer"] if "x" in layer["encoding"]]
+    drawn = [layer["encoding"]["x"]["field"] for layer in spec_of(view)["layer"] if "x" in layer["encoding"]]
     assert drawn == ["bound_low", "conf_low", "estimate"]
     assert "possible at all (bounds)" in view.caption
-    assert "Goodman (1953)" in shown.citation
+    assert "Goodman (1953)" in citation_of(found)
 
 
 def test_places_predicted_from_others_are_drawn_against_what_was_seen():
@@ -341,14 +342,15 @@ def test_places_predicted_from_others_are_drawn_against_what_was_seen():
         kind="held_out", provenance=Provenance.of(call="c"), diagnostics={"coverage": 0.75},
     )  # fmt: skip
     shown = section_of("h", found)
-    assert [v.name for v in shown.views] == ["validation"]
-    assert "75 % of the intervals contain" in shown.views[0].caption
-    assert "Flaxman" in shown.citation
+    assert [v.name for v in shown.charts] == ["validation"]
+    assert "75 % of the intervals contain" in shown.charts[0].caption
+    assert "Flaxman" in citation_of(found)
 
 
 def test_dots_are_drawn_larger(by_place):
-    shown = section_of("h", by_place(PLACES), shapes=read_points({p: (i, i) for i, p in enumerate(PLACES)}))
-    assert views(shown)["map-a"].spec["projection"]["pointRadius"] == 4
+    dots = read_points({p: (i, i) for i, p in enumerate(PLACES)})
+    shown = section_of("h", by_place(PLACES), shapes=dots)
+    assert spec_of(views(shown)["map-a"], dots)["projection"]["pointRadius"] == 4
 
 
 @pytest.mark.parametrize("name", built.KINDS)
@@ -361,7 +363,7 @@ def test_every_kind_has_three_sentences(name):
         assert sentence.endswith((".", "?"))
         assert "nan" not in sentence.split()
     if estimates.kind not in ("estimates", "margins", "cells", "comparison", "contextual_variance"):
-        assert section_of("h", estimates).citation
+        assert citation_of(estimates)
 
 
 @pytest.mark.parametrize(
@@ -402,13 +404,13 @@ def test_effects_have_stars_and_the_usual_columns_first():
 
 def test_several_tables_share_a_section_and_the_first_is_the_answer():
     shown = section_of("h", [built.imputed(), built.published(), built.slopes()])
-    assert [v.name for v in shown.views] == ["means", "groups", "slopes"]
+    assert [v.name for v in shown.charts] == ["means", "groups", "slopes"]
     assert shown.answer.equals(built.imputed().table)
-    assert [c.label for c in shown.choices].count("feature") == 1  # one list for the charts that share it
+    assert [c.label for c in shown.choices.values()].count("feature") == 1  # one list for the charts that share it
     assert "each held out" in shown.sentences[2]
     twice = section_of("h", [built.cells(), built.cells("!")])
-    assert len({v.name for v in twice.views}) == len(twice.views) == 4
-    first, second = (twice.views[i].data["rows"].table for i in (0, 2))
+    assert len({v.name for v in twice.charts}) == len(twice.charts) == 4
+    first, second = (twice.charts[i].data["rows"].table for i in (0, 2))
     assert twice.tables[first]["k0"][0].as_py() == "young"
     assert twice.tables[second]["k0"][0].as_py() == "young!"
 
@@ -425,7 +427,7 @@ class Fitted:
 
 def test_of_a_model_the_tables_it_reports_are_shown():
     shown = section_of("h", Fitted())
-    assert [v.name for v in shown.views] == ["averages", "contrasts", "effects", "distribution"]
+    assert [v.name for v in shown.charts] == ["averages", "contrasts", "effects", "distribution"]
     with pytest.raises(InputError, match="results\\['h'\\] is a type"):
         section_of("h", Fitted)
 

@@ -10,7 +10,7 @@ from crosslevel.charts.densities import effect_distributions, margins
 from crosslevel.charts.effects import effect_ranking
 from crosslevel.charts.heat import cluster_profiles, transfers
 from crosslevel.charts.intervals import intervals, methods
-from crosslevel.charts.maps import choropleth, choropleth_pair, estimate_map, estimate_pair, unit_map
+from crosslevel.charts.maps import choropleth, estimate_map, estimate_pair, unit_map
 from crosslevel.charts.scatter import bag_calibration, imputed_means, predicted_bags
 from crosslevel.charts.sensitivity import contour, slope_curve
 from crosslevel.charts.style import style
@@ -19,7 +19,6 @@ from crosslevel.charts.tomography import tomography, xt
 __all__ = [
     "bag_calibration",
     "choropleth",
-    "choropleth_pair",
     "cluster_profiles",
     "contextual_variance",
     "contour",

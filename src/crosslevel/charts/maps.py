@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "by_names_of",
     "choropleth",
-    "choropleth_pair",
     "estimate_map",
     "estimate_pair",
     "unit_map",
@@ -26,7 +25,7 @@ __all__ = [
 
 SURE = "magma_r"
 """Colors of the standard deviation: the darker, the less is known."""
-SHARES = ("estimate", "conf_low", "conf_high", "lower", "upper", "turnout")
+SHARES = ("estimate", "conf_low", "conf_high", "lower", "upper", "width", "turnout")
 
 
 def choropleth(
@@ -95,6 +94,7 @@ def estimate_map(
     *,
     column: str = "estimate",
     by: str = "region",
+    key: str | None = None,
     select: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
     label: str | None = None,
@@ -110,11 +110,13 @@ def estimate_map(
     estimates : Estimates
         With the places among its keys.
     polygons : mapping
-        A GeoJSON FeatureCollection whose features name their place in the property ``by``.
+        A GeoJSON FeatureCollection whose features name their place in a property.
     column : str
         The column of numbers to show: "estimate", "conf_low", "std_error", "neighborhood", ...
     by : str
-        The key of the estimates, and the property of the features, that names the place.
+        The key of the estimates that names the place.
+    key : str, optional
+        The property of the features that names the place, where it is not called as ``by``.
     select : mapping of key to value, optional
         The subgroup, where there are several: ``{"sex": 2}``.
     ax : matplotlib.axes.Axes, optional
@@ -144,26 +146,24 @@ def estimate_map(
     >>> ax.get_title(loc="left"), ax.collections[0].get_array().tolist()
     ('sex 2', [0.6])
     """
-    if by not in estimates.keys:
-        raise unknown_name("by", by, estimates.keys, "key")
+    for argument, name in (("by", by), *(("select", name) for name in select or ())):
+        if name not in estimates.keys:
+            raise unknown_name(argument, name, estimates.keys, "key")
     numbers = [n for n in estimates.table.column_names if n not in estimates.keys and estimates[n].dtype.kind in "fiu"]
     if column not in numbers:
         raise unknown_name("column", column, numbers)
-    for name in select or {}:
-        if name not in estimates.keys:
-            raise unknown_name("select", name, estimates.keys, "key")
     chosen = estimates.select(**select) if select else estimates
-    values = dict(zip(chosen[by].tolist(), chosen[column].tolist(), strict=True))
+    values = dict(zip(chosen[by].tolist(), chosen[column].astype(float).tolist(), strict=True))
     others = {n: list(dict.fromkeys(chosen[n].tolist())) for n in chosen.keys if n != by}
     if len(values) < len(chosen):
         several = {n: v for n, v in others.items() if len(v) > 1}
         which = "; ".join(f"{n}: {listed(v)}" for n, v in several.items())
-        example = ", ".join(f"{n!r}: {v[0]!r}" for n, v in several.items())
-        raise InputError(f"estimates has several rows for each place ({which}); choose one, select={{{example}}}.")
+        example = ", ".join(f"{n}={v[0]!r}" for n, v in several.items())
+        raise InputError(f"estimates has several rows for each place ({which}); choose one, est.select({example}).")
     words = " · ".join(f"{n} {v[0]}" for n, v in others.items() if len(v) == 1)
-    shown = label if label is not None else column.replace("_", " ")
-    named_values = by_names_of(polygons, values, by)
-    drawn = choropleth(polygons, named_values, ax, key=by, label=shown, vmin=vmin, vmax=vmax, cmap=cmap, plane=plane)
+    shown: dict[str, Any] = {"key": key or by, "label": column.replace("_", " ") if label is None else label}
+    named_values = by_names_of(polygons, values, key or by)
+    drawn = choropleth(polygons, named_values, ax, **shown, vmin=vmin, vmax=vmax, cmap=cmap, plane=plane)
     drawn.set_title(plain(words), loc="left", fontweight="bold")
     return drawn
 
@@ -185,55 +185,6 @@ def by_names_of(polygons: Mapping[str, Any], values: Mapping[Any, float], key: s
     return {known[str(place)]: value for place, value in values.items()}
 
 
-def choropleth_pair(
-    polygons: Mapping[str, Any],
-    mean: Mapping[Any, float],
-    sd: Mapping[Any, float],
-    axes: Sequence[Axes] | None = None,
-    *,
-    key: str = "region",
-    label: str = "",
-    cmap: str = "viridis",
-    plane: bool = False,
-) -> tuple[Axes, Axes]:
-    """Color places by their mean on one map and by its standard deviation on another.
-
-    Parameters
-    ----------
-    polygons : mapping
-        A GeoJSON FeatureCollection; ``Polygons.geojson()`` gives one.
-    mean, sd : mapping of place to number
-        Of the same places.
-    axes : two matplotlib.axes.Axes, optional
-    key, label, plane
-        As in `choropleth`.
-    cmap : str
-        Colors of the mean.
-
-    Returns
-    -------
-    two matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> ring = [[0, 0], [1, 0], [1, 1], [0, 0]]
-    >>> place = {"type": "Feature", "properties": {"region": "a"}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
-    >>> left, right = choropleth_pair({"type": "FeatureCollection", "features": [place]}, {"a": 12.0}, {"a": 3.0})
-    >>> left.get_title(loc="left"), right.get_title(loc="left")
-    ('mean', 'standard deviation')
-    """
-    apart = [k for k in mean if k not in sd] + [k for k in sd if k not in mean]
-    if apart:
-        raise InputError(f"mean and sd are of different places ({listed(apart)}); pass both for every place.")
-    negative = [k for k, v in sd.items() if v < 0]
-    if negative:
-        raise InputError(f"sd is negative for {listed(negative)}; pass standard deviations, not differences.")
-    left, right = _two(axes)
-    choropleth(polygons, mean, left, key=key, label=label, cmap=cmap, plane=plane)
-    choropleth(polygons, sd, right, key=key, label=label, vmin=0.0, cmap=SURE, plane=plane)
-    return _titled(left, right, "")
-
-
 def estimate_pair(
     estimates: Estimates,
     polygons: Mapping[str, Any],
@@ -245,15 +196,17 @@ def estimate_pair(
     cmap: str = "viridis",
     plane: bool = False,
 ) -> tuple[Axes, Axes]:
-    """Draw the pair for a table of estimates: the columns ``estimate`` and ``std_error``. Also ``est.plot("map_pair", polygons=...)``.
+    """Color places by their estimate on one map and by its standard error on another. Also ``est.plot("map_pair", polygons=...)``.
 
     Parameters
     ----------
     estimates, polygons, by, select
         As in `estimate_map`.
     ax : two matplotlib.axes.Axes, optional
-    label, cmap, plane
-        As in `choropleth_pair`.
+    label, plane
+        As in `choropleth`; ``Polygons.geojson()`` gives a map of plane coordinates.
+    cmap : str
+        Colors of the estimate.
 
     Returns
     -------
@@ -272,12 +225,14 @@ def estimate_pair(
     >>> left.collections[0].get_array().tolist(), right.collections[0].get_array().tolist()
     ([12.0], [3.0])
     """
-    left, right = _two(ax)
-    shown: dict[str, Any] = {"by": by, "select": select, "label": label, "plane": plane}
-    estimate_map(estimates, polygons, ax=left, cmap=cmap, **shown)
-    words = left.get_title(loc="left")
-    estimate_map(estimates, polygons, column="std_error", ax=right, vmin=0.0, cmap=SURE, **shown)
-    return _titled(left, right, words)
+    axes = _two(ax)
+    own: dict[str, Any] = {"by": by, "select": select, "label": label, "plane": plane}
+    estimate_map(estimates, polygons, ax=axes[0], cmap=cmap, **own)
+    estimate_map(estimates, polygons, column="std_error", ax=axes[1], vmin=0.0, cmap=SURE, **own)
+    for drawn, what in zip(axes, ("mean", "standard deviation"), strict=True):
+        words = drawn.get_title(loc="left")
+        drawn.set_title(f"{words} · {what}" if words else what, loc="left", fontweight="bold")
+    return axes
 
 
 def _two(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
@@ -291,13 +246,6 @@ def _two(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
     with style():
         made = plt.subplots(1, 2, figsize=(11.0, 4.6), layout="constrained")[1]
     return made[0], made[1]
-
-
-def _titled(left: Axes, right: Axes, words: str) -> tuple[Axes, Axes]:
-    before = f"{words} · " if words else ""
-    for ax, what in ((left, "mean"), (right, "standard deviation")):
-        ax.set_title(f"{before}{what}", loc="left", fontweight="bold")
-    return left, right
 
 
 def unit_map(
@@ -350,40 +298,20 @@ def unit_map(
     units = result if "unit" in result.keys else result.units
     if units is None or "unit" not in units.keys:
         raise InputError("result has no units to map; methods of crosslevel.ecological give them as result.units.")
-    chosen = units
-    for name, value in (("group", group), ("outcome", outcome)):
-        if name not in units.keys:
-            continue
+    asked = {name: value for name, value in (("group", group), ("outcome", outcome)) if name in units.keys}
+    for name, value in asked.items():
         choices = list(dict.fromkeys(units[name].tolist()))
         if value not in choices:
             raise unknown_name(name, value, choices, name)
-        chosen = chosen.select(**{name: value})
-    values = dict(zip(chosen["unit"].tolist(), _unit_column(chosen, column), strict=True))
-    if len(values) < len(chosen):
-        raise InputError("units of different districts have the same names; draw one, result.select(district=...).")
+    if {"lower", "upper"} <= set(units.table.column_names):
+        units = units.with_columns(width=units["upper"] - units["lower"])
     features = _features(polygons, key)
-    known = {f["properties"].get(key) for f in features["features"]}
-    missing = [u for u in values if u not in known]
-    if missing:
-        raise InputError(
-            f"polygons lacks {len(missing):,} unit(s) ({listed(missing)}); pass the polygons of all units, by the same names."
-        )
     label = {"estimate": "share of the group", "width": "width of the bounds"}.get(column, column)
-    scale: dict[str, Any] = {"vmin": 0.0, "vmax": 1.0} if column in SHARES or column == "width" else {}
-    ax = choropleth(features, values, ax, key=key, label=label, cmap=cmap, **scale)
-    words = group + (f" · {outcome}" if outcome is not None and "outcome" in units.keys else "")
-    ax.set_title(plain(words), loc="left", fontweight="bold")
+    scale: dict[str, Any] = {"vmin": 0.0, "vmax": 1.0} if column in SHARES else {}
+    own: dict[str, Any] = {"column": column, "by": "unit", "key": key, "select": asked, "label": label}
+    ax = estimate_map(units, features, ax=ax, cmap=cmap, **own, **scale)
+    ax.set_title(plain(" · ".join(map(str, asked.values()))), loc="left", fontweight="bold")
     return ax
-
-
-def _unit_column(units: Estimates, column: str) -> list[float]:
-    names = units.table.column_names
-    if column == "width" and {"lower", "upper"} <= set(names):
-        return list(units["upper"] - units["lower"])
-    numbers = [n for n in names if n not in units.keys and units[n].dtype.kind in "fiu"]
-    if column not in numbers:
-        raise unknown_name("column", column, [*numbers, "width"])
-    return list(units[column].astype(float))
 
 
 def _features(polygons: Mapping[Any, Any], key: str) -> Mapping[str, Any]:

@@ -6,17 +6,20 @@ import base64
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from crosslevel.charts.chart import Places, Rows
+from crosslevel.charts.chart import Chart, Places, Rows
 from crosslevel.charts.words import plain
 from crosslevel.errors import InputError
 from crosslevel.reports.encode import encode_column
+from crosslevel.reports.sections import Section
+from crosslevel.reports.sentences import citation_of
 from crosslevel.reports.shapes import Shapes
-from crosslevel.reports.views import Section, View
+from crosslevel.reports.vega import spec_of
 
 __all__ = ["PAGE_VERSION", "describe_page", "figure_svg"]
 
@@ -52,10 +55,10 @@ def describe_page(
     note : str
         A sentence under the title.
     interactive : bool
-        Whether the page draws the views of the sections; otherwise it shows the figures and the tables only.
+        Whether the page draws the charts of the sections; otherwise it shows the figures and the tables only.
     """
     names: list[list[str | None]] = []
-    interactive = interactive and any(section.views for section in sections)
+    interactive = interactive and any(section.charts for section in sections)
     described = [_section(f"s{i + 1}", section, shapes, names, interactive) for i, section in enumerate(sections)]
     return {
         "page_version": PAGE_VERSION,
@@ -71,34 +74,35 @@ def describe_page(
 def _section(
     name: str, section: Section, shapes: Shapes | None, names: list[list[str | None]], interactive: bool
 ) -> dict[str, Any]:
-    table = section.answer
+    main, table = section.parts[0], section.answer
     shown = [n for n in table.column_names if table[n].null_count < table.num_rows] or table.column_names
-    columns = [{"name": n, "number": n not in section.keys and _is_number(table[n])} for n in shown]
-    views = [_view(section, view, shapes, names) for view in section.views] if interactive else []
     csv = _csv(table)
+    told = main.provenance
     return {
         "name": name,
         "heading": section.heading,
-        "kind": section.kind,
-        "sentences": list(section.sentences),
-        "method": section.method,
-        "level": section.level,
-        "interval": section.interval,
-        "warnings": list(section.warnings),
-        "diagnostics": [list(pair) for pair in section.diagnostics],
-        "provenance": [list(pair) for pair in section.provenance],
-        "citation": section.citation,
-        "columns": columns,
-        "rows": _rows(table.select(shown).slice(0, MAX_ROWS), section.keys),
+        "kind": main.kind,
+        "sentences": section.sentences,
+        "method": main.method,
+        "level": main.level,
+        "interval": main.interval,
+        "warnings": list(dict.fromkeys(w for e in section.parts for w in e.warnings)),
+        "diagnostics": [[n, plain(value)] for n, value in main.diagnostics.items()],
+        "provenance": [
+            ["crosslevel", told.version],
+            ["call", told.call],
+            ["seed", "none" if told.seed is None else str(told.seed)],
+            *([f"data: {n}", str(value)] for n, value in told.data.items()),
+        ],
+        "citation": citation_of(main),
+        "columns": [{"name": n, "number": n not in main.keys and _is_number(table[n])} for n in shown],
+        "rows": _rows(table.select(shown).slice(0, MAX_ROWS), main.keys),
         "n_rows": table.num_rows,
         "csv": csv if len(csv) <= MAX_CSV or not interactive else "",
-        "labels": dict(section.labels),
+        "labels": section.labels,
         "tables": _tables(section) if interactive else {},
-        "choices": {
-            c.name: {"name": c.name, "label": c.label, "options": [list(o) for o in c.options], "start": c.start}
-            for c in section.choices
-        },
-        "views": views,
+        "choices": {n: asdict(c) for n, c in section.choices.items()},
+        "views": [_view(section, chart, shapes, names) for chart in section.charts] if interactive else [],
     }
 
 
@@ -119,30 +123,24 @@ def _tables(section: Section) -> dict[str, Any]:
     return found
 
 
-def _view(section: Section, view: View, shapes: Shapes | None, names: list[list[str | None]]) -> dict[str, Any]:
-    where = f"view {view.name!r} of {section.heading!r}"
-    known = {c.name for c in section.choices}
-    for source in view.data.values():
-        if source.table not in section.tables:
-            raise InputError(f"{where} shows the table {source.table!r}, which the section lacks.")
-        for name in section.tables[source.table].column_names:
+def _view(section: Section, chart: Chart, shapes: Shapes | None, names: list[list[str | None]]) -> dict[str, Any]:
+    where = f"view {chart.name!r} of {section.heading!r}"
+    for source in chart.data.values():
+        if source.table not in chart.tables:
+            raise InputError(f"{where} shows the table {source.table!r}, which it lacks.")
+        for name in chart.tables[source.table].column_names:
             if not SAFE.fullmatch(name):
                 raise InputError(f"{where}: the column {name!r} of its table is no safe name; rename it to c0, c1, ...")
-    for name in [*view.choices, *(c for source in view.data.values() for c in _followed(source))]:
-        if name not in known:
-            raise InputError(f"{where} names the choice {name!r}, which the section lacks.")
-    for path in _fields(view.spec):
+        for name in _followed(source):
+            if name not in section.choices:
+                raise InputError(f"{where} names the choice {name!r}, which the section lacks.")
+    data = {name: _source(section, source, shapes, names) for name, source in chart.data.items()}
+    spec = spec_of(chart, shapes)
+    for path in _fields(spec):
         if not PATH.fullmatch(path):
             raise InputError(f"{where} names the field {path!r}; fields are safe names, a user's words are titles.")
-    return {
-        "name": view.name,
-        "title": view.title,
-        "caption": view.caption,
-        "size": view.size,
-        "spec": dict(view.spec),
-        "data": {name: _source(section, source, shapes, names) for name, source in view.data.items()},
-        "choices": list(view.choices),
-    }
+    said = {"name": chart.name, "title": chart.title, "caption": chart.caption, "size": chart.size}
+    return said | {"spec": spec, "data": data, "choices": [c.name for c in chart.choices]}
 
 
 def _followed(source: Rows | Places) -> Iterator[str]:
@@ -159,13 +157,7 @@ def _source(
 ) -> dict[str, Any]:
     """Describe the data of a chart; the names that a map's places have in its table are added to ``names``."""
     if isinstance(source, Rows):
-        return {
-            "kind": "rows",
-            "table": source.table,
-            "where": dict(source.where),
-            "columns": dict(source.columns),
-            "joined": {name: list(parts) for name, parts in source.joined.items()},
-        }
+        return {"kind": "rows", **asdict(source)}
     places = section.tables[source.table][source.place].unique().to_pylist()
     hint = section.labels.get(source.place, source.place)
     found = None if shapes is None else shapes.names_for(places, hint)
@@ -173,14 +165,7 @@ def _source(
         raise InputError(f"a map of {section.heading!r} has no shapes for its places; pass polygons that show them.")
     if found not in names:
         names.append(found)
-    return {
-        "kind": "features",
-        "table": source.table,
-        "place": source.place,
-        "by": names.index(found),
-        "sides": {side: dict(where) for side, where in source.sides.items()},
-        "columns": dict(source.columns),
-    }
+    return {"kind": "features", "by": names.index(found), **asdict(source)}
 
 
 def _fields(spec: Any) -> Iterator[str]:

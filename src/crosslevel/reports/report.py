@@ -14,19 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crosslevel.charts import intervals, methods
 from crosslevel.charts.chart import Places
+from crosslevel.charts.kinds import KINDS, charts_of
+from crosslevel.charts.maps import by_names_of, estimate_map
+from crosslevel.charts.matplotlib import draw
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError, listed
 from crosslevel.reports import bundle
-from crosslevel.reports.pack import pack_tables
+from crosslevel.reports.encode import pack_tables
 from crosslevel.reports.page import describe_page, figure_svg
-from crosslevel.reports.pictures import pictures
-from crosslevel.reports.sections import section_of, tables_of
+from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
-from crosslevel.reports.views import Section
 from crosslevel.results import Estimates
 
 __all__ = ["Report", "report"]
+
+LONGEST = 60
+"""Rows of an interval plot; further ones stand in the table."""
+MOST_CELLS = 20
+"""Cells of a picture of several methods."""
 
 
 @dataclass(frozen=True)
@@ -180,15 +187,73 @@ def report(
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
     if polygons is not None and figures is None:
         _check_mapped(tables, sections)
-    if figures is None:
+    own: dict[str, Any] = {}
+    if figures is None and not interactive:
         shown = polygons if isinstance(polygons, Mapping) and "features" in polygons else None
-        figures = {} if interactive else pictures({h: parts[0] for h, parts in tables.items()}, shown)
-    drawn = {caption: figure_svg(ax) for caption, ax in figures.items()}
+        own = pictures({h: parts[0] for h, parts in tables.items()}, shown)
+    drawn = {caption: figure_svg(ax) for caption, ax in (figures or own).items()}
+    _close(own)
     note = "" if interactive else bundle.MISSING
     made = Report(describe_page(sections, title or next(iter(tables)), shapes, drawn, note, interactive))
     if path is not None:
         made.save(path)
     return made
+
+
+def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Draw each result for a page without scripts: a row per estimate, and a map of its first subgroup where polygons show its places.
+
+    A result of many rows that is mapped is not drawn row by row too.
+
+    Parameters
+    ----------
+    named : mapping of heading to Estimates
+    polygons : mapping, optional
+        A GeoJSON FeatureCollection; a property of its features is a key of the results that are to be mapped.
+
+    Returns
+    -------
+    dict of caption to matplotlib Axes
+    """
+    drawn: dict[str, Any] = {}
+    for heading, estimates in named.items():
+        by = None if polygons is None else _place(estimates, polygons)
+        if polygons is not None and by is not None:
+            others = estimates.table.select([n for n in estimates.keys if n != by])
+            select = next((row for row in others.to_pylist() if None not in row.values()), {})
+            words = ", ".join(f"{n} {v}" for n, v in select.items())
+            caption = f"{heading}: the estimate by {by}{f' for {words}' if words else ''}"
+            drawn[caption] = estimate_map(estimates, polygons, by=by, select=select)
+        if by is None or len(estimates) <= LONGEST:
+            drawn[heading] = _picture(estimates)
+    return drawn
+
+
+def _close(drawn: Mapping[str, Any]) -> None:
+    if drawn:
+        import matplotlib.pyplot as plt
+
+        for ax in drawn.values():
+            plt.close(ax.figure)
+
+
+def _picture(estimates: Estimates) -> Any:
+    """Draw the first chart of a result's kind; a row per estimate where it has none of its own."""
+    if "method" in estimates.keys and estimates.kind != "imputation_scores":
+        return methods(estimates, max_cells=MOST_CELLS)
+    if estimates.kind not in KINDS or estimates.kind == "cells":
+        return intervals(estimates, max_rows=LONGEST)
+    return draw(charts_of(estimates)[0])
+
+
+def _place(estimates: Estimates, polygons: Mapping[str, Any]) -> str | None:
+    """Find the key that names places of the map: a property has all of its values."""
+    for name in estimates.keys:
+        on_map = {f["properties"].get(name) for f in polygons["features"]}
+        values = by_names_of(polygons, dict.fromkeys(estimates[name].tolist(), 0.0), name)
+        if len(values) > 1 and set(values) <= on_map:
+            return name
+    return None
 
 
 def _named(results: Any) -> dict[str, Any]:
@@ -215,7 +280,7 @@ def _shapes(
 
 
 def _check_mapped(tables: Mapping[str, list[Estimates]], sections: list[Section]) -> None:
-    if any(isinstance(d, Places) for s in sections for v in s.views for d in v.data.values()):
+    if any(isinstance(d, Places) for s in sections for chart in s.charts for d in chart.data.values()):
         return
     keys = list(dict.fromkeys(key for parts in tables.values() for e in parts for key in e.keys))
     raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +11,12 @@ import pyarrow as pa
 from crosslevel.charts.chart import Chart, Choice, Places, Rows
 from crosslevel.charts.effects import stars
 from crosslevel.charts.kinds import charts_of
-from crosslevel.charts.words import plain
 from crosslevel.errors import InputError
-from crosslevel.reports.sentences import citation_of, sentences_of
+from crosslevel.reports.sentences import sentences_of
 from crosslevel.reports.shapes import Shapes
-from crosslevel.reports.vega import view_of
-from crosslevel.reports.views import Section, View
 from crosslevel.results import Estimates
 
-__all__ = ["section_of", "tables_of"]
+__all__ = ["Section", "section_of", "tables_of"]
 
 
 def tables_of(result: Any, heading: str = "") -> list[Estimates]:
@@ -38,6 +35,57 @@ def tables_of(result: Any, heading: str = "") -> list[Estimates]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Section:
+    """One result on the page.
+
+    Attributes
+    ----------
+    heading : str
+    parts : sequence of Estimates
+        The first is the answer.
+    charts : sequence of Chart
+        Within a section a name stands for one table and one list; charts that share them name the same.
+    """
+
+    heading: str
+    parts: Sequence[Estimates]
+    charts: Sequence[Chart] = ()
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """What the charts show; numbers are rounded to six digits on the page."""
+        return {name: table for chart in self.charts for name, table in chart.tables.items()}
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """The lists of all charts by name; one that two charts show changes both."""
+        return {c.name: c for chart in self.charts for c in chart.choices}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What columns of the tables are called in files of a chart's data."""
+        return {name: words for chart in reversed(self.charts) for name, words in chart.labels.items()}
+
+    @property
+    def answer(self) -> pa.Table:
+        """The table shown also without JavaScript; effects with stars behind the estimate, the usual columns first."""
+        main = self.parts[0]
+        if main.kind != "effects" or "p_value" not in main.table.column_names or "stars" in main.table.column_names:
+            return main.table
+        first = [*main.keys, "estimate", "std_error", "conf_low", "conf_high", "p_value"]
+        rest = [n for n in main.table.column_names if n not in first]
+        marks = pa.array([stars(p) for p in main.table["p_value"].to_pylist()])
+        return main.table.select([*first, *rest]).add_column(len(first), "stars", marks)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Three plain sentences: what was asked, what was found, how sure."""
+        said = sentences_of(self.parts[0])
+        beside = [e for e in self.parts[1:] if e.kind in ("published", "imputation_scores")]
+        return [*said[:2], " ".join([said[2], *(sentences_of(e)[1] for e in beside)])]
+
+
 def section_of(heading: str, result: Any, *, shapes: Shapes | None = None) -> Section:
     """Make the section of a result: the charts of all its tables, and the first table as the answer.
 
@@ -52,85 +100,39 @@ def section_of(heading: str, result: Any, *, shapes: Shapes | None = None) -> Se
     --------
     >>> from crosslevel import ecological
     >>> found = ecological.bounds({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
-    >>> section_of("Young and old", found).views[0].title
+    >>> section_of("Young and old", found).charts[0].title
     'Every subgroup with its bounds'
     """
-    parts = tables_of(result, heading)
-    main = parts[0]
-    tables: dict[str, pa.Table] = {}
-    choices: dict[str, Choice] = {}
-    labels: dict[str, str] = {}
-    views: list[View] = []
-    for estimates in parts:
+    made = Section(heading, tables_of(result, heading))
+    for estimates in made.parts:
         for chart in charts_of(estimates, shapes):
-            shown = _fitted_in(chart, tables, choices, [view.name for view in views])
-            tables |= shown.tables
-            choices |= {c.name: c for c in shown.choices}
-            labels = {**shown.labels, **labels}
-            views.append(view_of(shown, shapes))
-    said = sentences_of(main)
-    said[2] += "".join(f" {sentences_of(e)[1]}" for e in parts[1:] if e.kind in ("published", "imputation_scores"))
-    told = main.provenance
-    return Section(
-        heading=heading,
-        kind=main.kind,
-        sentences=said,
-        answer=_answer(main),
-        keys=list(main.keys),
-        method=main.method,
-        level=main.level,
-        interval=main.interval,
-        warnings=list(dict.fromkeys(w for e in parts for w in e.warnings)),
-        diagnostics=[(name, plain(value)) for name, value in main.diagnostics.items()],
-        provenance=[
-            ("crosslevel", told.version),
-            ("call", told.call),
-            ("seed", "none" if told.seed is None else str(told.seed)),
-            *((f"data: {name}", str(value)) for name, value in told.data.items()),
-        ],
-        citation=citation_of(main),
-        tables=tables,
-        labels=labels,
-        choices=list(choices.values()),
-        views=views,
-    )
+            made = replace(made, charts=[*made.charts, _fitted_in(chart, made)])
+    return made
 
 
-def _answer(main: Estimates) -> pa.Table:
-    """Give the table; effects with stars behind the estimate, and first what a social scientist looks for."""
-    if main.kind != "effects" or "p_value" not in main.table.column_names or "stars" in main.table.column_names:
-        return main.table
-    first = [*main.keys, "estimate", "std_error", "conf_low", "conf_high", "p_value"]
-    rest = [n for n in main.table.column_names if n not in first]
-    marks = pa.array([stars(p) for p in main.table["p_value"].to_pylist()])
-    return main.table.select([*first, *rest]).add_column(len(first), "stars", marks)
-
-
-def _fitted_in(
-    chart: Chart, tables: Mapping[str, pa.Table], choices: Mapping[str, Choice], names: Sequence[str]
-) -> Chart:
+def _fitted_in(chart: Chart, section: Section) -> Chart:
     """Rename what an earlier chart of the section uses for something else: tables, lists, the chart itself."""
-    new_tables = {n: _free(n, tables, lambda old, t=t: old.equals(t)) for n, t in chart.tables.items()}
-    new_choices = {
-        c.name: _free(c.name, choices, lambda old, c=c: (old.label, old.options) == (c.label, c.options))
-        for c in chart.choices
+    known, lists, names = section.tables, section.choices, {c.name: None for c in section.charts}
+    tables = {n: _free(n, known, t.equals) for n, t in chart.tables.items()}
+    choices = {
+        c.name: _free(c.name, lists, lambda o, c=c: (o.label, o.options) == (c.label, c.options)) for c in chart.choices
     }
 
     def followed(choice_of: Mapping[str, str]) -> dict[str, str]:
-        return {column: new_choices.get(choice, choice) for column, choice in choice_of.items()}
+        return {column: choices.get(choice, choice) for column, choice in choice_of.items()}
 
     data: dict[str, Rows | Places] = {}
     for name, source in chart.data.items():
-        moved = replace(source, table=new_tables[source.table], columns=followed(source.columns))
+        moved = replace(source, table=tables[source.table], columns=followed(source.columns))
         if isinstance(moved, Rows):
             data[name] = replace(moved, where=followed(moved.where))
         else:
             data[name] = replace(moved, sides={side: followed(where) for side, where in moved.sides.items()})
     return replace(
         chart,
-        name=_free(chart.name, dict.fromkeys(names), lambda old: False),
-        tables={new_tables[n]: t for n, t in chart.tables.items()},
-        choices=[replace(c, name=new_choices[c.name]) for c in chart.choices],
+        name=_free(chart.name, names, lambda _: False),
+        tables={tables[n]: t for n, t in chart.tables.items()},
+        choices=[replace(c, name=choices[c.name]) for c in chart.choices],
         data=data,
     )
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 from crosslevel.charts.chart import Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
 from crosslevel.charts.style import GREY, PALE
 from crosslevel.reports.shapes import Shapes
-from crosslevel.reports.views import View
 
-__all__ = ["view_of"]
+__all__ = ["spec_of"]
 
 Spec = dict[str, Any]
 
@@ -43,15 +42,15 @@ MUTED = "#C8C8C8"
 """Rows outside the rectangle the reader draws."""
 
 
-def view_of(chart: Chart, shapes: Shapes | None = None) -> View:
-    """Make the view of a chart: its specification, data and lists.
+def spec_of(chart: Chart, shapes: Shapes | None = None) -> Spec:
+    """Make the specification of a chart, without ``$schema``, ``config`` and colors of text or background, which the page sets.
 
     Examples
     --------
     >>> from crosslevel.charts.chart import Axis
-    >>> chart = Chart("c", "A line", "", [Panel([Mark("line", "x", "y")], Axis("age"), Axis("people"))],
-    ...               {"t": pa.table({"x": [0.0, 1.0], "y": [2.0, 3.0]})}, {"rows": Rows("t")})
-    >>> view_of(chart).spec["layer"][0]["encoding"]["x"]["title"]
+    >>> table = pa.table({"x": [0.0, 1.0], "y": [2.0, 3.0]})
+    >>> chart = Chart("c", "A line", "", [Panel([Mark("line", "x", "y")], Axis("age"), Axis("people"))], {"rows": table})
+    >>> spec_of(chart)["layer"][0]["encoding"]["x"]["title"]
     'age'
     """
     if isinstance(chart.panels[0], Map):
@@ -59,16 +58,7 @@ def view_of(chart: Chart, shapes: Shapes | None = None) -> View:
         spec = drawn[0] if len(drawn) == 1 else {"hconcat": drawn, "resolve": {"scale": {"color": "independent"}}}
     else:
         spec = _panels(chart, [p for p in chart.panels if isinstance(p, Panel)])
-    spec["usermeta"] = {"tips": _tips(chart, shapes)}
-    return View(
-        name=chart.name,
-        title=chart.title,
-        caption=chart.caption,
-        spec=spec,
-        data=chart.data,
-        choices=[c.name for c in chart.choices],
-        size=chart.size,
-    )
+    return spec | {"usermeta": {"tips": _tips(chart, shapes)}}
 
 
 def _panels(chart: Chart, panels: Sequence[Panel]) -> Spec:
