@@ -117,8 +117,8 @@ class Mark:
 
     Attributes
     ----------
-    form : {"dot", "interval", "bar", "band", "line", "segment", "tick", "text", "cell", "ridge", "rule", "diagonal", "trend"}
-        "interval" runs from x to x2 or from y to y2; "bar" is a light bar behind a name, or stands on zero from x to x2;
+    form : {"dot", "interval", "bar", "band", "line", "tick", "text", "cell", "ridge", "rule", "diagonal", "trend"}
+        "interval" runs from x and y to x2 and y2, or one of these; "bar" is a light bar behind a name, or stands on zero from x to x2;
         "band" fills y to y2; "tick" is upright through a name's rows; "ridge" is a density (field y, at most 1) above a name's
         line; "rule" is a line at a number; "diagonal" is where y is x.
     x, x2, y, y2 : field, or a number
@@ -165,6 +165,11 @@ class Mark:
     by: str = ""
     order: str = ""
     brush: bool = False
+
+    @property
+    def explained(self) -> bool:
+        """Whether a legend has to say what this is; the interval of an estimate goes without saying."""
+        return bool(self.label) and (self.form != "interval" or None not in (self.x2, self.y2))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade, field_rows
 from crosslevel.charts.style import CYCLE, GREY, INK, PALE, new_axes, note, plain, style
-from crosslevel.typing import AnyArray, FloatArray
+from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,25 +54,29 @@ class _Canvas:
         self.x_names, self.y_names = (_lay_out(axis, rows) if axis.names else None for axis in (panel.x, panel.y))
         self.handles: list[tuple[Any, str]] = []
 
-    def numbers(self, mark: Mark, value: str | float | None, axis: Axis, names: _Names | None) -> FloatArray:
-        """Give the coordinates of a mark's rows along an axis."""
+    def along(self, mark: Mark, side: str) -> FloatArray:
+        """Give the coordinates of a mark's rows on one side, "x", "x2", "y" or "y2"; the end is where the start is if not given."""
+        value = getattr(mark, side)
+        value = getattr(mark, side[0]) if value is None else value
         rows = self.rows[mark.data]
-        n = len(next(iter(rows.values())))
-        if value is None and names is not None:
-            heads = rows[axis.group] if axis.group in rows else [""] * n
-            at = np.array([names.at[str(h), str(v)] for h, v in zip(heads, rows[axis.names], strict=True)], dtype=float)
-            if mark.offset:
-                return at + np.array([names.offsets.index(str(v)) for v in rows[axis.offset]], dtype=float)
-            return at + names.middle
+        axis, names = (self.panel.x, self.x_names) if side[0] == "x" else (self.panel.y, self.y_names)
         if isinstance(value, str):
             return np.asarray(rows[value], dtype=np.float64)
-        return np.full(n, np.nan if value is None else value, dtype=np.float64)
+        if value is not None or names is None:
+            return np.full(len(next(iter(rows.values()))), np.nan if value is None else value, dtype=np.float64)
+        heads = rows[axis.group] if axis.group in rows else itertools.repeat("")
+        at = np.array([names.at[str(h), str(v)] for h, v in zip(heads, rows[axis.names], strict=False)], dtype=float)
+        if mark.offset:
+            return at + np.array([names.offsets.index(str(v)) for v in rows[axis.offset]], dtype=float)
+        return at + names.middle
 
     def xy(self, mark: Mark) -> tuple[FloatArray, FloatArray]:
-        return (
-            self.numbers(mark, mark.x, self.panel.x, self.x_names),
-            self.numbers(mark, mark.y, self.panel.y, self.y_names),
-        )
+        return self.along(mark, "x"), self.along(mark, "y")
+
+    def look(self, mark: Mark, level: float, **more: Any) -> dict[str, Any]:
+        """Give what all marks of one color share."""
+        color = mark.color if isinstance(mark.color, str) else CYCLE[0]
+        return {"color": color, "zorder": level, "alpha": None if mark.alpha == 1 else mark.alpha} | more
 
     def keep(self, artist: Any, mark: Mark, label: str | None = None) -> None:
         words = mark.label if label is None else label
@@ -79,25 +84,19 @@ class _Canvas:
             artist.set_label(plain(words))
             self.handles.append((artist, plain(words)))
 
-    def parts(self, mark: Mark) -> list[tuple[Any, str, str, str]]:
+    def parts(self, mark: Mark) -> Iterator[tuple[BoolArray, str, str, str]]:
         """Give (rows, color, label, shape) of each part of a mark: one, or one for each name that colors it."""
         rows = self.rows[mark.data]
-        if not isinstance(mark.color, Shade) or not mark.color.names:
-            color = mark.color if isinstance(mark.color, str) else CYCLE[0]
-            return [(slice(None), color, mark.label, mark.shape)]
-        values = np.array([str(v) for v in rows[mark.color.field]], dtype=object)
-        names = list(mark.color.domain or dict.fromkeys(values))
-        colors = mark.color.range or CYCLE
-        marks = [mark.shape, "square", "triangle-up"]
-        return [
-            (
-                values == v,
-                colors[i % len(colors)],
-                (mark.label or v) if mark.form in ("dot", "line") else "",
-                marks[i // len(colors) % 3],
-            )
-            for i, v in enumerate(names)
-        ]
+        shade = mark.color
+        if not isinstance(shade, Shade) or not shade.names:
+            every = np.ones(len(next(iter(rows.values()))), dtype=bool)
+            yield every, shade if isinstance(shade, str) else CYCLE[0], mark.label, mark.shape
+            return
+        values = np.array([str(v) for v in rows[shade.field]], dtype=object)
+        colors, shapes = shade.range or CYCLE, [mark.shape, "square", "triangle-up"]
+        for i, name in enumerate(shade.domain or dict.fromkeys(values)):
+            label = (mark.label or name) if mark.form in ("dot", "line") else ""
+            yield values == name, colors[i % len(colors)], label, shapes[i // len(colors) % 3]
 
 
 def draw(chart: Chart, ax: Axes | None = None, *, legend: bool = True) -> Axes:
@@ -127,9 +126,9 @@ def draw(chart: Chart, ax: Axes | None = None, *, legend: bool = True) -> Axes:
             _FORMS[mark.form](canvas, mark, 2.0 + 0.1 * level)
         _dress(canvas)
         ax.set_title(plain(chart.title), loc="left")
-        labels = [m.label for m in panel.marks if m.label and m.form != "interval"]
+        several = sum(m.explained for m in panel.marks) > 1
         shaded = any(isinstance(m.color, Shade) and m.color.names for m in panel.marks)
-        if legend and canvas.handles and (len(labels) > 1 or shaded):
+        if legend and canvas.handles and (several or shaded):
             found = {words: artist for artist, words in reversed(canvas.handles)}
             order = list(dict.fromkeys(words for _, words in canvas.handles))
             ax.legend(
@@ -163,10 +162,6 @@ def _lay_out(axis: Axis, rows: Mapping[str, Fields]) -> _Names:
             shift += 1.0
         at[head, name] = i * step + shift
     return _Names(at, marked, offsets)
-
-
-def _finite(*arrays: FloatArray) -> AnyArray:
-    return np.logical_and.reduce([np.isfinite(a) for a in arrays])
 
 
 def _area(canvas: _Canvas, mark: Mark) -> float | FloatArray:
@@ -206,34 +201,28 @@ def _dot(canvas: _Canvas, mark: Mark, level: float) -> None:
 
 
 def _interval(canvas: _Canvas, mark: Mark, level: float) -> None:
-    x, y = canvas.xy(mark)
-    across = mark.x2 is not None
-    end = canvas.numbers(mark, mark.x2 if across else mark.y2, canvas.panel.x, None)
-    there = _finite(x, y, end)
+    from matplotlib.collections import LineCollection
+
+    x, y, x2, y2 = (canvas.along(mark, side) for side in ("x", "y", "x2", "y2"))
+    lines = np.stack([np.column_stack([x, y]), np.column_stack([x2, y2])], axis=1)
+    there = np.isfinite(lines).all(axis=(1, 2))
     for rows, color, _, _ in canvas.parts(mark):
-        own = np.zeros(len(x), dtype=bool)
-        own[rows] = True
-        own &= there
-        if not own.any():
-            continue
-        look: dict[str, Any] = {"color": color, "lw": mark.width, "alpha": mark.alpha, "zorder": level}
-        drawn = (
-            canvas.ax.hlines(y[own], x[own], end[own], **look)
-            if across
-            else canvas.ax.vlines(x[own], y[own], end[own], **look)
-        )
-        canvas.keep(drawn, mark)
+        if (rows & there).any():
+            drawn = LineCollection(
+                list(lines[rows & there]), **canvas.look(mark, level, color=color, linewidths=mark.width)
+            )
+            canvas.ax.add_collection(drawn)
+            canvas.ax.autoscale_view()
+            canvas.keep(drawn, mark)
 
 
 def _bar(canvas: _Canvas, mark: Mark, level: float) -> None:
-    x, y = canvas.xy(mark)
-    color = mark.color if isinstance(mark.color, str) else CYCLE[0]
-    look: dict[str, Any] = {"color": color, "zorder": level, "alpha": None if mark.alpha == 1 else mark.alpha}
-    end = canvas.numbers(mark, mark.x2, canvas.panel.x, None)
-    there = _finite(x, y, end)
+    x, y, end = (canvas.along(mark, side) for side in ("x", "y", "x2"))
+    there = np.isfinite([x, y, end]).all(axis=0)
     x, y, end = x[there], y[there], end[there]
     if not len(x):
         return
+    look = canvas.look(mark, level)
     if canvas.y_names is not None:
         height = 0.54 if not canvas.y_names.offsets else len(canvas.y_names.offsets) + 0.1
         drawn = canvas.ax.barh(y, end - x, left=x, height=height, lw=0, **look)
@@ -243,63 +232,41 @@ def _bar(canvas: _Canvas, mark: Mark, level: float) -> None:
 
 
 def _band(canvas: _Canvas, mark: Mark, level: float) -> None:
-    x, y = canvas.xy(mark)
-    end = canvas.numbers(mark, mark.y2, canvas.panel.y, None)
+    (x, y), end = canvas.xy(mark), canvas.along(mark, "y2")
     if np.isfinite(end).any():
-        color = mark.color if isinstance(mark.color, str) else CYCLE[0]
-        canvas.keep(canvas.ax.fill_between(x, y, end, color=color, alpha=mark.alpha, lw=0, zorder=level), mark)
+        canvas.keep(canvas.ax.fill_between(x, y, end, lw=0, **canvas.look(mark, level)), mark)
 
 
 def _line(canvas: _Canvas, mark: Mark, level: float) -> None:
     x, y = canvas.xy(mark)
     groups = np.array([str(v) for v in canvas.rows[mark.data][mark.by]]) if mark.by else np.zeros(len(x))
     for rows, color, label, _ in canvas.parts(mark):
-        own = np.zeros(len(x), dtype=bool)
-        own[rows] = True
-        for i, group in enumerate(dict.fromkeys(groups[own].tolist())):
-            at = own & (groups == group)
-            look: dict[str, Any] = {"color": color, "lw": mark.width, "zorder": level, "alpha": mark.alpha}
-            (drawn,) = canvas.ax.plot(x[at], y[at], ls="--" if mark.dash else "-", **look)
+        for i, group in enumerate(dict.fromkeys(groups[rows].tolist())):
+            at = rows & (groups == group)
+            look = canvas.look(mark, level, color=color, lw=mark.width, ls="--" if mark.dash else "-")
+            (drawn,) = canvas.ax.plot(x[at], y[at], **look)
             if i == 0:
                 canvas.keep(drawn, mark, label)
-
-
-def _segment(canvas: _Canvas, mark: Mark, level: float) -> None:
-    from matplotlib.collections import LineCollection
-
-    x, y = canvas.xy(mark)
-    x2, y2 = (canvas.numbers(mark, v, canvas.panel.x, None) for v in (mark.x2, mark.y2))
-    color = mark.color if isinstance(mark.color, str) else CYCLE[0]
-    lines = np.stack([np.column_stack([x, y]), np.column_stack([x2, y2])], axis=1)
-    drawn = LineCollection(list(lines), colors=color, linewidths=mark.width, alpha=mark.alpha, zorder=level)
-    canvas.ax.add_collection(drawn)
-    canvas.keep(drawn, mark)
 
 
 def _tick(canvas: _Canvas, mark: Mark, level: float) -> None:
     x, y = canvas.xy(mark)
     half = canvas.y_names.middle + 0.5 if canvas.y_names is not None else 0.5
     there = np.isfinite(x)
-    look: dict[str, Any] = {"color": mark.color, "lw": 1.6, "ls": (0, (3, 1.5)), "zorder": level}
+    look = canvas.look(mark, level, lw=1.6, ls=(0, (3, 1.5)))
     canvas.keep(canvas.ax.vlines(x[there], y[there] - half, y[there] + half, **look), mark)
 
 
 def _text(canvas: _Canvas, mark: Mark, level: float) -> None:
     x, y = canvas.xy(mark)
-    words = canvas.rows[mark.data][mark.text]
-    grid = canvas.x_names is not None
     colors = canvas.rows[mark.data].get("ink", [INK] * len(x))
-    for at, up, said, ink in zip(x, y, words, colors, strict=True):
-        if grid:
-            size = 9.0 if "\n" in str(said) else 9.5
-            canvas.ax.text(
-                at, up, plain(str(said)), ha="center", va="center", color=ink, fontsize=size, linespacing=1.35
-            )
-        elif said:
-            short = _short(str(said))
-            canvas.ax.annotate(
-                short, (at, up), xytext=(5, 3), textcoords="offset points", fontsize=8.0, color=INK, zorder=level
-            )
+    for at, up, words, ink in zip(x, y, map(str, canvas.rows[mark.data][mark.text]), colors, strict=True):
+        if canvas.x_names is not None:
+            look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "linespacing": 1.35}
+            canvas.ax.text(at, up, plain(words), fontsize=9.0 if "\n" in words else 9.5, **look)
+        elif words:
+            look = {"xytext": (5, 3), "textcoords": "offset points", "fontsize": 8.0, "color": INK, "zorder": level}
+            canvas.ax.annotate(_short(words), (at, up), **look)
 
 
 def _cell(canvas: _Canvas, mark: Mark, level: float) -> None:
@@ -321,34 +288,29 @@ def _cell(canvas: _Canvas, mark: Mark, level: float) -> None:
 def _ridge(canvas: _Canvas, mark: Mark, level: float) -> None:
     assert canvas.y_names is not None
     rows = canvas.rows[mark.data]
-    x = np.asarray(rows[str(mark.x)], dtype=np.float64)
-    height = np.asarray(rows[str(mark.y)], dtype=np.float64)
+    x, height = canvas.xy(mark)
     names = np.array([str(v) for v in rows[canvas.panel.y.names]], dtype=object)
-    for _, name in canvas.y_names.at:
+    for (_, name), at in canvas.y_names.at.items():
         own = names == name
-        at = canvas.y_names.at["", name]
         canvas.ax.axhline(at, color=PALE, lw=0.8, zorder=level)
         if own.any():
-            drawn = canvas.ax.fill_between(
-                x[own], at, at - RIDGE * height[own], color=mark.color, alpha=mark.alpha, lw=0, zorder=level
-            )
-            canvas.keep(drawn, mark)
+            look = canvas.look(mark, level)
+            canvas.keep(canvas.ax.fill_between(x[own], at, at - RIDGE * height[own], lw=0, **look), mark)
 
 
 def _rule(canvas: _Canvas, mark: Mark, level: float) -> None:
-    look: dict[str, Any] = {
-        "color": mark.color, "lw": 0.9 if not mark.dash else 1.0, "ls": DASH if mark.dash else "-", "zorder": level,
-    }  # fmt: skip
+    look = canvas.look(mark, level, lw=1.0 if mark.dash else 0.9, ls=DASH if mark.dash else "-")
+    upright = mark.x is not None
     drawn = (
-        canvas.ax.axhline(float(mark.y or 0.0), **look) if mark.x is None else canvas.ax.axvline(float(mark.x), **look)
+        canvas.ax.axvline(float(mark.x or 0.0), **look) if upright else canvas.ax.axhline(float(mark.y or 0.0), **look)
     )
     canvas.keep(drawn, mark)
 
 
 def _diagonal(canvas: _Canvas, mark: Mark, level: float) -> None:
-    x = canvas.numbers(mark, mark.x, canvas.panel.x, None)
+    x = canvas.along(mark, "x")
     ends = [np.nanmin(x), np.nanmax(x)]
-    canvas.keep(canvas.ax.plot(ends, ends, color=mark.color, lw=1.0, ls=DASH, zorder=level)[0], mark)
+    canvas.keep(canvas.ax.plot(ends, ends, **canvas.look(mark, level, lw=1.0, ls=DASH))[0], mark)
 
 
 def _trend(canvas: _Canvas, mark: Mark, level: float) -> None:
@@ -363,8 +325,8 @@ def _trend(canvas: _Canvas, mark: Mark, level: float) -> None:
 
 
 _FORMS: dict[str, Callable[[_Canvas, Mark, float], None]] = {
-    "dot": _dot, "interval": _interval, "bar": _bar, "band": _band, "line": _line, "segment": _segment, "tick": _tick,
-    "text": _text, "cell": _cell, "ridge": _ridge, "rule": _rule, "diagonal": _diagonal, "trend": _trend,
+    "dot": _dot, "interval": _interval, "bar": _bar, "band": _band, "line": _line, "tick": _tick, "text": _text,
+    "cell": _cell, "ridge": _ridge, "rule": _rule, "diagonal": _diagonal, "trend": _trend,
 }  # fmt: skip
 
 

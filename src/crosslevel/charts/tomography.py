@@ -94,7 +94,7 @@ def _tomography_chart(
     line: dict[str, Any] = {"x": "x", "y": "y", "x2": "x2", "y2": "y2"}
     marks = [
         Mark(
-            "segment",
+            "interval",
             **line,
             data="lines",
             color=GREY,
@@ -105,7 +105,7 @@ def _tomography_chart(
     ]
     if len(chosen):
         tables["named"] = tables["lines"].take(pa.array(chosen))
-        marks.append(Mark("segment", **line, data="named", color=INK, width=1.6, label="units named"))
+        marks.append(Mark("interval", **line, data="named", color=INK, width=1.6, label="units named"))
     if estimates is not None and _is_king(estimates):
         for level, xy, dash in _contours(estimates):
             name = f"contour{100 * level:g}"

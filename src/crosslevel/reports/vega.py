@@ -99,7 +99,7 @@ def _panel(chart: Chart, panel: Panel, first: str, k: int) -> Spec:
         level = [m if m.form in ("ridge", "rule") else replace(m, y=0.0) for m in panel.marks]
         panel = replace(panel, marks=level, y=Axis(limits=(0.0, 1.0)))
     shaded = any(isinstance(mark.color, Shade) for mark in panel.marks)
-    labels = {m.label: m for m in panel.marks if m.label and isinstance(m.color, str) and m.form != "interval"}
+    labels = {m.label: m for m in panel.marks if m.explained and isinstance(m.color, str)}
     legend = _legend(labels) if len(labels) > 1 and not shaded else {}
     layers = [_layer(mark, panel, legend, first, k) for mark in panel.marks]
     for layer in layers if ridged else ():
@@ -290,10 +290,6 @@ def _line(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
     return look, _place(mark, panel) | order
 
 
-def _segment(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    return {"type": "rule", "strokeWidth": mark.width, "opacity": mark.alpha, "tooltip": HOVER}, _place(mark, panel)
-
-
 def _tick(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
     return {"type": "tick", "orient": "vertical", "thickness": 2, "bandSize": 20}, _place(mark, panel)
 
@@ -316,7 +312,7 @@ def _rule(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
 
 _MARKS = {
     "dot": _dot, "interval": _interval, "bar": _bar, "band": _area, "ridge": _area, "line": _line, "diagonal": _line,
-    "trend": _line, "segment": _segment, "tick": _tick, "text": _text, "cell": _cell, "rule": _rule,
+    "trend": _line, "tick": _tick, "text": _text, "cell": _cell, "rule": _rule,
 }  # fmt: skip
 
 
