@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow.csv
 from scipy import linalg, optimize
 
-from crosslevel.numerics.integrals import correlation
+from crosslevel.numerics.integrals.correlations import correlation
 
 FloatArray = npt.NDArray[np.float64]
 

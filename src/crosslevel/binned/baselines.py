@@ -12,7 +12,7 @@ from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import ConvergenceError, MissingExtraError
-from crosslevel.numerics.integrals import White
+from crosslevel.numerics.integrals.correlations import White
 from crosslevel.typing import FloatArray
 
 __all__ = ["CompositeLink", "area_weighting", "composite_link", "overlap", "shared_volumes", "slack", "uniform_spread"]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from crosslevel.binned import BinnedGP, Boxes, Intervals, Polygons, WeightedSum, kernels, stack
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 from crosslevel.numerics.evidence import maximize
-from crosslevel.numerics.integrals import correlation
+from crosslevel.numerics.integrals.correlations import correlation
 
 AGES = Intervals.from_edges([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
 PEOPLE = [21.0, 34, 60, 52, 33, 25, 17, 9, 4]

@@ -8,7 +8,7 @@ import numpy as np
 
 from crosslevel.binned.gaussian.kernels import BoundKernel, Factor
 from crosslevel.binned.regions.base import Pieces
-from crosslevel.numerics.integrals import Limits
+from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Layout", "lay_out", "prior_covariance", "variances"]

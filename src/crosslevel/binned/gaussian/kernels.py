@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.integrals import CORRELATIONS, Antiderivative, Correlation, correlation
+from crosslevel.numerics.integrals.correlations import CORRELATIONS, Antiderivative, Correlation, correlation
 from crosslevel.typing import FloatArray
 
 __all__ = [
@@ -225,7 +225,7 @@ def own(
     variance: float | None = None,
     lengthscale: float | None = None,
 ) -> Kernel:
-    """Make a kernel of a double antiderivative; see `crosslevel.numerics.integrals.Antiderivative`.
+    """Make a kernel of a double antiderivative; see `crosslevel.numerics.integrals.correlations.Antiderivative`.
 
     Examples
     --------

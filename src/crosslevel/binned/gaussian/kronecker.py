@@ -12,7 +12,7 @@ from crosslevel.binned.gaussian.covariances import lay_out, prior_covariance, va
 from crosslevel.binned.gaussian.kernels import BoundKernel
 from crosslevel.binned.gaussian.model import LeftOut, Objective, Predicted, Problem
 from crosslevel.binned.regions.base import Pieces, Regions
-from crosslevel.numerics.integrals import Limits
+from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Grid", "KroneckerSolver", "find_grid"]

@@ -64,7 +64,7 @@ def region_correlations(
         if truncation <= 0.5 * tolerance or len(_index(half, lengthscale, GROWTH * top, kernel)) > MOST:
             break
         top *= GROWTH
-    density = _spectrum(kernel, basis.frequencies, lengthscale)
+    density = spectrum(kernel, basis.frequencies, lengthscale)
     root = regions.sine_integrals(basis) / regions.volumes[:, None] * np.sqrt(density)
     return root @ root.T, truncation + tolerance / 2.0
 
@@ -84,10 +84,6 @@ def frequency_index(most: Int64Array, density: Callable[[Int64Array], FloatArray
     return index[kept]
 
 
-def _spectrum(kernel: str, w: FloatArray, lengthscale: float) -> FloatArray:
-    return spectrum(kernel, w, np.full(w.shape[1], lengthscale), "isotropic")
-
-
 def _edge(dimension: int, frequency: float) -> FloatArray:
     """Give a frequency along the first axis, (1, d)."""
     return np.array([[frequency] + [0.0] * (dimension - 1)])
@@ -98,16 +94,16 @@ def _index(half: FloatArray, lengthscale: float, top: float, kernel: str) -> Int
     most = np.maximum(np.floor(top / lengthscale * 2.0 * half / np.pi), 1).astype(np.int64)
     return frequency_index(
         most,
-        lambda index: _spectrum(kernel, np.pi * index / (2.0 * half), lengthscale),
-        float(_spectrum(kernel, _edge(len(half), top / lengthscale), lengthscale)[0]),
+        lambda index: spectrum(kernel, np.pi * index / (2.0 * half), lengthscale),
+        float(spectrum(kernel, _edge(len(half), top / lengthscale), lengthscale)[0]),
     )
 
 
 def _left_out(regions: Regions, kernel: str, lengthscale: float, basis: SineBasis, top: float) -> float:
     wide = SineBasis(basis.center, basis.half_width, _index(basis.half_width, lengthscale, 2.0 * top, kernel))
-    density = _spectrum(kernel, wide.frequencies, lengthscale)
+    density = spectrum(kernel, wide.frequencies, lengthscale)
     part = regions.sine_integrals(wide) ** 2 * density
-    inside = density >= _spectrum(kernel, _edge(regions.dimension, top / lengthscale), lengthscale)[0]
+    inside = density >= spectrum(kernel, _edge(regions.dimension, top / lengthscale), lengthscale)[0]
     return float((part[:, ~inside].sum(axis=1) / part.sum(axis=1)).max())
 
 

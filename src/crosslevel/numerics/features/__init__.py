@@ -7,21 +7,21 @@ plainly. Millions of rows go through ``crosslevel.numerics.fused`` instead, whic
 from __future__ import annotations
 
 from crosslevel.numerics.features.bandwidth import median_bandwidth
-from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
-from crosslevel.numerics.features.fourier import DenseFourier, FastFood, StructuredOrthogonal
+from crosslevel.numerics.features.base import FeatureMap, FourierMap, check_piece, gaussian_kernel
+from crosslevel.numerics.features.fourier import DenseFourier, HadamardMap
 from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom
 from crosslevel.numerics.features.make import MAPS, make_map
 
 __all__ = [
     "MAPS",
     "DenseFourier",
-    "FastFood",
     "FeatureMap",
     "FourierMap",
+    "HadamardMap",
     "Landmarks",
     "Linear",
     "Nystrom",
-    "StructuredOrthogonal",
+    "check_piece",
     "gaussian_kernel",
     "make_map",
     "median_bandwidth",

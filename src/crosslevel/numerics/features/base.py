@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import AnyIntArray, FloatArray
 
-__all__ = ["FeatureMap", "FourierMap", "gaussian_kernel"]
+__all__ = ["FeatureMap", "FourierMap", "check_piece", "gaussian_kernel"]
 
 
 def gaussian_kernel(X: npt.ArrayLike, Y: npt.ArrayLike, bandwidth: float) -> FloatArray:
@@ -27,6 +27,34 @@ def gaussian_kernel(X: npt.ArrayLike, Y: npt.ArrayLike, bandwidth: float) -> Flo
     A, B = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
     square = (A**2).sum(1)[:, None] + (B**2).sum(1)[None, :] - 2.0 * (A @ B.T)
     return np.exp(np.maximum(square, 0.0) / (-2.0 * bandwidth**2))
+
+
+def check_piece(
+    codes: AnyIntArray,
+    reals: npt.NDArray[np.floating[Any]],
+    weights: FloatArray,
+    bags: AnyIntArray,
+    n_inputs: int,
+    n_bags: int | None = None,
+) -> None:
+    """Refuse encoded rows that would read or write outside an array, or poison a sum: the kernels check nothing."""
+    n = len(weights)
+    for argument, array, ndim in (("codes", codes, 2), ("reals", reals, 2), ("bags", bags, 2), ("weights", weights, 1)):
+        if array.ndim != ndim or len(array) != n:
+            raise InputError(
+                f"{argument} has shape {array.shape}; pass {ndim} dimension(s) and {n:,} rows, as many as weights."
+            )
+    for argument, positions, limit in (("codes", codes, n_inputs), ("bags", bags, n_bags)):
+        low, high = int(positions.min(initial=-1)), int(positions.max(initial=-1))
+        if low < -1 or (limit is not None and high >= limit):
+            end = "" if limit is None else f" to {limit - 1:,}"
+            raise InputError(f"{argument} runs from {low:,} to {high:,}, outside -1 (none){end}; check the offsets.")
+    for argument, values in (("reals", reals), ("weights", weights)):
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0][0])
+            raise InputError(
+                f"{argument} has a missing or infinite value, first in row {row:,} of the piece; fill it before embedding."
+            )
 
 
 @dataclass(frozen=True, eq=False)

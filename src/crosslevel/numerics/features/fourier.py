@@ -7,7 +7,9 @@ only as many are used as are needed. H is the ±1 Hadamard matrix, H H = D I.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,9 @@ from crosslevel.typing import FloatArray
 
 __all__ = [
     "DenseFourier",
+    "Diagonals",
     "FastFood",
+    "HadamardMap",
     "StructuredOrthogonal",
     "draw_fastfood",
     "draw_orthogonal",
@@ -95,12 +99,53 @@ def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Signs:
     return (2 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1).astype(np.int8)
 
 
-def _padded(X: FloatArray, width: int) -> FloatArray:
-    return np.pad(X, ((0, 0), (0, width - X.shape[1])))
+@dataclass(frozen=True, eq=False)
+class Diagonals:
+    """What stands between the Hadamard transforms of a map, in the order in which it meets x.
+
+    Attributes
+    ----------
+    signs : (n_blocks, D)
+        Before the first transform.
+    order : (n_blocks, D) or None
+        A permutation after it: ``(P v)[k] = v[order[k]]``.
+    middle : (n_blocks, s, D)
+        Before each of the s transforms that follow.
+    lengths : (n_blocks, D)
+        After the last one, bandwidth and powers of D included.
+    """
+
+    signs: Signs
+    order: Indices | None
+    middle: npt.NDArray[Any]
+    lengths: FloatArray
+
+
+class HadamardMap(FourierMap):
+    """A Fourier map whose frequencies are products of Hadamard and diagonal matrices."""
+
+    @property
+    @abstractmethod
+    def diagonals(self) -> Diagonals:
+        """The diagonals of all blocks."""
+
+    def project(self, X: FloatArray) -> FloatArray:
+        """Multiply rows by the frequencies: ``X @ W.T``, (n, m)."""
+        of = self.diagonals
+        width = of.signs.shape[1]
+        padded = np.pad(X, ((0, 0), (0, width - X.shape[1])))
+        blocks = []
+        for b, signs in enumerate(of.signs):
+            y = fwht(padded * signs)
+            y = y if of.order is None else y[:, of.order[b]]
+            for diagonal in of.middle[b]:
+                y = fwht(y * diagonal)
+            blocks.append(y * of.lengths[b])
+        return np.hstack(blocks)[:, : self.n_frequencies]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FastFood(FourierMap):
+class FastFood(HadamardMap):
     """FastFood (Le, Sarlós & Smola, 2013): each block of frequencies is ``S H G P H B / (b sqrt(D))``.
 
     Attributes
@@ -120,19 +165,15 @@ class FastFood(FourierMap):
     G: FloatArray
     S: FloatArray
 
-    def project(self, X: FloatArray) -> FloatArray:
-        """Multiply rows by the frequencies: ``X @ W.T``, (n, m)."""
-        width = self.B.shape[1]
-        padded = _padded(X, width)
-        blocks = []
-        for B, P, G, S in zip(self.B, self.P, self.G, self.S, strict=True):
-            mixed = fwht(padded * B)[:, P] * G
-            blocks.append(fwht(mixed) * (S / (self.bandwidth * np.sqrt(width))))
-        return np.hstack(blocks)[:, : self.n_frequencies]
+    @property
+    def diagonals(self) -> Diagonals:
+        """B, P, G and S with its factor."""
+        scale = self.bandwidth * np.sqrt(self.B.shape[1])
+        return Diagonals(self.B, self.P, self.G[:, None], self.S / scale)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StructuredOrthogonal(FourierMap):
+class StructuredOrthogonal(HadamardMap):
     """SORF (Yu et al., 2016) with chi row lengths: a block is ``L H D1 H D2 H D3 / (b D^(3/2))``.
 
     Without L the rows all have length sqrt(D) / b and the kernel is biased at small d.
@@ -148,15 +189,11 @@ class StructuredOrthogonal(FourierMap):
     signs: Signs
     lengths: FloatArray
 
-    def project(self, X: FloatArray) -> FloatArray:
-        """Multiply rows by the frequencies: ``X @ W.T``, (n, m)."""
-        width = self.lengths.shape[1]
-        padded = _padded(X, width)
-        blocks = []
-        for (D1, D2, D3), L in zip(self.signs, self.lengths, strict=True):
-            mixed = fwht(fwht(fwht(padded * D3) * D2) * D1)
-            blocks.append(mixed * (L / (self.bandwidth * width**1.5)))
-        return np.hstack(blocks)[:, : self.n_frequencies]
+    @property
+    def diagonals(self) -> Diagonals:
+        """D3, then D2 and D1, and L with its factor."""
+        scale = self.bandwidth * self.lengths.shape[1] ** 1.5
+        return Diagonals(self.signs[:, 2], None, self.signs[:, 1::-1], self.lengths / scale)
 
 
 def _blocks(d: int, m: int) -> tuple[int, int]:

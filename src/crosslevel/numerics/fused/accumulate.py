@@ -3,6 +3,9 @@
 Rows arrive sorted by the bags they belong to. Neighbors with equal membership form a *cell*; a cell's weighted sum is
 made once and then added to each of its bags, so twenty overlapping bags cost twenty short additions per cell, not
 twenty per row. Everything is float64 from the product with the weight on.
+
+The working memory of a tile is one tuple, made by ``plan.Scratch``: the sums of its cells, the weights of its lanes, where
+its cells start, a slot for every bag of the piece, the tile's bags, where the cells of each start, and those cells.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -92,48 +95,50 @@ def _add_weighted(total, phi, width, first, last, weights):
 
 
 @njit(**JIT)
-def _add_cells(total, cell_sums, width, members):
-    """``total += sum of the cells' sums``, eight at a time to spare stores."""
+def add_lines(total, lines, width, which):
+    """``total += sum of the lines`` named by ``which`` (uint64), each ``width`` long, eight at a time to spare stores."""
     w = np.uint64(width)
     i = 0
-    while i + 8 <= members.size:
-        a, b, c, d = w * members[i], w * members[i + 1], w * members[i + 2], w * members[i + 3]
-        e, f, g, h = w * members[i + 4], w * members[i + 5], w * members[i + 6], w * members[i + 7]
+    while i + 8 <= which.size:
+        a, b, c, d = w * which[i], w * which[i + 1], w * which[i + 2], w * which[i + 3]
+        e, f, g, h = w * which[i + 4], w * which[i + 5], w * which[i + 6], w * which[i + 7]
         for k in range(w):
-            total[k] += ((cell_sums[a + k] + cell_sums[b + k]) + (cell_sums[c + k] + cell_sums[d + k])) + (
-                (cell_sums[e + k] + cell_sums[f + k]) + (cell_sums[g + k] + cell_sums[h + k])
+            total[k] += ((lines[a + k] + lines[b + k]) + (lines[c + k] + lines[d + k])) + (
+                (lines[e + k] + lines[f + k]) + (lines[g + k] + lines[h + k])
             )
         i += 8
-    while i < members.size:
-        a = w * members[i]
+    while i < which.size:
+        a = w * which[i]
         for k in range(w):
-            total[k] += cell_sums[a + k]
+            total[k] += lines[a + k]
         i += 1
 
 
 @njit(**JIT)
-def add_features(
-    phi, width, used, weights, cell_start, cells, bag_list, bag_start, bag_cells, found, cell_sums, sums, column
-):
+def open_tile(bags, weights, rows, tile):
+    """Find the cells and the bags of a tile's rows and copy their weights; returns how many cells and bags there are."""
+    _, lane_weights, cell_start, slot, bag_list, bag_start, bag_cells = tile
+    for lane in range(LANES):
+        lane_weights[lane] = weights[rows[lane]] if lane < rows.size else np.float64(0.0)
+    cells = find_cells(bags, rows, cell_start)
+    return cells, find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+
+
+@njit(**JIT)
+def add_features(phi, width, used, tile, cells, found, sums, column):
     """Add ``used`` of the ``width`` features of the tile's rows to columns ``column, column + 1, ...`` of their bags."""
+    cell_sums, weights, cell_start, _, bag_list, bag_start, bag_cells = tile
     for c in range(cells):
         _add_weighted(cell_sums[c * width : (c + 1) * width], phi, width, cell_start[c], cell_start[c + 1], weights)
     for i in range(found):
         members = bag_cells[bag_start[i] : bag_start[i + 1]]
         if used == width:
-            _add_cells(sums[bag_list[i], column : column + width], cell_sums, width, members)
+            add_lines(sums[bag_list[i], column : column + width], cell_sums, width, members)
         else:
             total = sums[bag_list[i]]
             for c in members:
                 for k in range(used):
                     total[column + k] += cell_sums[c * width + k]
-
-
-@njit(**JIT)
-def tile_weights(weights, rows, tile):
-    """Copy the weights of a tile's rows; lanes without a row get 0."""
-    for lane in range(LANES):
-        tile[lane] = weights[rows[lane]] if lane < rows.size else np.float64(0.0)
 
 
 @njit(**JIT)

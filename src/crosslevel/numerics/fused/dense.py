@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosslevel.numerics.compiled import njit
-from crosslevel.numerics.fused.accumulate import add_features, find_bags, find_cells, tile_weights
+from crosslevel.numerics.fused.accumulate import add_features, add_lines, open_tile
 from crosslevel.numerics.fused.butterfly import JIT, LANES
 from crosslevel.numerics.fused.elementary import sincos
 
@@ -19,25 +19,6 @@ PANEL = 64
 """Outputs computed at a time."""
 
 _P = np.uint64(PANEL)
-
-
-@njit(**JIT)
-def _add_codes(panel, codes, out):
-    """``out += sum of the panel's rows named by codes`` (uint64), eight at a time to spare stores."""
-    i = 0
-    while i + 8 <= codes.size:
-        a, b, c, d = _P * codes[i], _P * codes[i + 1], _P * codes[i + 2], _P * codes[i + 3]
-        e, f, g, h = _P * codes[i + 4], _P * codes[i + 5], _P * codes[i + 6], _P * codes[i + 7]
-        for k in range(_P):
-            out[k] += ((panel[a + k] + panel[b + k]) + (panel[c + k] + panel[d + k])) + (
-                (panel[e + k] + panel[f + k]) + (panel[g + k] + panel[h + k])
-            )
-        i += 8
-    while i < codes.size:
-        a = _P * codes[i]
-        for k in range(_P):
-            out[k] += panel[a + k]
-        i += 1
 
 
 @njit(**JIT)
@@ -72,7 +53,7 @@ def _products(codes, reals, columns, rows, panel, listed, quartet, z):
             if code >= 0:
                 listed[count] = code
                 count += 1
-        _add_codes(panel, listed[:count], z[lane * PANEL : (lane + 1) * PANEL])
+        add_lines(z[lane * PANEL : (lane + 1) * PANEL], panel, PANEL, listed[:count])
     if reals.shape[1] == 0:
         return
     quartet[:] = 0
@@ -107,90 +88,47 @@ def _gaussian(z, norms, rows, centers, gamma, value):
 
 
 @njit(**JIT)
-def embed_fourier(
-    codes,
-    reals,
-    real_columns,
-    weights,
-    bags,
-    order,
-    panels,
-    m,
-    sums,
-    chunk,
-    cell_sums,
-    lane_weights,
-    cell_start,
-    slot,
-    bag_list,
-    bag_start,
-    bag_cells,
-    listed,
-    quartet,
-):
-    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` for the shapes."""
+def embed_fourier(piece, arrays, sums, work, tile):
+    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` and ``plan.Scratch`` for the shapes."""
+    codes, reals, real_columns, weights, bags, order = piece
+    panels, m = arrays
+    chunk, listed, quartet = work
     for p in range(panels.shape[0]):
         first = p * PANEL
         used = min(PANEL, m - first)
         for start in range(0, order.size, LANES):
             rows = order[start : start + LANES]
-            tile_weights(weights, rows, lane_weights)
-            cells = find_cells(bags, rows, cell_start)
-            found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+            cells, found = open_tile(bags, weights, rows, tile)
             _products(codes, reals, real_columns, rows, panels[p], listed, quartet, chunk[0])
             sincos(chunk[0], chunk[1], chunk[2])
             for part in range(2):
-                add_features(
-                    chunk[1 + part], PANEL, used, lane_weights, cell_start, cells,
-                    bag_list, bag_start, bag_cells, found, cell_sums, sums, first + part * m,
-                )  # fmt: skip
+                add_features(chunk[1 + part], PANEL, used, tile, cells, found, sums, first + part * m)
 
 
 @njit(**JIT)
-def embed_gaussian(
-    codes,
-    reals,
-    real_columns,
-    weights,
-    bags,
-    order,
-    panels,
-    centers,
-    gamma,
-    sums,
-    chunk,
-    cell_sums,
-    lane_weights,
-    cell_start,
-    slot,
-    bag_list,
-    bag_start,
-    bag_cells,
-    listed,
-    quartet,
-):
+def embed_gaussian(piece, arrays, sums, work, tile):
     """Add the sums of a piece for a map of landmarks, in float64: whitening multiplies rounding errors by up to 3e4."""
+    codes, reals, real_columns, weights, bags, order = piece
+    panels, centers, gamma = arrays
+    chunk, listed, quartet = work
     m = sums.shape[1]
     norms = np.empty(weights.size)
     _squares(codes, reals, norms)
     for p in range(panels.shape[0]):
         first = p * PANEL
+        used = min(PANEL, m - first)
         for start in range(0, order.size, LANES):
             rows = order[start : start + LANES]
-            tile_weights(weights, rows, lane_weights)
-            cells = find_cells(bags, rows, cell_start)
-            found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+            cells, found = open_tile(bags, weights, rows, tile)
             _products(codes, reals, real_columns, rows, panels[p], listed, quartet, chunk[0])
             _gaussian(chunk[0], norms, rows, centers[p], gamma, chunk[1])
-            add_features(
-                chunk[1], PANEL, min(PANEL, m - first), lane_weights, cell_start, cells,
-                bag_list, bag_start, bag_cells, found, cell_sums, sums, first,
-            )  # fmt: skip
+            add_features(chunk[1], PANEL, used, tile, cells, found, sums, first)
 
 
 @njit(**JIT)
-def embed_linear(codes, reals, real_columns, weights, bags, order, sums):
+def embed_linear(piece, sums):
     """Add the weighted rows themselves: the map ``phi(x) = x``."""
+    codes, reals, real_columns, weights, bags, order = piece
     for row in order:
         w = weights[row]
         for k in range(bags.shape[1]):

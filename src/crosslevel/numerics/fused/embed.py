@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.errors import InputError
+from crosslevel.numerics.features import check_piece
 from crosslevel.numerics.fused.accumulate import mark_bags, tally
 from crosslevel.numerics.fused.dense import embed_fourier, embed_gaussian, embed_linear
 from crosslevel.numerics.fused.plan import Plan, Scratch
@@ -143,19 +144,28 @@ def embed_rows(
     columns = np.ascontiguousarray(real_columns, dtype=np.int64)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     bags = np.ascontiguousarray(bags, dtype=np.int32)
-    _check(plan, codes, reals, columns, weights, bags, sums)
+    if sums.dtype != np.float64 or sums.ndim != 2 or sums.shape[1] != plan.n_features or not sums.flags.c_contiguous:
+        raise InputError(
+            f"sums must be a contiguous float64 array of {plan.n_features:,} columns; got shape {sums.shape}."
+        )
+    check_piece(codes, reals, weights, bags, plan.n_inputs, len(sums))
+    if columns.shape != (reals.shape[1],) or not ((columns >= 0) & (columns < plan.n_inputs)).all():
+        raise InputError(
+            f"real_columns={columns.tolist()} do not place {reals.shape[1]} real column(s); pass one position each, from 0 to "
+            f"{plan.n_inputs - 1:,}."
+        )
     order = row_order(bags)
     # The dense kernels take real columns in pairs: an odd one is followed by a column of zeros.
     pairs = np.append(columns, 0) if len(columns) % 2 else columns
-    rows = (codes, reals, pairs, weights, bags, order)
+    piece = (codes, reals, pairs, weights, bags, order)
     if plan.kind == "linear":
-        embed_linear(*rows, sums)
+        embed_linear(piece, sums)
         return
     scratch = Scratch(plan) if scratch is None else scratch
     if scratch.plan is not plan:
         raise InputError("scratch was made for another plan; make one with Scratch(plan) per thread.")
     kernel = {"structured": embed_structured, "fourier": embed_fourier, "gaussian": embed_gaussian}[plan.kind]
-    kernel(*rows, *plan.arrays, sums, *scratch.buffers(len(sums), codes.shape[1], reals.shape[1], bags.shape[1]))
+    kernel(piece, plan.arrays, sums, *scratch.buffers(len(sums), codes.shape[1], reals.shape[1], bags.shape[1]))
 
 
 def row_order(bags: AnyIntArray) -> npt.NDArray[np.int64]:
@@ -177,45 +187,3 @@ def row_order(bags: AnyIntArray) -> npt.NDArray[np.int64]:
     bits = (bags[member, 1:] >= 0) @ (1 << np.arange(rest - 1, -1, -1, dtype=np.int64))
     key = ((bags[member, 0].astype(np.int64) + 1) << rest) + bits
     return member[np.argsort(key, kind="stable")].astype(np.int64)
-
-
-def _check(
-    plan: Plan,
-    codes: AnyIntArray,
-    reals: npt.NDArray[np.floating[Any]],
-    columns: AnyIntArray,
-    weights: FloatArray,
-    bags: AnyIntArray,
-    sums: FloatArray,
-) -> None:
-    """Refuse what would read or write outside an array, or poison a sum: the kernels check nothing."""
-    n = len(weights)
-    for argument, array, ndim in (("codes", codes, 2), ("reals", reals, 2), ("bags", bags, 2), ("weights", weights, 1)):
-        if array.ndim != ndim or len(array) != n:
-            raise InputError(
-                f"{argument} has shape {array.shape}; pass {ndim} dimension(s) and {n:,} rows, as many as weights."
-            )
-    if columns.shape != (reals.shape[1],):
-        raise InputError(
-            f"real_columns has shape {columns.shape} for {reals.shape[1]} real columns; pass one position each."
-        )
-    if sums.dtype != np.float64 or sums.ndim != 2 or sums.shape[1] != plan.n_features or not sums.flags.c_contiguous:
-        raise InputError(
-            f"sums must be a contiguous float64 array of {plan.n_features:,} columns; got shape {sums.shape}."
-        )
-    for argument, positions, limit in (
-        ("codes", codes, plan.n_inputs),
-        ("real_columns", columns, plan.n_inputs),
-        ("bags", bags, len(sums)),
-    ):
-        low, high = int(positions.min(initial=-1)), int(positions.max(initial=-1))
-        if high >= limit or low < -1 or (argument == "real_columns" and len(columns) and int(columns.min()) < 0):
-            raise InputError(
-                f"{argument} runs from {low:,} to {high:,}, outside -1 (none) to {limit - 1:,}; check the offsets."
-            )
-    for argument, values in (("reals", reals), ("weights", weights)):
-        if not np.isfinite(values).all():
-            row = int(np.argwhere(~np.isfinite(values))[0][0])
-            raise InputError(
-                f"{argument} has a missing or infinite value, first in row {row:,} of the piece; fill it before embedding."
-            )

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.numerics.features import (
-    DenseFourier,
-    FastFood,
-    FeatureMap,
-    FourierMap,
-    Landmarks,
-    Nystrom,
-    StructuredOrthogonal,
-)
+from crosslevel.numerics.features import DenseFourier, FeatureMap, HadamardMap, Landmarks, Nystrom
 from crosslevel.numerics.fused.butterfly import LANES
 from crosslevel.numerics.fused.dense import PANEL
 from crosslevel.numerics.fused.structured import CHUNK
@@ -69,30 +61,23 @@ def make_plan(feature_map: FeatureMap) -> Plan:
     'structured'
     """
     f = feature_map
-    if isinstance(f, FastFood):
-        width = f.B.shape[1]
-        scale = f.S / (f.bandwidth * np.sqrt(width))
-        return Plan(f, "structured", _structured(f, f.B, f.P[:, None], f.G[:, None], scale))
-    if isinstance(f, StructuredOrthogonal):
-        n_blocks, _, width = f.signs.shape
-        same = np.broadcast_to(np.arange(width), (n_blocks, 2, width))
-        scale = f.lengths / (f.bandwidth * width**1.5)
-        return Plan(f, "structured", _structured(f, f.signs[:, 2], same, f.signs[:, 1::-1], scale))
+    if isinstance(f, HadamardMap):
+        of = f.diagonals
+        n_blocks, n_middle, width = of.middle.shape
+        order = np.arange(width) if of.order is None else of.order[:, None]
+        arrays = (
+            np.ascontiguousarray(of.signs, dtype=np.float32),
+            np.ascontiguousarray(np.broadcast_to(order, (n_blocks, n_middle, width)), dtype=np.int32),
+            np.ascontiguousarray(of.middle, dtype=np.float32),
+            np.ascontiguousarray(of.lengths.ravel()[: f.n_frequencies], dtype=np.float32),
+        )
+        return Plan(f, "structured", arrays)
     if isinstance(f, DenseFourier):
         return Plan(f, "fourier", (_panels(f.W).astype(np.float32), f.n_frequencies))
     if isinstance(f, Landmarks | Nystrom):
         centers = _panels((f.U**2).sum(axis=1, keepdims=True))
         return Plan(f, "gaussian", (_panels(f.U), centers, 1.0 / (2.0 * f.bandwidth**2)))
     return Plan(f, "linear", ())
-
-
-def _structured(f: FourierMap, signs: Any, perms: Any, scales: Any, lengths: FloatArray) -> tuple[Any, ...]:
-    return (
-        np.ascontiguousarray(signs, dtype=np.float32),
-        np.ascontiguousarray(perms, dtype=np.int32),
-        np.ascontiguousarray(scales, dtype=np.float32),
-        np.ascontiguousarray(lengths.ravel()[: f.n_frequencies], dtype=np.float32),
-    )
 
 
 def _panels(W: FloatArray) -> FloatArray:
@@ -110,26 +95,27 @@ class Scratch:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._shape = (-1, -1, -1)
-        self._by_shape: tuple[Any, ...] = ()
+        self._lists: tuple[Any, ...] = ()
         self._slot = np.empty(0, dtype=np.int64)
         self._float = np.float64 if plan.kind == "gaussian" else np.float32
-        sums = (np.empty(LANES * max(CHUNK, PANEL)), np.empty(LANES), np.empty(LANES + 1, dtype=np.int64))
+        self._sums = (np.empty(LANES * max(CHUNK, PANEL)), np.empty(LANES), np.empty(LANES + 1, dtype=np.int64))
         if plan.kind == "structured":
             lines = plan.arrays[0].shape[1] * LANES
             tiles = (np.empty(lines, np.float32), np.empty(lines, np.float32))
-            self._fixed: tuple[Any, ...] = (*tiles, np.empty((3, CHUNK * LANES), np.float32), *sums)
+            self._work: tuple[Any, ...] = (*tiles, np.empty((3, CHUNK * LANES), np.float32))
         else:
-            self._fixed = (np.empty((3, PANEL * LANES), self._float), *sums)
+            self._work = (np.empty((3, PANEL * LANES), self._float),)
 
-    def buffers(self, n_bags: int, n_codes: int, n_reals: int, n_memberships: int) -> tuple[Any, ...]:
-        """Give the buffers in the kernels' order, for pieces of this shape."""
+    def buffers(self, n_bags: int, n_codes: int, n_reals: int, n_memberships: int) -> tuple[Any, Any]:
+        """Give the memory of the features and that of the tile's sums (see ``accumulate``), for pieces of this shape."""
         if len(self._slot) < n_bags:
             self._slot = np.full(n_bags, -1, dtype=np.int64)
         shape = (n_codes, n_reals, n_memberships)
         if shape != self._shape:
             pairs = LANES * max(n_memberships, 1)
-            lists = (np.empty(pairs, np.int64), np.empty(pairs + 1, np.int64), np.empty(pairs, np.uint64))
-            row = (np.empty(n_codes, np.uint64), np.empty((4, n_reals + n_reals % 2), self._float))
-            self._by_shape = lists if self.plan.kind == "structured" else (*lists, *row)
+            self._lists = (np.empty(pairs, np.int64), np.empty(pairs + 1, np.int64), np.empty(pairs, np.uint64))
+            if self.plan.kind != "structured":
+                row = (np.empty(n_codes, np.uint64), np.empty((4, n_reals + n_reals % 2), self._float))
+                self._work = (self._work[0], *row)
             self._shape = shape
-        return (*self._fixed, self._slot, *self._by_shape)
+        return self._work, (*self._sums, self._slot, *self._lists)

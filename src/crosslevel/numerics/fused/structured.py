@@ -8,7 +8,7 @@ Nothing wider than a tile of 64 rows is ever made, and no one-hot vector outside
 from __future__ import annotations
 
 from crosslevel.numerics.compiled import njit
-from crosslevel.numerics.fused.accumulate import add_features, find_bags, find_cells, tile_weights
+from crosslevel.numerics.fused.accumulate import add_features, open_tile
 from crosslevel.numerics.fused.butterfly import JIT, LANES, hadamard_gathered, hadamard_lines
 from crosslevel.numerics.fused.elementary import sincos, turn_lines
 
@@ -41,38 +41,17 @@ def _bits(n):
 
 
 @njit(**JIT)
-def embed_structured(
-    codes,
-    reals,
-    real_columns,
-    weights,
-    bags,
-    order,
-    signs,
-    perms,
-    scales,
-    lengths,
-    sums,
-    tile_a,
-    tile_b,
-    chunk,
-    cell_sums,
-    lane_weights,
-    cell_start,
-    slot,
-    bag_list,
-    bag_start,
-    bag_cells,
-):
-    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` for the shapes."""
+def embed_structured(piece, arrays, sums, work, tile):
+    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` and ``plan.Scratch`` for the shapes."""
+    codes, reals, real_columns, weights, bags, order = piece
+    signs, perms, scales, lengths = arrays
+    tile_a, tile_b, chunk = work
     n_blocks, width = signs.shape
     m = lengths.size
     bits = _bits(width)
     for start in range(0, order.size, LANES):
         rows = order[start : start + LANES]
-        tile_weights(weights, rows, lane_weights)
-        cells = find_cells(bags, rows, cell_start)
-        found = find_bags(bags, rows, cell_start, cells, slot, bag_list, bag_start, bag_cells)
+        cells, found = open_tile(bags, weights, rows, tile)
         for b in range(n_blocks):
             outputs = min(width, m - b * width)
             scatter(codes, reals, real_columns, rows, signs[b], tile_a)
@@ -85,18 +64,8 @@ def embed_structured(
             for k in range(0, outputs, CHUNK):
                 count = min(CHUNK, outputs - k)
                 first = b * width + k
-                z, cosine, sine = (
-                    chunk[0, : count * LANES],
-                    chunk[1, : count * LANES],
-                    chunk[2, : count * LANES],
-                )
+                z, cosine, sine = chunk[0, : count * LANES], chunk[1, : count * LANES], chunk[2, : count * LANES]
                 turn_lines(here, k, count, lengths[first : first + count], z)
                 sincos(z, cosine, sine)
-                add_features(
-                    cosine, count, count, lane_weights, cell_start, cells,
-                    bag_list, bag_start, bag_cells, found, cell_sums, sums, first,
-                )  # fmt: skip
-                add_features(
-                    sine, count, count, lane_weights, cell_start, cells,
-                    bag_list, bag_start, bag_cells, found, cell_sums, sums, m + first,
-                )  # fmt: skip
+                add_features(cosine, count, count, tile, cells, found, sums, first)
+                add_features(sine, count, count, tile, cells, found, sums, m + first)

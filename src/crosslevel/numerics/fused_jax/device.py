@@ -13,15 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.numerics.double import double_precision
-from crosslevel.numerics.features import (
-    DenseFourier,
-    FastFood,
-    FeatureMap,
-    FourierMap,
-    Landmarks,
-    Nystrom,
-    StructuredOrthogonal,
-)
+from crosslevel.numerics.features import DenseFourier, FeatureMap, FourierMap, HadamardMap, Landmarks, Nystrom
 from crosslevel.numerics.fused_jax.layout import Packed
 from crosslevel.numerics.fused_jax.tiles import Spec, sum_tiles
 from crosslevel.numerics.fused_jax.variant import Variant, default_variant, split_parts
@@ -131,7 +123,7 @@ def _positions(owners: npt.NDArray[Any], real_columns: npt.NDArray[Any], width: 
 
 def _lay_out(f: FeatureMap, real_columns: npt.NDArray[Any], variant: Variant, n_codes: int) -> tuple[Spec, int, Arrays]:
     """Choose the program, the number of positions a row is written out to, and the arrays it reads."""
-    if isinstance(f, FastFood | StructuredOrthogonal) and variant.projection == "hadamard":
+    if isinstance(f, HadamardMap) and variant.projection == "hadamard":
         chosen = replace(variant, first=variant.first if n_codes <= EXACT_CODES else "float32")
         arrays = _structured(f, real_columns, chosen.first == "float16")
         return Spec("structured", chosen, f.n_frequencies), arrays["signs"].shape[1], arrays
@@ -146,25 +138,19 @@ def _lay_out(f: FeatureMap, real_columns: npt.NDArray[Any], variant: Variant, n_
     return Spec("linear", variant, f.n_features), f.n_inputs, {}
 
 
-def _structured(f: FastFood | StructuredOrthogonal, real_columns: npt.NDArray[Any], apart: bool) -> Arrays:
+def _structured(f: HadamardMap, real_columns: npt.NDArray[Any], apart: bool) -> Arrays:
     """Give the diagonals in the order in which they meet x, and (``apart``) the first transform of the reals' columns."""
-    arrays: Arrays = {}
-    signs: npt.NDArray[Any]
-    middle: npt.NDArray[Any]
-    if isinstance(f, FastFood):
-        width = f.B.shape[1]
-        signs, middle, lengths = f.B, f.G[:, None], f.S / (f.bandwidth * np.sqrt(width))
-        arrays["order"] = f.P.astype(np.int32)
-    else:
-        width = f.lengths.shape[1]
-        signs, middle, lengths = f.signs[:, 2], f.signs[:, 1::-1], f.lengths / (f.bandwidth * width**1.5)
-    if apart:
-        arrays["of_reals"] = _transformed_columns(signs, real_columns, arrays.get("order"))
-    return arrays | {
-        "signs": signs.astype(np.float32),
-        "middle": np.ascontiguousarray(middle, dtype=np.float32),
-        "lengths": lengths.ravel()[: f.n_frequencies].astype(np.float32),
+    of = f.diagonals
+    arrays: Arrays = {
+        "signs": of.signs.astype(np.float32),
+        "middle": np.ascontiguousarray(of.middle, dtype=np.float32),
+        "lengths": of.lengths.ravel()[: f.n_frequencies].astype(np.float32),
     }
+    if of.order is not None:
+        arrays["order"] = of.order.astype(np.int32)
+    if apart:
+        arrays["of_reals"] = _transformed_columns(of.signs, real_columns, of.order)
+    return arrays
 
 
 def _transformed_columns(

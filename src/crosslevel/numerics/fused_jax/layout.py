@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.errors import InputError
+from crosslevel.numerics.features import check_piece
 from crosslevel.numerics.hadamard import next_power_of_two
 from crosslevel.typing import AnyIntArray, FloatArray
 
@@ -127,7 +127,7 @@ def pack(
     >>> packed.codes.shape, packed.members[1, 0], packed.slots[1, 0], packed.totals.bags
     ((2, 2, 1), array([0], dtype=int32), np.int32(1), array([5, 8]))
     """
-    _check(codes, reals, weights, bags, n_inputs)
+    check_piece(codes, reals, weights, bags, n_inputs)
     totals, local = bag_totals(bags, weights)
     n = len(weights)
     # A tile of one bag after another touches few of them; people mostly arrive sorted by place.
@@ -178,27 +178,3 @@ def _tiles(rows: npt.NDArray[Any], n_tiles: int, tile: int, kind: Any, filler: i
     out = np.full((n_tiles * tile, max(rows.shape[1], 1)), filler, dtype=kind)
     out[: len(rows), : rows.shape[1]] = rows
     return out.reshape(n_tiles, tile, -1)
-
-
-def _check(
-    codes: AnyIntArray, reals: npt.NDArray[np.floating[Any]], weights: FloatArray, bags: AnyIntArray, n_inputs: int
-) -> None:
-    """Refuse what would be read elsewhere, or would poison the sums of every bag of its tile."""
-    n = len(weights)
-    for argument, array in (("codes", codes), ("reals", reals), ("bags", bags)):
-        if array.ndim != 2 or len(array) != n:
-            raise InputError(
-                f"{argument} has shape {array.shape}; pass 2 dimensions and {n:,} rows, as many as weights."
-            )
-    for argument, positions, limit in (("codes", codes, n_inputs), ("bags", bags, None)):
-        low, high = int(positions.min(initial=-1)), int(positions.max(initial=-1))
-        if low < -1 or (limit is not None and high >= limit):
-            raise InputError(
-                f"{argument} runs from {low:,} to {high:,}; -1 means none, and positions end at {n_inputs - 1:,}."
-            )
-    for argument, values in (("reals", reals), ("weights", weights)):
-        if not np.isfinite(values).all():
-            row = int(np.argwhere(~np.isfinite(values))[0][0])
-            raise InputError(
-                f"{argument} has a missing or infinite value, first in row {row:,} of the piece; fill it before embedding."
-            )

@@ -25,9 +25,9 @@ __all__ = [
     "CORRELATIONS",
     "Antiderivative",
     "Correlation",
+    "Limits",
     "White",
     "correlation",
-    "double_antiderivative",
     "spectral_density",
 ]
 
@@ -36,7 +36,6 @@ Limits = tuple[FloatArray, FloatArray]
 CORRELATIONS = (*CODES, "white")
 """Names that :func:`correlation` knows."""
 _RATE = {"eq": math.sqrt(0.5), "matern12": 1.0, "matern32": math.sqrt(3.0), "matern52": math.sqrt(5.0)}
-_NOTHING = np.empty((0, 0))
 
 
 class Correlation(Protocol):
@@ -276,31 +275,6 @@ def _derivative(f: Callable[[FloatArray], FloatArray], z: FloatArray, order: int
     powers = np.arange(order, 9)
     factors = special.poch(powers - order + 1, order)
     return np.asarray((coefficients[..., order:] * factors * x[..., None] ** (powers - order)).sum(-1) / step**order)
-
-
-def double_antiderivative(name: str, r: npt.ArrayLike, lengthscale: float = 1.0) -> FloatArray:
-    """Give H(r) of a built-in correlation: even, H'' = k, H'(0) = 0.
-
-    Examples
-    --------
-    >>> h = double_antiderivative("eq", [0.0, 1.0, 2.0])
-    >>> round(float(h[2] - 2 * h[1] + h[0]), 6), round(float(correlation("eq").covariance(
-    ...     (np.array([0.0]), np.array([1.0])), (np.array([1.0]), np.array([2.0])), 1.0)[0][0, 0]), 6)
-    (0.603601, 0.603601)
-    """
-    if name not in CODES:
-        raise unknown_name("name", name, tuple(CODES), "kernel")
-    inverse = _RATE[name] / lengthscale
-    z = np.abs(np.asarray(r, dtype=np.float64)) * inverse
-    if name == "eq":
-        H = 0.5 * (math.sqrt(math.pi) * z * special.erf(z) + np.exp(-z * z))
-    elif name == "matern12":
-        H = z + np.exp(-z)
-    elif name == "matern32":
-        H = 2.0 * z + (3.0 + z) * np.exp(-z)
-    else:
-        H = 8.0 / 3.0 * z + (5.0 + 7.0 / 3.0 * z + z * z / 3.0) * np.exp(-z)
-    return H / inverse**2
 
 
 def spectral_density(name: str, w: npt.ArrayLike, lengthscale: float) -> tuple[FloatArray, FloatArray]:
