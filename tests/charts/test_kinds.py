@@ -170,7 +170,7 @@ def test_maps_of_the_mean_and_its_standard_error():
 
 def test_open_bins_are_named_in_words():
     (chart,) = charts_of(built.bins())
-    assert field_rows(chart, "rows")["label"].tolist() == ["0 to 10", "10 to 40", "40 and over"]
+    assert field_rows(chart, "rows")["label"].tolist() == ["0 to under 10", "10 to under 40", "40 and over"]
 
 
 def test_labels_that_are_not_known_are_ranked():

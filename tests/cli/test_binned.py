@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,30 @@ def folder(tmp_path_factory):
 def expected(level=0.95, **fit):
     model = cl.BinnedCountGP().fit(cl.Intervals.from_edges(EDGES), COUNTS, **fit)
     return model.estimate(cl.Intervals([18, 26], [25, 40]), level=level)
+
+
+def test_ages_are_asked_for_as_they_are_published(crosslevel, folder):
+    groups = [f"{a}-{b - 1}" for a, b in pairwise(EDGES[:-1])] + ["60+"]
+    pd.DataFrame({"age": groups, "n": COUNTS}).to_csv(folder / "published.csv", index=False)
+    asked = ("binned", "published.csv", "--age-groups", "age", "--total", "n", "--tail", "12")
+    told = json.loads(crosslevel(*asked, "--ages", "18-24", "--ages", "26 to 39 years", "--json", cwd=folder).out)
+    rows = told["answers"]["estimates"]["rows"]
+    assert [(r["lower"], r["upper"]) for r in rows] == [(18, 25), (26, 40)]
+    model = cl.BinnedCountGP().fit(cl.Intervals.ages(groups), COUNTS, tail=12)
+    np.testing.assert_allclose([r["estimate"] for r in rows], model.predict(cl.Intervals.ages(["18-24", "26-39"])))
+    printed = crosslevel(*asked, "--ages", "18-24", "--ages", "60+", cwd=folder).out
+    assert "18 to under 25" in printed
+    assert "60 and over" in printed
+
+
+def test_single_years_are_one_option(crosslevel, folder):
+    told = json.loads(crosslevel(*ASKED, "--single-years", "--json", cwd=folder).out)
+    rows = told["answers"]["estimates"]["rows"]
+    assert [(r["lower"], r["upper"]) for r in rows] == [(a, a + 1) for a in range(90)]
+    assert sum(r["estimate"] for r in rows) == pytest.approx(COUNTS.sum())
+    printed = crosslevel("binned", "open.csv", *ASKED[2:], "--tail", "8", "--single-years", cwd=folder).out
+    assert "60 and over" in printed
+    assert "59 to under 60" in printed
 
 
 def test_new_bins_from_a_file_and_json(crosslevel, folder):
@@ -131,6 +156,9 @@ def test_counts_shared_out_by_population(crosslevel, folder):
         ((*ASKED, "--at", "80-95"), "reaches outside the bins"),
         ((*ASKED, "--at", "85+"), "upper is infinite"),
         ((*ASKED, "--at", "1-2", "--at-file", "new.csv"), "both name new bins"),
+        ((*ASKED, "--ages", "18-25", "--single-years"), "--ages and --single-years both name new bins"),
+        ((*ASKED, "--ages", "young"), "='young' is no age group"),
+        ((*ASKED, "--age-groups", "n"), "--lower and --age-groups both give the limits"),
         ((*ASKED, "--pool", "aera"), "--pool aera is not a column"),
         ((*ASKED, "--likelihood", "poison"), "Did you mean 'poisson'"),
         ((*ASKED, "--kernel", "eqq"), "Did you mean 'eq'"),

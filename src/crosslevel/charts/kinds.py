@@ -23,6 +23,7 @@ from crosslevel.charts.scatter import (
     validation_chart,
 )
 from crosslevel.results import Estimates
+from crosslevel.results.display import describe_interval
 
 __all__ = ["KINDS", "charts_of"]
 
@@ -64,17 +65,12 @@ def _binned(estimates: Estimates) -> list[Chart]:
         return [rows_chart(estimates, name="ranked", title="Estimates of areas")]
     what = estimates.method.rpartition(", ")[2] if ", " in estimates.method else "estimate"
     ends = zip(*(estimates.table[k].to_pylist() for k in ("lower", "upper")), strict=True)
-    cells = cells_of(estimates).with_key("bin", [_ends(low, high) for low, high in ends], ("lower", "upper"))
+    cells = cells_of(estimates).with_key(
+        "bin", [describe_interval(low, high) for low, high in ends], ("lower", "upper")
+    )
     fixed = [key for key in cells.keys if key != "bin"]
     title = "Predictions of bins"
     return [rows_chart(estimates, cells, name="bins", title=title, x_title=what, fixed=fixed, largest_first=False)]
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    """Write the ends of a bin in full: rounded ones would give narrow bins the same name."""
-    if high is None:
-        return f"{low:,.10g} and over"
-    return f"under {high:,.10g}" if low is None else f"{low:,.10g} to {high:,.10g}"
 
 
 KINDS: dict[str, Callable[[Estimates], list[Chart]]] = {

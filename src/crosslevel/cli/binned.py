@@ -21,7 +21,7 @@ from crosslevel.typing import FloatArray
 __all__ = ["EXAMPLES", "OPTIONS", "parse_bins", "run"]
 
 EXAMPLES = (
-    "crosslevel binned ages.csv --lower lo --upper hi --total n --at 18-25 --at 85+ --tail 5",
+    "crosslevel binned ages.csv --age-groups age --total n --ages 18-25 --ages 85+ --tail 5",
     "crosslevel binned --polygons areas.geojson --value n --to other.geojson --population p --out run/ --report",
 )
 BINS, AREAS = "Bins of one axis", "Areas"
@@ -32,9 +32,19 @@ OPTIONS = [
     Option("data", "file", f"Bins, a row each: {FILE_HELP}", argument=True),
     Option("lower", help="Column of lower limits.", panel=BINS, column_of="data"),
     Option("upper", help="Column of upper limits; ages 0 to 9 are 0 and 10.", panel=BINS, column_of="data"),
+    Option(
+        "age_groups",
+        help="Column of age groups, both ends included (18-25, 85+, under 5), in place of --lower and --upper.",
+        panel=BINS,
+        column_of="data",
+    ),
     Option("total", help="Column of counts or totals.", panel=BINS, column_of="data"),
     Option("mean_of", help="Column of means, in place of totals.", panel=BINS, column_of="data"),
-    Option("at", help="A new bin, such as 18-25 (up to 25), -5:5 or 85+; repeat.", several=True, panel=BINS),
+    Option("ages", help="New ages, both ends included: 18-25, 30, 85+ or 'under 5'; repeat.", several=True, panel=BINS),
+    Option("single_years", "switch", "Every single year of age that the bins cover.", panel=BINS),
+    Option(
+        "at", help="A new bin by its limits, 18-25 (18 to under 25), -5:5 or 85+; repeat.", several=True, panel=BINS
+    ),
     Option("at_file", "file", "Table of new bins, with the same columns of limits.", panel=BINS),
     *from_classes(
         FITS,
@@ -60,6 +70,7 @@ OPTIONS = [
     *OUTPUT,
 ]
 
+NEW_BINS = ("ages", "single_years", "at", "at_file")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _BIN = re.compile(rf"^\s*({_NUMBER})\s*(?:[-:–]\s*({_NUMBER}|inf)|\+)\s*$")
 
@@ -86,8 +97,12 @@ def _check(given: Given) -> None:
                 "name a file of bins (with --lower, --upper and --total), or --polygons with --value and --to."
             )
         for option in ("lower", "upper"):
-            if option not in given:
-                raise InputError(f"--{option} is missing; name the column, as in --lower lo --upper hi --total n.")
+            if (option in given) == ("age_groups" in given):
+                what = "and --age-groups both give the limits" if option in given else "is missing"
+                raise InputError(
+                    f"--{option} {what}; name the columns of limits, as in --lower lo --upper hi --total n, or that of age groups, as "
+                    "in --age-groups age --total n."
+                )
         if ("total" in given) == ("mean_of" in given):
             raise InputError(
                 "one of --total and --mean-of is needed: it names the column and says what its numbers are."
@@ -128,28 +143,51 @@ def _bins(given: Given) -> tuple[Estimates, Any, None]:
     check_known(MODELS, chosen, given.of("Model"), "model")
     check_known(FITS, chosen, extras, "model")
     model = MODELS[chosen](**given.of("Model")).fit(**extras)
-    return model.estimate(_targets(given, tail), **given.of("Answer")), model, None
+    return model.estimate(_targets(given, tail, regions), **given.of("Answer")), model, None
 
 
 def _intervals(table: pa.Table, given: Given, tail: float | None) -> Intervals:
+    if "age_groups" in given:
+        return Intervals.ages(table[given["age_groups"]].to_pylist())
     low, high = (frames.column(table, given[n], spelled(n)) for n in ("lower", "upper"))
     if tail is not None:  # an empty upper limit is the usual way to write an open bin
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     return Intervals(low, high, open_ended=tail is not None)
 
 
-def _targets(given: Given, tail: float | None) -> Intervals | None:
-    if {"at", "at_file"} <= set(given):
-        raise InputError("--at and --at-file both name new bins; use one of them.")
+def _targets(given: Given, tail: float | None, regions: Intervals) -> Intervals | None:
+    asked = [name for name in NEW_BINS if name in given]
+    if len(asked) > 1:
+        raise InputError(f"{spelled(asked[0])} and {spelled(asked[1])} both name new bins; use one of them.")
+    if "ages" in given:
+        return Intervals.ages(given["ages"])
+    if "single_years" in given:
+        return _single_years(regions)
     if "at" in given:
         return Intervals(*parse_bins(given["at"]), open_ended=tail is not None)
     if "at_file" not in given:
         return None
     table = read_table(given["at_file"])
-    for name in ("lower", "upper"):
-        if given[name] not in table.column_names:
+    for name in ("lower", "upper", "age_groups"):
+        if name in given and given[name] not in table.column_names:
             raise unknown_name(f"{spelled(name)} (in {given['at_file']})", given[name], table.column_names)
     return _intervals(table, given, tail)
+
+
+def _single_years(regions: Intervals) -> Intervals:
+    """Give every year between the finite limits of the bins, and an open end as it is.
+
+    Examples
+    --------
+    >>> found = _single_years(Intervals.ages(["0-1", "2-3", "4+"]))
+    >>> found.lower, found.upper
+    (array([0., 1., 2., 3., 4.]), array([ 1.,  2.,  3.,  4., inf]))
+    """
+    limits = np.concatenate([regions.lower, regions.upper])
+    finite = limits[np.isfinite(limits)]
+    edges = np.arange(np.ceil(finite.min()), np.floor(finite.max()) + 1.0)
+    edges = np.concatenate([np.unique(limits[np.isneginf(limits)]), edges, np.unique(limits[np.isposinf(limits)])])
+    return Intervals(edges[:-1], edges[1:], open_ended=True)
 
 
 def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:
@@ -165,7 +203,7 @@ def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:
         found = _BIN.match(text)
         if found is None:
             raise InputError(
-                f"--at {text!r} is not a bin; write its limits, such as --at 18-25, --at -5:5 or --at 85+."
+                f"--at {text!r} is not a bin; write its limits, such as --at 18-25, --at -5:5 or --at 85+, or ages as --ages 18-25."
             )
         low.append(float(found[1]))
         high.append(np.inf if found[2] is None else float(found[2]))

@@ -18,7 +18,7 @@ from crosslevel.results.table import NUMBERS, to_array
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["html", "level_words", "one_line", "summary"]
+__all__ = ["describe_interval", "html", "level_words", "one_line", "summary"]
 
 NULL = "–"
 LONGEST_WORD = 40
@@ -51,6 +51,21 @@ def level_words(level: float | None) -> str:
     ('95 % interval', '99.9 % interval', 'no interval')
     """
     return "no interval" if level is None else f"{100 * level:.10g} % interval"
+
+
+def describe_interval(low: float | None, high: float | None) -> str:
+    """Write a bin in words: its lower end belongs to it, its upper end does not, and a missing one has no end.
+
+    Ends are written in full: rounded ones would give narrow bins the same name.
+
+    Examples
+    --------
+    >>> describe_interval(18.0, 25.0), describe_interval(85.0, None), describe_interval(None, 5.0)
+    ('18 to under 25', '85 and over', 'under 5')
+    """
+    if high is None:
+        return f"{low:,.10g} and over"
+    return f"under {high:,.10g}" if low is None else f"{low:,.10g} to under {high:,.10g}"
 
 
 def one_line(estimates: Estimates) -> str:
@@ -104,7 +119,7 @@ def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
     """Choose the columns, the rows and the digits to show; columns with nothing in them are left out."""
     table = estimates.table if max_rows is None else estimates.table.slice(0, max(max_rows, 0))
     shared = _number_format(table)
-    made = [Column(_clean(k), [_word(v) for v in table[k].to_pylist()], left=True) for k in estimates.keys]
+    made = _key_columns(estimates, table)
     made.append(_numbers("estimate", table["estimate"], shared))
     if table["std_error"].null_count < len(table):
         made.append(_numbers("std_error", table["std_error"], shared))
@@ -117,6 +132,16 @@ def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
         if name not in estimates.keys and name not in NUMBERS:
             made.append(_extra(name, table, shared))
     return made
+
+
+def _key_columns(estimates: Estimates, table: pa.Table) -> list[Column]:
+    """Lay out the keys; the two ends of a bin are one column of words."""
+    names, cells = list(estimates.keys), {k: table[k].to_pylist() for k in estimates.keys}
+    if estimates.kind == "binned" and {"lower", "upper"} <= set(names):
+        ends = zip(cells["lower"], cells["upper"], strict=True)
+        cells["bin"] = [describe_interval(low, high) for low, high in ends]
+        names = ["bin" if k == "lower" else k for k in names if k != "upper"]
+    return [Column(_clean(k), [_word(v) for v in cells[k]], left=True) for k in names]
 
 
 def _heading(estimates: Estimates) -> list[str]:
@@ -173,6 +198,8 @@ def _numbers(heading: str, values: pa.ChunkedArray, form: str) -> Column:
 def _number(value: float | None, form: str) -> str:
     if value is None:
         return NULL
+    if form == ".4g" and 1e3 <= abs(value) < 1e9:
+        form = ",.0f"  # four digits, and not as a power of ten
     text = format(value, form)
     return text[1:] if text.startswith("-") and not text.strip("-0.,") else text  # no "-0.00"
 

@@ -355,3 +355,19 @@ def test_counts_that_no_number_holds_exactly_are_refused(likelihood, large):
     y = [large / 2, large / 4, 0.0] if trials else [large, 60, 30]
     with pytest.raises(InputError, match=r"(y|trials) is .* in row 0; beyond 9,007,199,254,740,992 in all"):
         BinnedCountGP(likelihood).fit(Intervals.from_edges([0, 10, 20, 30]), y, **trials)
+
+
+def test_totals_that_are_kept_have_no_error_and_print_as_counts():
+    model = BinnedCountGP().fit(
+        Intervals.ages(["0-17", "18-24", "25-44", "45-64", "65+"]), [8120, 4301, 11020, 9800, 28920], tail=8
+    )
+    kept = model.estimate()
+    assert (kept["std_error"] == 0).all()
+    assert (kept["conf_low"] == kept["estimate"]).all()
+    assert (kept["conf_high"] == kept["estimate"]).all()
+    printed = model.estimate(Intervals.ages(["18-24", "85+", "30"])).summary()
+    assert "18 to under 25" in printed
+    assert "85 and over" in printed
+    assert "e+0" not in printed
+    assert "e-1" not in printed
+    assert "4,301" in printed

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crosslevel.binned import Boxes, Intervals, Points, WeightedSum, stack
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.boxes import as_regions
 from crosslevel.errors import InputError
+from crosslevel.results.display import describe_interval
 
 
 def kinds():
@@ -130,3 +135,40 @@ def test_gaps_and_overlaps():
 def test_bad_input(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    ("group", "lower", "upper"),
+    [
+        ("18-25", 18, 26),
+        ("18 to 25 years", 18, 26),
+        ("18 and 19 years", 18, 20),
+        ("18 to under 25", 18, 25),
+        ("Ages 5–9", 5, 10),
+        ("Under 5 years", 0, 5),
+        ("<1", 0, 1),
+        ("85 years and over", 85, np.inf),
+        ("90+", 90, np.inf),
+        (30, 30, 31),
+        (30.0, 30, 31),
+    ],
+)
+def test_ages_have_both_ends_included(group, lower, upper):
+    found = Intervals.ages(group)
+    assert (found.lower.tolist(), found.upper.tolist()) == ([lower], [upper])
+    assert found.open_ended == np.isinf(upper)
+
+
+@pytest.mark.parametrize("group", ["18.5-20", "25-18", "young", "", None, "5-", "-5", float("nan"), "18-25, 26-30"])
+def test_what_is_no_age_group_is_refused(group):
+    with pytest.raises(InputError, match=r"groups\[1\]=" + re.escape(repr(group))):
+        Intervals.ages(["0-17", group])
+    with pytest.raises(InputError, match="groups is empty"):
+        Intervals.ages([])
+
+
+@given(st.integers(0, 120), st.integers(1, 40), st.sampled_from(["closed", "open", "under"]))
+def test_printed_bins_are_read_back(first, years, kind):
+    low, high = (None if kind == "under" else first), (None if kind == "open" else first + years)
+    found = Intervals.ages(describe_interval(low, high))
+    assert (found.lower[0], found.upper[0]) == (0 if low is None else low, np.inf if high is None else high)

@@ -25,6 +25,8 @@ COUNT_QUANTITIES = (*PREDICTED, "count")
 """What may be predicted of counts: expected totals, means per unit (densities), rates, and whole counts."""
 DRAWS = 1000
 """Draws behind a prediction."""
+ROUNDING = 1e-9
+"""Standard deviation of draws, relative to their mean, below which they are one number."""
 
 
 def choose_areas(model: CountModel, pool: Any) -> list[int | None]:
@@ -92,9 +94,7 @@ def describe_counts(
     parts: list[FloatArray] = []
     beside: list[dict[str, FloatArray]] = []
     for area in areas:
-        draws = region_draws(model, regions, quantity, area, seed)
-        spread = quantile_interval(draws, level, ddof=1)
-        parts.append(np.vstack([draws.mean(axis=0), spread.std_error, spread.low, spread.high]))
+        parts.append(_summarize(region_draws(model, regions, quantity, area, seed), level))
         more: dict[str, FloatArray] = {}
         if _countable(model, regions, quantity):
             counts = region_draws(model, regions, "count", area, seed)
@@ -108,6 +108,20 @@ def describe_counts(
         "lie mostly where no count was observed, and are inferred from the others",
         {name: np.concatenate([one[name] for one in beside]) for name in beside[0]},
         [],
+    )
+
+
+def _summarize(draws: FloatArray, level: float) -> FloatArray:
+    """Give mean, standard error and the ends of the interval, (4, R).
+
+    A total that every draw keeps varies by rounding alone, and has no error. Draws of a region of which nothing is known may have
+    their mean beyond a quantile; the interval then reaches to it.
+    """
+    mean, spread = draws.mean(axis=0), quantile_interval(draws, level, ddof=1)
+    known = spread.std_error <= ROUNDING * np.abs(mean)
+    low, high = np.minimum(spread.low, mean), np.maximum(spread.high, mean)
+    return np.vstack(
+        [mean, np.where(known, 0.0, spread.std_error), np.where(known, mean, low), np.where(known, mean, high)]
     )
 
 

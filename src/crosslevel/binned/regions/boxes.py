@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -23,6 +24,15 @@ PREDICTED = (*QUANTITIES, "density")
 PER_PANEL = 4
 """Points of the quadrature per panel and axis: a function that changes over a panel's width is integrated to about 1e-6."""
 _X, _W = np.polynomial.legendre.leggauss(PER_PANEL)
+AGE_WORDS = (
+    (r"\b(?:aged?|ages|years?|yrs?|old)\b", ""),
+    (r"\b(?:and|or)\s+(?:over|older|above|more)\b|\bplus\b", "+"),
+    (r"\b(?:under|below|less\s+than)\b", "<"),
+    (r"\b(?:to|and)\b|[–—]", "-"),
+    (r"\s+", ""),
+)
+"""Words of published age groups, and the signs that stand for them."""
+_AGES = re.compile(r"(\d+)(?:(\+)|-(<?)(\d+))?|<(\d+)")
 
 
 class _Sided(Regions):
@@ -179,6 +189,28 @@ class Intervals(_Sided):
         """
         return cls.from_edges(np.arange(first, last + 1, dtype=np.float64))
 
+    @classmethod
+    def ages(cls, groups: Any) -> Self:
+        """Read age groups as tables publish them, in whole years with both ends included: "18-25" is [18, 26).
+
+        Parameters
+        ----------
+        groups : text, whole number, or a sequence of these
+            "18-25", "18 to 25 years", "18 and 19", "30" (one year of age), "under 5" (from 0 on), "85+" and "85 and over" (without
+            an end, for `BinnedCountGP`). "18 to under 25" is [18, 25).
+
+        Examples
+        --------
+        >>> found = Intervals.ages(["under 5", "5-9", "10 to 14 years", "15", "85+"])
+        >>> found.lower, found.upper
+        (array([ 0.,  5., 10., 15., 85.]), array([ 5., 10., 15., 16., inf]))
+        """
+        several = [groups] if isinstance(groups, str) or not isinstance(groups, Iterable) else groups
+        limits = [_read_age(group, f"groups[{i}]") for i, group in enumerate(several)]
+        if not limits:
+            raise InputError("groups is empty; pass at least one age group, such as '18-25'.")
+        return cls(*np.array(limits).T, open_ended=True)
+
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits, (n, 1) each."""
         return self.lower[:, None], self.upper[:, None]
@@ -313,7 +345,7 @@ def describe_layout(regions: Regions) -> tuple[str, ...]:
     if gaps:
         said.append(
             f"{len(gaps)} gap(s) between intervals, first from {gaps[0][0]:g} to {gaps[0][1]:g}: the curve is inferred there. If groups "
-            "were written 0-9, 10-19, their upper limits are 10 and 20."
+            "were written 0-9, 10-19, their upper limits are 10 and 20: Intervals.ages reads them so."
         )
     if overlaps:
         i, j = overlaps[0]
@@ -345,6 +377,26 @@ def _axis_rule(s: float, t: float, scale: float) -> tuple[FloatArray, FloatArray
     half = 0.5 * np.diff(edges)
     x = (edges[:-1] + half)[:, None] + half[:, None] * _X
     return x.ravel(), (half[:, None] * _W).ravel()
+
+
+def _read_age(group: Any, argument: str) -> tuple[float, float]:
+    """Read one age group: its first year, and the one after its last."""
+    value = group.as_py() if hasattr(group, "as_py") else group
+    text = f"{value:g}" if isinstance(value, float) else str(value).lower()
+    for words, sign in AGE_WORDS:
+        text = re.sub(words, sign, text)
+    found = _AGES.fullmatch(text)
+    if found is None:
+        raise InputError(
+            f"{argument}={value!r} is no age group; write whole years with both ends included, such as '18-25', '30', '85+' or "
+            "'under 5'. Other limits are Intervals(lower, upper)."
+        )
+    first, open_, short, last, under = found.groups()
+    low = 0.0 if first is None else float(first)
+    high = np.inf if open_ else float(under or last or first) + (not under and not short)
+    if not low < high:
+        raise InputError(f"{argument}={value!r} ends before it begins; write the smaller age first.")
+    return low, high
 
 
 def _check_limits(
