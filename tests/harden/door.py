@@ -57,7 +57,7 @@ class Door:
     def note(self, kind: str, what: str) -> None:
         """Count a failure and keep what it was."""
         setattr(self, kind, getattr(self, kind) + 1)
-        if len(self.notes) < 20:
+        if len(self.notes) < 60:
             self.notes.append(f"{self.name}: {kind}: {what}")
 
     def row(self) -> str:

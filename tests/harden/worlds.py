@@ -1,0 +1,622 @@
+"""Small random worlds for every public estimator and function, and ways to tell the same world differently.
+
+A world is a set of tables. Its rows in another order, its columns in another order, its places under other names, a person of weight 2
+as two persons of weight 1, and another kind of dataframe are the same world: the answer must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from tests.contract.cases.distribution import _draw
+
+import crosslevel as cl
+from crosslevel import diagnostics, distribution, ecological, imputation
+from crosslevel.binned import areas
+from crosslevel.data.batches import open_batches
+from crosslevel.data.regions import merge_regions
+from crosslevel.distribution.sampled import model as sampled
+
+__all__ = ["KINDS", "TELLINGS", "WORLDS", "World", "differs"]
+
+Table = dict[str, np.ndarray]
+Data = dict[str, Table]
+Answer = Mapping[str, np.ndarray]
+KINDS: dict[str, Callable[[Table], Any]] = {
+    "arrow": lambda table: pa.table({n: pa.array(v.tolist()) for n, v in table.items()}),
+    "pandas": lambda table: pd.DataFrame({n: v.tolist() for n, v in table.items()}),
+    "polars": lambda table: pl.DataFrame({n: v.tolist() for n, v in table.items()}),
+    "dictionary": lambda table: {n: v.tolist() for n, v in table.items()},
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """One public thing on data that can be told in several ways.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        ``make(rng)`` gives the tables.
+    answer : callable
+        ``answer(frames)`` gives arrays; those as long as the array ``key`` belong to its labels.
+    rows : sequence of table names
+        Tables whose rows may come in any order.
+    together : sequence of table names
+        Tables whose rows may come in any order, the same in all of them.
+    columns : sequence of table names
+        Tables whose columns may come in any order.
+    weight : pair of table and column, optional
+        A weight that counts people.
+    labels : sequence of pairs of table and column
+        Where the labels of ``key`` stand; they may be other labels.
+    tolerance : float
+        Largest difference, relative to the largest number of the array.
+    in_errors : mapping of law to number
+        Laws that hold up to the noise of draws: the largest difference of an estimate in standard errors.
+    problem : callable
+        ``problem(data, answer)`` says what is wrong with an answer by itself.
+    """
+
+    name: str
+    make: Callable[[np.random.Generator], Data]
+    answer: Callable[[dict[str, Any]], Answer]
+    rows: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    weight: tuple[str, str] | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    tolerance: float = 1e-7
+    in_errors: Mapping[str, float] = field(default_factory=dict)
+    problem: Callable[[Data, Answer], str] = field(default=lambda data, answer: "")
+
+    def told(self, data: Data, kind: str = "arrow") -> Answer:
+        """Answer from tables of one kind."""
+        return self.answer({name: KINDS[kind](table) for name, table in data.items()})
+
+
+# ways to tell the same world -------------------------------------------------------------------------------------------------
+
+
+def _rows(world: World, data: Data, rng: np.random.Generator) -> Data | None:
+    if not world.rows and not world.together:
+        return None
+    moved = dict(data)
+    if world.together:
+        order = rng.permutation(len(next(iter(data[world.together[0]].values()))))
+        moved |= {t: {n: v[order] for n, v in data[t].items()} for t in world.together}
+    for name in world.rows:
+        order = rng.permutation(len(next(iter(data[name].values()))))
+        moved[name] = {n: v[order] for n, v in data[name].items()}
+    return moved
+
+
+def _columns(world: World, data: Data, rng: np.random.Generator) -> Data | None:
+    if not world.columns:
+        return None
+    moved = dict(data)
+    for name in world.columns:
+        moved[name] = {n: data[name][n] for n in rng.permutation(list(data[name]))}
+    return moved
+
+
+def _twice(world: World, data: Data, rng: np.random.Generator) -> Data | None:
+    if world.weight is None:
+        return None
+    name, column = world.weight
+    table = data[name]
+    again = rng.choice(len(table[column]), size=3, replace=False)
+    half = table[column].copy()
+    half[again] = half[again] / 2
+    twice = {n: np.concatenate([v, v[again]]) for n, v in (table | {column: half}).items()}
+    return data | {name: twice}
+
+
+TELLINGS: dict[str, Callable[[World, Data, np.random.Generator], Data | None]] = {
+    "rows in another order": _rows,
+    "columns in another order": _columns,
+    "a weight of 2 as two rows": _twice,
+}
+
+
+def relabeled(world: World, data: Data, rng: np.random.Generator) -> tuple[Data, dict[str, str]] | None:
+    """Give every place another name, and the way back."""
+    if not world.labels:
+        return None
+    names = sorted({str(v) for table, column in world.labels for v in data[table][column]})
+    other = [f"{word} {i}" for i, word in enumerate(rng.permutation(names))]
+    there = dict(zip(names, rng.permutation(other), strict=True))
+    moved = {name: dict(table) for name, table in data.items()}
+    for table, column in world.labels:
+        moved[table][column] = np.array([there[str(v)] for v in data[table][column]], dtype=object)
+    return moved, {new: old for old, new in there.items()}
+
+
+def renamed(answer: Answer, back: Mapping[str, str]) -> Answer:
+    """Put the first names back into the key of an answer."""
+    first = [str(k).split(" | ") for k in answer["key"]]
+    return {**answer, "key": np.array([" | ".join(back.get(part, part) for part in parts) for parts in first])}
+
+
+def differs(left: Answer, right: Answer, tolerance: float, in_errors: float = 0.0) -> str:
+    """Say where two answers differ by more than the tolerance, or by so many standard errors, or nothing."""
+    a, b = _sorted(left), _sorted(right)
+    if in_errors:
+        moved = float(np.nanmax(np.abs(a["estimate"] - b["estimate"]) / a["std_error"]))
+        return f"an estimate moves by {moved:.2g} standard errors" if moved > in_errors else ""
+    if a.keys() != b.keys():
+        return f"other parts: {sorted(a.keys() ^ b.keys())}"
+    for name in a:
+        if a[name].shape != b[name].shape:
+            return f"{name} has shape {b[name].shape}, not {a[name].shape}"
+        if a[name].dtype.kind in "fiub":
+            x, y = a[name].astype(float), b[name].astype(float)
+            scale = max(1e-12, float(np.nanmax(np.abs(x), initial=0.0)))
+            if not np.allclose(x, y, rtol=0.0, atol=tolerance * scale, equal_nan=True):
+                return f"{name} differs by {np.nanmax(np.abs(x - y)) / scale:.2g} of its largest number"
+        elif a[name].tolist() != b[name].tolist():
+            return f"{name} differs"
+    return ""
+
+
+def _sorted(answer: Answer) -> dict[str, np.ndarray]:
+    arrays = {n: np.asarray(v) for n, v in answer.items()}
+    if "key" not in arrays:
+        return arrays
+    order = np.argsort(arrays["key"], kind="stable")
+    return {n: v[order] if v.ndim and len(v) == len(order) else v for n, v in arrays.items()}
+
+
+def _read(estimates: Any, keys: list[str] | None = None) -> Answer:
+    """Lay Estimates out: their keys joined, and every column of numbers."""
+    keys = list(estimates.keys) if keys is None else keys
+    columns = {n: np.asarray(estimates[n]) for n in estimates.table.column_names if n not in keys}
+    numbers = {n: v for n, v in columns.items() if v.dtype.kind in "fiub"}
+    joined = [" | ".join(map(str, row)) for row in zip(*(estimates[k] for k in keys), strict=True)]
+    return {"key": np.array(joined), **numbers}
+
+
+# people and places -----------------------------------------------------------------------------------------------------------
+
+PLACES = 8
+
+
+def _nation(rng: np.random.Generator) -> Data:
+    """People of a few places with two categories and a number, and a yes-no total in each place."""
+    q, n = PLACES, int(rng.integers(80, 200))
+    place = np.concatenate([np.arange(q), rng.integers(0, q, n - q)])
+    tilt = rng.normal(size=q)
+    sex = (rng.random(n) < 1 / (1 + np.exp(-0.5 * tilt[place]))).astype(int)
+    age = np.round(rng.normal(45 + 5 * tilt[place], 15), 1)
+    race = rng.choice(np.array(["a", "b", "c"], dtype=object), n)
+    names = np.array([f"place {i}" for i in range(q)], dtype=object)
+    rate = 1 / (1 + np.exp(-(0.5 * tilt + 0.3 * rng.normal(size=q))))
+    votes = rng.integers(200, 900, q)
+    where = rng.normal(size=(q, 2))
+    return {
+        "people": {"place": names[place], "sex": sex, "age": age, "race": race, "w": rng.choice([2.0, 4.0, 6.0], n)},
+        "places": {
+            "place": names,
+            "yes": rng.binomial(votes, rate),
+            "votes": votes,
+            "x": where[:, 0],
+            "y": where[:, 1],
+        },
+    }
+
+
+COLUMNS = ["age", "race", "sex"]
+
+
+def _ecological(make: Callable[..., Any], frames: dict[str, Any]) -> Answer:
+    model = make().fit(
+        frames["people"], frames["places"], by="place", weight="w", successes="yes", trials="votes", coords=("x", "y"),
+        columns=[c for c in _names(frames["people"]) if c in COLUMNS],
+    )  # fmt: skip
+    found = model.estimate(by="sex", n_draws=200, people=frames["people"])
+    return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
+
+
+def _names(frame: Any) -> list[str]:
+    names = frame.column_names if isinstance(frame, pa.Table) else frame
+    return [str(n) for n in (names if isinstance(names, dict | list) else names.columns)]
+
+
+def _embedded(frames: dict[str, Any]) -> Answer:
+    model = cl.MeanEmbedding(n_features=16, bandwidth=1.5, n_jobs=1, categorical=["sex"])
+    found = model.fit(frames["people"], by="place", weight="w", columns=["age", "race", "sex"]).transform(
+        frames["people"]
+    )
+    return {"key": np.array([str(k[0] if isinstance(k, tuple) else k) for k in found.keys]), "values": found.values}
+
+
+def _learned_bandwidth(frames: dict[str, Any]) -> Answer:
+    model = cl.MeanEmbedding(n_features=16, n_jobs=1).fit(
+        frames["people"], by="place", weight="w", columns=["age", "race"]
+    )
+    return {"bandwidth": np.array(model.bandwidth_)}
+
+
+# bags ------------------------------------------------------------------------------------------------------------------------
+
+
+def _bags(rng: np.random.Generator) -> Data:
+    n = 24
+    y = rng.uniform(-1, 1, n)
+    sizes = rng.choice([2, 5, 12], n)
+    bag = np.repeat(np.arange(n), sizes)
+    names = np.array([f"bag {i}" for i in range(n)], dtype=object)
+    a, b = rng.normal(y[bag], 1.0), 3.0 * rng.normal(size=len(bag)) * (1 + y[bag] ** 2)
+    people = {"bag": names[bag], "a": a, "b": b, "w": rng.uniform(0.5, 2.0, len(bag))}
+    return {"people": people, "labels": {"bag": names, "y": y}}
+
+
+def _on_bags(cls: type, classify: bool, frames: dict[str, Any], **settings: Any) -> Answer:
+    bags = cl.Bags.from_frame(frames["people"], by="bag", columns=["a", "b"], weight="w")
+    labels = pd.Series(np.asarray(frames["labels"]["y"], dtype=float), index=list(map(str, frames["labels"]["bag"])))
+    y = labels.map(lambda v: "high" if v > 0 else "low") if classify else labels
+    model = cls(landmarks=np.array([[0.0, 0.0], [1.0, 2.0], [-1.0, 1.0]]), bandwidth_scale=1.0, **settings)
+    with mock.patch.object(sampled, "sample_posterior", _draw):
+        model.fit(bags, y)
+    found = model.predict_proba(bags)[:, 0] if classify else np.column_stack(model.predict(bags, return_std=True))
+    return {"key": np.array([str(k[0] if isinstance(k, tuple) else k) for k in bags.keys]), "found": found}
+
+
+def _from_frame(frames: dict[str, Any]) -> Answer:
+    bags = cl.Bags.from_frame(frames["people"], by="bag", columns=["a", "b"], weight="w")
+    means = np.array(
+        [np.average(bags[i : i + 1].values, axis=0, weights=bags[i : i + 1].weights) for i in range(len(bags))]
+    )
+    return {"key": np.array([str(k[0] if isinstance(k, tuple) else k) for k in bags.keys]), "means": means}
+
+
+# bins ------------------------------------------------------------------------------------------------------------------------
+
+
+def _bins(rng: np.random.Generator) -> Data:
+    edges = np.cumsum(np.r_[0, rng.integers(3, 15, 8)]).astype(float)
+    return {"bins": {"low": edges[:-1], "high": edges[1:], "count": rng.integers(1, 60, 8).astype(float)}}
+
+
+def _binned(fit: Callable[..., Any], frames: dict[str, Any]) -> Answer:
+    bins = {n: np.asarray(frames["bins"][n], dtype=float) for n in ("low", "high", "count")}
+    found = fit(cl.Intervals(bins["low"], bins["high"]), bins["count"]).estimate(cl.Intervals([1.0, 7.0], [9.0, 20.0]))
+    return {n: np.asarray(found[n]) for n in ("estimate", "std_error", "conf_low", "conf_high")}
+
+
+def _squares(rng: np.random.Generator) -> Data:
+    population = rng.integers(50, 200, 6).astype(float)
+    return {"small": {"number": np.arange(6), "population": population}, "large": {"total": np.array([40.0, 25.0])}}
+
+
+def _shared(frames: dict[str, Any]) -> Answer:
+    def square(start: float, width: float) -> list[list[float]]:
+        return [[start, 0], [start + width, 0], [start + width, 1], [start, 1]]
+
+    number = [int(v) for v in frames["small"]["number"]]
+    small, large = cl.Polygons([square(i, 1) for i in number]), cl.Polygons([square(3 * i, 3) for i in range(2)])
+    found = areas.shared_estimates(
+        large, [float(v) for v in frames["large"]["total"]], small, [float(v) for v in frames["small"]["population"]],
+        nodes=2, n_draws=400,
+    )  # fmt: skip
+    return {"key": np.array([f"{i:02d}" for i in number]), "estimate": np.asarray(found["estimate"])}
+
+
+def _adds_up(data: Data, answer: Answer) -> str:
+    found, total = float(np.sum(answer["estimate"])), float(np.sum(data["large"]["total"]))
+    return "" if abs(found - total) < 1e-6 * total else f"the parts add up to {found:g}, not {total:g}"
+
+
+# imputation ------------------------------------------------------------------------------------------------------------------
+
+
+def _hidden(rng: np.random.Generator) -> Data:
+    q, n = 10, 160
+    place = np.concatenate([np.arange(q), rng.integers(0, q, n - q)])
+    tilt = rng.normal(size=q)[place]
+    ill = (rng.random(n) < 1 / (1 + np.exp(-tilt))).astype(float)
+    names = np.array([f"place {i}" for i in range(q)], dtype=object)
+    means = np.array([ill[place == i].mean() for i in range(q)])
+    number = np.array([f"n{i:03d}" for i in range(n)], dtype=object)
+    people = {"number": number, "place": names[place], "age": np.round(rng.normal(40 + 5 * tilt, 9)), "ill": ill}
+    people["sex"] = rng.choice(np.array(["f", "m"], dtype=object), n)
+    return {"people": people, "means": {"place": names, "ill": np.clip(means, 0.02, 0.98)}}
+
+
+def _imputed(make: Callable[[], Any], frames: dict[str, Any]) -> Answer:
+    people = frames["people"]
+    taken = [c for c in _names(people) if c in ("age", "sex")]
+    X = (
+        {c: people[c] for c in taken}
+        if isinstance(people, dict)
+        else people.select(taken)
+        if hasattr(people, "select")
+        else people[taken]
+    )
+    place = [str(v) for v in (people["place"].to_pylist() if isinstance(people, pa.Table) else people["place"])]
+    model = make().fit(X, place, frames["means"])
+    numbers = people["number"].to_pylist() if isinstance(people, pa.Table) else people["number"]
+    return {"key": np.array([str(v) for v in numbers]), "values": np.asarray(model.transform(X, place))}
+
+
+def _evaluated(frames: dict[str, Any]) -> Answer:
+    table = frames["people"]
+    frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
+    return _read(imputation.evaluate(frame[["age", "sex"]], frame["place"], frame["ill"].to_numpy()))
+
+
+# kernel regression -----------------------------------------------------------------------------------------------------------
+
+
+def _survey(rng: np.random.Generator) -> Data:
+    n = 60
+    age, arm = np.round(rng.normal(50, 15, n), 1), rng.choice(np.array(["a", "b", "c"], dtype=object), n)
+    y = np.round(0.03 * age + (arm == "b") + 0.5 * rng.normal(size=n), 3)
+    return {"rows": {"age": age, "treated": rng.integers(0, 2, n), "arm": arm, "y": y, "w": rng.choice([2.0, 4.0], n)}}
+
+
+def _krls(make: Callable[[], Any], binary: bool, frames: dict[str, Any]) -> Answer:
+    rows = frames["rows"]
+    X = {c: rows[c] for c in _names(rows) if c in ("age", "treated", "arm")}
+    y, w = (np.asarray(rows[c], dtype=float) for c in ("y", "w"))
+    model = make().fit(pa.table(X) if isinstance(rows, pa.Table) else pd.DataFrame(X), y > 2.0 if binary else y, w)
+    found = _read(model.effects())
+    return {n: v for n, v in found.items() if n in ("key", "estimate", "std_error")}
+
+
+# counts by unit --------------------------------------------------------------------------------------------------------------
+
+
+def _units(groups: int, outcomes: int, rng: np.random.Generator) -> Data:
+    n = 12
+    rates = rng.dirichlet(np.full(outcomes, 2.0), groups)
+    X = np.array([rng.multinomial(rng.integers(200, 900), rng.dirichlet(np.full(groups, 2.0))) for _ in range(n)])
+    T = np.array([sum(rng.multinomial(k, rng.dirichlet(20 * p)) for k, p in zip(x, rates, strict=True)) for x in X])
+    names = np.array([f"unit {i}" for i in range(n)], dtype=object)
+    return {
+        "units": {"unit": names},
+        "groups": {f"g{j}": X[:, j] for j in range(groups)},
+        "outcomes": {f"o{j}": T[:, j] for j in range(outcomes)},
+    }
+
+
+def _table(function: Callable[..., Any], frames: dict[str, Any]) -> Answer:
+    found = function(frames["groups"], frames["outcomes"])
+    answer = {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
+    return answer
+
+
+def _within(data: Data, answer: Answer) -> str:
+    """Say whether an estimate lies outside its bounds."""
+    del data
+    if "bound_low" in answer and "estimate" in answer:
+        low, high, found = answer["bound_low"], answer["bound_high"], answer["estimate"]
+        known = np.isfinite(found)
+        if (found[known] < low[known] - 1e-6).any() or (found[known] > high[known] + 1e-6).any():
+            return "an estimate lies outside its bounds"
+    return ""
+
+
+def _inside(data: Data, answer: Answer) -> str:
+    """Say whether an estimate lies outside its bounds, or the parts of an outcome do not add up to it."""
+    if problem := _within(data, answer):
+        return problem
+    parts = dict(zip(answer["key"], answer.get("estimate", []), strict=False))
+    sizes = {g: float(v.sum()) for g, v in data["groups"].items()}
+    for outcome, counts in data["outcomes"].items():
+        keys = [f"{g} | {outcome}" for g in sizes]
+        if all(k in parts and np.isfinite(parts[k]) for k in keys):
+            total = sum(sizes[g] * parts[k] for g, k in zip(sizes, keys, strict=True))
+            if abs(total - counts.sum()) > 1e-4 * max(1.0, counts.sum()):
+                return f"the parts of {outcome} add up to {total:.1f}, not {counts.sum():.1f}"
+    return ""
+
+
+def _cleaned(frames: dict[str, Any]) -> Answer:
+    names = [
+        str(v)
+        for v in (
+            frames["units"]["unit"].to_pylist() if isinstance(frames["units"], pa.Table) else frames["units"]["unit"]
+        )
+    ]
+    found = ecological.unit_tables(frames["groups"], frames["outcomes"], names)
+    X = dict(zip(found.groups, np.asarray(found.X).T, strict=True))
+    T = dict(zip(found.outcomes, np.asarray(found.T).T, strict=True))
+    return {
+        "key": np.array([str(u) for u in found.units]),
+        **{f"x {n}": v for n, v in sorted(X.items())},
+        **{f"t {n}": v for n, v in sorted(T.items())},
+    }
+
+
+# judging forecasts, streams, crosswalks --------------------------------------------------------------------------------------
+
+
+def _forecasts(rng: np.random.Generator) -> Data:
+    n = 80
+    return {"rows": {"truth": rng.normal(size=n), "mean": 0.1 * rng.normal(size=n), "std": rng.uniform(0.5, 1.0, n)}}
+
+
+def _judged(frames: dict[str, Any]) -> Answer:
+    rows = {n: np.asarray(frames["rows"][n], dtype=float) for n in ("truth", "mean", "std")}
+    found = _read(diagnostics.calibration_table(**rows))
+    scale = diagnostics.fit_conformal(**rows)
+    return {**found, "factors": np.array(list(scale.factors.values())), "overall": np.array(scale.overall)}
+
+
+def _streamed(frames: dict[str, Any]) -> Answer:
+    table = open_batches(frames["people"], where="age >= 40", columns=["number", "age"]).to_table()
+    return {"key": np.array(table["number"].to_pylist()), "age": np.array(table["age"].to_pylist())}
+
+
+def _crosswalk(rng: np.random.Generator) -> Data:
+    n = 30
+    return {"links": {"county": rng.integers(0, 14, n), "puma": rng.integers(0, 14, n)}}
+
+
+def _merged(frames: dict[str, Any]) -> Answer:
+    found = merge_regions(frames["links"])
+    left = dict(zip(found.left["county"].to_pylist(), found.left["region"].to_pylist(), strict=True))
+    sets: dict[str, set[int]] = {}
+    for county, label in left.items():
+        sets.setdefault(label, set()).add(county)
+    return {"key": np.array(sorted(" | ".join(map(str, sorted(s))) for s in sets.values()))}
+
+
+def _pooled(frames: dict[str, Any]) -> Answer:
+    rows = {n: np.asarray(frames["rows"][n], dtype=float)[:20] for n in ("mean", "std")}
+    found = imputation.pool(rows["mean"], rows["std"])
+    return {n: np.asarray(found[n]) for n in ("estimate", "std_error", "conf_low", "conf_high")}
+
+
+def _first_twenty(rng: np.random.Generator) -> Data:
+    return {"rows": {n: v[:20] for n, v in _forecasts(rng)["rows"].items()}}
+
+
+# every world -----------------------------------------------------------------------------------------------------------------
+
+SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 1.0, "nugget": 0.02}
+WHERE = {"rows": ("people", "places"), "columns": ("people", "places")}
+LABELS = (("people", "place"), ("places", "place"))
+UNITS: dict[str, Any] = {
+    "together": ("units", "groups", "outcomes"),
+    "columns": ("groups", "outcomes"),
+    "problem": _inside,
+}
+
+
+def _ecological_world(name: str, make: Callable[..., Any], **more: Any) -> World:
+    # the columns' order and the places' order decide which random numbers a column and a place get
+    noise = {"columns in another order": 0.8, "places under other names": 0.4}
+    return World(name, _nation, partial(_ecological, make), **WHERE, labels=LABELS, in_errors=noise, **more)
+
+
+def _bag_world(cls: type, classify: bool, tolerance: float = 1e-5, **settings: Any) -> World:
+    places = (("people", "bag"), ("labels", "bag"))
+    answer = partial(_on_bags, cls, classify, **settings)
+    return World(
+        cls.__name__, _bags, answer, rows=("people", "labels"), columns=("people",), labels=places, tolerance=tolerance
+    )
+
+
+def _table_world(name: str, function: Callable[..., Any], groups: int = 3, **more: Any) -> World:
+    return World(name, partial(_units, groups, groups), partial(_table, function), **(UNITS | more))
+
+
+SHORT = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "allow_unconverged": True}
+WORLDS = {
+    world.name: world
+    for world in (
+        World("MeanEmbedding", _nation, _embedded, **WHERE, labels=LABELS, weight=("people", "w")),
+        World("MeanEmbedding's bandwidth", _nation, _learned_bandwidth, rows=("people",), labels=LABELS),
+        _ecological_world(
+            "EcologicalInference",
+            lambda: cl.EcologicalInference(categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1),
+            tolerance=1e-6,
+        ),
+        _ecological_world(
+            "DistributionRegression",
+            lambda: ecological.DistributionRegression(
+                n_features=32, categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1
+            ),
+            tolerance=1e-6,
+        ),
+        _bag_world(distribution.BayesianLinear, False),
+        _bag_world(distribution.BayesianLinearClassifier, True),
+        _bag_world(distribution.RBFNetwork, False, penalty=0.1),
+        _bag_world(distribution.FrequentistShrinkage, False),
+        _bag_world(distribution.MeanShrinkage, False, n_restarts=0),
+        _bag_world(distribution.MeanShrinkageClassifier, True, n_restarts=0),
+        # the draws that stand in for NUTS are made along axes that rounding may turn round
+        _bag_world(distribution.FullBayes, False, 0.05, **SHORT),
+        _bag_world(distribution.FullBayesClassifier, True, 0.05, **SHORT),
+        World(
+            "Bags.from_frame",
+            _bags,
+            _from_frame,
+            rows=("people",),
+            columns=("people",),
+            labels=(("people", "bag"),),
+            weight=("people", "w"),
+        ),
+        World(
+            "BinnedGP",
+            _bins,
+            partial(_binned, lambda r, y: cl.BinnedGP(n_restarts=0).fit(r, y, "total")),
+            rows=("bins",),
+            tolerance=1e-4,
+        ),
+        World(
+            "BinnedCountGP",
+            _bins,
+            partial(_binned, lambda r, y: cl.BinnedCountGP(kernel="eq").fit(r, y, cell=2.0)),
+            rows=("bins",),
+            tolerance=1e-4,
+        ),
+        World("shared_estimates", _squares, _shared, rows=("small",), tolerance=0.5, problem=_adds_up),
+        World(
+            "CrossLevelImputer",
+            _hidden,
+            partial(_imputed, cl.CrossLevelImputer),
+            rows=("people", "means"),
+            columns=("people",),
+            labels=(("people", "place"), ("means", "place")),
+            tolerance=1e-5,
+        ),
+        World(
+            "CUDIA",
+            _hidden,
+            partial(_imputed, lambda: cl.CUDIA(2, method="two_stage", n_restarts=1, n_draws=6, allow_unconverged=True)),
+            rows=("people", "means"),
+            tolerance=1e-5,
+        ),
+        World("evaluate", _hidden, _evaluated, rows=("people",)),
+        World(
+            "KRLS",
+            _survey,
+            partial(_krls, cl.KRLS, False),
+            rows=("rows",),
+            columns=("rows",),
+            weight=("rows", "w"),
+            tolerance=1e-5,
+        ),
+        World(
+            "KernelLogistic",
+            _survey,
+            partial(_krls, lambda: cl.krls.KernelLogistic(penalty=0.5), True),
+            rows=("rows",),
+            columns=("rows",),
+            weight=("rows", "w"),
+            tolerance=1e-5,
+        ),
+        _table_world("bounds", ecological.bounds, problem=_within),
+        _table_world("neighborhood", ecological.neighborhood),
+        _table_world("lp", ecological.lp, columns=()),
+        _table_world("homogeneous", ecological.homogeneous, problem=lambda data, answer: ""),
+        _table_world("goodman", ecological.goodman, problem=lambda data, answer: ""),
+        _table_world("rxc_em", ecological.rxc_em, tolerance=1e-4),
+        _table_world("rxc", ecological.rxc, tolerance=5e-3),
+        _table_world("king", partial(ecological.king, n_draws=200), groups=2, columns=(), tolerance=0.05),
+        World(
+            "unit_tables",
+            partial(_units, 3, 3),
+            _cleaned,
+            together=("units", "groups", "outcomes"),
+            columns=("groups", "outcomes"),
+            labels=(("units", "unit"),),
+        ),
+        World("calibration_table", _forecasts, _judged, rows=("rows",)),
+        World("pool", _first_twenty, _pooled, rows=("rows",)),
+        World("open_batches", _hidden, _streamed, rows=("people",), columns=("people",)),
+        World("merge_regions", _crosswalk, _merged, rows=("links",), columns=()),
+    )
+}
