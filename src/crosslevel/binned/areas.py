@@ -27,7 +27,7 @@ from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.population import holders
-from crosslevel.data.checks import check_counts, check_level, check_successes, read_seed
+from crosslevel.data.checks import check_counts, check_kind, check_level, check_successes, check_whole, read_seed
 from crosslevel.data.frames import fingerprint
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
@@ -167,6 +167,10 @@ def area_correlations(
     >>> area_correlations(squares, ["eq"], nodes=3).R.shape
     (3, 6, 6)
     """
+    check_kind(regions, Regions, "regions", "pass Polygons, Boxes or Intervals")
+    nodes = check_whole(nodes, "nodes", 1)
+    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        raise InputError(f"kernels={kernels!r} is no list; pass names of kernels, such as ['eq'].")
     low, high = regions.bounds()
     extent = float(np.max(high.max(axis=0) - low.min(axis=0)))
     lengths, prior = prior_nodes(LENGTH, nodes, REACH)
@@ -230,6 +234,9 @@ def share_out(
     >>> bool((np.diff(found.mean[1:5]) > 0).all())
     True
     """
+    n_draws = check_whole(n_draws, "n_draws", 2)
+    if correlations is not None:
+        check_kind(correlations, AreaCorrelations, "correlations", "pass what area_correlations gave")
     people, own, y, trials = _inputs(regions, totals, population, parent)
     A = len(people)
     C = np.zeros((len(y), A))
@@ -300,6 +307,8 @@ def shared_estimates(
     (['nested_rate', 'population'], 40.0)
     """
     check_level(level)
+    for name, value in (("large", large), ("small", small)):
+        check_kind(value, Polygons, name, "pass Polygons")
     parent = holders(small, large)
     (key, names), *_ = small.labels().items()
     outside = [names[i] for i in np.flatnonzero(parent < 0)]

@@ -10,8 +10,9 @@ from scipy import interpolate, special
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.data.checks import as_numbers, check_counts, check_whole
 from crosslevel.data.shapes import as_shapely, import_shapely
-from crosslevel.errors import ConvergenceError, MissingExtraError
+from crosslevel.errors import ConvergenceError, InputError, MissingExtraError
 from crosslevel.numerics.integrals.correlations import White
 from crosslevel.typing import FloatArray
 
@@ -163,6 +164,11 @@ def composite_link(
     >>> bool(np.abs(np.exp(fit.f) / truth - 1).max() < 1e-3)
     True
     """
+    C, totals = as_numbers(C, "C", 2), check_counts(totals, "totals", 1)
+    if C.shape[0] != len(totals):
+        raise InputError(f"C has {C.shape[0]:,} rows for {len(totals):,} totals; pass a row for each total.")
+    knot_ratio, order = check_whole(knot_ratio, "knot_ratio", 1), check_whole(order, "order", 0)
+    penalties = as_numbers(penalties, "penalties", 1).tolist()
     A = C.shape[1]
     X = _splines(A, max(A // knot_ratio, 1))
     D = np.diff(np.eye(X.shape[1]), order, axis=0)

@@ -22,6 +22,7 @@ __all__ = [
     "check_between",
     "check_counts",
     "check_finite",
+    "check_kind",
     "check_level",
     "check_positive",
     "check_successes",
@@ -33,6 +34,11 @@ __all__ = [
     "refuse_idle_arguments",
     "unmasked",
 ]
+
+
+LARGEST = 10**12
+"""No count of anything here is larger; arrays of more entries do not exist."""
+SQUARED_UNDER = 1e-150
 
 
 def unmasked(values: Any) -> Any:
@@ -148,7 +154,7 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     ...
     crosslevel.errors.InputError: context=3.5 is not a number between -1 and 2; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
     return float(value)
 
@@ -163,9 +169,25 @@ def check_positive(value: object, argument: str) -> float:
     ...
     crosslevel.errors.InputError: ridge=0 is not a positive number; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
         raise InputError(f"{argument}={value!r} is not a positive number; pass one.")
+    if not SQUARED_UNDER <= value <= 1.0 / SQUARED_UNDER:
+        raise InputError(f"{argument}={value!r} has a square that no computer can hold; pass a number nearer to one.")
     return float(value)
+
+
+def check_kind(value: Any, kind: type, argument: str, repair: str) -> None:
+    """Refuse what is not of one of our own kinds.
+
+    Examples
+    --------
+    >>> check_kind("a map", dict, "regions", "pass Polygons")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: regions is a str; pass Polygons.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{argument} is a {type(value).__name__}; {repair}.")
 
 
 def check_whole(value: object, argument: str, least: int, most: int | None = None) -> int:
@@ -180,7 +202,7 @@ def check_whole(value: object, argument: str, least: int, most: int | None = Non
     ...
     crosslevel.errors.InputError: n_draws=2.5 is not a whole number from 1 to 100; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= (most or np.inf):
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= (most or LARGEST):
         bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{argument}={value!r} is not a whole number {bounds}; pass one.")
     return int(value)

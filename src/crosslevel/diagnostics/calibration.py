@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from crosslevel.data.checks import as_numbers, check_finite, check_level
+from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, coverage_std_error, rmse
@@ -284,6 +284,7 @@ def conformal_interval(
     >>> conformal_interval(ConformalScale(0.95, {"5": 2.0}, {"5": 99}, 2.0), [1.0], [0.5], ["5"]).tolist()
     [[0.0, 2.0]]
     """
+    check_kind(scale, ConformalScale, "scale", "pass what fit_conformal gave")
     m, s = as_numbers(mean, "mean", 1), as_numbers(std, "std", 1)
     if stratum is None:
         factor = np.full(len(m), scale.overall)

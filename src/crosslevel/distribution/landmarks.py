@@ -103,7 +103,7 @@ class FeatureSettings:
             raise InputError(
                 f"bandwidth_scale={self.bandwidth_scale!r} is not 'auto', a positive number or a list of them."
             )
-        return tuple(sorted({float(g) for g in given}))
+        return tuple(sorted({checks.check_positive(float(g), "bandwidth_scale") for g in given}))
 
 
 def sample_people(bags: Bags, most: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -261,7 +261,7 @@ def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int) -> 
     value = checks.as_numbers(given, "bandwidth")
     if value.size != 1 or not 0 < value.item() < np.inf:
         raise InputError(f"bandwidth={given!r} is not 'median' or a positive number.")
-    return float(value.item())
+    return checks.check_positive(float(value.item()), "bandwidth")
 
 
 @dataclass(frozen=True, eq=False)

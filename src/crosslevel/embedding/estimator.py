@@ -388,9 +388,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             number = isinstance(self.bandwidth, int | float | np.number) and not isinstance(self.bandwidth, bool)
             if not number or not np.isfinite(self.bandwidth) or self.bandwidth <= 0:  # type: ignore[operator]
                 raise InputError(f"bandwidth={self.bandwidth!r} is neither 'median' nor a positive number.")
-        n = self.n_features
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(f"n_features={n!r} is not a whole number of at least 1.")
+        n = checks.check_whole(self.n_features, "n_features", 1)
         if n % 2 and issubclass(MAPS[self.feature_map], FourierMap):
             raise InputError(
                 f"n_features={n:,} is odd; the {self.feature_map} map makes a cosine and a sine of every frequency. Pass "

@@ -235,6 +235,8 @@ def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight
 def _given(
     methods: Mapping[str, Any] | None, X: Any, partition: Any, n: int, taken: Sequence[str]
 ) -> dict[str, FloatArray]:
+    if methods is not None and not isinstance(methods, Mapping):
+        raise InputError(f"methods is a {type(methods).__name__}; pass imputers or imputed values by name.")
     out = {}
     for name, method in (methods or {}).items():
         if name in taken:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crosslevel.data.checks import check_whole
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.krls.paths import EXACT_ROWS, METHODS, MOST_EXACT, RANK, partial_rank
 from crosslevel.krls.spectrum import GaussianKernel, available_memory, memory_needed, standardize
@@ -97,8 +98,7 @@ def cost(
     """
     if method not in METHODS:
         raise unknown_name("method", method, METHODS, "choice")
-    if n < 1 or p < 1:
-        raise InputError(f"cost(n={n}, p={p}): pass the number of rows and of columns, both at least 1.")
+    n, p = check_whole(n, "n", 1), check_whole(p, "p", 1)
     for name, value, ways in (
         ("distinct", distinct, ("auto", "collapse", "partial", "nystrom")),
         ("rank", rank, ("partial", "nystrom")),
@@ -106,6 +106,8 @@ def cost(
     ):
         if value is not None and method not in ways:
             raise InputError(f"{name}={value!r} has no effect with method={method!r}; leave {name} out.")
+        if value is not None:
+            check_whole(value, name, 1)
     free = available_memory()
     U = n if distinct is None else distinct
     way = method if method in ("exact", "partial", "nystrom") else "exact"

@@ -103,6 +103,8 @@ def learn_encoding(
     """Decide what each column is, from the rows that are used."""
     if isinstance(categorical, str):
         raise InputError(f"categorical={categorical!r} is one name; pass a list, [{categorical!r}].")
+    if reference is not None and not isinstance(reference, Mapping):
+        raise InputError(f"reference={reference!r} is no mapping; pass the level by column, {{'arm': 'control'}}.")
     references = dict(reference or {})
     frames.check_columns(table, list(references), "reference")
     rows = table if used is None else table.filter(pa.array(used))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from crosslevel.binned.regions.base import Regions, SineBasis
-from crosslevel.errors import InputError
+from crosslevel.data.checks import check_between
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.spectra import reach, spectrum
 from crosslevel.typing import FloatArray, Int64Array
@@ -50,8 +50,7 @@ def region_correlations(
     (array([[1., 0.],
            [0., 1.]]), True)
     """
-    if not tolerance > 0:
-        raise InputError(f"tolerance={tolerance!r} is not positive; pass a relative error such as 1e-4.")
+    tolerance = check_between(tolerance, "tolerance", 1e-14, 1.0)
     low, high = (f(c, axis=0) for f, c in zip((np.min, np.max), regions.bounds(), strict=True))
     # an image stands beyond each of 2d borders, twice the margin away
     margin = 0.5 * reach(kernel, tolerance / (4.0 * regions.dimension)) * lengthscale

@@ -82,6 +82,19 @@ def column_type(name: str, kind: object) -> pa.DataType:
         ) from error
 
 
+def column_types_of(given: Any) -> dict[str, pa.DataType]:
+    """Read the types a caller named, by column.
+
+    Examples
+    --------
+    >>> column_types_of({"fips": "string"})
+    {'fips': DataType(string)}
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"column_types={given!r} is no mapping; pass the type by column, {{'fips': 'string'}}.")
+    return {str(name): column_type(name, kind) for name, kind in (given or {}).items()}
+
+
 def open_file(path: str) -> Callable[[], Any]:
     """Give a function that opens a file for reading bytes, unpacking ``.gz``."""
     return lambda: pa.input_stream(path, compression="gzip" if path.casefold().endswith(".gz") else None)

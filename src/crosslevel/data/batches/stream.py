@@ -279,10 +279,10 @@ def open_batches(
     size = BATCH_SIZE if batch_size is None else batch_size
     if is_frame(source) and not isinstance(source, pa.RecordBatchReader) and not column_types:
         return Batches([FrameSource(source)], columns, where, size)
-    from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, column_type
+    from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, column_types_of
     from crosslevel.data.batches.formats import locate
 
-    said = {name: column_type(name, kind) for name, kind in (column_types or {}).items()}
+    said = column_types_of(column_types)
     sources = locate(source, CsvOptions(said, encoding), delimiter)
     delimited = [one for one in sources if isinstance(one, DelimitedSource)]
     if said and not delimited:

@@ -22,7 +22,7 @@ from crosslevel.data.batches.delimited import (
     CsvOptions,
     DelimitedSource,
     check_alike,
-    column_type,
+    column_types_of,
     header,
     open_file,
 )
@@ -111,7 +111,7 @@ def read_acs_pums(
     [{'puma_id': '0100100', 'WKHP': None}, {'puma_id': '0100100', 'WKHP': 40}]
     """
     wanted = None if states is None else state_codes(states)
-    types = {name.upper(): column_type(name, kind) for name, kind in (column_types or {}).items()}
+    types = {name.upper(): kind for name, kind in column_types_of(column_types).items()}
     paths = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
     files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in _entries(found)]
     persons = [file for file in files if not HOUSING_FILE.fullmatch(file.short)]

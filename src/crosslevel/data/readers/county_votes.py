@@ -126,6 +126,8 @@ def read_county_votes(
 
 
 def _checked_recode(recode: Mapping[str, str] | None) -> Mapping[str, str]:
+    if recode is not None and not isinstance(recode, Mapping):
+        raise InputError(f"recode={recode!r} is no mapping; pass the new code by the old one.")
     for pair in (recode or {}).items():
         wrong = next((code for code in pair if not isinstance(code, str)), None)
         if wrong is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.checks import read_seed
+from crosslevel.data.checks import check_whole, read_seed
 from crosslevel.data.simulate.geometry import feature_collection
 from crosslevel.data.simulate.levels import Cells, check_by, composition_table, rates, truth_table
 from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
@@ -231,8 +231,7 @@ def check_settings(
 ) -> Settings:
     """Refuse arguments that define no nation, each with a sentence."""
     for name, value in (("n_regions", n_regions), ("people_per_region", people_per_region), ("n_states", n_states)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name}={value!r} is not a whole number of at least 1.")
+        check_whole(value, name, 1)
     for name, share in (("sampling_rate", sampling_rate), ("turnout", turnout)):
         if share is None and name == "turnout":
             continue

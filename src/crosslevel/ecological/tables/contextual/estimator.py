@@ -121,6 +121,8 @@ def rxc(
     given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
+    if not isinstance(symmetric, bool):
+        raise InputError(f"symmetric={symmetric!r} is neither True nor False; pass one of them.")
     slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
     if allow_unconverged and pool is not None:
         raise InputError("allow_unconverged=True has no effect with pool=, whose fits must converge; leave it out.")
