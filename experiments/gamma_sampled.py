@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel.distribution.features import pool
 from crosslevel.distribution.landmarks import FeatureSettings, candidate_maps
-from crosslevel.distribution.predictive import MixturePredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.sampled.estimator import FullBayes
 from crosslevel.distribution.sampled.model import SampledModel, sample_model
 from crosslevel.distribution.sampled.sampler import Settings
@@ -91,7 +91,7 @@ def compare(train: Labeled, test: Labeled, features: FeatureSettings, settings: 
         )
 
 
-def mean_of_logs(found: MixturePredictive, y: FloatArray) -> float:
+def mean_of_logs(found: Predictive, y: FloatArray) -> float:
     """Average the negative log density over draws and bags."""
     return float(np.mean(0.5 * (np.log(2.0 * np.pi * found.variances) + (y - found.means) ** 2 / found.variances)))
 

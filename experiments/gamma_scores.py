@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gamma_data import SIZES, Labeled, optimum
 
-from crosslevel.distribution.predictive import GaussianPredictive
+from crosslevel.distribution.predictive import Predictive
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -70,4 +70,4 @@ def best_possible(data: Labeled, noise: float, whole_ends: bool) -> Score:
 def constant(train: FloatArray, data: Labeled) -> Score:
     """Score the prediction that knows the training labels' mean and variance only."""
     n = len(data.y)
-    return score(GaussianPredictive(np.full(n, train.mean()), np.full(n, train.var())), data)
+    return score(Predictive.normal(np.full(n, train.mean()), np.full(n, train.var())), data)

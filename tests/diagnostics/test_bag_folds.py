@@ -10,7 +10,7 @@ from crosslevel.data.bags import Bags
 from crosslevel.diagnostics import bag_folds, cross_validate_bags, size_strata
 from crosslevel.diagnostics.bag_folds import deal
 from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
-from crosslevel.distribution.predictive import MixturePredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.errors import ConvergenceError, InputError
 
 ONE = {"n_landmarks": 6, "bandwidth_scale": 1.0}
@@ -156,7 +156,7 @@ class TwoHumps(BayesianLinear):
 
     def predictive(self, X):
         mean, n = super().predictive(X).mean, len(X)
-        return MixturePredictive(mean + np.repeat([0.0, 0.0, 0.0, 3.0], n).reshape(4, n), np.full((4, n), 0.25))
+        return Predictive(mean + np.repeat([0.0, 0.0, 0.0, 3.0], n).reshape(4, n), np.full((4, n), 0.25))
 
 
 def test_transforms_are_those_of_the_forecast_not_of_a_normal_one(world):

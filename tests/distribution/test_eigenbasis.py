@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import integrate
+from tests.distribution.known_weights import dense_posterior, label_posterior
 
 from crosslevel.distribution.shrinkage.eigenbasis import eigenbasis, integral_kernel, shrink_factors
-from crosslevel.distribution.shrinkage.likelihood import Problem, dense_posterior, label_posterior
+from crosslevel.distribution.shrinkage.likelihood import Problem
 from crosslevel.errors import InputError
 
 SIZES = np.array([1.0, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0, 1e6, 1e12, np.inf])

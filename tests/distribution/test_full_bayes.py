@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from crosslevel.data.bags import Bags
-from crosslevel.distribution.predictive import MixturePredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.sampled.estimator import FullBayes, FullBayesClassifier
 from crosslevel.distribution.sampled.sampler import HyperPrior, Settings, prior_around, sample_posterior
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
@@ -69,7 +69,7 @@ def test_posterior_of_one_weight_is_that_of_quadrature():
 
 def test_mixture_is_a_mixture():
     rng = np.random.default_rng(0)
-    mixture = MixturePredictive(rng.normal(size=(40, 3)), rng.uniform(0.2, 2, (40, 3)))
+    mixture = Predictive(rng.normal(size=(40, 3)), rng.uniform(0.2, 2, (40, 3)))
     y = np.array([0.0, 1.0, -2.0])
     density = stats.norm(mixture.means, np.sqrt(mixture.variances)).pdf(y).mean(axis=0)
     np.testing.assert_allclose(mixture.log_density(y), np.log(density))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from crosslevel.distribution.shrinkage import laplace as shrinkage_evidence
+from crosslevel.distribution.shrinkage import likelihood
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
 from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, map_objective
@@ -114,12 +114,12 @@ def test_every_start_ends_at_a_stationary_point_of_the_evidence():
 @pytest.mark.parametrize("wrong", ["size", "square"])
 def test_a_wrong_variance_breaks_the_quadrature_and_the_gradient(monkeypatch, wrong):
     """Mutants: N left out of what remains unknown, or the weights not squared in the Fisher information."""
-    true = shrinkage_evidence.shrink_factors
+    true = likelihood.shrink_factors
 
     def mutant(s, sizes, eta):
         S, C = true(s, sizes, eta)
         return S, C * sizes[:, None] if wrong == "size" else np.sqrt(C)
 
-    monkeypatch.setattr(shrinkage_evidence, "shrink_factors", mutant)
+    monkeypatch.setattr(likelihood, "shrink_factors", mutant)
     with pytest.raises(AssertionError):
         test_near_quadrature_when_bags_are_small()

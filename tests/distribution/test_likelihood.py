@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.distribution.known_weights import label_posterior
 
 from crosslevel.distribution.shrinkage.likelihood import (
     Problem,
     fit_map,
-    label_posterior,
     map_objective,
     ridge_start,
 )

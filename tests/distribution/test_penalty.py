@@ -105,7 +105,7 @@ def test_a_given_penalty_gives_the_normal_equations(prior):
     rss = np.square(y - b - features.mu @ w).sum()
     assert found.noise == pytest.approx(rss / (len(y) - hat), rel=1e-9)
     expected = found.noise * (1 + 1 / len(y) + np.einsum("ij,jk,ik->i", Z, inverse, Z))
-    np.testing.assert_allclose(found.predict(features).variance, expected, rtol=1e-9)
+    np.testing.assert_allclose(found.predict(features).std ** 2, expected, rtol=1e-9)
 
 
 def test_the_candidate_of_least_error_is_kept():

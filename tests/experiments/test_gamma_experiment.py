@@ -118,10 +118,10 @@ def test_sets_put_together_are_one_set(gamma, data):
 
 
 def test_scores_and_paired_differences(gamma, page, data):
-    from crosslevel.distribution.predictive import GaussianPredictive
+    from crosslevel.distribution.predictive import Predictive
 
     bags = data.draw_set(1, 40, (0.5, 0.5, 0.0), 0.0)
-    found = gamma.score(GaussianPredictive(bags.y + 1.0, np.full(40, 0.25)), bags)
+    found = gamma.score(Predictive.normal(bags.y + 1.0, np.full(40, 0.25)), bags)
     assert found.mse == pytest.approx(1.0)
     assert found.nll == pytest.approx(0.5 * np.log(2 * np.pi * 0.25) + 2.0)
     assert found.cover == 0.0
@@ -212,9 +212,9 @@ def test_the_sampled_model_is_compared_on_the_same_features(sampled):
 
 
 def test_the_mean_of_logs_is_that(sampled):
-    from crosslevel.distribution.predictive import MixturePredictive
+    from crosslevel.distribution.predictive import Predictive
 
-    found = MixturePredictive(np.array([[0.0], [1.0]]), np.array([[1.0], [4.0]]))
+    found = Predictive(np.array([[0.0], [1.0]]), np.array([[1.0], [4.0]]))
     expected = -np.mean([stats.norm.logpdf(0.5, 0, 1), stats.norm.logpdf(0.5, 1, 2)])
     assert sampled.mean_of_logs(found, np.array([0.5])) == pytest.approx(expected)
 

@@ -178,15 +178,6 @@ class _Held:
     logs: FloatArray
     pit: FloatArray
 
-    def log_density(self, y: FloatArray) -> FloatArray:
-        return self.logs
-
-    def cdf(self, y: FloatArray) -> FloatArray:
-        return self.pit
-
-    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        return self.ends[:, 0], self.ends[:, 1]
-
 
 def _numbers(work: _Folds) -> BagValidation:
     y, n = work.labels, work.n
@@ -216,7 +207,9 @@ def _numbers(work: _Folds) -> BagValidation:
         baseline_nll=plain["nll"],
         baseline_coverage=plain["estimate"],
     )
-    table = label_table(work.bags, held, y, work.level, work.words, about["provenance"], {})
+    table = label_table(
+        work.bags, held.mean, held.std, held.ends, y, work.level, method=work.words, provenance=about["provenance"]
+    )
     return BagValidation(replace(scores, **about), table.with_columns(stratum=work.strata, fold=fold + 1))
 
 
@@ -249,7 +242,7 @@ def _classes(work: _Folds) -> BagValidation:
         **about,
     )
     truth = work.labels[:, None] == classes
-    table = class_table(work.bags, p, classes, truth, work.words, about["provenance"], {})
+    table = class_table(work.bags, p, classes, truth, method=work.words, provenance=about["provenance"])
     each = {"stratum": np.repeat(work.strata, len(classes)), "fold": np.repeat(fold + 1, len(classes))}
     return BagValidation(scores, table.with_columns(**each))
 

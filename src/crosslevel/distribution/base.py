@@ -157,6 +157,11 @@ class BagEstimator(BaseEstimator):
         call = f"{type(self).__name__}({given}).fit(X, y).{call}"
         return Provenance.of(call=call, seed=self._seed, data=self._data)
 
+    def _about(self) -> dict[str, Any]:
+        """Say what a table of predictions carries beside them."""
+        provenance = self._provenance("estimate(X)")
+        return {"method": type(self).__name__, "provenance": provenance, "diagnostics": self.diagnostics_}
+
     _fits: tuple[Any, ...]
     _data: dict[str, str]
     _seed: int
@@ -234,15 +239,9 @@ class BagRegressor(RegressorMixin, BagEstimator):
         bags = reading.read_bags(self, X, reset=False)
         found = self._fits[0].predict(self._features(bags))
         truth = None if y is None else reading.read_numbers(y, bags.keys)
-        return label_table(
-            bags,
-            found,
-            truth,
-            checks.check_level(level),
-            type(self).__name__,
-            self._provenance("estimate(X)"),
-            self.diagnostics_,
-        )
+        level = checks.check_level(level)
+        ends = np.column_stack(found.interval(level))
+        return label_table(bags, found.mean, found.std, ends, truth, level, **self._about())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; labels are matched with the bags as in ``fit``."""
@@ -307,9 +306,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         bags = reading.read_bags(self, X, reset=False)
         found = self._probabilities(self._features(bags))
         truth = None if y is None else self._one_hot(y, bags.keys)
-        return class_table(
-            bags, found, self.classes_, truth, type(self).__name__, self._provenance("estimate(X)"), self.diagnostics_
-        )
+        return class_table(bags, found, self.classes_, truth, **self._about())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the accuracy of the predictions; labels are matched with the bags as in ``fit``."""

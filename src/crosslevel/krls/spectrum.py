@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.optimize import minimize_scalar
+from scipy import special
+from scipy.optimize import brentq
 
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
@@ -172,22 +173,23 @@ def max_variance_bandwidth(Z: FloatArray, m: FloatArray) -> float:
     N = m.sum()
     pairs = N * (N - 1.0)
 
-    def negative_variance(log_s: float) -> float:
-        kernel = GaussianKernel(Z, float(np.exp(log_s)))
-        first = second = 0.0
-        for rows, block in kernel.blocks():
-            first += float(m[rows] @ (block @ m))
-            np.square(block, out=block)
-            second += float(m[rows] @ (block @ m))
-        mean = (first - N) / pairs  # a person paired with itself is not a pair
-        return -((second - N) / pairs - mean * mean)
+    def variance(log_s: float) -> tuple[float, float]:
+        """Give the variance of the kernel between two people, and its derivative by log s, where K' = -K log K."""
+        sums = np.zeros(4)
+        for rows, block in GaussianKernel(Z, float(np.exp(log_s))).blocks():
+            turn = -special.xlogy(block, block)
+            parts = (block, np.square(block), turn, 2.0 * block * turn)
+            sums += [m[rows] @ (part @ m) for part in parts]
+        first, second, by_first, by_second = sums / pairs
+        mean, alone = first - N / pairs, N / pairs  # a person paired with itself is not a pair
+        return second - alone - mean * mean, by_second - 2.0 * mean * by_first
 
     grid = np.log(np.geomspace(0.01, max(2.0 * Z.shape[1], 2000.0), 25))
-    values = [negative_variance(g) for g in grid]
-    best = int(np.argmin(values))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(negative_variance, bounds=around, method="bounded", options={"xatol": 1e-8})
-    return float(np.exp(found.x))
+    best = int(np.argmax([variance(g)[0] for g in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    if not variance(low)[1] > 0 > variance(high)[1]:  # at a limit of the search
+        return float(np.exp(grid[best]))
+    return float(np.exp(brentq(lambda log_s: variance(log_s)[1], low, high, xtol=1e-13, rtol=1e-13)))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.landmarks import SecondLevel, second_levels
 from crosslevel.distribution.linear.model import LinearFit
 from crosslevel.distribution.linear.penalty import fit_ridge
-from crosslevel.distribution.predictive import GaussianPredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray
 
@@ -85,7 +85,7 @@ class ShrunkFit:
     chosen: int
     converged: bool = True
 
-    def predict(self, features: BagFeatures) -> GaussianPredictive:
+    def predict(self, features: BagFeatures) -> Predictive:
         """Give the distribution of the labels of bags."""
         seen = shrink(features, self.shrinker)
         return self.linear.predict(seen if self.second is None else self.second.apply(seen))

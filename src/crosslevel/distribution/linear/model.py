@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.predictive import GaussianPredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray
 
@@ -118,11 +118,11 @@ class LinearFit:
     chosen: int
     converged: bool
 
-    def predict(self, features: BagFeatures) -> GaussianPredictive:
+    def predict(self, features: BagFeatures) -> Predictive:
         """Give the distribution of the labels of bags."""
         away = features.mu - self.center
         leverage = self.base + np.square(away @ self.root).sum(axis=1)
-        return GaussianPredictive(self.offset + away @ self.coef, self.noise * (1.0 + leverage))
+        return Predictive.normal(self.offset + away @ self.coef, self.noise * (1.0 + leverage))
 
     @property
     def intercept(self) -> float:

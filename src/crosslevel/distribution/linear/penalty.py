@@ -14,7 +14,7 @@ cross-validation has the average of h in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -109,9 +109,7 @@ def fit_evidence(
         value, slope, noise = log_evidence(design, np.array([penalty]))
         at_end = float(slope[0]) / design.free
         fits.append(solve(design, penalty, float(noise[0]), float(value[0]), bound=bound, slope=at_end))
-    curve = np.array([f.criterion for f in fits])
-    best = int(np.argmax(curve))
-    return replace(fits[best], chosen=best, curve=curve)
+    return _best(fits, sign=1)
 
 
 def losses(design: Design, penalty: FloatArray, rule: str) -> tuple[FloatArray, FloatArray]:
@@ -125,44 +123,35 @@ def losses(design: Design, penalty: FloatArray, rule: str) -> tuple[FloatArray, 
     """
     lam = np.atleast_1d(penalty)
     n = len(design.y)
-    own, U, t = _outside(design)
-    s2 = (design.s[design.s > 0] ** 2)[:, None]
+    residual, share = _outside(design)
+    real = design.s > 0
+    U, t, s2 = design.U[:, real], design.t[real], (design.s[real] ** 2)[:, None]
     keep = lam / (s2 + lam)
     turn = keep * (1.0 - keep)
-    e = own.residual[:, None] + U @ (keep * t[:, None])
+    e = residual[:, None] + U @ (keep * t[:, None])
     de = U @ (turn * t[:, None])
     if rule == "gcv":
         left, dleft = (design.free - len(t) + keep.sum(axis=0)) / n, turn.sum(axis=0) / n
     else:
         square = U**2
-        left, dleft = own.share[:, None] + square @ keep, square @ turn
+        left, dleft = share[:, None] + square @ keep, square @ turn
     left = np.maximum(left, LEAST_LEFT)
     value = np.mean((e / left) ** 2, axis=0)
     slope = np.mean(2.0 * e * de / left**2 - 2.0 * e**2 * dleft / left**3, axis=0)
     return value, slope
 
 
-@dataclass(frozen=True, eq=False)
-class _Outside:
-    """What no penalty reaches of each bag: its residual, and the share of it that its own label has no part in, (n,) each."""
-
-    residual: FloatArray
-    share: FloatArray
-
-
-def _outside(design: Design) -> tuple[_Outside, FloatArray, FloatArray]:
-    """Give what lies outside the bags' vectors, and U (n, k) and t (k,) of the directions in which bags differ.
+def _outside(design: Design) -> tuple[FloatArray, FloatArray]:
+    """Give what no penalty reaches of each bag: its residual, and the share of it that its own label has no part in, (n,) each.
 
     Where there are as many directions as bags nothing lies outside, and e and 1 - h are both as small as the penalty: they are added
     up from what each direction leaves, never by subtracting from 1, whose rounding would make a fit through all labels look good.
     """
-    real = design.s > 0
-    U, t = design.U[:, real], design.t[real]
+    U, t = design.U[:, design.s > 0], design.t[design.s > 0]
     base = 1.0 / len(design.y) if design.intercept else 0.0
     share = 1.0 - base - np.square(U).sum(axis=1)
-    residual = design.y - U @ t
     none = share < ROUNDING * len(share)
-    return _Outside(np.where(none, 0.0, residual), np.where(none, 0.0, share)), U, t
+    return np.where(none, 0.0, design.y - U @ t), np.where(none, 0.0, share)
 
 
 def fit_penalty(design: Design, penalty: float, rule: str, bound: str = "") -> LinearFit:
@@ -207,11 +196,13 @@ def fit_ridge(
     fits = []
     for one in candidates:
         design = decompose(one, y, prior, True)
-        if penalty is None:
-            at, bound = find_penalty(design, partial(losses, design, rule=rule), sign=-1)
-            fits.append(fit_penalty(design, at, rule, bound))
-        else:
-            fits.append(fit_penalty(design, float(penalty), rule))
+        at, bound = (penalty, "") if penalty else find_penalty(design, partial(losses, design, rule=rule), sign=-1)
+        fits.append(fit_penalty(design, float(at), rule, bound))
+    return _best(fits, sign=-1)
+
+
+def _best(fits: Sequence[LinearFit], sign: int) -> LinearFit:
+    """Keep the fit of the highest criterion (or the lowest, by sign -1)."""
     curve = np.array([f.criterion for f in fits])
-    best = int(np.argmin(curve))
-    return replace(fits[best], chosen=best, curve=curve)
+    chosen = int(np.argmax(sign * curve))
+    return replace(fits[chosen], chosen=chosen, curve=curve)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from crosslevel.data import checks
 from crosslevel.distribution.base import BagClassifier, BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.sampled.model import SampledModel, SampledProbit, sample_model, sample_probit
 from crosslevel.distribution.sampled.sampler import Settings
-from crosslevel.distribution.shrinkage.estimator import ShrinkageEstimator, check_count
-from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
+from crosslevel.distribution.shrinkage.estimator import ShrinkageEstimator
+from crosslevel.errors import ConvergenceError, CrosslevelWarning
 from crosslevel.typing import FloatArray, RandomState
 
 if TYPE_CHECKING:
@@ -55,14 +55,13 @@ class SampledEstimator(ShrinkageEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.prior_scale, int | float | np.number) or not 0 < float(self.prior_scale) < np.inf:
-            raise InputError(f"prior_scale={self.prior_scale!r} is not a positive number.")
+        checks.check_positive(self.prior_scale, "prior_scale")
 
     def _sampler(self) -> Settings:
         return Settings(
-            n_chains=check_count(self.n_chains, "n_chains", 2),
-            n_warmup=check_count(self.n_warmup, "n_warmup", 1),
-            n_draws=check_count(self.n_draws, "n_draws", 4),
+            n_chains=checks.check_whole(self.n_chains, "n_chains", 2),
+            n_warmup=checks.check_whole(self.n_warmup, "n_warmup", 1),
+            n_draws=checks.check_whole(self.n_draws, "n_draws", 4),
             seed=self._seed,
         )
 
@@ -130,6 +129,7 @@ class FullBayes(SampledEstimator, BagRegressor):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.uniform(-1, 1, 40)
     >>> bags = [rng.normal(t, 1.0, size=(n, 1)) for t, n in zip(y, rng.choice([2, 200], 40))]
@@ -180,6 +180,7 @@ class FullBayesClassifier(SampledEstimator, BagClassifier):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 80)
     >>> bags = [rng.normal(t, 1.0, size=(n, 1)) for t, n in zip(y, rng.choice([2, 20], 80))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.predictive import MixturePredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.sampled.sampler import Draws, Settings, prior_around, sample_posterior
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.distribution.shrinkage.model import (
@@ -123,11 +123,11 @@ class SampledModel(_Sampled):
     y_mean: float
     y_sd: float
 
-    def predict(self, features: BagFeatures) -> MixturePredictive:
+    def predict(self, features: BagFeatures) -> Predictive:
         """Give the distribution of each bag's label."""
         xi, V, logs = self.scores(features)
         variance = np.exp(logs[:, :1]) + V
-        return MixturePredictive(self.y_mean + self.y_sd * xi, self.y_sd**2 * variance)
+        return Predictive(self.y_mean + self.y_sd * xi, self.y_sd**2 * variance)
 
     def tree(self) -> xr.DataTree:
         """Give the draws in the units of y."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from crosslevel.data import checks
 from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegressor
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.shrinkage.model import KERNELS, ShrinkageModel, fit_probit_model, fit_shrinkage_model
@@ -135,7 +136,7 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
             y,
             kernel=self.shrinkage_kernel,
             penalty=check_penalty(self.penalty, len(candidates)),
-            n_restarts=check_count(self.n_restarts, "n_restarts"),
+            n_restarts=checks.check_whole(self.n_restarts, "n_restarts", 0),
             seed=self._seed,
         )
 
@@ -209,7 +210,7 @@ class MeanShrinkageClassifier(ShrinkageEstimator, BagClassifier):
         self.n_restarts = n_restarts
 
     def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> ShrinkageModel:
-        n_restarts = check_count(self.n_restarts, "n_restarts")
+        n_restarts = checks.check_whole(self.n_restarts, "n_restarts", 0)
         return fit_probit_model(
             candidates, 2.0 * t - 1.0, kernel=self.shrinkage_kernel, n_restarts=n_restarts, seed=self._seed
         )
@@ -237,10 +238,3 @@ def check_penalty(penalty: object, n_candidates: int) -> float | None:
             "penalty='evidence'."
         )
     return float(penalty)
-
-
-def check_count(value: object, argument: str, least: int = 0) -> int:
-    """Read a whole number."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{argument}={value!r} is not a whole number of at least {least}.")
-    return int(value)

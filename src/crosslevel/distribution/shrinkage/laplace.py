@@ -24,6 +24,7 @@ from crosslevel.distribution.shrinkage.likelihood import (
     NEWTON_STEPS,
     Problem,
     WeightPosterior,
+    design,
     log_det,
     maximize_evidence,
     newton_step,
@@ -74,13 +75,9 @@ class _Bags:
     def __init__(self, problem: Problem, log_hyper: FloatArray) -> None:
         self.problem = problem
         self.sigma2, self.eta, self.rho2 = (float(v) for v in np.exp(log_hyper))
-        S, C = shrink_factors(problem.s, problem.sizes, self.eta)
-        n = len(S)
-        self.X = np.column_stack([np.ones(n), S * problem.delta])
-        self.C = np.column_stack([np.zeros(n), C])
-        self.left = np.column_stack([np.zeros(n), 1.0 - S])
-        self.prior = np.zeros((self.X.shape[1],) * 2)
-        self.prior[1:, 1:] = (np.eye(len(problem.s)) if problem.Q is None else problem.Q) / self.rho2
+        self.X, self.C, self.prior = design(problem, self.eta, self.rho2)
+        S, _ = shrink_factors(problem.s, problem.sizes, self.eta)
+        self.left = np.column_stack([np.zeros(len(S)), 1.0 - S])
 
     def at(self, w: FloatArray) -> _State:
         nu = self.sigma2 + self.C @ (w * w)

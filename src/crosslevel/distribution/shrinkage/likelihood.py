@@ -26,9 +26,8 @@ from crosslevel.typing import FloatArray
 __all__ = [
     "Problem",
     "WeightPosterior",
-    "dense_posterior",
+    "design",
     "fit_map",
-    "label_posterior",
     "log_det",
     "map_objective",
     "maximize_evidence",
@@ -126,51 +125,7 @@ class WeightPosterior:
         X = np.column_stack([np.ones(len(S)), S * problem.delta])
         spread = np.einsum("ij,ij->i", X @ self.covariance, X)
         own = C @ (self.a**2 + np.diag(self.covariance)[1:])
-        return X @ np.concatenate(
-            [[self.b], self.a]
-        ), own + spread if self.sigma2 is None else self.sigma2 + own + spread
-
-
-def label_posterior(
-    problem: Problem, a: FloatArray, b: float, sigma2: float, eta: float
-) -> tuple[FloatArray, FloatArray]:
-    """Give mean xi and variance nu of every bag's label, for known weights.
-
-    Examples
-    --------
-    >>> one = Problem(np.ones((2, 1)), np.array([1.0, np.inf]), np.array([1.0]), np.zeros(2))
-    >>> xi, nu = label_posterior(one, np.array([2.0]), 1.0, 0.5, 1.0)
-    >>> xi.tolist(), nu.tolist()
-    ([2.0, 3.0], [2.5, 0.5])
-    """
-    S, C = shrink_factors(problem.s, problem.sizes, eta)
-    return b + (S * problem.delta) @ a, sigma2 + C @ (a * a)
-
-
-def dense_posterior(
-    alpha: FloatArray,
-    mu: FloatArray,
-    sizes: FloatArray,
-    R: FloatArray,
-    Sigma: FloatArray,
-    m0: FloatArray,
-    sigma2: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Give xi and nu by the paper's formula, one d x d factorization per bag: slow, and the check of everything else.
-
-    Examples
-    --------
-    >>> eye = np.eye(1)
-    >>> xi, nu = dense_posterior(np.ones(1), np.array([[2.0]]), np.array([1.0]), eye, eye, np.zeros(1), 0.5)
-    >>> xi.tolist(), nu.tolist()
-    ([1.0], [1.0])
-    """
-    xi, nu = np.empty(len(mu)), np.empty(len(mu))
-    for i, N in enumerate(sizes):
-        solved = np.linalg.solve(R + Sigma / N, np.column_stack([mu[i] - m0, R @ alpha]))
-        xi[i] = alpha @ m0 + alpha @ R @ solved[:, 0]
-        nu[i] = alpha @ R @ alpha - alpha @ R @ solved[:, 1] + sigma2
-    return xi, nu
+        return X @ np.concatenate([[self.b], self.a]), (self.sigma2 or 0.0) + own + spread
 
 
 def map_objective(theta: FloatArray, problem: Problem, penalty: float) -> tuple[float, FloatArray]:
@@ -312,6 +267,15 @@ def newton_step(
     if step is None or 0.5 * float(step @ gradient) < DECREMENT * max(1.0, abs(value)):
         return None
     return -step
+
+
+def design(problem: Problem, eta: float, rho2: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give X = (1, S delta) and C = (0, C), (n, q + 1), of the weights (b, a), and the precision of their prior, flat in b."""
+    S, C = shrink_factors(problem.s, problem.sizes, eta)
+    n, q = S.shape
+    prior = np.zeros((q + 1, q + 1))
+    prior[1:, 1:] = (np.eye(q) if problem.Q is None else problem.Q) / rho2
+    return np.column_stack([np.ones(n), S * problem.delta]), np.column_stack([np.zeros(n), C]), prior
 
 
 def log_det(Q: FloatArray | None) -> float:

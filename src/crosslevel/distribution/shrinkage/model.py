@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from crosslevel.distribution.features import BagFeatures
-from crosslevel.distribution.predictive import GaussianPredictive
+from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.shrinkage.eigenbasis import Basis, eigenbasis, integral_kernel
 from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
 from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, fit_map
@@ -78,10 +78,10 @@ class ShrinkageModel:
         delta = self.basis.rotate(features.mu, self.m0)
         return self.posterior.scores(Problem(delta, features.sizes, self.basis.s, np.zeros(len(delta))))
 
-    def predict(self, features: BagFeatures) -> GaussianPredictive:
+    def predict(self, features: BagFeatures) -> Predictive:
         """Give the distribution of each bag's label."""
         mean, variance = self.scores(features)
-        return GaussianPredictive(self.y_mean + self.y_sd * mean, self.y_sd**2 * variance)
+        return Predictive.normal(self.y_mean + self.y_sd * mean, self.y_sd**2 * variance)
 
     def probability(self, features: BagFeatures) -> FloatArray:
         """Give the probability of +1 for each bag."""

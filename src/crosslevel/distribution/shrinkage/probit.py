@@ -22,6 +22,7 @@ from crosslevel.distribution.shrinkage.likelihood import (
     NEWTON_STEPS,
     Problem,
     WeightPosterior,
+    design,
     log_det,
     maximize_evidence,
     newton_step,
@@ -87,11 +88,7 @@ def probit_evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) 
     start : (q + 1,)
     """
     eta, rho2 = (float(v) for v in np.exp(log_hyper))
-    S, C = shrink_factors(problem.s, problem.sizes, eta)
-    n, q = S.shape
-    X, C = np.column_stack([np.ones(n), S * problem.delta]), np.column_stack([np.zeros(n), C])
-    prior = np.zeros((q + 1, q + 1))
-    prior[1:, 1:] = (np.eye(q) if problem.Q is None else problem.Q) / rho2
+    X, C, prior = design(problem, eta, rho2)
     prior[0, 0] = 1.0 / INTERCEPT_SD**2
 
     def at(w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -125,7 +122,9 @@ def probit_evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) 
     value, m, slope = at(w)
     F = fisher(m, slope)
     log_det_F = 2.0 * float(np.log(np.diag(linalg.cholesky(F, lower=True))).sum())
-    minus = value + 0.5 * q * np.log(rho2) - 0.5 * log_det(problem.Q) + 0.5 * log_det_F + np.log(INTERCEPT_SD)
+    minus = (
+        value + 0.5 * len(problem.s) * np.log(rho2) - 0.5 * log_det(problem.Q) + 0.5 * log_det_F + np.log(INTERCEPT_SD)
+    )
     return float(minus), w, F
 
 
