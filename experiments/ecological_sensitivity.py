@@ -106,7 +106,7 @@ def answers(folder: Path, every: int) -> list[Answer]:
             if name in SMALL_ONLY and source == NZ:
                 continue
             try:
-                result = method(*k.tables)
+                result = method(*k.tables, **({"kind": "votes"} if name == "rxc" and source == NZ else {}))
             except (InputError, ConvergenceError):
                 continue
             truth = (k.truth / k.truth.sum(axis=1, keepdims=True)).ravel()

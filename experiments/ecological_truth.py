@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.tables.contextual.intervals import CALIBRATION
+from crosslevel.ecological.tables.contextual.constants import VOTES
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 
@@ -109,6 +109,11 @@ def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
         CHAINS: ecological.multinomial_dirichlet,
         PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
     }
+
+
+def vote_methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
+    """The same, for two votes of the same people."""
+    return {**methods(), "rxc": lambda x, t: ecological.rxc(x, t, kind="votes")}
 
 
 def clipped(groups: pa.Table, outcomes: pa.Table) -> Estimates:
@@ -205,7 +210,7 @@ def left_out_coverage(by_year: dict[int, list[Score]], variant: tuple[bool, bool
     The constants are those of the shortest mean interval among the pairs that cover 95 % of the cells learned from. The
     intervals are not cut at the bounds here.
     """
-    now = CALIBRATION[variant]
+    now = VOTES["pool" if variant[0] else "nothing", variant[1]]
     parts = {}
     for year, scores in by_year.items():
         p, t, sd = (np.concatenate([getattr(s, n) for s in scores]) for n in ("estimate", "truth", "std_error"))
@@ -251,7 +256,7 @@ def nz_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
     """Yield the lines of the second table, and of the coverage left out."""
     elections = {year: new_zealand(folder, year, every) for year in NZ_YEARS}
     skip = {"homogeneous >= 0.8", "king", CHAINS, PUBLISHED, "goodman, equal weights"}
-    for name, method in methods().items():
+    for name, method in vote_methods().items():
         if name not in skip:
             yield nz_line(name, {y: [s for k in ks if (s := timed(k, method))] for y, ks in elections.items()}, None)
     both = lambda x, t: ecological.rxc(x, t, symmetric=True)  # noqa: E731
@@ -262,7 +267,7 @@ def nz_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
         yield nz_line(f"rxc, pooled{', both directions' if symmetric else ''}", by_year, (True, symmetric))
     few = {y: ks[::SAMPLED] for y, ks in elections.items()}
     for name in (CHAINS, PUBLISHED, "rxc"):
-        by_year = {y: [s for k in ks if (s := timed(k, methods()[name]))] for y, ks in few.items()}
+        by_year = {y: [s for k in ks if (s := timed(k, vote_methods()[name]))] for y, ks in few.items()}
         yield nz_line(f"{name}, on {sum(map(len, few.values()))} districts", by_year, None)
 
 

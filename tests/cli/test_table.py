@@ -78,8 +78,8 @@ def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folde
         (("--seed", "-1"), "--seed -1 is not"),
         (("--level", "95"), "--level 95.0 is not between 0 and 1"),
         (("--weights", "people"), "--weights people is not a choice"),
-        (("--contextual-slope", "7"), "--contextual-slope 7.0 is not a number between -1 and 2"),
-        (("--contextual-slope-sd", "-1"), "--contextual-slope-sd -1.0 is not a number between 0 and 1"),
+        (("--contextual-slope", "7"), "--contextual-slope 7 is not a number between -1 and 2"),
+        (("--contextual-slope-sd", "-1"), "--contextual-slope-sd -1 is not a number between 0 and 1"),
     ],
 )
 def test_bad_options_are_refused(crosslevel, folder, asked, words):

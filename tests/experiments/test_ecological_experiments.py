@@ -96,7 +96,7 @@ def court(monkeypatch):
 
 def test_court_reports_are_scored_by_hand(court, study):
     """A truth that is the estimate is contained everywhere, and its largest cell is first."""
-    table = study.ecological.rxc(*study.TINY.tables)["count"].reshape(2, 2)
+    table = study.ecological.rxc(*study.TINY.tables, kind="votes")["count"].reshape(2, 2)
     answers, chance, first = court.one_district(replace(study.TINY, truth=table))
     assert {name: len(held) for name, held in answers.items()} == dict(zip(answers, (4, 2, 2, 2), strict=True))
     assert all(all(held) for held in answers.values())
@@ -118,7 +118,7 @@ def test_known_tables_agree_with_their_margins(real_data, data):
 @pytest.mark.data
 def test_ten_electorates_alone_and_pooled(real_data, data, study):
     districts = data.new_zealand(real_data / "truth", 2008)[::7]
-    alone = [study.timed(k, study.ecological.rxc) for k in districts]
+    alone = [study.timed(k, study.vote_methods()["rxc"]) for k in districts]
     assert np.mean([s.wrong for s in alone]) < 7.5
     covered = np.concatenate([s.covered for s in alone])
     assert 0.9 < covered.mean() < 0.99

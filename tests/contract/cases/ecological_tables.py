@@ -157,11 +157,12 @@ FUNCTIONS = [
         THREE,
         answer,
         variants={
+            "kind": ["votes", "vote", With("demographic", symmetric=True)],
             "contextual_slope": [0.0, 5],
             "contextual_slope_sd": [0.3, -1],
             "tau": [0.3, "wide"],
             "pool": [["a", "b"] * 9, "a"],
-            "labels": [{"g0": "o0"}, {"g9": "o0"}],
+            "labels": [{"g0": "o0"}, {"g9": "o0"}, "match", With("match", pool=["a", "b"] * 9)],
             "symmetric": [True],
             "units": [NAMES],
             "level": [0.8, 95],

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from crosslevel.ecological.tables.assumptions.hidden_context import at_a_bound, hidden_context
 from crosslevel.ecological.tables.composition import predicted_by_composition
 from crosslevel.ecological.tables.contextual import kernels, model
-from crosslevel.ecological.tables.contextual.intervals import CALIBRATION, Calibration, posterior
+from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
+from crosslevel.ecological.tables.contextual.intervals import posterior
 from crosslevel.ecological.tables.raking import fit_table, rake_units
-from crosslevel.errors import ConvergenceError
+from crosslevel.errors import ConvergenceError, InputError
 
 
 def world(seed=0, n=30, R=4, C=3, people=80):
@@ -112,7 +114,7 @@ def test_expected_cells_are_the_conditional_mean_and_its_variance():
     gain = cov @ sums.T @ np.linalg.inv(S)
     cells = model.expected_cells(model.Mode(theta, 0.0, 0.0, 0.0, 0), task)[0]
     np.testing.assert_allclose(cells.ravel(), mean + gain @ (task.y[0, :2] - sums @ mean), rtol=1e-10)
-    variance = kernels.cell_variance(a + d, 0.0, phi, task.x, task.y, task.H)
+    variance = kernels.cell_variance(a + d, 0.0, phi, task.x, task.y, task.H)[0]
     np.testing.assert_allclose(variance.ravel(), np.diag(cov - gain @ sums @ cov), rtol=1e-8)
 
 
@@ -155,11 +157,42 @@ def test_a_start_far_from_the_mode_is_polished_or_refused(monkeypatch):
         model.refine_mode(task, far)
 
 
-def test_intervals_are_calibrated_by_the_constants_of_their_variant():
-    p, v = np.array([0.5, 0.1]), np.array([0.01, 0.0])
-    np.testing.assert_allclose(Calibration(2.0, 0.1).variance(p, v), [0.04 + 0.01 * 0.2501, 0.01 * 0.0901])
-    assert CALIBRATION[False, False] == Calibration(1.04, 0.053)
-    assert CALIBRATION[True, True] == Calibration(1.45, 0.032)
+def test_intervals_are_calibrated_by_the_constants_of_their_kind():
+    p, v, h = np.array([0.5, 0.1]), np.array([0.01, 0.0]), np.array([0.0, 0.5])
+    found = Constants(tau=1.0, k=2.0, s0=0.1, rho=0.2).variance(p, v, h)
+    np.testing.assert_allclose(found, [0.04 + 0.01 * 0.2501, 0.2**2 * 0.25 + 0.01 * 0.0901])
+    alone = {"pool": False, "labels": False, "symmetric": False}
+    for option in alone:
+        assert choose_constants(None, **{**alone, option: True})[0] == "votes"
+        with pytest.raises(InputError, match=f"kind='demographic'.*{option}="):
+            choose_constants("demographic", **{**alone, option: True})
+    kind, people = choose_constants(None, **alone)
+    assert (kind, people.tau, people.slope, people.rho > 0) == ("demographic", 0.5, 0.4, True)
+    assert choose_constants("votes", **alone) == ("votes", VOTES["nothing", False])
+    assert (VOTES["nothing", False].k, VOTES["nothing", False].s0, VOTES["pool", True].k) == (1.04, 0.053, 1.45)
+
+
+def test_hidden_context_is_the_scatter_over_the_reach_of_composition():
+    """By hand: two groups, shares +-d around one half, residuals +-e that cancel within each composition."""
+    d, e, N = 0.2, 0.05, 1e7
+    share = np.repeat([0.5 + d, 0.5 - d], 2)
+    yes = 0.3 + 0.4 * share + np.tile([e, -e], 2)
+    X, T = N * np.column_stack([share, 1 - share]), N * np.column_stack([yes, 1 - yes])
+    found = hidden_context(X, T)
+    np.testing.assert_allclose(found.h, e / (d / 0.5), rtol=1e-4)
+    assert found.leverage == pytest.approx(e / (d / 0.5), rel=1e-4)
+    assert found.residual_share == pytest.approx(e**2 / (0.5 * 0.5), rel=1e-3)
+    more = hidden_context(np.tile(X, (50, 1)), np.tile(T, (50, 1)))
+    assert more.leverage == pytest.approx(found.leverage, rel=1e-4)  # it does not shrink with the number of units
+    assert hidden_context(X, N * np.column_stack([0.3 + 0.4 * share, 0.7 - 0.4 * share])).leverage < 1e-3
+    same = np.full((4, 2), N / 2)
+    assert hidden_context(same, T).leverage == pytest.approx(2.0)  # composition says nothing: as large as it gets
+
+
+def test_cells_next_to_their_bounds_are_told():
+    low, high = np.zeros((2, 2)), np.array([[0.2, 1.0], [0.1, 0.0]])
+    assert at_a_bound(np.array([[0.001, 0.999], [0.099, 0.0]]), low, high)
+    assert not at_a_bound(np.array([[0.1, 0.5], [0.05, 0.0]]), low, high)
 
 
 def test_the_standard_deviation_of_the_slope_widens_the_posterior():
@@ -177,7 +210,11 @@ def test_tables_of_draws_are_the_summed_expected_cells():
     rng = np.random.default_rng(3)
     thetas, b = model.start(task) + rng.normal(0, 0.3, (2, 16)), np.array([0.1, 0.5])
     etas = thetas[:, None, :3] + thetas[:, 3:-1].reshape(2, 4, 3)
-    tables = kernels.expected_tables(etas, b, np.exp(thetas[:, -1]), task.x, task.y, task.H)
+    tables, total, square = kernels.expected_tables(etas, b, np.exp(thetas[:, -1]), task.x, task.y, task.H)
+    each = []
     for theta, slope, table in zip(thetas, b, tables, strict=True):
         cells = model.expected_cells(model.Mode(theta, slope, 0.0, 0.0, 0), task)
         np.testing.assert_allclose(table, cells.sum(axis=0), rtol=1e-12)
+        each.append(cells)
+    np.testing.assert_allclose(total, np.sum(each, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(square, np.sum(np.square(each), axis=0), rtol=1e-12)

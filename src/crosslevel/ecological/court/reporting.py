@@ -102,7 +102,7 @@ def level_of(result: Estimates, level: float | None, own: bool = False) -> float
 
 
 def remarks_on(result: Estimates, missing: str) -> tuple[str, ...]:
-    """Say what the reader should know: no draws and what is missing for that, few draws, or midpoints of bounds."""
+    """Say what the reader should know: no draws and what is missing for that, an assumed slope, few draws, or midpoints of bounds."""
     methods = set(result["method"].tolist()) if "method" in result.keys else {result.method.split(" ")[0]}
     said = (
         ("Midpoints of bounds are not estimates: nothing inside the bounds is more probable than anything else.",)
@@ -112,6 +112,10 @@ def remarks_on(result: Estimates, missing: str) -> tuple[str, ...]:
     if result.draws is None:
         return (*said, f"{result.method}: no posterior draws, so {missing}; {WITH_DRAWS} have draws.")
     n = len(result.draws)
+    slope, sd = (result.diagnostics.get(name) for name in ("contextual_slope", "contextual_slope_sd"))
+    if slope is not None:
+        assumed = f"Probabilities and intervals hold given the assumed contextual slope, {slope:g} ± {sd:g}"
+        said = (*said, f"{assumed}, which margins cannot check; sensitivity shows the answer under others.")
     if n >= FEW_DRAWS:
         return said
     return (*said, f"Probabilities rest on {n:,} draws: one of 0.95 is known to ±{2 * np.sqrt(0.95 * 0.05 / n):.2f}.")

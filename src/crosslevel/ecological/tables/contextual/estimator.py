@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
-from crosslevel.ecological.tables.composition import SLOPE, SLOPE_SD, check_slope
-from crosslevel.ecological.tables.contextual.intervals import CALIBRATION, Calibration, TablePosterior
-from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts
-from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.assumptions.car_test import curvature_test
+from crosslevel.ecological.tables.assumptions.hidden_context import (
+    TOO_LITTLE,
+    HiddenContext,
+    at_a_bound,
+    hidden_context,
+)
+from crosslevel.ecological.tables.composition import SLOPE_RANGE, SLOPE_SD_RANGE
+from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
+from crosslevel.ecological.tables.contextual.intervals import TablePosterior
+from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
+from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
-from crosslevel.typing import FloatArray, IntArray, RandomState
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["rxc"]
 
 
-TAU_ALONE, TAU_POOLED = 0.8, 0.3
-TAU_MATCHED, MATCH = 0.5, 2.0  # one district whose labels tie a group to an outcome: prior mean of d on those cells
-OTHER_SLOPES = (0.0, 0.35, 0.7)
-"""Contextual slopes at which the answer is given in the diagnostics."""
+MATCH = 2.0  # one district whose labels tie a group to an outcome: prior mean of d on those cells
+ENDS = (0.0, 0.7)
+"""Contextual slopes at which the answer is given in the diagnostics, beside the one assumed."""
+CAR_DRAWS = 199
+LIKE_VOTES = 0.004
+"""Share of variance left by composition below which a table of at least 3 x 3 options looks like two votes of the same people."""
 
 
 def rxc(
     groups: object,
     outcomes: object = None,
-    contextual_slope: float = SLOPE,
-    contextual_slope_sd: float = SLOPE_SD,
+    kind: str | None = None,
+    contextual_slope: float | str = "auto",
+    contextual_slope_sd: float | str = "auto",
     tau: float | str = "auto",
     pool: Sequence[object] | None = None,
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | str | None = None,
     symmetric: bool = False,
     *,
     units: Sequence[object] | None = None,
@@ -48,29 +59,35 @@ def rxc(
     """Estimate R x C tables by a model with a contextual effect: rates change with the composition of the unit.
 
     Rates are not assumed constant: in a unit whose composition favors an outcome, every group has more of it, by
-    ``contextual_slope``. That one number cannot be learned from margins (the likelihood always favors a larger one); its
-    default was learned on tables whose inner cells were counted, and the answer at 0, 0.35 and 0.7 stands in the
-    diagnostics.
+    ``contextual_slope``. That one number cannot be learned from margins (the likelihood always favors a larger one). It is assumed,
+    with the other constants, by kind of table: each was learned on tables of that kind whose inner cells were counted. The answer
+    says which were used and what they were learned on; the answer at slopes 0 and 0.7 stands in the diagnostics.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
         Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    contextual_slope : float, default 0.35
+    kind : {"votes", "demographic"}, optional
+        What the table is: two choices of the same people, such as votes for a party and for a candidate, or what groups of people
+        (by race, age, education) do or have. Not given: votes with ``pool``, ``labels`` or ``symmetric``, which are for such tables,
+        and demographic without.
+    contextual_slope : float or "auto", default "auto"
         How strongly the rates of every group follow what its unit's composition predicts: 0 is Goodman's constancy, 1 is
-        close to the neighborhood model. An assumption, not an estimate.
-    contextual_slope_sd : float, default 0.1
-        Standard deviation of that assumption; it widens the intervals.
+        close to the neighborhood model. An assumption, not an estimate; 0.35 for votes, 0.4 for demographic groups.
+    contextual_slope_sd : float or "auto", default "auto"
+        Standard deviation of that assumption, which widens the intervals; 0.1 for votes, 0.2 for demographic groups.
     tau : float or "auto", default "auto"
-        How far the groups may differ, as the prior sd of log rates: 0.8 alone, 0.3 pooled (around the learned means), 0.5
-        around matched labels.
+        How far the groups may differ, as the prior sd of log rates: 0.5 for demographic groups; for votes 0.8 alone, 0.3 pooled
+        (around the learned means), 0.5 around matched labels.
     pool : sequence, optional
         District of each row of ``groups`` (of each unit of checked tables). Districts are fitted together: rates of the
         same pair of labels share a mean, learned from all. The answer gains the key ``district``, and options that a
         district lacks are null.
-    labels : mapping of option to label, optional
+    labels : mapping of option to label, or "match", optional
         Ties options: across districts (default: the names of the columns), or, in one district, a group to the outcome
-        of the same label, which it is then expected to prefer.
+        of the same label, which it is then expected to prefer. With ``pool``, outcomes that occur in one district only (candidates
+        without a party) are tied automatically to the group that prefers them in a fit of that district alone; ``"match"`` does so
+        with every outcome that is not named as a group is, for columns such as "candidate 1" that mean another in each district.
     symmetric : bool, default False
         Also fit groups given outcomes, and average. Better when both sides are choices by the same people (two votes),
         much worse when groups are demographic.
@@ -88,8 +105,9 @@ def rxc(
     -------
     Estimates
         Keys ``group``, ``outcome`` (``district`` first when pooled); ``estimate`` is the posterior mean, raked to both
-        margins. ``.units`` the same per unit, inside its bounds and without interval. ``.draws`` have the spread of the
-        intervals, cell by cell.
+        margins. ``.units`` the same per unit, inside its bounds. ``.draws`` have the spread of the intervals, cell by cell.
+        Diagnostics hold the ``kind`` and its constants, the leverage of ``hidden_context`` (see below) and ``car_test_p``, the p-value
+        of :func:`car_test`.
 
     Raises
     ------
@@ -104,9 +122,12 @@ def rxc(
     Notes
     -----
     On 349 New Zealand electorates with counted split votes (2002 to 2014) the mean share of votes in a wrong cell is
-    7.0 % alone and 4.9 % pooled in both directions; Goodman's regression, clipped, has 12.2 %. Intervals are calibrated
-    on those elections: they cover 95 % of cells on average over districts like these, which is no guarantee for one
-    table or for other kinds of tables.
+    7.0 % alone and 4.9 % pooled in both directions; Goodman's regression, clipped, has 12.2 %.
+
+    Intervals cover 95 % of cells on average over tables like these, which is no guarantee for one table. Two signs of a table that
+    will not be answered well are warned of. The leverage of hidden context: outcomes scatter around what composition predicts, and if
+    the causes of the scatter go along with composition, rates are off by their correlation times this number, however many units there are.
+    And cells at the edge of their deterministic bounds.
 
     Examples
     --------
@@ -115,56 +136,63 @@ def rxc(
     >>> found = rxc(people, votes)
     >>> bool(found["estimate"][0] > found["estimate"][2])
     True
-    >>> found.diagnostics["converged"]
-    True
+    >>> found.diagnostics["converged"], found.diagnostics["kind"]
+    (True, 'demographic')
     """
     given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     if not isinstance(symmetric, bool):
         raise InputError(f"symmetric={symmetric!r} is neither True nor False; pass one of them.")
-    slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
-    if allow_unconverged and pool is not None:
+    pooled = pool is not None
+    kind, constants = choose_constants(kind, pool=pooled, labels=labels is not None, symmetric=symmetric)
+    if allow_unconverged and pooled:
         raise InputError("allow_unconverged=True has no effect with pool=, whose fits must converge; leave it out.")
-    row_labels, column_labels = _label_numbers(tables, labels)
-    districts_of = None if pool is None else _districts_of(tables, pool, groups)
-    parts = _split(tables, districts_of)
-    if pool is None and labels is not None:
-        parts = [_matched(part, row_labels, column_labels) for part in parts]
     settings = Settings(
-        b=slope,
-        b_sd=slope_sd,
-        tau=_check_tau(tau, pool is not None, labels is not None),
-        row_labels=row_labels,
-        column_labels=column_labels,
-        pooled=pool is not None,
+        b=_chosen(contextual_slope, "contextual_slope", constants.slope, SLOPE_RANGE),
+        b_sd=_chosen(contextual_slope_sd, "contextual_slope_sd", constants.slope_sd, SLOPE_SD_RANGE),
+        tau=_chosen(tau, "tau", constants.tau, (1e-3, 1e3)),
+        pooled=pooled,
         symmetric=symmetric,
         seed=seed,
         allow_unconverged=allow_unconverged,
     )
-    fits = {b: _fit(parts, replace(settings, b=b)) for b in dict.fromkeys((slope, *OTHER_SLOPES))}
+    districts_of = None if pool is None else _districts_of(tables, pool, groups)
+    parts, matched = _labeled(tables, _split(tables, districts_of), labels, settings)
+    fits = {
+        b: _fit(parts, replace(settings, b=b)) for b in dict.fromkeys((settings.b, ENDS[0], constants.slope, ENDS[1]))
+    }
     stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
-    converged = slope not in stopped
-    cells = _unit_cells(tables, parts, fits[slope])
-    columns, draws = _intervals(tables, parts, fits[slope], cells, level, CALIBRATION[pool is not None, symmetric])
-    if pool is None:
-        columns, draws = {name: values[0] for name, values in columns.items()}, draws[:, 0]
+    converged = settings.b not in stopped
+    found = fits[settings.b]
+    context = [hidden_context(part.x, part.y) if k in found else None for k, part in enumerate(parts)]
+    answer = _answer(tables, parts, found, context, constants, level)
+    shown: dict[str, Any] = {}
+    if converged:
+        first = (slice(None), 0) if pool is None else (slice(None),)
+        columns = {name: values if pooled else values[0] for name, values in answer.columns.items()}
+        shown = {"level": level, "columns": columns, "unit_columns": answer.unit_columns, "draws": answer.draws[first]}
+        same = (settings.b, settings.b_sd, settings.tau) == (constants.slope, constants.slope_sd, constants.tau)
+        shown["interval"] = (
+            f"Laplace with the contextual slope cut, calibrated on {constants.learned_on}{'' if same else ', with other constants'}"
+        )
     return cell_estimates(
         tables,
-        cells,
-        method=f"contextual R x C model, contextual slope {slope:g}"
-        + (", pooled over districts" if pool is not None else "")
+        answer.cells,
+        method=f"contextual R x C model of {'votes' if kind == 'votes' else 'demographic groups'}, contextual slope {settings.b:g}"
+        + (", pooled over districts" if pooled else "")
         + (", both directions" if symmetric else ""),
         call=("rxc", {**given, "random_state": seed}),
-        level=level if converged else None,
-        interval="Laplace with the contextual slope cut, calibrated on counted elections" if converged else "none",
-        columns=columns if converged else {},
-        draws=draws if converged else None,
         districts=districts_of,
         diagnostics={
-            **_convergence(fits[slope], settings),
+            "kind": kind,
+            "constants": {"k": constants.k, "s0": constants.s0, "rho": constants.rho},
+            "constants_learned_on": constants.learned_on,
+            **_convergence(found, settings),
             "converged": converged,
-            **_at_other_slopes(tables, parts, {b: fits[b] for b in OTHER_SLOPES}),
+            **_at_other_slopes(tables, parts, {b: fits[b] for b in (ENDS[0], constants.slope, ENDS[1])}),
+            **_assumptions(parts, context, seed),
+            **({"matched_outcomes": matched} if matched else {}),
         },
         warnings=(
             *(
@@ -172,9 +200,19 @@ def rxc(
                 for b, why in stopped.items()
             ),
             *_few_units(parts, districts_of),
+            *_doubts(tables, parts, context, answer.cells, districts_of),
+            *(_looks_like_votes(context[0]) if given["kind"] is None and kind == "demographic" else ()),
         ),
         seed=seed,
+        **shown,
     )
+
+
+def _chosen(value: float | str, argument: str, default: float, limits: tuple[float, float]) -> float:
+    """Read a number, or take the constant of the kind of table for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return default
+    return checks.check_between(value, argument, *limits)
 
 
 def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]:
@@ -183,14 +221,6 @@ def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]
     # many tiny factorizations: handing each to a pool of threads costs more than all of them
     with threadpool_limits(limits=1, user_api="blas"):
         return dict(zip(solved, fit_districts([parts[k] for k in solved], settings), strict=True))
-
-
-def _check_tau(tau: float | str, pooled: bool, labeled: bool) -> float:
-    if not isinstance(tau, str):
-        return checks.check_between(tau, "tau", 1e-3, 1e3)
-    if tau != "auto":
-        raise InputError(f"tau={tau!r} is neither 'auto' nor a number; pass one of them.")
-    return TAU_POOLED if pooled else TAU_MATCHED if labeled else TAU_ALONE
 
 
 def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) -> list[object]:
@@ -205,18 +235,6 @@ def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) ->
     return [d for d, k in zip(names, kept, strict=True) if k]
 
 
-def _label_numbers(tables: UnitTables, labels: Mapping[str, str] | None) -> tuple[IntArray, IntArray]:
-    """Number the label of every group and outcome; equal labels have equal numbers on both sides."""
-    options = list(dict.fromkeys((*tables.groups, *tables.outcomes)))
-    for option in labels or {}:
-        if option not in options:
-            raise unknown_name("labels", option, options, "option")
-    named = {o: (labels or {}).get(o, o) for o in options}
-    number = {label: k for k, label in enumerate(dict.fromkeys(named.values()))}
-    rows, columns = ([number[named[o]] for o in side] for side in (tables.groups, tables.outcomes))
-    return np.array(rows, dtype=np.intp), np.array(columns, dtype=np.intp)
-
-
 def _split(tables: UnitTables, districts_of: list[object] | None) -> list[District]:
     """Cut the table by district, keeping the options with people there."""
     where: dict[object, list[int]] = {}
@@ -228,60 +246,122 @@ def _split(tables: UnitTables, districts_of: list[object] | None) -> list[Distri
         X, T = tables.X[here], tables.T[here]
         rows, columns = np.flatnonzero(X.sum(axis=0) > 0), np.flatnonzero(T.sum(axis=0) > 0)
         prior = np.zeros((len(rows), len(columns)))
-        parts.append(District(here, rows, columns, x=X[:, rows], y=T[:, columns], prior=prior))
+        parts.append(District(here, rows, columns, X[:, rows], T[:, columns], prior, rows, columns))
     return parts
 
 
-def _matched(part: District, row_labels: IntArray, column_labels: IntArray) -> District:
-    same = row_labels[part.rows][:, None] == column_labels[part.columns][None, :]
+def _labeled(
+    tables: UnitTables, parts: list[District], labels: Mapping[str, str] | str | None, settings: Settings
+) -> tuple[list[District], dict[str, Any]]:
+    """Number the labels of options: by name, as stated, or by matching; tell how many outcomes were matched, and to what."""
+    stated = labels if isinstance(labels, Mapping) else {}
+    if isinstance(labels, str) and (labels != "match" or not settings.pooled):
+        raise InputError(f"labels={labels!r} is not a mapping of options to labels; 'match' is for pool=.")
+    options = list(dict.fromkeys((*tables.groups, *tables.outcomes)))
+    for option in stated:
+        if option not in options:
+            raise unknown_name("labels", option, options, "option")
+    named = {o: stated.get(o, o) for o in options}
+    names = list(dict.fromkeys(named.values()))
+    rows, columns = (
+        np.array([names.index(named[o]) for o in side], dtype=np.intp) for side in (tables.groups, tables.outcomes)
+    )
+    parts = [replace(p, row_labels=rows[p.rows], column_labels=columns[p.columns]) for p in parts]
+    if settings.pooled:
+        return _matched(
+            tables, parts, {o for o in tables.outcomes if o in stated or named[o] in tables.groups}, labels, names
+        )
+    if labels is None:
+        return parts, {}
+    same = rows[parts[0].rows][:, None] == columns[parts[0].columns][None, :]
     if not same.any():
         raise InputError(
             "labels tie no group to an outcome; give a group and its outcome the same label, or pass pool= to tie districts."
         )
-    return replace(part, prior=MATCH * same)
+    return [replace(parts[0], prior=MATCH * same)], {}
 
 
-def _unit_cells(tables: UnitTables, parts: list[District], fits: Mapping[int, TablePosterior]) -> FloatArray:
-    """Give the unit tables, (n_units, n_groups, n_outcomes); where one margin has one option they are known."""
-    cells = np.zeros((len(tables.units), len(tables.groups), len(tables.outcomes)))
-    for k, part in enumerate(parts):
-        N = part.x.sum(axis=1)[:, None, None]
-        y = part.y * (N[:, :, 0] / part.y.sum(axis=1, keepdims=True))
-        found = part.x[:, :, None] * y[:, None, :] / N
-        if k in fits:
-            found = rake_units(fits[k].cells, fits[k].table, part.x, y)
-        cells[np.ix_(part.units, part.rows, part.columns)] = found
-    return cells
+def _matched(
+    tables: UnitTables, parts: list[District], known: set[str], labels: object, names: list[str]
+) -> tuple[list[District], dict[str, Any]]:
+    """Match outcomes whose names say nothing in other districts to the groups that prefer them."""
+    times = np.zeros(len(tables.outcomes))
+    for part in parts:
+        times[part.columns] += 1
+    open_names = np.array([o not in known for o in tables.outcomes])
+    loose = open_names if labels == "match" else open_names & (times == 1) & (len(parts) > 1)
+    if not loose.any():
+        return parts, {}
+    alone = VOTES["nothing", False]
+    found = [match_outcomes(p, loose[p.columns], alone.slope, alone.tau, len(names)) for p in parts]
+    to = [
+        (tables.outcomes[c], names[label] if label < len(names) else None)
+        for p in found
+        for c, label in zip(p.columns[loose[p.columns]], p.column_labels[loose[p.columns]], strict=True)
+    ]
+    return found, {"outcomes": len(to), "matched": sum(label is not None for _, label in to), "labels": to}
 
 
-def _intervals(
+@dataclass(frozen=True)
+class _Answer:
+    """Tables of all districts, with zeros where a district lacks an option.
+
+    Attributes
+    ----------
+    cells : (n_units, n_groups, n_outcomes)
+        Counts, raked to both margins of every unit.
+    columns : std_error, conf_low and conf_high of shares, each (n_districts, n_groups, n_outcomes).
+    unit_columns : the same, (n_units, n_groups, n_outcomes).
+    draws : (n_draws, n_districts, n_groups, n_outcomes)
+    """
+
+    cells: FloatArray
+    columns: dict[str, FloatArray]
+    unit_columns: dict[str, FloatArray]
+    draws: FloatArray
+
+
+def _answer(
     tables: UnitTables,
     parts: list[District],
     fits: Mapping[int, TablePosterior],
-    cells: FloatArray,
+    context: Sequence[HiddenContext | None],
+    constants: Constants,
     level: float,
-    constants: Calibration,
-) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Give std_error, conf_low, conf_high (n_districts, n_groups, n_outcomes) and draws, all as shares inside the bounds."""
-    shape = (len(parts), len(tables.groups), len(tables.outcomes))
-    columns = {name: np.zeros(shape) for name in ("std_error", "conf_low", "conf_high")}
+) -> _Answer:
+    """Rake the units, and give intervals inside the bounds; where one margin has one option the table is known."""
+    R, C, z = len(tables.groups), len(tables.outcomes), critical_value(level)
     n_draws = max((len(fit.draws) for fit in fits.values()), default=1)
-    draws = np.zeros((n_draws, *shape))
-    z, limits = critical_value(level), tables.bounds
+    cells, draws = np.zeros((len(tables.units), R, C)), np.zeros((n_draws, len(parts), R, C))
+    columns, unit_columns = ({n: np.zeros((k, R, C)) for n in INTERVAL} for k in (len(parts), len(tables.units)))
     for k, part in enumerate(parts):
-        place: tuple[Any, ...] = np.ix_(part.rows, part.columns)
-        people = part.x.sum(axis=0)[:, None]
-        low, high, share = (v[part.units].sum(axis=0)[place] / people for v in (limits.low, limits.high, cells))
-        sd, moved = np.zeros(share.shape), np.zeros((n_draws, *share.shape))
-        if k in fits:
-            sd = np.sqrt(constants.variance(share, fits[k].variance / people**2))
-            raw = fits[k].draws / people
-            moved = (raw - raw.mean(axis=0)) * (sd / np.maximum(raw.std(axis=0), 1e-9))
-        columns["std_error"][k][place] = sd
-        columns["conf_low"][k][place] = np.clip(share - z * sd, low, np.minimum(share, high))
-        columns["conf_high"][k][place] = np.clip(share + z * sd, np.maximum(share, low), high)
-        draws[:, k][(slice(None), *place)] = np.clip(share + moved, low, high)
-    return columns, draws
+        here: tuple[Any, ...] = np.ix_(part.units, part.rows, part.columns)
+        N = part.x.sum(axis=1, keepdims=True)
+        y = part.y * (N / part.y.sum(axis=1, keepdims=True))
+        found, fit, ctx = part.x[:, :, None] * (y / N)[:, None, :], fits.get(k), context[k]
+        if fit is not None:
+            found = rake_units(fit.cells, fit.table, part.x, y)
+        cells[here] = found
+        low, high = tables.bounds.low[here], tables.bounds.high[here]
+        for at, into, people, counts in (
+            (part.units, unit_columns, part.x[:, :, None], (found, low, high)),
+            ([k], columns, part.x.sum(axis=0)[None, :, None], tuple(v.sum(axis=0)[None] for v in (found, low, high))),
+        ):
+            share, least, most = (v / np.where(people > 0, people, 1.0) for v in counts)
+            sd = np.zeros(share.shape)
+            if fit is not None and ctx is not None:
+                variance = fit.cell_variance if into is unit_columns else fit.variance[None]
+                sd = np.sqrt(constants.variance(share, variance / np.where(people > 0, people, 1.0) ** 2, ctx.h))
+            place = np.ix_(at, part.rows, part.columns)
+            into["std_error"][place] = sd
+            into["conf_low"][place] = np.clip(share - z * sd, least, np.minimum(share, most))
+            into["conf_high"][place] = np.clip(share + z * sd, np.maximum(share, least), most)
+        moved = np.zeros((n_draws, *share.shape[1:]))
+        if fit is not None:
+            raw = fit.draws / people[0]
+            moved = (raw - raw.mean(axis=0)) * (sd[0] / np.maximum(raw.std(axis=0), 1e-9))
+        draws[:, k][(slice(None), *np.ix_(part.rows, part.columns))] = np.clip(share[0] + moved, least[0], most[0])
+    return _Answer(cells, columns, unit_columns, draws)
 
 
 def _convergence(fits: Mapping[int, TablePosterior], settings: Settings) -> dict[str, Any]:
@@ -306,7 +386,7 @@ def _at_other_slopes(
         for k, fit in found.items():
             part = parts[k]
             lines[b][k][np.ix_(part.rows, part.columns)] = fit.table / part.x.sum(axis=0)[:, None]
-    ends = np.abs(lines[OTHER_SLOPES[-1]] - lines[OTHER_SLOPES[0]])
+    ends = np.abs(lines[ENDS[1]] - lines[ENDS[0]])
     return {
         "largest_move_from_slope_0_to_0.7": float(np.nanmax(ends)) if np.isfinite(ends).any() else 0.0,
         "sensitivity": {f"contextual_slope={b:g}": shares.ravel().tolist() for b, shares in lines.items()},
@@ -324,3 +404,59 @@ def _few_units(parts: list[District], districts_of: list[object] | None) -> tupl
         )
     names = [districts_of[int(part.units[0])] for part in few]
     return (f"{len(few)} district(s) have no more units than groups ({listed(names)}) and rest on the others.",)
+
+
+def _assumptions(parts: list[District], context: Sequence[HiddenContext | None], seed: int) -> dict[str, Any]:
+    """Give the leverage of hidden context (of every district, where there are several), and the p-value of ``car_test``."""
+    leverage = [None if c is None else c.leverage for c in context]
+    if len(parts) > 1 or leverage[0] is None:
+        return {"hidden_context": leverage if len(parts) > 1 else 0.0}
+    N = parts[0].x.sum(axis=1)
+    x, t = parts[0].x / N[:, None], parts[0].y / N[:, None]
+    p = curvature_test(x, t, N / N.mean(), x, CAR_DRAWS, seed).p_value_all if x.shape[1] <= len(x) // 3 else None
+    return {"hidden_context": leverage[0], "car_test_p": p}
+
+
+def _doubts(
+    tables: UnitTables,
+    parts: list[District],
+    context: Sequence[HiddenContext | None],
+    cells: FloatArray,
+    districts_of: list[object] | None,
+) -> tuple[str, ...]:
+    """Warn of tables that the model does not answer well: little variation in composition, and cells at their bounds."""
+    names = [None if districts_of is None else districts_of[int(part.units[0])] for part in parts]
+    high = [k for k, c in enumerate(context) if c is not None and c.leverage > TOO_LITTLE]
+    edge = [k for k, part in enumerate(parts) if context[k] is not None and _at_a_bound(tables, part, cells)]
+    where = [
+        "" if districts_of is None else f" in {len(which)} district(s) ({listed([names[k] for k in which])})"
+        for which in (high, edge)
+    ]
+    said = []
+    if high:
+        most = max(context[k].leverage for k in high)  # type: ignore[union-attr]
+        said.append(
+            f"Composition varies too little against what else moves the outcomes{where[0]}: the leverage of hidden context is {most:.2f}, "
+            f"above {TOO_LITTLE:g}. On tables like that 9 % of people stood in a wrong cell on average, on others 3 %."
+        )
+    if edge:
+        said.append(
+            f"More than a quarter of the cells lie at the edge of their deterministic bounds{where[1]}: outcomes that composition does not "
+            "explain pushed the model there, and its intervals do not hold. Report the bounds."
+        )
+    return tuple(said)
+
+
+def _at_a_bound(tables: UnitTables, part: District, cells: FloatArray) -> bool:
+    here = np.ix_(part.units, part.rows, part.columns)
+    people = part.x.sum(axis=0)[:, None]
+    return at_a_bound(*(v[here].sum(axis=0) / people for v in (cells, tables.bounds.low, tables.bounds.high)))
+
+
+def _looks_like_votes(context: HiddenContext | None) -> tuple[str, ...]:
+    if context is None or min(context.h.shape) < 3 or context.residual_share >= LIKE_VOTES:
+        return ()
+    return (
+        "Composition explains the outcomes as closely as in two votes of the same people. If that is what both sides are, pass "
+        "kind='votes': the constants used are those of demographic groups.",
+    )

@@ -1,8 +1,7 @@
-"""The posterior of a district's table: Laplace around the mode, the spread of the assumed slope, and calibration.
+"""The posterior of a district's table: Laplace around the mode, and the spread of the assumed slope.
 
 The contextual slope b is "cut": it varies with its stated standard deviation and is not updated by the data. What the
-Laplace interval cannot see (rates that vary with composition in other ways) enters through two constants, learned on
-elections whose inner tables were counted: sd^2 = k^2 v + s0^2 (p (1 - p) + 1e-4).
+Laplace interval cannot see (rates that vary with composition in other ways) enters through the constants of ``constants.py``.
 """
 
 from __future__ import annotations
@@ -24,31 +23,10 @@ from crosslevel.ecological.tables.contextual.model import (
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["CALIBRATION", "Calibration", "TablePosterior", "posterior"]
+__all__ = ["TablePosterior", "posterior"]
 
 
 N_DRAWS = 400
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How the model's variance becomes that of the error: sd^2 = k^2 v + s0^2 (p (1 - p) + 1e-4)."""
-
-    k: float
-    s0: float
-
-    def variance(self, share: FloatArray, variance: FloatArray) -> FloatArray:
-        """Turn the model's variance of shares into that of their error."""
-        return self.k**2 * variance + self.s0**2 * (share * (1 - share) + 1e-4)
-
-
-CALIBRATION = {
-    # (pooled, both directions): learned on five New Zealand elections (2002 to 2014), leaving one out at a time
-    (False, False): Calibration(1.04, 0.053),
-    (False, True): Calibration(1.08, 0.0),
-    (True, False): Calibration(1.46, 0.039),
-    (True, True): Calibration(1.45, 0.032),
-}
 
 
 @dataclass(frozen=True)
@@ -63,8 +41,8 @@ class TablePosterior:
         Of the table, not calibrated: parameters, contextual slope and what the margins leave open given parameters.
     draws : (n_draws, R, C)
         Of the table given parameters.
-    cells : (n, R, C)
-        Expected cells of every unit at the mode; not raked.
+    cells, cell_variance : (n, R, C)
+        Expected cells of every unit at the mode, not raked, and the variance of the cells, not calibrated.
     gradient, decrement : float
         Largest entry of the gradient at the mode, and distance from the exact mode in posterior standard deviations.
     iterations : int
@@ -78,6 +56,7 @@ class TablePosterior:
     variance: FloatArray
     draws: FloatArray
     cells: FloatArray
+    cell_variance: FloatArray
     gradient: float
     decrement: float
     iterations: int
@@ -109,16 +88,18 @@ def posterior(task: Problem, mode: Mode, b_sd: float, seed: int, allow_unconverg
     eta = theta[:, None, :C] + theta[:, C:-1].reshape(-1, R, C)
     # the cut keeps draws far in the tail from overflowing; e^20 is beyond any spread of counts
     phis = np.exp(np.clip(theta[:, -1], -20, 20))
-    tables = kernels.expected_tables(eta, mode.b + b_sd * z_b, phis, task.x, task.y, task.H)
+    tables, total, square = kernels.expected_tables(eta, mode.b + b_sd * z_b, phis, task.x, task.y, task.H)
     tables = np.maximum(tables, 0)
     tables *= task.x.sum(axis=0)[:, None] / tables.sum(axis=2, keepdims=True)
     a, d, log_phi = unpack(mode.theta, (R, C))
     given = kernels.cell_variance(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H)
+    moved = np.maximum(square / N_DRAWS - (total / N_DRAWS) ** 2, 0)
     return TablePosterior(
         table=tables.mean(axis=0),
-        variance=tables.var(axis=0) + np.maximum(given, 0),
+        variance=tables.var(axis=0) + np.maximum(given.sum(axis=0), 0),
         draws=tables,
         cells=expected_cells(mode, task),
+        cell_variance=moved + np.maximum(given, 0),
         gradient=mode.gradient,
         decrement=decrement,
         iterations=mode.iterations,
@@ -134,6 +115,7 @@ def _where_it_stopped(task: Problem, mode: Mode, failure: str) -> TablePosterior
         variance=unknown,
         draws=unknown[None],
         cells=cells,
+        cell_variance=np.full(cells.shape, np.nan),
         gradient=mode.gradient,
         decrement=np.nan,
         iterations=mode.iterations,

@@ -162,24 +162,29 @@ def expected_cells(eta: A, b: float, phi: float, x: A, y: A, H: A, cells: A) -> 
 
 
 @njit(**JIT)
-def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A) -> A:
-    """Give the summed expected table of every draw: (n_draws, R, C)."""
-    R, C = x.shape[1], y.shape[1]
+def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A) -> tuple[A, A, A]:
+    """Give the summed expected table of every draw, (n_draws, R, C), and the units' sums over draws of cells and their squares."""
+    n, R, C = len(x), x.shape[1], y.shape[1]
     tables, cell, room = np.zeros((len(bs), R, C)), np.empty((R, C)), _room(R, C)
-    for s in range(len(bs)):
-        for i in range(len(x)):
+    total, square = np.zeros((n, R, C)), np.zeros((n, R, C))
+    for i in range(n):
+        for s in range(len(bs)):
             _expected(etas[s], bs[s], phis[s], x, y, H, i, room, cell)
-            tables[s] += cell
-    return tables
+            for r in range(R):
+                for c in range(C):
+                    tables[s, r, c] += cell[r, c]
+                    total[i, r, c] += cell[r, c]
+                    square[i, r, c] += cell[r, c] * cell[r, c]
+    return tables, total, square
 
 
 @njit(**JIT)
 def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A) -> A:
-    """Give the variance of the summed table given parameters: (R, C), in squared counts."""
-    R, C = x.shape[1], y.shape[1]
-    total, v = np.zeros((R, C)), np.empty(C)
+    """Give the variance of every unit's cells given parameters: (n, R, C), in squared counts."""
+    n, R, C = len(x), x.shape[1], y.shape[1]
+    found, v = np.empty((n, R, C)), np.empty(C)
     p, L, inverse, e, w = _room(R, C)
-    for i in range(len(x)):
+    for i in range(n):
         _shares(eta, b, H, i, p)
         _solve(p, x, y, i, phi, L, inverse, e, w)
         for r in range(R):
@@ -191,5 +196,5 @@ def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A) -> A:
                 for h in range(C - 1):
                     for m in range(C - 1):
                         known += v[h] * inverse[h, m] * v[m]
-                total[r, c] += phi * x[i, r] * v[c] - phi * phi * x[i, r] * x[i, r] * known
-    return total
+                found[i, r, c] = phi * x[i, r] * v[c] - phi * phi * x[i, r] * x[i, r] * known
+    return found

@@ -1,7 +1,8 @@
-"""The contextual model over one district or many: shared prior means by label, and both directions.
+"""The contextual model over one district or many: shared prior means by label, labels found by matching, and both directions.
 
 Pooling: the prior mean M of d belongs to a pair of labels (a group's and an outcome's), and is learned in rounds: fit every
-district given M, then move M towards the mean of their d, shrunk by one pseudo-district at zero.
+district given M, then move M towards the mean of their d, shrunk by one pseudo-district at zero. Matching: where the names of outcomes
+mean nothing in other districts, each district is fitted alone, and an outcome gets the label of the group whose d stands out in it.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior, posterior
 from crosslevel.ecological.tables.contextual.model import Mode, Problem, find_mode, problem, unpack
 from crosslevel.ecological.tables.raking import fit_table
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["District", "Settings", "fit_districts"]
+__all__ = ["District", "Settings", "fit_districts", "match_outcomes"]
 
 
 FIRST_TAU = 1.0  # before anything is known of the label's mean
 UPDATES = 4
+STANDS_OUT = 0.7  # of d, less its mean over the groups, from which a group counts as an outcome's own
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class District:
     y : (n, C)
     prior : (R, C)
         Prior mean of d, where it is not learned.
+    row_labels, column_labels : (R,), (C,)
+        Number of the label of each group and outcome; equal labels have equal numbers in all districts and on both sides.
     """
 
     units: IntArray
@@ -45,11 +50,14 @@ class District:
     x: FloatArray
     y: FloatArray
     prior: FloatArray
+    row_labels: IntArray
+    column_labels: IntArray
 
     @property
     def transposed(self) -> District:
         """The same, groups given outcomes."""
-        return District(self.units, self.columns, self.rows, self.y, self.x, np.ascontiguousarray(self.prior.T))
+        prior, labels = np.ascontiguousarray(self.prior.T), (self.column_labels, self.row_labels)
+        return District(self.units, self.columns, self.rows, self.y, self.x, prior, *labels)
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,6 @@ class Settings:
     ----------
     b, b_sd, tau : float
         Contextual slope, its standard deviation, and the prior sd of d.
-    row_labels, column_labels : (n_groups,), (n_outcomes,)
-        Number of the label of each group and outcome.
     pooled, symmetric : bool
     seed : int
     allow_unconverged : bool
@@ -70,8 +76,6 @@ class Settings:
     b: float
     b_sd: float
     tau: float
-    row_labels: IntArray
-    column_labels: IntArray
     pooled: bool
     symmetric: bool
     seed: int
@@ -83,8 +87,7 @@ def fit_districts(districts: Sequence[District], settings: Settings) -> list[Tab
     ahead = _one_way(districts, settings)
     if not settings.symmetric:
         return ahead
-    turned = replace(settings, row_labels=settings.column_labels, column_labels=settings.row_labels)
-    back = _one_way([d.transposed for d in districts], turned)
+    back = _one_way([d.transposed for d in districts], settings)
     return [_both_ways(f, r) for f, r in zip(ahead, back, strict=True)]
 
 
@@ -92,7 +95,7 @@ def _one_way(districts: Sequence[District], settings: Settings) -> list[TablePos
     tasks = [problem(d.x, d.y, d.prior, settings.tau) for d in districts]
     modes: list[Mode | None] = [None] * len(tasks)
     if settings.pooled:
-        places = [np.ix_(settings.row_labels[d.rows], settings.column_labels[d.columns]) for d in districts]
+        places = [np.ix_(d.row_labels, d.column_labels) for d in districts]
         tasks, modes = _learn_means(tasks, places, settings)
     found = []
     for task, mode, d in zip(tasks, modes, districts, strict=True):
@@ -106,7 +109,8 @@ def _learn_means(
     tasks: list[Problem], places: list[tuple[IntArray, ...]], settings: Settings
 ) -> tuple[list[Problem], list[Mode | None]]:
     """Learn the prior mean of every pair of labels; give the tasks with it, and the last modes."""
-    M = np.zeros((settings.row_labels.max() + 1, settings.column_labels.max() + 1))
+    n_labels = 1 + max(int(numbers.max()) for place in places for numbers in place)
+    M = np.zeros((n_labels, n_labels))
     modes: list[Mode | None] = [None] * len(tasks)
     for update in range(UPDATES):
         total, count = np.zeros(M.shape), np.zeros(M.shape)
@@ -123,15 +127,41 @@ def _learn_means(
 
 def _both_ways(f: TablePosterior, r: TablePosterior) -> TablePosterior:
     """Average the two directions; their difference is part of the variance."""
-    difference = (f.table - r.table.T) / 2
+    difference, back = (f.table - r.table.T) / 2, r.cells.transpose(0, 2, 1)
     return TablePosterior(
         table=(f.table + r.table.T) / 2,
         variance=(f.variance + r.variance.T) / 2 + difference**2,
         draws=np.concatenate([f.draws, r.draws.transpose(0, 2, 1)]),
-        cells=(f.cells + r.cells.transpose(0, 2, 1)) / 2,
+        cells=(f.cells + back) / 2,
+        cell_variance=(f.cell_variance + r.cell_variance.transpose(0, 2, 1)) / 2 + ((f.cells - back) / 2) ** 2,
         gradient=max(f.gradient, r.gradient),
         decrement=max(f.decrement, r.decrement),
         iterations=f.iterations + r.iterations,
         overdispersion=f.overdispersion,
         failure=f.failure or r.failure,
     )
+
+
+def match_outcomes(d: District, loose: BoolArray, b: float, tau: float, unmatched: int) -> District:
+    """Give outcomes whose names mean nothing elsewhere the label of the group that prefers them, each group once.
+
+    Parameters
+    ----------
+    d : District
+    loose : (C,)
+        Outcomes to be matched; those left have labels already, and groups of these labels are taken.
+    b, tau : float
+        Of the fit of this district alone.
+    unmatched : int
+        Label of the outcomes that no group stands out in.
+    """
+    labels = np.where(loose, unmatched, d.column_labels)
+    rows, columns = np.flatnonzero(~np.isin(d.row_labels, labels)), np.flatnonzero(loose)
+    if min(len(d.rows), len(d.columns)) > 1 and len(rows) and len(columns):
+        found = find_mode(problem(d.x, d.y, d.prior, tau), b)
+        rates = unpack(found.theta, d.prior.shape)[1]
+        stands_out = (rates - rates.mean(axis=0))[np.ix_(rows, columns)]
+        for r, c in zip(*linear_sum_assignment(-stands_out), strict=True):
+            if stands_out[r, c] > STANDS_OUT:
+                labels[columns[c]] = d.row_labels[rows[r]]
+    return replace(d, column_labels=labels)
