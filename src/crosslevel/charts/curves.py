@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GREY, INK, PALE
@@ -111,11 +112,7 @@ def curve_chart(
         )
     area = next((k for k in estimates.keys if k not in ("point", "lower", "upper", "row")), None)
     levels = [""] if area is None else [str(v) for v in dict.fromkeys(estimates[area].tolist())]
-    words = (
-        np.full(len(estimates), "", dtype=object)
-        if area is None
-        else np.array([str(v) for v in estimates[area].tolist()])
-    )
+    words = np.array([""] * len(estimates) if area is None else [str(v) for v in estimates[area].tolist()])
     parts = [_points(estimates, words == v, v) if points else _steps(estimates, words == v, v, totals) for v in levels]
     tables = {"curve": pa.concat_tables(parts)}
     where = {"area": "area"} if len(levels) > 1 else {}
@@ -263,7 +260,6 @@ def effect_curve(
             )
         ],
         tables={"rows": pa.table(table)},
-        data={"rows": Rows("rows")},
         note=f"{left_out:,} further rows are not drawn" if left_out else "",
         inches=(7.0, 4.2),
     )
@@ -323,29 +319,23 @@ def contextual_variance(answer: Estimates, ax: Axes | None = None, *, max_lines:
 def context_chart(answer: Estimates, *, max_lines: int = 8) -> Chart:
     """Describe a line per subgroup over the contextual variance, with its interval and its neighborhood."""
     variance, *keys = answer.keys
-    words = [answer.table[k].to_pylist() for k in keys]
-    named = [" · ".join(str(w[i]) for w in words) or "everybody" for i in range(len(answer))]
+    cells = cells_of(answer)
+    named = [cells.label(i, keys) if keys else "everybody" for i in range(len(answer))]
     changing = {n for n, c in zip(named, answer["changes_sign"], strict=True) if c}
     every = list(dict.fromkeys(named))
     shown = sorted(every, key=lambda n: n not in changing)[:max_lines]
+    line = np.array([shown.index(n) if n in shown else len(every) for n in named])
     at = answer[variance].astype(np.float64)
     values, end = np.unique(at), np.sqrt(at.max())
     room = end * (APART * len(shown) + 0.02)  # so that bars at 0 have somewhere to stand
-    parts: list[dict[str, Any]] = []
-    for i in np.lexsort((at, np.array([shown.index(n) if n in shown else len(every) for n in named]))):
-        if named[i] in shown:
-            aside = end * APART * (shown.index(named[i]) - 0.5 * (len(shown) - 1))
-            numbers = {n: float(answer[n][i]) for n in ("estimate", "conf_low", "conf_high", "neighborhood")}
-            open_ = named[i] in changing
-            parts.append(
-                {
-                    "name": named[i] + (" (changes sign)" if open_ else ""),
-                    "x": (np.sqrt(at[i]) + room + aside) ** 2,
-                    "value": at[i],
-                }
-                | {n: None if np.isnan(v) else v for n, v in numbers.items()}
-                | {"open": numbers["estimate"] if open_ else None, "closed": None if open_ else numbers["estimate"]}
-            )
+    open_ = np.array([n in changing for n in named])
+    estimate = answer["estimate"].astype(np.float64)
+    cells = cells.with_columns(
+        name=[n + (" (changes sign)" if o else "") for n, o in zip(named, open_, strict=True)],
+        x=(np.sqrt(at) + room + end * APART * (line - 0.5 * (len(shown) - 1))) ** 2,
+        open=np.where(open_, estimate, np.nan),
+        closed=np.where(open_, np.nan, estimate),
+    )
     by = Shade("name", names=True)
     marks = [
         Mark("interval", "x", "conf_low", y2="conf_high", color=by, width=3.4, alpha=0.3),
@@ -357,31 +347,19 @@ def context_chart(answer: Estimates, *, max_lines: int = 8) -> Chart:
     said = ["open: above the neighborhood for some variances, below it for others"] if changing & set(shown) else []
     said += [f"{len(shown):,} of {len(every):,} subgroups"] if len(shown) < len(every) else []
     head = (answer.title or answer.method).split(", by ")[0]
-    schema = {"name": pa.string(), **dict.fromkeys([n for n in parts[0] if n != "name"], pa.float64())}
-    ticks = {float((np.sqrt(v) + room) ** 2): float(v) for v in values}
-    return Chart(
-        name="context",
-        title=head if len(head) <= 70 else head[:69] + "…",
-        caption=f"Lines: estimates for each contextual variance; bars: {display.level_words(answer.level)}; dashed: the neighborhood."
-        + ("".join(f" {s[0].upper()}{s[1:]}." for s in said)),
-        panels=[
-            Panel(
-                marks,
-                Axis(
-                    "contextual variance: how strongly the composition of a place acts on everybody there",
-                    root=True,
-                    limits=(0.0, float((end + 2 * room) ** 2) or 1.0),
-                    ticks=ticks,
-                ),
-                Axis(f"estimate and {display.level_words(answer.level)}"),
-            )
-        ],
-        tables={"lines": pa.table({n: pa.array([p[n] for p in parts], t) for n, t in schema.items()})},
-        data={"rows": Rows("lines")},
-        tips={
-            "name": "subgroup", "value": "contextual variance", "estimate": "estimate", "conf_low": "from", "conf_high": "to",
-            "neighborhood": "neighborhood",
-        },
+    x = Axis(
+        "contextual variance: how strongly the composition of a place acts on everybody there",
+        root=True,
+        limits=(0.0, float((end + 2 * room) ** 2) or 1.0),
+        ticks={float((np.sqrt(v) + room) ** 2): float(v) for v in values},
+    )
+    kind = display.level_words(answer.level)
+    return cells.take(np.lexsort((at, line))[: int(np.sum(line < len(every)))]).chart(
+        "context",
+        head if len(head) <= 70 else head[:69] + "…",
+        f"Lines: estimates for each contextual variance; bars: {kind}; dashed: the neighborhood."
+        + "".join(f" {s[0].upper()}{s[1:]}." for s in said),
+        [Panel(marks, x, Axis(f"estimate and {kind}"))],
         note="; ".join(said),
         inches=(8.2, 4.2),
-    )  # fmt: skip
+    )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.errors import InputError
@@ -95,8 +95,7 @@ def distributions_chart(
         caption="The effects of the fit at the rows (shrunken, so that their spread is too small rather than too large), each divided by "
         "the largest of its kind; the dot is their average. There is no interval here.",
         panels=[Panel(marks, Axis(f"effect at each row{kind}"), Axis(names="label", notes="words" if scaled else ""))],
-        tables={"ridges": pa.concat_tables(parts)},
-        data={"rows": Rows("ridges")},
+        tables={"rows": pa.concat_tables(parts)},
         tips={"label": "term", "words": "range", "mean": "average, on this scale"},
         inches=(6.8, 1.1 + 0.55 * len(names)),
     )
@@ -188,8 +187,7 @@ def margins_chart(result: Estimates, *, threshold: float = 0.0, bounds: bool = F
         title=f"{head}:\n{tail}" if long else result.title or result.method,
         caption=f"The {said} of each row; the number is the share of the draws above {threshold:g}.",
         panels=[Panel(marks, Axis(said), Axis(names="label", notes="words"))],
-        tables={"ridges": pa.concat_tables(parts)},
-        data={"rows": Rows("ridges")},
+        tables={"rows": pa.concat_tables(parts)},
         tips={
             "label": " · ".join(result.keys),
             "estimate": "estimate",

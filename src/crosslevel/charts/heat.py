@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows, Shade
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import INK
 from crosslevel.errors import InputError, listed
@@ -103,8 +103,7 @@ def transfers_chart(result: Estimates, *, counts: bool = False, intervals: bool 
         title=result.title or result.method,
         caption=f"Numbers and colors: {of}{ends}; each row is a group, each column an outcome.",
         panels=[Panel(marks, Axis(names="outcome"), Axis(names="group"))],
-        tables={"transfers": pa.table(table)},
-        data={"rows": Rows("transfers")},
+        tables={"rows": pa.table(table)},
         tips={"group": "group", "outcome": "outcome", "words": "estimate"},
         note=f"people; color: {of}" if counts else f"{of}{ends}",
         inches=(2.4 + 1.15 * n_outcomes, 1.5 + 0.62 * n_groups),
@@ -197,9 +196,9 @@ def clusters_chart(result: Estimates, *, max_columns: int = MOST_COLUMNS) -> Cha
             said = {"cluster": clusters[i], "column": title, "words": _number(value), "score": float(score)}
             kind = "known of people" if j < len(shown) else "hidden mean"
             parts.append(said | {"kind": kind, "row": float(i), "place": float(j)})
-    rest = (
-        f"the {len(shown):,} of {len(known):,} columns in which clusters differ most" if len(shown) < len(known) else ""
-    )
+    rest = ""
+    if len(shown) < len(known):
+        rest = f"the {len(shown):,} of {len(known):,} columns in which clusters differ most"
     color = Shade("score", "standard deviations between clusters", scheme="blueorange", domain=(-STRONGEST, STRONGEST))
     return Chart(
         name="profiles",
@@ -214,8 +213,7 @@ def clusters_chart(result: Estimates, *, max_columns: int = MOST_COLUMNS) -> Cha
                 Axis("cluster · share of people", names="cluster", order="row"),
             )
         ],
-        tables={"profiles": pa.table({n: [p[n] for p in parts] for n in parts[0]})},
-        data={"rows": Rows("profiles")},
+        tables={"rows": pa.Table.from_pylist(parts)},
         tips={
             "cluster": "cluster",
             "column": "column",

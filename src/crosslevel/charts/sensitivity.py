@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.errors import InputError, unknown_name
@@ -23,6 +23,7 @@ __all__ = ["contour", "slope_curve"]
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 _STEPS = 121
 _TICKS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+_SCHEMA = pa.schema({"level": pa.string(), "x": pa.float64(), "y": pa.float64(), "words": pa.string()})
 _NEAR_ONE = 0.995  # the bias has no limit as a variable comes to hold all of composition
 
 
@@ -78,32 +79,18 @@ def contour(
     marks = _benchmarks(answer, row)
     value = float(answer["robustness_value"][row])
     end = _limit(limit, value, marks)
-    return draw(_contour_chart(answer, row, scale, value, end, marks, names), ax)
-
-
-def _contour_chart(
-    answer: Estimates,
-    row: int,
-    scale: float,
-    value: float,
-    end: float,
-    marks: list[tuple[str, float, float]],
-    names: int,
-) -> Chart:
-    """Describe the bias over both strengths: y = (level / scale)^2 (1 - x) / x on the contour of a level."""
+    # y = (level / scale)^2 (1 - x) / x on the contour of a level of bias
     strengths = end * np.linspace(0, 1, _STEPS)[1:] ** 2
     move = scale * value / np.sqrt(1 - value) if np.isfinite(value) else np.nan
     most = scale * np.sqrt(end * end / (1 - end))
     levels = [level for level in _LEVELS if level < most and not np.isclose(level, move, rtol=0.02)]
-    lines = [_curve(level, scale, strengths, end) for level in levels]
-    words = [f"{100 * level:g} point{'s' if level > 0.01 else ''}" for level in levels]
-    columns = {
-        "level": [f"{level:g}" for level, (x, _) in zip(levels, lines, strict=True) for _ in x],
-        "x": [float(v) for x, _ in lines for v in x],
-        "y": [float(v) for _, y in lines for v in y],
-        "words": [w if i == len(x) // 2 else "" for w, (x, _) in zip(words, lines, strict=True) for i in range(len(x))],
-    }
-    tables = {"levels": pa.table(columns, schema=_schema("x", "y", level=pa.string(), words=pa.string()))}
+    parts = []
+    for level in levels:
+        x, y = _curve(level, scale, strengths, end)
+        words = [""] * len(x)
+        words[len(x) // 2 : len(x) // 2 + 1] = [f"{100 * level:g} point{'s' if level > 0.01 else ''}"] if len(x) else []
+        parts.append(pa.table({"level": [f"{level:g}"] * len(x), "x": x, "y": y, "words": words}, schema=_SCHEMA))
+    tables = {"levels": pa.concat_tables([_SCHEMA.empty_table(), *parts])}
     drawn = [
         Mark("line", "x", "y", data="levels", by="level", color=GREY, width=0.9),
         Mark("text", "x", "y", data="levels", text="words"),
@@ -127,10 +114,8 @@ def _contour_chart(
         robust = f"robustness value {value:.2f}"
         drawn.append(Mark("dot", "x", "y", data="value", filled=False, size=49.0, label=robust))
     if marks:
-        strongest = sorted(range(len(marks)), key=lambda i: -marks[i][2] * marks[i][1] / max(1 - marks[i][1], 1e-9))[
-            :names
-        ]
-        said_of = [m[0] if i in strongest else "" for i, m in enumerate(marks)]
+        strongest = sorted(marks, key=lambda m: -m[2] * m[1] / max(1 - m[1], 1e-9))[:names]
+        said_of = [m[0] if m in strongest else "" for m in marks]
         tables["marks"] = pa.table({"x": [m[1] for m in marks], "y": [m[2] for m in marks], "words": said_of})
         label = "covariate, had it been omitted"
         drawn.append(Mark("dot", "x", "y", data="marks", color=VERMILION, shape="cross", size=49.0, label=label))
@@ -138,7 +123,7 @@ def _contour_chart(
     cell = " × ".join(str(answer[name][row]) for name in ("group", "outcome"))
     ticks = [tick for tick in _TICKS if tick <= end]
     limits = (0.0, end)
-    return Chart(
+    chart = Chart(
         name="omitted",
         title=f"{cell}: bias if a variable was omitted",
         caption="Thin lines: the largest bias of an omitted variable, in points, over how much it explains of composition and outcome. "
@@ -152,12 +137,12 @@ def _contour_chart(
             )
         ],
         tables=tables,
-        data={name: Rows(name) for name in tables},
         tips={"words": "bias, or covariate", "x": "of composition", "y": "of the outcome"},
         note=note,
         height=360,
         inches=(7.6, 4.8),
     )
+    return draw(chart, ax)
 
 
 def _curve(level: float, scale: float, strengths: FloatArray, top: float) -> tuple[FloatArray, FloatArray]:
@@ -166,10 +151,6 @@ def _curve(level: float, scale: float, strengths: FloatArray, top: float) -> tup
     y = np.square(level / scale) * (1 - inside) / inside
     shown = y <= top
     return inside[shown], y[shown]
-
-
-def _schema(*numbers: str, **others: pa.DataType) -> pa.Schema:
-    return pa.schema({**others, **dict.fromkeys(numbers, pa.float64())})
 
 
 def slope_curve(
@@ -235,7 +216,6 @@ def slope_curve(
         caption="The estimate when everybody's rate changes with the group's share of a place, inside the bounds.",
         panels=[Panel(marks, x, Axis("share of the group"))],
         tables=tables,
-        data={name: Rows(name) for name in tables},
         tips={"x": "points per 10 points", "estimate": "estimate"},
         inches=(7.6, 4.0),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Rows
+from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
@@ -75,34 +75,14 @@ def tomography(
     points = None if estimates is None else unit_shares(estimates, "estimate", len(margins.X))
     true = true_shares(truth, estimates, len(margins.X))
     chosen = _chosen(units, estimates, len(margins.X))
-    return draw(_tomography_chart(margins, points, true, chosen, estimates), ax, legend=legend)
-
-
-def _tomography_chart(
-    margins: Margins,
-    points: FloatArray | None,
-    true: FloatArray | None,
-    chosen: npt.NDArray[np.intp],
-    estimates: Estimates | None,
-) -> Chart:
-    """Describe the lines of the units, their estimates and the truth, and the contours of a fitted distribution."""
     n = len(margins.X)
     ends = _segments(margins)
     tables = {"lines": pa.table(dict(zip(("x", "y", "x2", "y2"), ends.reshape(n, 4).T, strict=True)))}
     faint = float(np.clip(20.0 * n**-0.8, 0.015, 0.7))  # thousands of lines must show where they cross most
     many = n >= 1000
     line: dict[str, Any] = {"x": "x", "y": "y", "x2": "x2", "y2": "y2"}
-    marks = [
-        Mark(
-            "interval",
-            **line,
-            data="lines",
-            color=GREY,
-            width=0.5 if many else 0.9,
-            alpha=faint,
-            label="what totals allow",
-        )
-    ]
+    look: dict[str, Any] = {"color": GREY, "width": 0.5 if many else 0.9, "alpha": faint}
+    marks = [Mark("interval", **line, data="lines", **look, label="what totals allow")]
     if len(chosen):
         tables["named"] = tables["lines"].take(pa.array(chosen))
         marks.append(Mark("interval", **line, data="named", color=INK, width=1.6, label="units named"))
@@ -116,24 +96,24 @@ def _tomography_chart(
             )
     if true is not None:
         tables["truth"] = pa.table({"x": true[:, 0], "y": true[:, 1]})
-        look: dict[str, Any] = {"color": VERMILION, "shape": "diamond", "filled": False}
+        look = {"color": VERMILION, "shape": "diamond", "filled": False}
         marks.append(Mark("dot", "x", "y", data="truth", size=12.0, alpha=0.3 if many else 0.7, label="truth", **look))
     if points is not None:
         tables["points"] = pa.table({"x": points[:, 0], "y": points[:, 1]})
         size = float(np.clip(2500.0 / n, 3.0, 18.0))
         marks.append(Mark("dot", "x", "y", data="points", size=size, alpha=0.3 if many else 0.8, label="estimate"))
     x, y = (Axis(f"share of {group}: {margins.outcomes[0]}", limits=(-0.01, 1.01)) for group in margins.groups)
-    return Chart(
+    chart = Chart(
         name="tomography",
         title=f"{n:,} unit{'s' if n > 1 else ''}: what each allows",
         caption="A line for each unit: all pairs of shares that its totals allow. Lines are short where the bounds are narrow.",
         panels=[Panel(marks, x, y)],
         tables=tables,
-        data={name: Rows(name) for name in tables},
         tips={"x": x.title, "y": y.title},
         height=420,
         inches=(7.4, 5.6),
     )
+    return draw(chart, ax, legend=legend)
 
 
 def xt(
@@ -178,11 +158,6 @@ def xt(
         raise InputError(
             f"estimates come from {estimates.method!r}, which fits no distribution of T given X; pass those of king, or none."
         )
-    return draw(_xt_chart(margins, estimates), ax, legend=legend)
-
-
-def _xt_chart(margins: Margins, estimates: Estimates | None) -> Chart:
-    """Describe outcome against composition: the fan of the bounds, the units, Goodman's line, and what king expects."""
     X, T, N = margins.X, margins.T, margins.N
     n = len(X)
     low, high = _fan(margins)
@@ -209,17 +184,17 @@ def _xt_chart(margins: Margins, estimates: Estimates | None) -> Chart:
     x, y = (
         Axis(w, limits=(-0.01, 1.01)) for w in (f"share of {margins.groups[0]}", f"share with {margins.outcomes[0]}")
     )
-    return Chart(
+    chart = Chart(
         name="xt",
         title="Outcome against composition",
         caption="A dot for each unit, its area the number of people; a bend in the cloud is evidence against constant shares.",
         panels=[Panel(marks, x, y)],
         tables=tables,
-        data={name: Rows(name) for name in tables},
         tips={"x": x.title, "y": y.title, "people": "people"},
         note="all units have one composition: no line can be fitted" if slope is None else "",
         inches=(8.4, 4.6),
     )
+    return draw(chart, ax, legend=legend)
 
 
 def _chosen(units: Sequence[object] | None, estimates: Estimates | None, n: int) -> npt.NDArray[np.intp]:
