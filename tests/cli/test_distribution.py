@@ -131,7 +131,7 @@ def test_groups_of_one_file_only(crosslevel, folder):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (("--model", "mean_shrinkge"), "--model mean_shrinkge is not a model.*Did you mean 'mean_shrinkage'"),
+        (("--model", "mean_shrinkge"), "--model mean_shrinkge is not a choice.*Did you mean 'mean_shrinkage'"),
         (("--model", "rbf_network", "--classify"), "rbf_network has no classifier"),
         (("--columns", "aa"), "--columns aa is not a column"),
         (("--columns", "w", "--weight", "w"), "--columns w is the group, the weight or the label"),

@@ -235,7 +235,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
     ("asked", "words"),
     [
         ((), "nothing is asked; write for example --estimate sex"),
-        (("--rollup", "state", "--out", "o"), "--rollup puts subgroups together"),
+        (("--rollup", "state", "--out", "o"), "--rollup goes with --estimate, which is missing"),
         (("--estimate", "sx"), "--estimate sx is not a column"),
         (("--estimate", "sex", "--rollup", "sate"), "--rollup sate is not a column"),
         (("--estimate", "sex", "--rollup", "all", "--rollup", "all"), "--rollup names 'all' twice"),
@@ -245,8 +245,11 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--denominator", "turnout"), "--denominator turnout needs turnout"),
         (("--estimate", "sex", "--contrast", "sum"), "--contrast sum"),
         (("--estimate", "sex", "--report"), "--report needs a folder"),
-        (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons are for the map of the report"),
-        (("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"), "choose one"),
+        (("--estimate", "sex", "--polygons", "map.geojson"), "--polygons goes with --report, which is missing"),
+        (
+            ("--estimate", "sex", "--cross-validate", "3", "--leave-out", "state"),
+            "--leave-out and --cross-validate exclude one another",
+        ),
         (("--estimate", "sex", "--out", "places.csv"), "is a file; name a folder"),
         (("--estimate", "sex", "--evidence", "nothing.csv"), "--evidence is not an option of --model persons"),
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
@@ -278,7 +281,10 @@ def test_what_is_missing_is_named(crosslevel, folder):
         (("people.parquet", "places.csv", *counts), "'--by'"),
         (("people.parquet", "places.csv", "--by", "regio", "--spatial", "none", *counts), "Did you mean 'region'"),
         (("people.parquet", "places.csv", "--by", "region", *counts), "--lon and --lat are missing"),
-        (("people.parquet", "places.csv", "--by", "region", "--lon", "lon", *counts), "--lon and --lat go together"),
+        (
+            ("people.parquet", "places.csv", "--by", "region", "--lon", "lon", *counts),
+            "--lon goes with --lat, which is missing",
+        ),
         (
             ("people.parquet", "places.csv", "--by", "region", "--spatial", "none", "--estimate", "sex"),
             "successes and trials",
@@ -297,10 +303,10 @@ def test_a_map_of_other_places_is_refused_before_anything_is_fitted(crosslevel, 
         return done.err
 
     features = world.polygons["features"]
-    renamed = [{**f, "properties": {"regions": f["properties"]["region"]}} for f in features]
-    assert "Did you mean 'regions'" in told(json.dumps({"features": renamed}))
+    others = [{**f, "properties": {"county": f"c{i}"}} for i, f in enumerate(features)]
+    assert "lacks 24 place(s)" in told(json.dumps({"features": others}))
     assert "lacks 1 place(s)" in told(json.dumps({"features": features[1:]}))
     assert "neither a GeoJSON FeatureCollection" in told("[]")
     assert "is not JSON" in told("{")
-    point = [{**features[0], "geometry": {"type": "Point", "coordinates": [0, 0]}}]
-    assert "is a Point; pass Polygons" in told(json.dumps({"features": point}))
+    line = [{**features[0], "geometry": {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}}]
+    assert "no features with Polygons or Points" in told(json.dumps({"features": line}))

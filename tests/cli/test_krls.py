@@ -70,7 +70,7 @@ def test_subgroups(crosslevel, people, folder):
         (("--where", "age > 900"), "data.csv has no rows where age > 900"),
         (("--rule", "lo"), "--rule lo is not a choice"),
         (("--bandwidth", "wide"), "--bandwidth wide"),
-        (("--by", "sex", "--subgroup", "a=age > 1"), "--by and --subgroup both name groups"),
+        (("--by", "sex", "--subgroup", "a=age > 1"), "--by and --subgroup exclude one another"),
         (("--reference", "treatment"), "is not name=value"),
         (("--reference", "treatment=contrl"), "Did you mean 'control'"),
         (("--out", "data.csv"), "is a file; name a folder"),

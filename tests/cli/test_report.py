@@ -85,8 +85,8 @@ def test_a_map_of_effects(crosslevel, folder):
     ("asked", "words"),
     [
         ((), "name at least one file of saved results"),
-        (("bounds.json", "--port", "9"), "--port belongs to --serve"),
-        (("bounds.json", "--serve", "."), "--serve shows the pages of a folder"),
+        (("bounds.json", "--port", "9"), "--port goes with --serve, which is missing"),
+        (("bounds.json", "--serve", "."), "--serve and --results exclude one another"),
         (("--serve", "bounds.json"), "--serve bounds.json is no folder"),
         (("--serve", ".", "--port", "70000"), "--port 70000 is no port"),
         (("places.crosslevel", "--map", "nowhere.geojson"), "--map nowhere.geojson does not exist"),

@@ -237,7 +237,7 @@ def test_the_truth_scores_every_method(crosslevel, folder):
         ((*ASKED, "--outcome", "did not vote", "--weights", "heavy"), "--weights heavy is not a choice"),
         ((*ASKED, "--rest", "x"), "--rest names the column that --balance"),
         ((*ASKED, "--report"), "--report needs a folder"),
-        ((*ASKED, "--truth", "t.csv", "--abstain", "rep"), "choose one"),
+        ((*ASKED, "--truth", "t.csv", "--abstain", "rep"), "--truth and --abstain exclude one another"),
         ((*ASKED, "--out", "units.csv"), "is a file; name a folder"),
         (("table", "units.csv", "--outcome", "dem"), "'--group'"),
         (("table", "units.csv", *GROUPS), "'--outcome'"),

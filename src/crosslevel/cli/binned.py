@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,15 @@ BINS, AREAS = "Bins of one axis", "Areas"
 MODELS: dict[str, Any] = {"counts": BinnedCountGP, "gaussian": BinnedGP}
 FITS = {name: cls.fit for name, cls in MODELS.items()}
 COLUMNS = {"sizes": "column", "std_error": "column", "trials": "column", "exposure": "column", "pool": "column"}
-OPTIONS = [
-    Option("data", "file", f"Bins, a row each: {FILE_HELP}", argument=True),
-    Option("lower", help="Column of lower limits.", panel=BINS, column_of="data"),
-    Option("upper", help="Column of upper limits; ages 0 to 9 are 0 and 10.", panel=BINS, column_of="data"),
+OF_BINS = [
+    Option("lower", help="Column of lower limits.", panel=BINS, column_of="data", needs=("upper",)),
+    Option(
+        "upper",
+        help="Column of upper limits; ages 0 to 9 are 0 and 10.",
+        panel=BINS,
+        column_of="data",
+        needs=("lower",),
+    ),
     Option(
         "age_groups",
         help="Column of age groups, both ends included (18-25, 85+, under 5), in place of --lower and --upper.",
@@ -54,30 +60,50 @@ OPTIONS = [
         kinds={**COLUMNS, "cell": "number"},
         columns=dict.fromkeys(COLUMNS, "data"),
     ),
-    Option("polygons", "file", "GeoJSON of areas, in place of bins.", panel=AREAS),
+]
+OF_AREAS = [
     Option("value", help="Property of the areas: the number known.", panel=AREAS),
     Option("to", "file", "GeoJSON of the areas asked for.", panel=AREAS),
     Option("key", help="Property that names an area.", panel=AREAS),
     Option("to_key", help="The same in --to, where it differs.", panel=AREAS),
     Option("population", help="Property of --to: its people; counts are shared out.", panel=AREAS),
-    Option(
-        "model",
-        help="Counts of people or events, or any totals and means. Default: counts for --total.",
-        metavar="|".join(MODELS),
+]
+WHICH = "Counts of people or events, or any totals and means. Default: counts for --total."
+ONE_OF = (
+    ("lower", "age_groups"),
+    ("upper", "age_groups"),
+    ("total", "mean_of"),
+    ("ages", "single_years", "at", "at_file"),
+)
+"""Several ways to say one thing."""
+OPTIONS = [
+    Option("data", "file", f"Bins, a row each: {FILE_HELP}", argument=True, excludes=("polygons",)),
+    *(
+        replace(o, excludes=("polygons", *(n for ways in ONE_OF if o.name in ways for n in ways if n != o.name)))
+        for o in OF_BINS
     ),
+    Option("polygons", "file", "GeoJSON of areas, in place of bins.", panel=AREAS, needs=("value", "to")),
+    *(replace(o, needs=("polygons",)) for o in OF_AREAS),
+    Option("model", help=WHICH, choices=tuple(MODELS)),
     *from_classes(MODELS, "Model", "model", kinds={"kernel": "text", "lengthscale": "value"}),
     *from_signature(BinnedGP.estimate, "Answer", skip=("regions",)),
     *OUTPUT,
 ]
 
-NEW_BINS = ("ages", "single_years", "at", "at_file")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _BIN = re.compile(rf"^\s*({_NUMBER})\s*(?:[-:–]\s*({_NUMBER}|inf)|\+)\s*$")
 
 
 def run(given: Given, job: Job) -> None:
     """Read, fit, write what was asked for, print the table."""
-    _check(given)
+    if not {"data", "polygons"} & set(given):
+        raise InputError(
+            "name a file of bins (with --lower, --upper and --total), or --polygons with --value and --to."
+        )
+    if "data" in given and not {"lower", "age_groups"} & set(given):
+        raise InputError("the limits are missing; name their columns, --lower lo --upper hi, or that of --age-groups.")
+    if "data" in given and not {"total", "mean_of"} & set(given):
+        raise InputError("one of --total and --mean-of is needed: it names the column and says what its numbers are.")
     with quiet():
         found, model, polygons = _areas(given) if "polygons" in given else _bins(given)
     said = f"{len(found):,} areas shared out" if model is None else f"{model.solver_[0].upper()}{model.solver_[1:]}"
@@ -87,40 +113,6 @@ def run(given: Given, job: Job) -> None:
     )
     job.write_answers({"estimates": found}, model=model, pages=pages, title=found.title, polygons=polygons)
     job.print({"estimates": found}, max_rows=None)
-
-
-def _check(given: Given) -> None:
-    """Tell the two forms apart and refuse halves of them."""
-    if "polygons" not in given:
-        if "data" not in given:
-            raise InputError(
-                "name a file of bins (with --lower, --upper and --total), or --polygons with --value and --to."
-            )
-        for option in ("lower", "upper"):
-            if (option in given) == ("age_groups" in given):
-                what = "and --age-groups both give the limits" if option in given else "is missing"
-                raise InputError(
-                    f"--{option} {what}; name the columns of limits, as in --lower lo --upper hi --total n, or that of age groups, as "
-                    "in --age-groups age --total n."
-                )
-        if ("total" in given) == ("mean_of" in given):
-            raise InputError(
-                "one of --total and --mean-of is needed: it names the column and says what its numbers are."
-            )
-        for option in given.of(AREAS):
-            raise InputError(f"{spelled(option)} belongs to --polygons, which is missing.")
-        return
-    if "data" in given:
-        raise InputError(
-            f"{given['data']} and --polygons are both given; the polygons' file holds the numbers (--value)."
-        )
-    for option in ("value", "to"):
-        if option not in given:
-            raise InputError(f"--polygons needs --{option}: --polygons areas.geojson --value n --to other.geojson.")
-    for option in given.of(BINS, "Fit"):
-        raise InputError(
-            f"{spelled(option)} is for bins; --polygons takes --value, --to, --key, --to-key and --population."
-        )
 
 
 def _bins(given: Given) -> tuple[Estimates, Any, None]:
@@ -156,9 +148,6 @@ def _intervals(table: pa.Table, given: Given, tail: float | None) -> Intervals:
 
 
 def _targets(given: Given, tail: float | None, regions: Intervals) -> Intervals | None:
-    asked = [name for name in NEW_BINS if name in given]
-    if len(asked) > 1:
-        raise InputError(f"{spelled(asked[0])} and {spelled(asked[1])} both name new bins; use one of them.")
     if "ages" in given:
         return Intervals.ages(given["ages"])
     if "single_years" in given:

@@ -14,7 +14,7 @@ from crosslevel.data import frames
 from crosslevel.data.bags import Bags
 from crosslevel.data.batches import open_batches
 from crosslevel.diagnostics.bag_folds import cross_validate_bags
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.typing import AnyArray
 
@@ -44,9 +44,9 @@ OPTIONS = [
     Option("label", help="Column of the labels: a number, or with --classify a class.", required=True, column_of="labels"),
     Option("columns", help="A feature of members; repeat. All but by and weight if left out.", several=True, column_of="members"),
     Option("weight", help="Column of members: survey weights.", column_of="members"),
-    Option("unmatched", help="What to do with groups of one file only. Default: error.", metavar="error|drop"),
+    Option("unmatched", help="What to do with groups of one file only. Default: error.", choices=("error", "drop")),
     Option("predict", "file", "Members of new groups, whose labels are to be predicted."),
-    Option("model", help=f"Default: {DEFAULT}.", metavar="|".join(REGRESSORS), panel="Estimator"),
+    Option("model", help=f"Default: {DEFAULT}.", choices=tuple(REGRESSORS), panel="Estimator"),
     Option("classify", "switch", "The label is a class.", panel="Estimator"),
     *from_classes(REGRESSORS, "Model", "model", kinds={"n_landmarks": "value", "bandwidth": "value", "bandwidth_scale": "value"}),
     *from_signature(cross_validate_bags, "Cross-validation", skip=("model", "X", "y", "random_state")),
@@ -89,12 +89,8 @@ def run(given: Given, job: Job) -> None:
 def _model(given: Given) -> Any:
     """Make the estimator, before any file is read."""
     chosen, known = given.get("model", DEFAULT), CLASSIFIERS if "classify" in given else REGRESSORS
-    if chosen not in REGRESSORS:
-        raise unknown_name("--model", chosen, list(REGRESSORS), "model")
     if chosen not in known:
         raise InputError(f"--model {chosen} has no classifier; with --classify use one of {', '.join(CLASSIFIERS)}.")
-    if given.get("unmatched", "error") not in ("error", "drop"):
-        raise unknown_name("--unmatched", given["unmatched"], ["error", "drop"], "choice")
     check_known(known, chosen, given.of("Model"), "model")
     return known[chosen](**given.of("Model"))
 

@@ -17,7 +17,8 @@ from crosslevel.data.checks import check_level
 from crosslevel.data.totals import read_places
 from crosslevel.ecological.estimate import read_interval
 from crosslevel.ecological.subgroups import read_question, read_request
-from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, nearest, unknown_name
+from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
+from crosslevel.reports.shapes import read_shapes
 from crosslevel.results import Estimates
 
 __all__ = ["EXAMPLES", "OPTIONS", "run"]
@@ -46,9 +47,10 @@ OPTIONS = [
         help="Put places together by this column of theirs, or 'all'; repeat. Answers by place come too.",
         several=True,
         panel="Answer",
+        needs=("estimate",),
     ),
-    Option("lon", help="Column of places: longitude, or the first coordinate.", column_of="places"),
-    Option("lat", help="Column of places: latitude, or the second coordinate.", column_of="places"),
+    Option("lon", help="Column of places: longitude, or the first coordinate.", column_of="places", needs=("lat",)),
+    Option("lat", help="Column of places: latitude, or the second coordinate.", column_of="places", needs=("lon",)),
     *from_classes(
         FITS,
         "People and places",
@@ -60,7 +62,7 @@ OPTIONS = [
     Option(
         "model",
         help="People one by one, or the regression on whole places. Default: persons.",
-        metavar="|".join(MODELS),
+        choices=tuple(MODELS),
     ),
     *from_classes(MODELS, "Model", "model"),
     *from_signature(
@@ -75,8 +77,14 @@ OPTIONS = [
         panel="Checks",
     ),
     Option("cross_validate", "whole", "Predict each place from the others, in so many folds.", panel="Checks"),
-    Option("leave_out", help="The same, one value of this column at a time.", panel="Checks", column_of="places"),
-    Option("polygons", "file", "GeoJSON with the property BY, for the maps of the report.", panel="Output"),
+    Option(
+        "leave_out",
+        help="The same, one value of this column at a time.",
+        panel="Checks",
+        column_of="places",
+        excludes=("cross_validate",),
+    ),
+    Option("polygons", "file", "GeoJSON of the places, for the maps of the report.", panel="Output", needs=("report",)),
     *OUTPUT,
 ]
 VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
@@ -137,18 +145,10 @@ def _check(given: Given, job: Job) -> None:
             "nothing is asked; write for example --estimate sex, --estimate 'age >= 65' or --cross-validate 10, or keep the model "
             "with --out."
         )
-    if "rollup" in given and "estimate" not in given:
-        raise InputError("--rollup puts subgroups together; name them with --estimate.")
-    if ("lon" in given) != ("lat" in given):
-        raise InputError("--lon and --lat go together; name both columns of places.")
     if "lon" not in given and given.get("spatial", "") is not None:
         raise InputError("--lon and --lat are missing; name two columns of places, or pass --spatial none.")
-    if {"cross_validate", "leave_out"} <= set(given):
-        raise InputError("--cross-validate and --leave-out are two ways to leave places out; choose one.")
     if AUTOMATIC in given.get("learn_confounding", ()) and len(given["learn_confounding"]) > 1:
         raise InputError("--learn-confounding auto chooses the columns itself; leave out the others.")
-    if "polygons" in given and not job.report:
-        raise InputError("--polygons are for the map of the report; pass --report too.")
 
 
 def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
@@ -225,23 +225,14 @@ def _confounding(model: Any) -> dict[str, Any] | None:
 
 
 def _read_polygons(given: Given, places: list[object]) -> dict[str, Any]:
-    """Read a map whose features name their place in the property ``by``, and show all of these places."""
-    path, by = given["polygons"], given["by"]
-    found = read_geojson(path, "--polygons")
-    for i, feature in enumerate(found.get("features", ())):
-        properties = feature.get("properties") or {}
-        if by not in properties:
-            raise FileError(
-                f"--polygons {path}: feature {i} lacks the property {by!r}, which names its place; it has "
-                f"{listed(properties, 12) or 'none'}.{nearest(by, properties)}"
-            )
-        shape = (feature.get("geometry") or {}).get("type")
-        if shape not in ("Polygon", "MultiPolygon"):
-            raise FileError(f"--polygons {path}: feature {i} is a {shape}; pass Polygons and MultiPolygons only.")
-    known = {str(feature["properties"][by]) for feature in found.get("features", ())}
+    """Read a map that shows all of these places."""
+    found = read_geojson(given["polygons"], "--polygons")
+    shapes = read_shapes(found)
+    known = shapes.names_for(places, given["by"]) or ()
     missing = [place for place in places if str(place) not in known]
     if missing:
         raise InputError(
-            f"--polygons {path} lacks {len(missing):,} place(s) ({listed(missing)}); pass the map of these places."
+            f"--polygons {given['polygons']} lacks {len(missing):,} place(s) ({listed(missing)}) in every property of its features "
+            f"({listed(shapes.properties)}); pass the map of these places."
         )
     return found

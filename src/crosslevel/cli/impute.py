@@ -43,7 +43,7 @@ OPTIONS = [
     Option("se", help="'feature=column': standard errors of its means; repeat.", several=True),
     Option("where", help="Use these people only, for example 'age >= 18'."),
     Option("weight", help="Column of survey weights.", column_of="people"),
-    Option("model", help="One model of persons, or clusters of people. Default: persons.", metavar="|".join(MODELS)),
+    Option("model", help="One model of persons, or clusters of people. Default: persons.", choices=tuple(MODELS)),
     *from_classes(MODELS, "Model", "model", skip=("family", "scale", "families")),
     Option("by", "crossings", "Means to print: 'age', or a crossing 'age*sex'; repeat.", several=True, panel="Answer"),
     Option("level", "number", "Level of the intervals. Default: 0.95.", panel="Answer"),
@@ -91,8 +91,6 @@ def run(given: Given, job: Job) -> None:
 
 
 def _check(given: Given) -> None:
-    if given.get("model", "persons") not in MODELS:
-        raise unknown_name("--model", given["model"], list(MODELS), "model")
     if given.get("imputations", 0) < 0:
         raise InputError(f"--imputations {given['imputations']} is not a number of data sets; pass 0 for none, or 20.")
     for option, names in (("--number", _numbers(given)), ("--se", _errors(given))):

@@ -29,12 +29,12 @@ OPTIONS = [
     Option("cluster", help="Column whose members' errors are correlated.", column_of="data"),
     Option("weight", help="Column of weights; see --weights.", column_of="data"),
     Option("where", help="Keep these rows only, for example 'age >= 18'."),
-    Option("by", help="Column of subgroups; repeat to cross them.", several=True, column_of="data"),
+    Option(
+        "by", help="Column of subgroups; repeat to cross them.", several=True, column_of="data", excludes=("subgroup",)
+    ),
     Option("subgroup", help="'name=query' over covariates, for example 'old=age >= 65'; repeat.", several=True),
     Option(
-        "loss",
-        help="How far off a fit is; logistic for outcomes of 0 and 1. Default: squared.",
-        metavar="|".join(LOSSES),
+        "loss", help="How far off a fit is; logistic for outcomes of 0 and 1. Default: squared.", choices=tuple(LOSSES)
     ),
     *from_classes(LOSSES, "Model", "loss"),
     *from_signature(KRLS.effects, "Answer", skip=("by",)),
@@ -47,8 +47,6 @@ def run(given: Given, job: Job) -> None:
     y, x, by = given["y"], list(given["x"]), given.get("by", [])
     if y in x:
         raise InputError(f"--x {y} is the outcome; a covariate must be another column.")
-    if by and "subgroup" in given:
-        raise InputError("--by and --subgroup both name groups; use one of them.")
     subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
     check_columns(OPTIONS, given, {"data": open_batches(given["data"]).schema.names})
     columns = [y, *x, *by, *(given[n] for n in ("cluster", "weight") if n in given)]

@@ -66,6 +66,10 @@ class Option:
         What stands behind it in the help.
     nullable : bool
         Whether the word ``none`` means None.
+    choices : sequence of str
+        The values there are; any other is refused.
+    needs, excludes : sequence of str
+        Options that must be given with it, and options that must not.
     """
 
     name: str
@@ -78,6 +82,9 @@ class Option:
     column_of: str = ""
     metavar: str = ""
     nullable: bool = False
+    choices: Sequence[str] = ()
+    needs: Sequence[str] = ()
+    excludes: Sequence[str] = ()
 
 
 class Given(dict[str, Any]):
@@ -183,8 +190,6 @@ def from_classes(classes: Mapping[str, Any], panel: str, choice: str, **options:
 def check_known(functions: Mapping[str, Any], chosen: str, parameters: Iterable[str], choice: str) -> None:
     """Refuse a parameter that the chosen function (or estimator) lacks, and say which have it."""
     known = {name: inspect.signature(function).parameters for name, function in functions.items()}
-    if chosen not in known:
-        raise unknown_name(spelled(choice), chosen, list(known), "choice")
     for name in parameters:
         if name not in known[chosen]:
             having = " or ".join(n for n in known if name in known[n])
@@ -265,7 +270,7 @@ def as_function(options: Sequence[Option]) -> Callable[..., dict[str, Any]]:
         text = option.help.replace("[", r"\[")
         stated: dict[str, Any] = {"help": text}
         if option.kind not in ("flag", "switch"):
-            stated["metavar"] = option.metavar or METAVARS.get(option.kind, "TEXT")
+            stated["metavar"] = option.metavar or "|".join(option.choices) or METAVARS.get(option.kind, "TEXT")
         default = ... if option.required else None
         if option.argument:
             shown: Any = typer.Argument(default, **stated)
@@ -288,12 +293,24 @@ def as_function(options: Sequence[Option]) -> Callable[..., dict[str, Any]]:
 def read(options: Sequence[Option], values: Mapping[str, Any]) -> Given:
     """Give what was written, as the values the library takes."""
     found = {o.name: _value(o, values[o.name]) for o in options if values[o.name] not in (None, [], ())}
+    for option in (o for o in options if o.name in found):
+        said = str(found[option.name]) if option.argument else spelled(option.name)
+        for other in option.needs:
+            if other not in found:
+                raise InputError(f"{said} goes with {spelled(other)}, which is missing; add it, or leave {said} out.")
+        for other in option.excludes:
+            if other in found:
+                raise InputError(
+                    f"{said} and {spelled(other)} exclude one another; choose one and leave the other out."
+                )
     return Given(found, {o.name: o.panel for o in options})
 
 
 def _value(option: Option, raw: Any) -> Any:
     if option.nullable and raw == "none":
         return None
+    if option.choices and raw not in option.choices:
+        raise unknown_name(spelled(option.name), raw, list(option.choices), "choice")
     if option.kind in ("text", "crossings") and option.several and len(set(raw)) < len(raw):
         twice = next(v for v in raw if list(raw).count(v) > 1)
         raise InputError(f"{spelled(option.name)} names {twice!r} twice; name each once.")

@@ -19,13 +19,14 @@ EXAMPLES = (
     "crosslevel report run/sex-by-region.crosslevel --out report.html --map regions.geojson --title 'Men and women'",
     "crosslevel report --serve reports/ --port 8350",
 )
+PAGE = ("results", "out", "title", "map")
 OPTIONS = [
     Option("results", "file", "Estimates (.crosslevel or .json) and models saved by crosslevel.", True, argument=True),
     Option("out", "file", "The HTML file to write; report.html if left out."),
     Option("title", help="Heading of the page."),
     Option("map", "file", "GeoJSON or TopoJSON of the places."),
-    Option("serve", "file", "Show the reports of this folder in a browser on this machine."),
-    Option("port", "whole", "Of --serve; 0 takes any that is free."),
+    Option("serve", "file", "Show the reports of this folder in a browser on this machine.", excludes=PAGE),
+    Option("port", "whole", "Of --serve; 0 takes any that is free.", needs=("serve",)),
     *(option for option in OUTPUT if option.name == "as_json"),
 ]
 
@@ -34,14 +35,10 @@ def run(given: Given, job: Job) -> None:
     """Write the page and say where; or show a folder of pages until Ctrl-C."""
     results, page = given.get("results", ()), given.get("out", Path("report.html"))
     if "serve" in given:
-        if {"results", "out", "title", "map"} & set(given):
-            raise InputError("--serve shows the pages of a folder; write pages first, without it.")
         from crosslevel.cli.serving import DEFAULT_PORT, serve_folder
 
         serve_folder(given["serve"], given.get("port", DEFAULT_PORT), job.as_json)
         return
-    if "port" in given:
-        raise InputError("--port belongs to --serve, which is missing.")
     if not results:
         raise InputError("name at least one file of saved results, or --serve a folder of reports.")
     polygons = read_geojson(given["map"], "--map") if "map" in given else None

@@ -44,7 +44,7 @@ OPTIONS = [
         several=True,
         panel="Answer",
     ),
-    Option("truth", "file", "Table with group, outcome and truth, to score the methods.", panel="Answer"),
+    Option("truth", "file", "Table with group, outcome and truth, to score the methods.", panel="Answer", excludes=("abstain",)),
     *from_classes(FUNCTIONS, "Methods", "methods", skip=DATA),
     *OUTPUT,
 ]  # fmt: skip
@@ -52,8 +52,6 @@ OPTIONS = [
 
 def run(given: Given, job: Job) -> None:
     """Read, answer by every method, write what was asked for, print the comparison."""
-    if {"truth", "abstain"} <= set(given):
-        raise InputError("--truth is compared with shares of the group, and --abstain asks for its voters; choose one.")
     if "rest" in given and given.get("balance") != "none-of-the-above":
         raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
     names = _methods(given)
