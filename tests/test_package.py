@@ -44,8 +44,14 @@ def test_every_public_name_is_there(name):
     assert name in dir(crosslevel)
 
 
-def test_the_lazy_table_and_the_static_list_agree():
-    assert {*crosslevel._HOME, *crosslevel._ROOMS, "__version__"} == {*crosslevel.__all__}
+@pytest.mark.parametrize("room", ["binned", "diagnostics", "distribution", "ecological", "imputation", "krls"])
+def test_every_name_of_a_rooms_stub_is_there(room):
+    package = getattr(crosslevel, room)
+    assert package.__all__ == dir(package)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match=f"module 'crosslevel.{room}' has no attribute 'nothing'"):
+        _ = package.nothing
 
 
 def test_an_unknown_name_suggests_the_nearest():

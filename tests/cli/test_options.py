@@ -108,8 +108,25 @@ def test_a_parameter_of_another_model_is_refused():
     check_known(classes, "far", {"depth": 2}, "model")
     with pytest.raises(InputError, match="--depth is not an option of --model near; it goes with --model far"):
         check_known(classes, "near", {"depth": 2}, "model")
-    with pytest.raises(InputError, match="Did you mean 'far'"):
-        check_known(classes, "fra", {}, "model")
+
+
+def test_options_that_go_together_exclude_one_another_or_have_choices():
+    options = [
+        Option("file", "file", argument=True, needs=("lower",)),
+        Option("lower", excludes=("upper",)),
+        Option("upper"),
+        Option("model", choices=("near", "far")),
+    ]
+    none = dict.fromkeys([o.name for o in options])
+    assert read(options, none) == {}
+    assert read(options, {**none, "file": "a.csv", "lower": "b", "model": "far"}).keys() == {"file", "lower", "model"}
+    for given, words in (
+        ({"file": "a.csv"}, "a.csv goes with --lower, which is missing"),
+        ({"lower": "b", "upper": "c"}, "--lower and --upper exclude one another"),
+        ({"model": "fra"}, "--model='fra' is not a choice.*Did you mean 'far'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            read(options, {**none, **given})
 
 
 def test_names_and_pairs():

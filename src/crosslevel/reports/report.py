@@ -220,7 +220,8 @@ def pictures(named: Mapping[str, Estimates], polygons: Mapping[str, Any] | None 
         by = None if polygons is None else _place(estimates, polygons)
         if polygons is not None and by is not None:
             others = estimates.table.select([n for n in estimates.keys if n != by])
-            select = next((row for row in others.to_pylist() if None not in row.values()), {})
+            rows: list[dict[str, Any]] = others.to_pylist()
+            select = next((row for row in rows if None not in row.values()), {})
             words = ", ".join(f"{n} {v}" for n, v in select.items())
             caption = f"{heading}: the estimate by {by}{f' for {words}' if words else ''}"
             drawn[caption] = estimate_map(estimates, polygons, by=by, select=select)
