@@ -23,7 +23,7 @@ from scipy import special
 from crosslevel.binned.counts.candidates import prior_nodes
 from crosslevel.binned.counts.likelihoods import BinomialBins
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
-from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.population import holders
@@ -318,6 +318,7 @@ def shared_estimates(
             "cover the same ground."
         )
     seed = read_seed(random_state)
+    (totals,), (population,) = align_to_regions(large, totals), align_to_regions(small, population)
     shared = share_out(small, totals, population, parent, nodes=nodes, n_draws=n_draws, random_state=seed)
     half = 0.5 * (1.0 - level)
     std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
@@ -105,6 +106,7 @@ class Bags:
             raise InputError(f"columns={list(self.columns)!r} names a column twice; give each its own name.")
         self.offsets = _frozen(bounds)
         self.values = people if _is_stored(people) else _frozen(_own(people, values))
+        weights = align_rows(weights, row_keys(values), "weights")
         given = np.ones(len(people)) if weights is None else checks.check_weights(weights, "weights", len(people))
         self.weights = _frozen(_own(given, weights))
         totals = self._sum(self.weights)

@@ -4,7 +4,7 @@ How ecological inference uses it: ``places = read_places(frame, by, successes, t
 checks counts and coordinates; ``match_places(places, keys, weight, n_rows, unmatched)`` keeps the places where people live, in the
 order of ``keys``, and refuses (or names) what has no partner; ``check_people`` refuses people who are not those of the fit;
 ``read_counts`` and ``chain`` read the counts of any table (a survey, evidence) the same way. Means published by group are read in
-:mod:`crosslevel.data.matching`; counts of groups and outcomes by unit, with their repairs, are the tables' own
+:mod:`crosslevel.data.published`; counts of groups and outcomes by unit, with their repairs, are the tables' own
 (:mod:`crosslevel.ecological`).
 """
 

@@ -95,7 +95,9 @@ def cross_validate_bags(
     check_level(level)
     bags = as_bags(X)
     labels = (
-        reading.read_labels(y, bags.keys) if isinstance(model, BagClassifier) else reading.read_numbers(y, bags.keys)
+        reading.read_labels(y, reading.bag_names(X), len(bags))
+        if isinstance(model, BagClassifier)
+        else reading.read_numbers(y, reading.bag_names(X), len(bags))
     )
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or not 2 <= folds <= len(bags):
         raise InputError(f"folds={folds!r} of {len(bags):,} bags is not possible; pass 2 to {len(bags):,} folds.")

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.data.matching import align_groups
+from crosslevel.data.checks import align_groups
 from crosslevel.distribution import reading
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
 from crosslevel.distribution.landmarks import FeatureSettings, SecondLevel, candidate_maps
@@ -76,7 +76,7 @@ class BagEstimator(BaseEstimator):
         self._check_parameters()
         self._seed = checks.read_seed(self.random_state)
         bags = reading.read_bags(self, X, reset=True)
-        target = self._read_target(y, bags.keys)
+        target = self._read_target(y, reading.bag_names(X), len(bags))
         candidates = self._candidates(bags)
         self._solve(candidates, target)
         chosen = candidates[self._chosen()]
@@ -132,7 +132,7 @@ class BagEstimator(BaseEstimator):
         """Set ``_fits``, a tuple of one fit, or one for each class."""
         raise NotImplementedError
 
-    def _read_target(self, y: Any, keys: AnyArray) -> AnyArray:
+    def _read_target(self, y: Any, names: Any, n: int) -> AnyArray:
         raise NotImplementedError
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
@@ -208,7 +208,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         y : (n_bags,)
         """
         found = self.predictive(X)
-        return found.log_density(reading.read_numbers(y, _keys(X, len(found.mean))))
+        return found.log_density(reading.read_numbers(y, reading.bag_names(X), len(found.mean)))
 
     def predictive(self, X: Any) -> Predictive:
         """Give the distribution of each bag's label.
@@ -238,14 +238,16 @@ class BagRegressor(RegressorMixin, BagEstimator):
         check_is_fitted(self, "map_")
         bags = reading.read_bags(self, X, reset=False)
         found = self._fits[0].predict(self._features(bags))
-        truth = None if y is None else reading.read_numbers(y, bags.keys)
+        truth = None if y is None else reading.read_numbers(y, reading.bag_names(X), len(bags))
         level = checks.check_level(level)
         ends = np.column_stack(found.interval(level))
         return label_table(bags, found.mean, found.std, ends, truth, level, **self._about())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; labels are matched with the bags as in ``fit``."""
-        return float(super().score(X, align_groups(y, _keys(X, 0), "y"), sample_weight))
+        names = reading.bag_names(X)
+        weight = align_groups(sample_weight, names, "sample_weight")
+        return float(super().score(X, align_groups(y, names, "y"), weight))
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> Any:
         """Fit the model on each of the candidates and keep the best."""
@@ -259,9 +261,9 @@ class BagRegressor(RegressorMixin, BagEstimator):
             )
         self._fits = (found,)
 
-    def _read_target(self, y: Any, keys: AnyArray) -> FloatArray:
-        target = reading.read_numbers(y, keys)
-        if len(keys) < 2:
+    def _read_target(self, y: Any, names: Any, n: int) -> FloatArray:
+        target = reading.read_numbers(y, names, n)
+        if n < 2:
             raise InputError("X has 1 bag (n_samples=1); a fit needs at least 2 bags.")
         return target
 
@@ -291,7 +293,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def log_density(self, X: Any, y: Any) -> FloatArray:
         """Give the log probability of each bag's own class, (n_bags,)."""
         logs = self.predict_log_proba(X)
-        return np.asarray(logs[self._one_hot(y, _keys(X, len(logs)))])
+        return np.asarray(logs[self._one_hot(y, reading.bag_names(X), len(logs))])
 
     def estimate(self, X: Any, y: Any = None) -> Estimates:
         """Give the probabilities as a table, a row per bag and class.
@@ -305,16 +307,18 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         check_is_fitted(self, "map_")
         bags = reading.read_bags(self, X, reset=False)
         found = self._probabilities(self._features(bags))
-        truth = None if y is None else self._one_hot(y, bags.keys)
+        truth = None if y is None else self._one_hot(y, reading.bag_names(X), len(bags))
         return class_table(bags, found, self.classes_, truth, **self._about())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the accuracy of the predictions; labels are matched with the bags as in ``fit``."""
-        return float(super().score(X, align_groups(y, _keys(X, 0), "y"), sample_weight))
+        names = reading.bag_names(X)
+        weight = align_groups(sample_weight, names, "sample_weight")
+        return float(super().score(X, align_groups(y, names, "y"), weight))
 
-    def _one_hot(self, y: Any, keys: AnyArray) -> BoolArray:
+    def _one_hot(self, y: Any, names: Any, n: int) -> BoolArray:
         """Mark each bag's own class, (n, n_classes)."""
-        labels, n = reading.read_labels(y, keys), len(keys)
+        labels = reading.read_labels(y, names, n)
         own = np.asarray(labels[:, None] == self.classes_, dtype=bool).reshape(n, -1)
         known = own.any(axis=1) if own.shape[1] == len(self.classes_) else np.zeros(n, dtype=bool)
         if not known.all():
@@ -355,13 +359,8 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def _chosen(self) -> int:
         return self._fits[0].chosen if self._shared_choice is None else self._shared_choice
 
-    def _read_target(self, y: Any, keys: AnyArray) -> AnyArray:
-        labels = reading.read_labels(y, keys)
+    def _read_target(self, y: Any, names: Any, n: int) -> AnyArray:
+        labels = reading.read_labels(y, names, n)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels)
         return labels
-
-
-def _keys(X: Any, n: int) -> AnyArray:
-    """Give the names of bags; those of lists and arrays are their positions."""
-    return X.keys if isinstance(X, Bags) else np.arange(n)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
-from crosslevel.data.matching import align_groups
+from crosslevel.data.checks import align_groups, row_keys
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray
 
@@ -55,17 +55,22 @@ def _listed_bags(X: Sequence[Any]) -> Any:
     return X
 
 
-def read_numbers(y: Any, keys: AnyArray) -> FloatArray:
-    """Read one number per bag, matched with the keys of the bags where y is a Series with names."""
-    labels = _one_per_bag(y, keys)
+def bag_names(X: Any) -> Any:
+    """Give the names of bags: their keys, or the index of a frame; None for lists and arrays."""
+    return X.keys if isinstance(X, Bags) else row_keys(X)
+
+
+def read_numbers(y: Any, names: Any, n: int) -> FloatArray:
+    """Read one number for each of n bags, matched with their names where y has some."""
+    labels = _one_per_bag(y, names, n)
     if labels.dtype.kind == "O" or labels.dtype.kind in "SU":
         labels = checks.as_numbers(labels, "y", 1)
     return checks.check_finite(labels, "y", 1)
 
 
-def read_labels(y: Any, keys: AnyArray) -> AnyArray:
-    """Read one class per bag, matched with the keys of the bags where y is a Series with names."""
-    labels = _one_per_bag(y, keys)
+def read_labels(y: Any, names: Any, n: int) -> AnyArray:
+    """Read one class for each of n bags, matched with their names where y has some."""
+    labels = _one_per_bag(y, names, n)
     if labels.dtype.kind == "f":
         checks.check_finite(labels, "y", 1)
     missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
@@ -74,12 +79,12 @@ def read_labels(y: Any, keys: AnyArray) -> AnyArray:
     return labels
 
 
-def _one_per_bag(y: Any, keys: AnyArray) -> AnyArray:
+def _one_per_bag(y: Any, names: Any, n: int) -> AnyArray:
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None; pass one label per bag.")
-    labels = np.asarray(column_or_1d(checks.unmasked(align_groups(y, keys, "y")), warn=True))
-    if len(labels) != len(keys):
-        raise InputError(f"y has {len(labels):,} labels for {len(keys):,} bags; pass one label per bag.")
+    labels = np.asarray(column_or_1d(checks.unmasked(align_groups(y, names, "y")), warn=True))
+    if len(labels) != n:
+        raise InputError(f"y has {len(labels):,} labels for {n:,} bags; pass one label per bag.")
     return labels
 
 

@@ -16,7 +16,8 @@ from scipy import special, stats
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells, gather, sums
-from crosslevel.data.matching import check_range, read_published
+from crosslevel.data.checks import align_rows, row_keys
+from crosslevel.data.published import check_range, read_published
 from crosslevel.errors import InputError
 from crosslevel.imputation.baselines import (
     ecological_logistic,
@@ -97,7 +98,7 @@ def evaluate(
     >>> table["method"].tolist()[:2], table["lift"][0]
     (['naive group mean', 'ecological logistic'], np.float64(0.0))
     """
-    y = _binary(truth, "truth")
+    y = _binary(align_rows(truth, row_keys(X), "truth"), "truth")
     world = _world(X, partition, aggregates, y, sample_weight, categorical)
     rows: dict[str, FloatArray] = {
         "naive group mean": world.mean[world.group],
@@ -148,7 +149,7 @@ def evaluate_downstream(
     >>> evaluate_downstream({"x": x}, group, y, {"a column": x**2})["method"].tolist()
     ['x', 'x + group', 'saturated x', 'saturated x + group', 'imputed alone: a column', 'x + imputed: a column']
     """
-    y = _binary(y, "y")
+    y = _binary(align_rows(y, row_keys(X), "y"), "y")
     world = _world(X, partition, None, y, sample_weight, categorical)
     linear = world.design.matrix(world.cells.X)[world.cells.row][:, world.design.first]
     rows: dict[str, FloatArray] = {

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.matching import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.data.matrices import learn_table, read_matrix
+from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
@@ -158,6 +159,7 @@ def read_grouped(
     [[1], [0]]
     """
     table, kind = _as_table(X)
+    partition, sample_weight = _in_order_of(X, partition, sample_weight)
     labels, table, inside = _labels(partition, table)
     groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
     partitions = tuple(
@@ -191,6 +193,7 @@ def read_people(
     [[1]]
     """
     table, kind = _as_table(X, schema.names)
+    partition, sample_weight = _in_order_of(X, partition, sample_weight)
     labels, table, _ = _labels(schema.partition_column if partition is None else partition, table)
     if labels.num_columns != len(schema.partitions):
         raise InputError(
@@ -261,6 +264,12 @@ def _as_table(X: Any, names: Sequence[str] | None = None) -> tuple[pa.Table, fra
             f"X has {array.shape[1]} columns; the fit had {len(names)} ({listed(names, 8)}). Pass the same."
         )
     return pa.table({n: array[:, j] for j, n in enumerate(names)}), "pyarrow"
+
+
+def _in_order_of(X: Any, partition: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Put groups and weights that carry an index in the order of the rows of X."""
+    keys = row_keys(X)
+    return align_rows(partition, keys, "partition"), align_rows(sample_weight, keys, "sample_weight")
 
 
 def _labels(partition: Any, table: pa.Table) -> tuple[pa.Table, pa.Table, str | None]:

@@ -201,6 +201,12 @@ class KRLS(RegressorMixin, BandReports):
         )
         return self._keep(model, given, survey=survey, as_r=self.inference in AS_R)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give R² of the predictions; y and weights are matched with the rows of X as in ``fit``."""
+        keys = checks.row_keys(X)
+        weight = checks.align_rows(sample_weight, keys, "sample_weight")
+        return float(super().score(X, checks.align_rows(y, keys, "y"), weight))
+
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict y, with the standard error of the predicted mean if asked.
 

@@ -18,6 +18,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks, frames
+from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.matrices import learn_table, read_codes
@@ -192,6 +193,11 @@ class Inputs:
 def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
     """Check everything that a fit is given; the estimator says which columns are codes and what missing values do."""
     kind = frames.frame_kind(X) if frames.is_frame(X) else "pyarrow"
+    keys = row_keys(X)
+    y, sample_weight, cluster = (
+        align_rows(values, keys, name)
+        for name, values in (("y", y), ("sample_weight", sample_weight), ("cluster", cluster))
+    )
     if y is None:
         raise InputError("KRLS requires y to be passed, but the target y is None.")
     table = _as_table(estimator, X, reset=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from crosslevel.binned.counts.model import fit_count_model
 from crosslevel.binned.counts.tables import DRAWS, choose_areas, describe_counts, naive_answers, region_draws
 from crosslevel.binned.counts.validation import LeaveOneOut, Skill, merged_skill, score_left_out
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import as_regions
 from crosslevel.data.checks import check_level, check_whole, read_seed
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -125,6 +126,9 @@ class BinnedCountGP(RegionEstimator):
         seed = read_seed(self.random_state)
         found = as_regions(regions, "regions")
         kernels = _read_kernels(self.kernel, found.dimension)
+        pooled = pool if isinstance(pool, Mapping) else {"area": pool}
+        y, trials, exposure, *areas = align_to_regions(found, y, trials=trials, exposure=exposure, **pooled)
+        pool = None if pool is None else dict(zip(pooled, areas, strict=True))
         extras = {
             "trials": trials,
             "exposure": exposure,

@@ -16,7 +16,7 @@ from crosslevel.binned.gaussian.model import Predicted, make_problem
 from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
-from crosslevel.binned.regions.base import Regions
+from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import PREDICTED, QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
 from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle
@@ -158,6 +158,7 @@ class BinnedGP(RegionEstimator):
                 "noise= a positive variance, or leave sizes out."
             )
         found = as_regions(regions, "regions")
+        y, sizes, std_error = align_to_regions(found, y, sizes=sizes, std_error=std_error)
         problem = make_problem(found, y, quantity, sizes, std_error, read_number(self.mean, "mean"))
         if noise is None and problem.known_noise.any():
             noise = 0.0

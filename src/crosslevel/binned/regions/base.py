@@ -38,9 +38,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from crosslevel.data.checks import align_groups, row_keys
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Pieces", "Regions", "SineBasis", "distinct_labels"]
+__all__ = ["Pieces", "Regions", "SineBasis", "align_to_regions", "distinct_labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,3 +235,29 @@ def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
     rows = list(zip(*(np.asarray(v).tolist() for v in labels.values()), strict=True))
     numbered = {} if len(set(rows)) == len(rows) else {"row": np.arange(len(rows))}
     return {**numbered, **labels}, [r[0] if len(r) == 1 else r for r in rows]
+
+
+def align_to_regions(regions: Regions, y: Any, **others: Any) -> tuple[Any, ...]:
+    """Put what is told of regions in their order: by the names of polygons, or, where regions have none, by the index of y.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from crosslevel.binned.regions.boxes import Intervals
+    >>> bins = Intervals([0, 10], [10, 30])
+    >>> y, people = pd.Series([3, 4], index=["old", "young"]), pd.Series([90, 80], index=["young", "old"])
+    >>> [values.tolist() for values in align_to_regions(bins, y, exposure=people)]
+    [[3, 4], [80, 90]]
+    """
+    names = getattr(regions, "names", None)
+    keys = row_keys(y) if names is None else [str(name) for name in names]
+    given = {"y": y, **others}
+    if names is not None:
+        given = {argument: _named_by_text(values) for argument, values in given.items()}
+    return tuple(align_groups(values, keys, argument) for argument, values in given.items())
+
+
+def _named_by_text(values: Any) -> Any:
+    """Write the index of a Series as text, as the names of polygons are; an index that only counts stays."""
+    keys = row_keys(values)
+    return values if keys is None or keys == list(range(len(keys))) else values.set_axis([str(k) for k in keys], axis=0)

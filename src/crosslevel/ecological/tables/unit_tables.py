@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.matching import align_rows, row_keys
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
 from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
@@ -164,7 +164,11 @@ def unit_tables(
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
         )
-    outcomes = align_rows(outcomes, row_keys(groups), "outcomes")
+    keys = row_keys(groups)
+    outcomes, units = align_rows(outcomes, keys, "outcomes"), align_rows(units, keys, "units")
+    total = align_rows(total, keys, "total")
+    total_groups = align_rows(total_groups, keys, "total_groups")
+    total_outcomes = align_rows(total_outcomes, keys, "total_outcomes")
     X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
     n = X_table.num_rows
     if T_table.num_rows != n:

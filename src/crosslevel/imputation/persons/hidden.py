@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crosslevel.data.cells import Cells
-from crosslevel.data.matching import Published
+from crosslevel.data.published import Published
 from crosslevel.errors import InputError
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.match_means import draw_bernoulli, shift_mean

@@ -113,7 +113,7 @@ class KernelLogistic(ClassifierMixin, EffectReports):
             The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
         """
         self._check_parameters()
-        classes, target = _read_classes(y)
+        classes, target = _read_classes(checks.align_rows(y, checks.row_keys(X), "y"))
         given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
         model = fit_logistic(
@@ -122,6 +122,12 @@ class KernelLogistic(ClassifierMixin, EffectReports):
         self._keep(model, given)
         self.convergence_ |= {"steps": model.steps}
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give the accuracy of the predictions; y and weights are matched with the rows of X as in ``fit``."""
+        keys = checks.row_keys(X)
+        weight = checks.align_rows(sample_weight, keys, "sample_weight")
+        return float(super().score(X, checks.align_rows(y, keys, "y"), weight))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Give the probability of both classes, (n, 2); NaN in rows with missing values that ``missing="drop"`` leaves out."""

@@ -248,6 +248,7 @@ def _covariates(
     n = len(tables.units)
     if given is None:
         return [], np.empty((n, 0)), np.empty(0)
+    given = checks.align_rows(given, checks.row_keys(groups), argument)
     table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
     rows, names = rows_kept(tables, groups, argument, table.num_rows), table.column_names
     columns = [checks.check_finite(frames.column(table, c, argument), f"{argument}[{c!r}]", 1)[rows] for c in names]

@@ -8,14 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from crosslevel.data.matching import (
-    Partition,
-    Published,
-    align_groups,
-    check_range,
-    read_by_key,
-    read_published,
-)
+from crosslevel.data.checks import align_groups
+from crosslevel.data.published import Partition, Published, check_range, read_by_key, read_published
 from crosslevel.errors import InputError
 
 KEYS = ["a", "b", "c"]
@@ -98,6 +92,7 @@ def test_means_outside_their_range_are_refused():
         ([9, 5, 7], [5, 7, 9], ["y", "z", "x"]),
         ([2, 0, 1], [0, 1, 2], ["y", "z", "x"]),
         ([4, 4, 5], [4, 4, 5], ["x", "y", "z"]),  # the same rows, one by one
+        (["r", "s", "t"], [0, 1, 2], ["x", "y", "z"]),  # keys that only count are no names
         (None, KEYS, ["x", "y", "z"]),
     ],
 )

@@ -1,152 +1,38 @@
-"""Values that carry names, matched by name: labels and weights of rows, numbers of groups, published means.
+"""Numbers published by group, matched with the groups by name.
 
-A pandas index (unless it only counts the rows, 0, 1, ...) and a key column are names. Names win: they are matched with the rows or
-groups they belong to, and refused where they do not match; only what has no names is taken by position.
+``read_by_key(values, keys, argument, key=...)`` reads one number (or several columns of them) for each of the groups in ``keys``: a
+frame with a key column, or a Series with an index, is matched by name and refused where a group has no row; only what has no names is
+taken by position, in the order of ``keys``.
 
-- ``align_rows(y, row_keys(X), "y")`` puts what belongs to the rows of X (an outcome, weights, clusters) in their order;
-- ``align_groups(y, bags.keys, "y")`` does the same for one value per group, which may also come as a frame with a key column;
-- ``read_by_key(values, keys, argument, key=...)`` reads numbers of the groups in ``keys``, and tells which others were there;
-- ``read_published(aggregates, aggregate_se, partitions)`` gives one :class:`Published` for every hidden feature and partition, and the
-  sentences about what was left out; ``check_range`` refuses means that no feature of a range can have.
+How the imputers use it: ``read_published(aggregates, aggregate_se, partitions)`` gives one :class:`Published` for every hidden feature
+and partition, and the sentences about what was left out; ``check_range`` refuses means that no feature of a range can have.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.typing import FloatArray
 
 __all__ = [
     "UNNAMED",
     "Matched",
     "Partition",
     "Published",
-    "align_groups",
-    "align_rows",
     "check_range",
     "read_by_key",
     "read_published",
-    "row_keys",
 ]
 
 UNNAMED = "partition"
 """What a partition whose labels have no name is called."""
-
-
-def row_keys(values: object) -> list[Any] | None:
-    """Give the index of a pandas frame or Series; None for what has none.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> row_keys(pd.Series([0.5, 0.1], index=["b", "a"])), row_keys([0.5, 0.1])
-    (['b', 'a'], None)
-    """
-    wrapped: Any = nw.from_native(cast("Any", values), pass_through=True, allow_series=True)
-    index = nw.maybe_get_index(wrapped) if isinstance(wrapped, nw.Series | nw.DataFrame) else None
-    return None if index is None else list(index.tolist())
-
-
-def _names(values: object) -> list[Any] | None:
-    """Give the names that a Series or frame carries, or None: an index without a name that only counts the rows is none."""
-    keys = row_keys(values)
-    if keys is None or (keys == list(range(len(keys))) and cast("Any", values).index.name is None):
-        return None
-    return keys
-
-
-def align_rows(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str) -> Any:
-    """Put values that carry names in the order of the keys; leave those without names, or without keys to match, as they are.
-
-    Parameters
-    ----------
-    values : Series, frame, array or None
-    keys : sequence or None
-        The names of the rows the values belong to, for example ``row_keys(X)``.
-    argument : str
-        What the caller calls the values.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> align_rows(pd.Series(["left", "right"], index=["b", "a"]), ["a", "b"], "y").tolist()
-    ['right', 'left']
-    >>> align_rows(["left", "right"], ["a", "b"], "y")
-    ['left', 'right']
-    """
-    labels = _names(values) if keys is not None else None
-    if labels is None:
-        return values
-    return cast("Any", values).iloc[_match(labels, _listed(keys), argument)]
-
-
-def align_groups(values: Any, keys: Sequence[Any] | AnyArray | None, argument: str, key: str | None = None) -> Any:
-    """Put one value per group in the order of the keys: a Series by its index, a frame of two columns by that of the keys.
-
-    Parameters
-    ----------
-    values : Series, frame, array or None
-    keys : sequence or None
-        The names of the groups.
-    argument : str
-        What the caller calls the values.
-    key : str, optional
-        Name of the key column; that which holds the keys when not given.
-
-    Examples
-    --------
-    >>> align_groups({"town": ["b", "a"], "share": [0.5, 0.1]}, ["a", "b"], "y").tolist()
-    [0.1, 0.5]
-    """
-    if keys is None or len(getattr(values, "shape", (0, 0))) != 2 or not frames.is_frame(values):
-        return align_rows(values, keys, argument)
-    table = frames.to_arrow(values, argument)
-    if table.num_columns != 2:
-        return align_rows(values, keys, argument)
-    known = _listed(keys)
-    columns = {name: table[name].to_pylist() for name in table.column_names}
-    holds = [name for name, found in columns.items() if name == key or set(found) == set(known)]
-    if not holds:
-        raise InputError(
-            f"{argument} has the columns {listed(columns)}, and neither holds the names of the groups ({listed(known)}); pass a value for "
-            "each group, or an array in their order."
-        )
-    (other,) = (name for name in columns if name != holds[0])
-    return table[other].to_numpy()[_match(columns[holds[0]], known, argument)]
-
-
-def _listed(keys: Sequence[Any] | AnyArray | None) -> list[Any]:
-    return keys.tolist() if isinstance(keys, np.ndarray) else list(keys or ())
-
-
-def _match(labels: list[Any], keys: list[Any], argument: str) -> IntArray:
-    """Find the place of every key among the labels; both must be the same names, each once (or the same row by row)."""
-    if labels == keys:
-        return np.arange(len(keys))
-    for side, names in ((f"{argument} has", labels), (f"what {argument} belongs to has", keys)):
-        twice = next((name for name, times in Counter(names).items() if times > 1), None)
-        if twice is not None:
-            raise InputError(
-                f"{side} the name {twice!r} more than once in its index, so names cannot be matched; give every row its own, or pass "
-                "an array in the right order."
-            )
-    row_of = {name: i for i, name in enumerate(labels)}
-    odd = [k for k in keys if k not in row_of] + [v for v in labels if v not in set(keys)]
-    if odd:
-        raise InputError(
-            f"{argument} is named by its index ({listed(labels, 3)}), which does not match what it belongs to ({listed(keys, 3)}): "
-            f"{listed(odd)} on one side only. Give both the same names, or pass an array ({argument}.to_numpy()) in the right order."
-        )
-    return np.array([row_of[k] for k in keys], dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +79,7 @@ def read_by_key(
     >>> read_by_key([0.1, 0.5], ["a", "b"], "means").columns["value"].tolist()
     [0.1, 0.5]
     """
-    labels = _names(values) if np.ndim(values) == 1 else None
+    labels = checks.names_of(values) if np.ndim(values) == 1 else None
     if labels is not None:
         own = str(getattr(values, "name", None) or name)
         values = pa.table({key: labels, own: checks.as_numbers(values, argument, 1)})
