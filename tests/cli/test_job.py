@@ -80,6 +80,9 @@ def test_a_file_is_no_folder(tmp_path):
         job(report=True)
 
 
+NOTHING = Given({}, {})
+
+
 def test_columns_are_looked_up_in_their_file():
     options = [Option("weight", column_of="people"), Option("pairs", "crossings", several=True, column_of="people")]
     given = Given({"weight": "w", "pairs": [("age", "sx")]}, dict.fromkeys(("weight", "pairs"), ""))
@@ -91,13 +94,16 @@ def test_columns_are_looked_up_in_their_file():
 def test_keys_of_a_csv_file_have_the_type_of_the_people(tmp_path):
     (tmp_path / "places.csv").write_text("region,n\n101,5\n102,7\n")
     people = pa.table({"region": ["101", "102"]})
-    assert read_beside(tmp_path / "places.csv", "region", people, "--by")["region"].to_pylist() == ["101", "102"]
-    numbers = read_beside(tmp_path / "places.csv", "region", pa.table({"region": [101]}), "--by")
+    assert read_beside(NOTHING, tmp_path / "places.csv", "region", people, "--by")["region"].to_pylist() == [
+        "101",
+        "102",
+    ]
+    numbers = read_beside(NOTHING, tmp_path / "places.csv", "region", pa.table({"region": [101]}), "--by")
     assert numbers["region"].to_pylist() == [101, 102]
     with pytest.raises(InputError, match="--by='regin' is not a column"):
-        read_beside(tmp_path / "places.csv", "regin", people, "--by")
+        read_beside(NOTHING, tmp_path / "places.csv", "regin", people, "--by")
     with pytest.raises(InputError, match="places.csv has no rows where n > 9"):
-        read_table(tmp_path / "places.csv", "n > 9")
+        read_table(NOTHING, tmp_path / "places.csv", "n > 9")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])

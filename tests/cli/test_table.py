@@ -55,6 +55,22 @@ def test_those_who_did_not_vote_are_left_out_of_the_shares(crosslevel, folder, t
     assert "--abstain needs a method whose shares add up" in said
 
 
+def test_numbers_with_commas_and_per_cent_signs_are_read_on_request(crosslevel, folder, tmp_path):
+    numbers = [*UNITS.columns[1:]]
+    written = UNITS.assign(**{n: [f"{v:,}.0" if v < 100 else f"{100 * v:,} %" for v in UNITS[n]] for n in numbers})
+    written.to_csv(tmp_path / "units.csv", index=False)
+    asked = ("--outcome", "did not vote", "--methods", "goodman", "--json")
+    said = crosslevel(*ASKED, *asked, cwd=tmp_path, code=2)
+    assert "'10,000 %' in row 1" in said.out + said.err
+    assert "--text-numbers" in said.out + said.err
+    requested = [word for n in numbers for word in ("--text-numbers", n)]
+    told = json.loads(crosslevel(*ASKED, *asked, *requested, cwd=tmp_path).out)
+    plain = json.loads(crosslevel(*ASKED, *asked, cwd=folder).out)
+    assert told["answers"]["comparison"]["rows"] == plain["answers"]["comparison"]["rows"]
+    said = crosslevel(*ASKED, *asked, "--text-numbers", "wite", cwd=tmp_path, code=2)
+    assert "Did you mean 'white'" in said.out + said.err
+
+
 def test_a_method_that_cannot_tell_voters_is_left_out_and_said(crosslevel, folder, monkeypatch):
     from crosslevel.cli import table as module
     from crosslevel.errors import InputError

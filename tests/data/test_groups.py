@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslevel.data.frames import as_names, check_unique, group_rows, keys_of
+from crosslevel.data.checks import check_unique
+from crosslevel.data.frames import as_names, group_rows, keys_of
 from crosslevel.errors import InputError
 
 

@@ -12,7 +12,17 @@ import pyarrow as pa
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals, Polygons
 from crosslevel.binned.areas import shared_estimates
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, check_columns, quiet, read_geojson, read_table
+from crosslevel.cli.job import (
+    FILE_HELP,
+    INPUT,
+    OUTPUT,
+    Job,
+    check_columns,
+    check_text_numbers,
+    quiet,
+    read_geojson,
+    read_table,
+)
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
 from crosslevel.data import frames
 from crosslevel.errors import InputError, unknown_name
@@ -87,6 +97,7 @@ OPTIONS = [
     Option("model", help=WHICH, choices=tuple(MODELS)),
     *from_classes(MODELS, "Model", "model", kinds={"kernel": "text", "lengthscale": "value"}),
     *from_signature(BinnedGP.estimate, "Answer", skip=("regions",)),
+    *(replace(o, excludes=("polygons",)) for o in INPUT),
     *OUTPUT,
 ]
 
@@ -116,8 +127,9 @@ def run(given: Given, job: Job) -> None:
 
 
 def _bins(given: Given) -> tuple[Estimates, Any, None]:
-    table = read_table(given["data"])
+    table = read_table(given, given["data"])
     check_columns(OPTIONS, given, {"data": table.column_names})
+    check_text_numbers(given, table.column_names)
     name = "total" if "total" in given else "mean_of"
     tail = given.get("tail")
     regions = _intervals(table, given, tail)
@@ -156,7 +168,7 @@ def _targets(given: Given, tail: float | None, regions: Intervals) -> Intervals 
         return Intervals(*parse_bins(given["at"]), open_ended=tail is not None)
     if "at_file" not in given:
         return None
-    table = read_table(given["at_file"])
+    table = read_table(given, given["at_file"])
     for name in ("lower", "upper", "age_groups"):
         if name in given and given[name] not in table.column_names:
             raise unknown_name(f"{spelled(name)} (in {given['at_file']})", given[name], table.column_names)

@@ -8,11 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel import distribution
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, check_columns, quiet, read_beside, read_table
+from crosslevel.cli.job import (
+    FILE_HELP,
+    INPUT,
+    OUTPUT,
+    Job,
+    check_columns,
+    check_text_numbers,
+    open_file,
+    quiet,
+    read_beside,
+    read_table,
+)
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
-from crosslevel.data import frames
+from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags
-from crosslevel.data.batches import open_batches
 from crosslevel.diagnostics.bag_folds import cross_validate_bags
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
@@ -50,6 +60,7 @@ OPTIONS = [
     Option("classify", "switch", "The label is a class.", panel="Estimator"),
     *from_classes(REGRESSORS, "Model", "model", kinds={"n_landmarks": "value", "bandwidth": "value", "bandwidth_scale": "value"}),
     *from_signature(cross_validate_bags, "Cross-validation", skip=("model", "X", "y", "random_state")),
+    *INPUT,
     *OUTPUT,
 ]  # fmt: skip
 
@@ -61,7 +72,7 @@ def run(given: Given, job: Job) -> None:
     job.say(f"{type(empty).__name__}: {len(bags):,} groups, {len(bags.values):,} members, {bags.shape[1]:,} columns")
     fresh = None
     if "predict" in given:
-        table = read_table(given["predict"])
+        table = read_table(given, given["predict"])
         check_columns(OPTIONS, given, {"members": table.column_names})
         fresh = Bags.from_frame(table, given["by"], bags.columns, given.get("weight"))
     options = given.of("Cross-validation")
@@ -97,15 +108,16 @@ def _model(given: Given) -> Any:
 
 def _read(given: Given) -> tuple[Bags, AnyArray, str]:
     """Read members and labels and match them; also say what was left out."""
-    by, label, stream = given["by"], given["label"], open_batches(given["members"])
+    by, label, stream = given["by"], given["label"], open_file(given, given["members"])
     check_columns(OPTIONS, given, {"members": stream.schema.names})
-    labels = read_beside(given["labels"], by, stream, "--by")
+    labels = read_beside(given, given["labels"], by, stream, "--by")
     check_columns(OPTIONS, given, {"labels": labels.column_names})
+    check_text_numbers(given, stream.schema.names, labels.column_names)
     if by == label:
         raise InputError(f"--label {label} is also --by; the label must be another column.")
-    frames.check_unique(labels, by, "--by")
+    checks.check_unique(labels, by, "--by")
     columns, weight = _features(given, stream.schema), given.get("weight")
-    table = read_table(given["members"], columns=[by, *columns, *([weight] if weight else [])])
+    table = read_table(given, given["members"], columns=[by, *columns, *([weight] if weight else [])])
     return _matched(given, Bags.from_frame(table, by, columns, weight), labels)
 
 

@@ -10,9 +10,19 @@ from typing import Any
 
 import crosslevel as cl
 from crosslevel.cli.asks import Ask, read_asks
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, check_columns, read_beside, read_geojson, read_table
+from crosslevel.cli.job import (
+    FILE_HELP,
+    INPUT,
+    OUTPUT,
+    Job,
+    check_columns,
+    check_text_numbers,
+    open_file,
+    read_beside,
+    read_geojson,
+    read_table,
+)
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
-from crosslevel.data.batches import open_batches
 from crosslevel.data.checks import check_level
 from crosslevel.data.totals import read_places
 from crosslevel.ecological.estimate import read_interval
@@ -85,6 +95,7 @@ OPTIONS = [
         excludes=("cross_validate",),
     ),
     Option("polygons", "file", "GeoJSON of the places, for the maps of the report.", panel="Output", needs=("report",)),
+    *INPUT,
     *OUTPUT,
 ]
 VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
@@ -94,8 +105,9 @@ def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
     by = given["by"]
-    people = open_batches(given["people"])
-    places = read_beside(given["places"], by, people, "--by")
+    people = open_file(given, given["people"])
+    places = read_beside(given, given["places"], by, people, "--by")
+    check_text_numbers(given, people.schema.names, places.column_names)
     check_columns(OPTIONS, given, {"people": people.schema.names, "places": places.column_names})
     for name in given.get("rollup", ()):
         if name not in (EVERYWHERE, *places.column_names):
@@ -176,7 +188,7 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     check_known(MODELS, chosen, given.of("Model"), "model")
     check_known(FITS, chosen, facts, "model")
     model = MODELS[chosen](**given.of("Model"))
-    facts |= {n: read_table(facts[n]) for n in ("evidence", "survey", "margins") if n in facts}
+    facts |= {n: read_table(given, facts[n]) for n in ("evidence", "survey", "margins") if n in facts}
     if "lon" in given:
         facts["coords"] = (given["lon"], given["lat"])
     with job.progress("Fitting people and totals") as bar:

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, check_text_numbers, open_file
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.batches import Batches
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelError
 from crosslevel.results import load
@@ -31,6 +31,7 @@ OPTIONS = [
     *from_signature(MeanEmbedding, "Model"),
     Option("checkpoint", "file", "File to resume from; in the folder if left out.", panel="Output"),
     Option("resume", "flag", "Resume a pass that was stopped; --no-resume begins anew.", panel="Output"),
+    *INPUT,
     *OUTPUT,
 ]
 ANSWER, MODEL, BAGS, STATE, STARTED = (
@@ -41,7 +42,8 @@ ANSWER, MODEL, BAGS, STATE, STARTED = (
 def run(given: Given, job: Job) -> None:
     """Learn, embed, write the answer, say what was found."""
     subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
-    people = open_batches(given["people"])
+    people = open_file(given, given["people"])
+    check_text_numbers(given, people.schema.names)
     job.out = job.out or Path("embeddings")
     out = job.folder() or job.out
     state, where = given.get("checkpoint", out / STATE), given.get("where")

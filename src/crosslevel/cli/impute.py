@@ -10,10 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crosslevel.cli.job import FILE_HELP, OUTPUT, Job, check_columns, quiet, read_beside
+from crosslevel.cli.job import (
+    FILE_HELP,
+    INPUT,
+    OUTPUT,
+    Job,
+    check_columns,
+    check_text_numbers,
+    open_file,
+    quiet,
+    read_beside,
+)
 from crosslevel.cli.options import Given, Option, check_known, from_classes, read_pairs
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.batches import Batches
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
 from crosslevel.imputation.estimate import stack_means
@@ -48,6 +58,7 @@ OPTIONS = [
     Option("by", "crossings", "Means to print: 'age', or a crossing 'age*sex'; repeat.", several=True, panel="Answer"),
     Option("level", "number", "Level of the intervals. Default: 0.95.", panel="Answer"),
     Option("imputations", "whole", "Completed data sets to write; 0 for none. Default: 20.", panel="Answer"),
+    *INPUT,
     *OUTPUT,
 ]  # fmt: skip
 MOST_LEVELS = 12
@@ -61,8 +72,9 @@ MOST_NAMES = 100
 def run(given: Given, job: Job) -> None:
     """Read, fit, write what was asked for, print the tables."""
     _check(given)
-    partition, stream = given["partition"], open_batches(given["people"], where=given.get("where"))
-    means = read_beside(given["means"], partition, stream, "--partition")
+    partition, stream = given["partition"], open_file(given, given["people"], given.get("where"))
+    means = read_beside(given, given["means"], partition, stream, "--partition")
+    check_text_numbers(given, stream.schema.names, means.column_names)
     columns = _columns(given, job, stream.schema.names, means.column_names)
     others = [partition, *([given["weight"]] if "weight" in given else [])]
     table = stream.select([*columns, *others]).to_table()

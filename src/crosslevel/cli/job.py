@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILE_HELP",
+    "INPUT",
     "OUTPUT",
     "Job",
     "check_columns",
+    "check_text_numbers",
     "file_stem",
+    "open_file",
     "quiet",
     "read_beside",
     "read_geojson",
@@ -41,6 +44,14 @@ __all__ = [
 FILE_HELP = "Parquet, CSV or Arrow file, a folder or a quoted glob of files."
 MODEL, REPORT = "model.crosslevel", "report.html"
 
+INPUT = [
+    Option(
+        "text_numbers",
+        help="Column of text to read as numbers, written as 1,234 or 45 % (0.45); repeat.",
+        several=True,
+        panel="Input",
+    )
+]
 OUTPUT = [
     Option("out", "file", "Folder for the answers (.csv, and .crosslevel for cl.load) and the model.", panel="Output"),
     Option("report", "switch", "Write report.html into the folder.", panel="Output"),
@@ -255,28 +266,43 @@ def check_columns(options: Sequence[Option], given: Given, known: Mapping[str, S
                     raise unknown_name(spelled(option.name), name, list(known[option.column_of]))
 
 
-def read_table(path: Path, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
+def open_file(given: Given, path: Path, where: str | None = None, **options: Any) -> Batches:
+    """Open a file; columns of --text-numbers that it has are read as numbers."""
+    names = given.get("text_numbers", ())
+    there = [name for name in names if name in open_batches(path).schema.names] if names else None
+    return open_batches(path, where=where, text_numbers=there or None, **options)
+
+
+def check_text_numbers(given: Given, *files: Sequence[str]) -> None:
+    """Refuse a column of --text-numbers that no file has."""
+    known = [column for columns in files for column in columns]
+    for name in given.get("text_numbers", ()):
+        if name not in known:
+            raise unknown_name("--text-numbers", name, known)
+
+
+def read_table(given: Given, path: Path, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
     """Read a file whole; refuse one without rows."""
-    stream = open_batches(path, where=where)
+    stream = open_file(given, path, where)
     table = (stream if columns is None else stream.select(list(dict.fromkeys(columns)))).to_table()
     if table.num_rows == 0:
         raise InputError(f"{path} has no rows" + (f" where {where}." if where else "."))
     return table
 
 
-def read_beside(path: Path, key: str, people: Batches | pa.Table, option: str) -> pa.Table:
+def read_beside(given: Given, path: Path, key: str, people: Batches | pa.Table, option: str) -> pa.Table:
     """Read the table that goes with people; keys of a CSV file as the type they have there, so that 1001 and '1001' are the same."""
     if key not in people.schema.names:
         raise unknown_name(option, key, people.schema.names)
     kind = people.schema.field(key).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    found = open_batches(path)
+    found = open_file(given, path)
     if key not in found.schema.names:
         raise unknown_name(f"{option} (in {path})", key, found.schema.names)
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     delimited = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
     if text and delimited and pa.types.is_integer(found.schema.field(key).type):
-        found = open_batches(path, column_types={key: pa.string()})
+        found = open_file(given, path, column_types={key: pa.string()})
     return found.to_table()
 
 

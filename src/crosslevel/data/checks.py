@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.errors import InputError, listed
@@ -35,6 +36,7 @@ __all__ = [
     "check_level",
     "check_positive",
     "check_successes",
+    "check_unique",
     "check_weights",
     "check_whole",
     "count_jobs",
@@ -151,6 +153,19 @@ def check_successes(successes: Any, trials: Any, rows: Sequence[object] | None =
             f"{n[first]:g}); check that the two columns are not swapped."
         )
     return k, n
+
+
+def check_unique(table: pa.Table, by: str | Sequence[str], argument: str) -> frames.Groups:
+    """Refuse a table in which two rows have the same key."""
+    groups = frames.group_rows(table, by, argument)
+    counts = np.bincount(groups.codes, minlength=len(groups))
+    if (counts > 1).any():
+        twice = frames.keys_of(groups.keys)[counts > 1]
+        raise InputError(
+            f"{argument}={by!r} is not unique: {len(twice):,} key(s) stand in several rows ({listed(twice)}); "
+            "sum or drop the repeated rows first."
+        )
+    return groups
 
 
 def check_between(value: object, argument: str, low: float, high: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, unknown_name
 
 __all__ = [
     "Fingerprint",
@@ -28,7 +29,6 @@ __all__ = [
     "Groups",
     "as_names",
     "check_columns",
-    "check_unique",
     "column",
     "exact_floats",
     "fingerprint",
@@ -44,6 +44,8 @@ FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """The kinds of dataframe that answers can come back as."""
 
 KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
+NUMBER = re.compile(r"\s*[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+"""What is a number as text; 01001 is a code."""
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 """What is read as numbers; a column without any value has the type null."""
 
@@ -202,9 +204,20 @@ def column(table: pa.Table, name: str, argument: str) -> npt.NDArray[np.float64]
     values = _plain(table[name])
     if not any(is_one(values.type) for is_one in NUMERIC):
         raise InputError(
-            f"{argument}={name!r} is a column of {values.type}, not of numbers; convert it or leave it out."
+            f"{argument}={name!r} is a column of {values.type}, not of numbers{_first_text(values)}; convert it or leave it out."
         )
     return exact_floats(values, f"{argument}={name!r}")
+
+
+def _first_text(values: pa.ChunkedArray) -> str:
+    """Name the first cell that is no number."""
+    for row, value in enumerate(values.to_pylist()):
+        if value is not None and not NUMBER.fullmatch(str(value)):
+            return (
+                f" (the first that is none is {value!r} in row {row:,}; text such as 1,234 or 45 % is read by open_batches(..., "
+                "text_numbers=[...]), or --text-numbers)"
+            )
+    return " (though all of its text could be read as such)"
 
 
 def exact_floats(values: pa.Array | pa.ChunkedArray, what: str) -> npt.NDArray[np.float64]:
@@ -327,19 +340,6 @@ def keys_of(keys: pa.Table) -> npt.NDArray[np.object_] | npt.NDArray[np.generic]
     out = np.empty(keys.num_rows, dtype=object)
     out[:] = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
     return out
-
-
-def check_unique(table: pa.Table, by: str | Sequence[str], argument: str) -> Groups:
-    """Refuse a table in which two rows have the same key."""
-    groups = group_rows(table, by, argument)
-    counts = np.bincount(groups.codes, minlength=len(groups))
-    if (counts > 1).any():
-        twice = keys_of(groups.keys)[counts > 1]
-        raise InputError(
-            f"{argument}={by!r} is not unique: {len(twice):,} key(s) stand in several rows ({listed(twice)}); "
-            "sum or drop the repeated rows first."
-        )
-    return groups
 
 
 def fingerprint(data: object) -> str:

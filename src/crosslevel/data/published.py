@@ -87,7 +87,7 @@ def read_by_key(
         return Matched(_by_position(values, keys, argument, name))
     table = frames.to_arrow(values, argument)
     column = _key_column(table, key, argument)
-    groups = frames.check_unique(table.select([column]), column, argument)
+    groups = checks.check_unique(table.select([column]), column, argument)
     there = groups.keys.column(0).to_pylist()
     row_of = {there[code]: row for row, code in enumerate(groups.codes)}
     missing = [k for k in keys if k not in row_of]

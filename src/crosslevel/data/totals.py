@@ -161,7 +161,7 @@ def read_places(
     if not table.num_rows:
         raise InputError("places has no rows; pass one row per place, with its totals.")
     frames.check_columns(table, [by], "by")
-    frames.check_unique(table, by, "places: by")
+    checks.check_unique(table, by, "places: by")
     names = table[by].to_pylist()
     totals = _totals(table, names, successes, trials, outcomes, population)
     asked = totals.trials[1 if totals.turnout else 0] > 0

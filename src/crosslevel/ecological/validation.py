@@ -10,7 +10,7 @@ import pyarrow as pa
 from scipy import special, stats
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
-from crosslevel.data import frames
+from crosslevel.data import checks, frames
 from crosslevel.data.totals import Totals, coordinates
 from crosslevel.ecological.covariance import Moments, Terms, check_degrees
 from crosslevel.ecological.estimate import PlaceEstimator
@@ -85,7 +85,7 @@ def predict_places(fitted: PlaceEstimator, places: object, people: Any, level: f
     if places is not None:
         table = frames.to_arrow(places, "places")
         frames.check_columns(table, [known.by], "by")
-        frames.check_unique(table, known.by, "places: by")
+        checks.check_unique(table, known.by, "places: by")
         keys = table[known.by].to_pylist()
         number = {key: i for i, key in enumerate(known.keys)}
         new = [key for key in keys if key not in number]

@@ -238,6 +238,7 @@ def open_batches(
     column_types: Mapping[str, object] | None = None,
     encoding: str = "utf-8",
     delimiter: str | None = None,
+    text_numbers: Sequence[str] | None = None,
 ) -> Batches:
     """Open people for streaming.
 
@@ -262,6 +263,8 @@ def open_batches(
         For CSV: the encoding.
     delimiter : str, optional
         For CSV: what stands between values; by default a comma, a tab in ``.tsv``.
+    text_numbers : sequence of str, optional
+        Columns of text to read as numbers: "1,234" is 1234, "45 %" is 0.45, blanks are missing, and any other text is refused with its row.
 
     Examples
     --------
@@ -273,17 +276,20 @@ def open_batches(
     [{'fips': '01003', 'age': 70}]
     """
     if isinstance(source, Batches):
-        if column_types:
-            raise InputError("column_types is for CSV files as they are opened; pass it where this stream was opened.")
+        for argument, given in (("column_types", column_types), ("text_numbers", text_numbers)):
+            if given:
+                raise InputError(f"{argument} is for what is opened first; pass it where this stream was opened.")
         return source.select(columns, where, batch_size)
     size = BATCH_SIZE if batch_size is None else batch_size
-    if is_frame(source) and not isinstance(source, pa.RecordBatchReader) and not column_types:
+    if is_frame(source) and not isinstance(source, pa.RecordBatchReader) and not column_types and not text_numbers:
         return Batches([FrameSource(source)], columns, where, size)
     from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, column_types_of
     from crosslevel.data.batches.formats import locate
+    from crosslevel.data.batches.text_numbers import TextNumbers
 
     said = column_types_of(column_types)
-    sources = locate(source, CsvOptions(said, encoding), delimiter)
+    written = dict.fromkeys(checked_columns(text_numbers, "text_numbers") or (), pa.string())
+    sources = locate(source, CsvOptions(written | said, encoding), delimiter)
     delimited = [one for one in sources if isinstance(one, DelimitedSource)]
     if said and not delimited:
         raise InputError(
@@ -293,7 +299,7 @@ def open_batches(
     for name in said:
         if not any(name in one.schema.names for one in delimited):
             raise unknown_name("column_types", name, delimited[0].schema.names)
-    return Batches(sources, columns, where, size)
+    return Batches([TextNumbers(one, list(written)) if written else one for one in sources], columns, where, size)
 
 
 class FrameSource(Source):
@@ -324,18 +330,18 @@ class FrameSource(Source):
             yield Part(0, table.num_rows, iter(table.to_batches(max_chunksize=request.batch_size)))
 
 
-def checked_columns(columns: Sequence[str] | None) -> list[str] | None:
+def checked_columns(columns: Sequence[str] | None, argument: str = "columns") -> list[str] | None:
     """Read a choice of columns; refuse a bare name, none at all and repetitions."""
     if columns is None:
         return None
     if isinstance(columns, str):
-        raise InputError(f"columns={columns!r} is one name; pass a list, columns=[{columns!r}].")
+        raise InputError(f"{argument}={columns!r} is one name; pass a list, {argument}=[{columns!r}].")
     names = list(columns)
     if not names:
-        raise InputError("columns is empty; name at least one column, or leave it out to read all.")
+        raise InputError(f"{argument} is empty; name at least one column, or leave it out.")
     repeated = next((n for n in names if names.count(n) > 1), None)
     if repeated is not None:
-        raise InputError(f"columns names {repeated!r} more than once; name each column once.")
+        raise InputError(f"{argument} names {repeated!r} more than once; name each column once.")
     return names
 
 

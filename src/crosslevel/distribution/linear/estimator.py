@@ -276,7 +276,7 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         super().fit(X, y)
         if self.fine_tune:
             bags = reading.read_bags(self, X, reset=False)
-            labels = reading.read_numbers(y, bags.keys)
+            labels = reading.read_numbers(y, reading.bag_names(X), len(bags))
             tuned = tune(bags, labels, self.map_, self._fits[0], NORMS[self.norm], self.rule, self.tuning_steps)
             self.map_, self._fits = tuned.map, (tuned.fit,)
             self._set_attributes()

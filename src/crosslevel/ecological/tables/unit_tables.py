@@ -330,7 +330,7 @@ def group_counts(
     (('b', 'a'), {'f': [0.0, 25.0], 'm': [10.0, 75.0]})
     """
     persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
-    frames.check_unique(where, by, "places: by")
+    checks.check_unique(where, by, "places: by")
     totals = checks.check_counts(frames.column(where, total, "total"), f"total column {total!r}", 1)
     frames.check_columns(persons, frames.as_names(by, "by"), "by")
     frames.check_columns(persons, frames.as_names(group, "group"), "group")
