@@ -58,6 +58,17 @@ def _persons(model):
     return _imputed(model) | {"means": model.estimate("sex"), "slopes": model.slopes(), "steps": steps}
 
 
+def _pooled(found):
+    return {"table": found, "warnings": list(found.warnings)}
+
+
+COMPARED = {
+    "imputer": [["age"], "age"],
+    "outcome": [With("age", imputer=["age"]), "age"],
+    "allow_unseen": [With(False, allow_unseen=True, imputer=["age"], names=["bmi"], outcome="age"), True],
+}
+"""Arguments that compare the columns of an analysis with those of the imputer."""
+
 CASES = [
     Case(
         name="CrossLevelImputer",
@@ -179,15 +190,15 @@ FUNCTIONS = [
     FunctionCase(
         function=pool,
         arguments={"estimates": [1.0, 2.0, 3.0], "std_errors": [0.7, 0.6, 0.7]},
-        answer=lambda found: found,
-        variants={"names": [["difference"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0]},
+        answer=_pooled,
+        variants={"names": [["difference"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0], **COMPARED},
         data=["estimates", "std_errors"],
     ),
     FunctionCase(
         function=pool_statistic,
         arguments={"draws": DRAWS, "statistic": lambda u: (u.mean(), u.std() / 7)},
-        answer=lambda found: found,
-        variants={"names": [["mean"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0]},
+        answer=_pooled,
+        variants={"names": [["mean"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0], **COMPARED},
         data=["draws", "statistic"],
     ),
 ]
