@@ -184,3 +184,19 @@ def test_bad_files_get_a_sentence(crosslevel, people, means, folder):
     refused("'ill_imputed' already", *COLUMNS, "--out", "x", people="twice.parquet")
     people[["place"]].to_parquet(folder / "bare.parquet")
     refused("no column beside", people="bare.parquet")
+
+
+def test_a_column_that_is_a_function_of_another_is_left_out_or_refused(crosslevel, people, means, tmp_path):
+    half = (people["place"].astype(int) % 2).map({0: "even", 1: "odd"})
+    people[["place", "age", "school"]].assign(half=half).to_parquet(tmp_path / "people.parquet")
+    means.to_csv(tmp_path / "means.csv", index=False)
+    done = crosslevel(*ASKED, "--json", cwd=tmp_path)
+    assert "'half' is a function of 'place'" in done.err
+    assert "half" not in done.out
+    refused = crosslevel(*ASKED, "--columns", "age", "--columns", "half", cwd=tmp_path, code=2)
+    assert "'half' is a function of 'place'" in refused.err
+
+
+def test_what_an_analysis_may_use_is_said(crosslevel, folder, tmp_path):
+    done = crosslevel(*ASKED, *COLUMNS, "--imputations", "2", "--out", str(tmp_path / "run"), cwd=folder)
+    assert "may use age, school, ill, place; coefficients on any other column" in " ".join(done.err.split())

@@ -26,7 +26,9 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation import CUDIA, CrossLevelImputer
+from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.imputation.estimate import stack_means
+from crosslevel.imputation.inputs import dependent_columns
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
@@ -57,12 +59,15 @@ OPTIONS = [
     *from_classes(MODELS, "Model", "model", skip=("family", "scale", "families")),
     Option("by", "crossings", "Means to print: 'age', or a crossing 'age*sex'; repeat.", several=True, panel="Answer"),
     Option("level", "number", "Level of the intervals. Default: 0.95.", panel="Answer"),
-    Option("imputations", "whole", "Completed data sets to write; 0 for none. Default: 20.", panel="Answer"),
+    Option(
+        "imputations",
+        "whole",
+        "Completed data sets to write; 0 for none. Default: 20. What an analysis of them uses, its outcome too, must be in --columns.",
+        panel="Answer",
+    ),
     *INPUT,
     *OUTPUT,
 ]  # fmt: skip
-MOST_LEVELS = 12
-"""Columns of more values than this are continuous, and have no row for every value."""
 DRAWS = 100
 """Draws behind an interval of ``cudia``."""
 MOST_NAMES = 100
@@ -81,6 +86,7 @@ def run(given: Given, job: Job) -> None:
     if table.num_rows == 0:
         raise InputError(f"{given['people']} has no rows{' where ' + given['where'] if 'where' in given else ''}.")
     _check_names(given, table, columns)
+    columns = _independent(given, job, table, columns)
     weight = table[given["weight"]] if "weight" in given else None
     people = (table.select(columns), table.select([partition]), weight)
     job.say(f"Fitting the means of {means.num_rows:,} groups: {table.num_rows:,} people")
@@ -175,6 +181,16 @@ def _check_names(given: Given, table: pa.Table, columns: list[str]) -> None:
             )
 
 
+def _independent(given: Given, job: Job, table: pa.Table, columns: list[str]) -> list[str]:
+    """Leave out columns nobody asked for that are a function of another; those that were asked for are refused by the fit."""
+    if "columns" in given:
+        return columns
+    of = dependent_columns(table.select(columns), table.select([given["partition"]]), given.get("categorical"))
+    for name, other in of.items():
+        job.say(f"Left out: {name!r} is a function of {other!r}, and tells nobody apart that {other!r} does not")
+    return [n for n in columns if n not in of]
+
+
 def _fitted(given: Given, people: Any, means: pa.Table) -> Any:
     numbers, pairs, partition, hidden = _numbers(given), _errors(given), given["partition"], given["impute"]
     published = means.select([partition, *hidden])
@@ -242,6 +258,11 @@ def _write_people(given: Given, job: Job, model: Any, stream: Batches, people: A
         with whole_file(out / "draws.parquet") as beside:
             pq.write_table(_draws(model.sample(X, groups, m, weight), names), beside)
         job.files["draws"] = str(out / "draws.parquet")
+        seen = ", ".join([*X.column_names, *names, given["partition"]])
+        job.say(
+            f"An analysis of the completed data sets may use {seen}; coefficients on any other column, or of another outcome, are drawn to "
+            "zero: name it with --columns and impute again"
+        )
 
 
 def _draws(draws: FloatArray, features: tuple[str, ...]) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,7 @@ from crosslevel.imputation.inputs import People, Schema, read_people
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
-__all__ = ["FEWEST_GROUPS", "Imputer", "naive_means", "stack_means", "subgroups"]
-
-FEWEST_GROUPS = 20
-"""Groups under which a fit says what to expect of it."""
+__all__ = ["Imputer", "naive_means", "stack_means", "subgroups"]
 
 
 class Imputer(TransformerMixin, BaseEstimator):
@@ -49,6 +46,19 @@ class Imputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "schema_")
         return np.array(self.hidden_names_, dtype=object)
 
+    def _without_people(self) -> dict[str, Any]:
+        """Fitted values that take the place of those with single people, in a saved model and in a pickle."""
+        raise NotImplementedError
+
+    def _as_saved(self) -> Self:
+        model = type(self)(**self.get_params(deep=False))
+        model.__dict__.update(self.__dict__ | self._without_people())
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | self._without_people() if hasattr(self, "schema_") else state
+
     def _gather(self, X: Any, partition: Any, sample_weight: Any) -> tuple[People, Cells]:
         """Read people, who must look like those of the fit, and count those who are alike."""
         check_is_fitted(self, "schema_")
@@ -70,23 +80,24 @@ class Imputer(TransformerMixin, BaseEstimator):
         said = ", ".join(f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None)
         return Provenance.of(call=f"{type(self).__name__}({said}).fit(...).{call}", seed=self._seed, data=self._data)
 
-    def _table(
+    def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+        """Method, diagnostics and warnings of every table of this model."""
+        raise NotImplementedError
+
+    def _tabulate(
         self,
         parts: Sequence[Mapping[str, Any]],
         keys: Sequence[str],
         level: float,
         interval: str,
         call: str,
-        *,
         kind: str,
-        method: str,
-        diagnostics: Mapping[str, Any],
-        warnings: Sequence[str] | None = None,
         draws: FloatArray | None = None,
     ) -> Estimates:
         """Put columns of every hidden feature below one another; a table without any error has no level."""
         columns = {n: np.concatenate([np.asarray(p[n], dtype=object) for p in parts]).tolist() for n in parts[0]}
         sure = any(v is not None and v == v for v in columns["conf_low"])
+        method, diagnostics, warnings = self._describe()
         return Estimates.build(
             columns,
             keys=list(keys),
@@ -94,8 +105,8 @@ class Imputer(TransformerMixin, BaseEstimator):
             level=level if sure else None,
             interval=interval if sure else "none",
             provenance=self._provenance(call),
-            diagnostics=dict(diagnostics),
-            warnings=self.warnings_ if warnings is None else tuple(warnings),
+            diagnostics=diagnostics,
+            warnings=warnings,
             frame=self._frame,
             draws=draws,
             kind=kind,

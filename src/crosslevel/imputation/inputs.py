@@ -21,12 +21,15 @@ from crosslevel.data.frames import fingerprint
 from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
+from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
+    "FEWEST_GROUPS",
     "Inputs",
     "People",
     "Schema",
+    "dependent_columns",
     "keep_inputs",
     "keep_warnings",
     "read_fit",
@@ -34,6 +37,12 @@ __all__ = [
     "read_people",
     "read_range",
 ]
+
+
+FEWEST_GROUPS = 20
+"""Groups under which a fit says what to expect of it."""
+FEWEST_REPEATS = 20
+"""People beside the first of every group from which on a column that never differs among them is taken for a function of the group."""
 
 
 @dataclass(frozen=True)
@@ -175,10 +184,39 @@ def read_grouped(
     columns = learn_table(table, categorical)
     people = _people(table, columns, [g.codes for g in groups], sample_weight, kind, allow_missing)
     _check_varies(people.X, columns)
+    for name, other in _dependent(people, columns, partitions).items():
+        raise InputError(
+            f"X: {name!r} is a function of {other!r}: everybody with one value of {other!r} has the same {name!r}, which so tells nobody "
+            f"apart that {other!r} does not. Leave {name!r} out of X; its means are averages of those by {other!r}."
+        )
     if people.weight is not None:
         _check_weighed(people, partitions)
     data = {"X": fingerprint(table), "partition": fingerprint(labels)}
     return Inputs(people, Schema(columns, partitions, inside), (), data, ())
+
+
+def dependent_columns(
+    X: Any, partition: Any, categorical: Sequence[str] | None = None, *, allow_missing: bool = True
+) -> dict[str, str]:
+    """Find columns of X that are a function of the partition or of another category, which a fit refuses: name -> of what.
+
+    Examples
+    --------
+    >>> state = np.repeat(["a", "b", "c"], 10)
+    >>> X = {"age": np.arange(30) % 4, "region": np.where(state == "a", "west", "east")}
+    >>> dependent_columns(X, state)
+    {'region': 'partition'}
+    """
+    table, kind = _as_table(X)
+    labels, table, _ = _labels(partition, table)
+    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
+    partitions = tuple(
+        Partition(n, tuple(g.keys.column(0).to_pylist())) for n, g in zip(labels.column_names, groups, strict=True)
+    )
+    columns = learn_table(table, categorical)
+    return _dependent(
+        _people(table, columns, [g.codes for g in groups], None, kind, allow_missing), columns, partitions
+    )
 
 
 def read_people(
@@ -326,6 +364,35 @@ def _check_varies(matrix: FloatArray, columns: Sequence[Category | Number]) -> N
             f"X: {len(constant)} column(s) have one value for everybody ({listed(constant)}), so they tell nobody apart; leave "
             "them out."
         )
+
+
+def _dependent(people: People, columns: Sequence[Category | Number], partitions: Sequence[Partition]) -> dict[str, str]:
+    """Find columns of few values that are a function of a partition, and categories that are one of another category."""
+    X = people.X
+    factors = [j for j, c in enumerate(columns) if isinstance(c, Category)]
+    codes = {columns[j].name: np.nan_to_num(X[:, j], nan=-1.0).astype(np.intp) + 1 for j in factors}
+    groups = {p.name: people.group[:, i] for i, p in enumerate(partitions)}
+    found: dict[str, str] = {}
+    for j, column in enumerate(columns):
+        for other, of in (groups | (codes if j in factors else {})).items():
+            # of two categories that say the same one is left out
+            if other == column.name or other in found or column.name in found:
+                continue
+            # a continuous column of places tells how they differ
+            if _is_function(X[:, j], of) and (j in factors or len(np.unique(X[:, j])) <= MOST_LEVELS):
+                found[column.name] = other
+    return found
+
+
+def _is_function(values: FloatArray, of: IntArray) -> bool:
+    """Tell whether equal ``of`` means equal values, among enough people for it to be no accident."""
+    first = np.zeros(int(of.max()) + 1, dtype=np.intp)
+    first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
+    if not np.array_equal(values[first[of]], values, equal_nan=True):
+        return False
+    again = np.ones(len(of), dtype=bool)
+    again[first] = False  # the others are people who could have shown otherwise
+    return int(again.sum()) >= FEWEST_REPEATS and len(np.unique(values[again])) > 1
 
 
 def _check_weighed(people: People, partitions: tuple[Partition, ...]) -> None:

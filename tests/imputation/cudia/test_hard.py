@@ -8,6 +8,7 @@ from crosslevel.imputation.cudia.model import Parameters, Problem, log_density, 
 from crosslevel.imputation.cudia.posterior import responsibilities
 from crosslevel.imputation.cudia.regression import eta_prior
 from crosslevel.imputation.cudia.sampling import make_sites
+from crosslevel.imputation.cudia.selection import Choices
 from crosslevel.imputation.cudia.stream import fit_stream
 
 
@@ -71,8 +72,10 @@ def test_a_stream_ends_where_memory_does(two_gaussians, as_problem):
     def batches(size):
         return lambda: ((x[i : i + size, None], group[i : i + size]) for i in range(0, len(x), size))
 
+    choices = Choices(n_clusters=2, ridge=1.0, target="mean", n_restarts=4)
     one, many = (
-        fit_stream(batches(size), s[:, None], 2, ("x",), ("gaussian",), np.random.default_rng(0)) for size in (960, 70)
+        fit_stream(batches(size), s[:, None], ("x",), ("gaussian",), choices, np.random.default_rng(0))
+        for size in (960, 70)
     )
     assert one.path == pytest.approx(many.path, abs=1e-9)
     assert pytest.approx(many.parameters.H, abs=1e-9) == one.parameters.H

@@ -6,7 +6,7 @@ import pytest
 from crosslevel.imputation.cudia.estimator import CUDIA
 from crosslevel.imputation.cudia.posterior import fit_mixture
 from crosslevel.imputation.cudia.regression import design_of, eta_prior, person_variance, regress, variances
-from crosslevel.imputation.cudia.selection import Candidate, leave_one_out, select, simplest
+from crosslevel.imputation.cudia.selection import Candidate, Choices, leave_one_out, select, simplest
 
 
 def test_a_mean_left_out_is_predicted_from_the_others_alone(two_gaussians, as_problem):
@@ -39,8 +39,8 @@ def test_the_simplest_within_one_error_is_taken():
 def test_clusters_do_not_depend_on_which_other_numbers_are_tried(two_gaussians, as_problem):
     x, _, group, s, _, _ = two_gaussians(1, groups=6, size=50)
     problem = as_problem(x, group, s)
-    one = select(problem, 3, n_clusters=(2,), ridges=(2.0,), targets=("mean",), n_restarts=2)
-    two = select(problem, 3, n_clusters=(3, 2), ridges=(2.0,), targets=("mean",), n_restarts=2)
+    one = select(problem, Choices(clusters=(2,), ridge=2.0, target="mean", n_restarts=2), 3)
+    two = select(problem, Choices(clusters=(3, 2), ridge=2.0, target="mean", n_restarts=2), 3)
     assert np.array_equal(one.mixtures[2].people, two.mixtures[2].people)
 
 

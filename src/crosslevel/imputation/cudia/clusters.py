@@ -1,4 +1,4 @@
-"""What a fit says in tables and sentences: clusters, candidates, convergence, warnings."""
+"""Tables of a fit: clusters, subgroups, candidates."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from crosslevel.errors import listed
-from crosslevel.imputation.cudia.fitting import Fitted, Layout
+from crosslevel.imputation.cudia.fitting import Layout
 from crosslevel.imputation.cudia.impute import Crowd
 from crosslevel.imputation.cudia.model import Parameters
 from crosslevel.imputation.cudia.regression import bounds
 from crosslevel.imputation.cudia.sampling import Draws
 from crosslevel.imputation.cudia.selection import Selection
-from crosslevel.imputation.estimate import FEWEST_GROUPS, naive_means
+from crosslevel.imputation.estimate import naive_means
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, IntArray
@@ -22,9 +22,6 @@ from crosslevel.typing import FloatArray, IntArray
 __all__ = [
     "NARROW",
     "cluster_columns",
-    "describe_convergence",
-    "describe_doubts",
-    "describe_few_groups",
     "selection_table",
     "subgroup_columns",
 ]
@@ -33,52 +30,6 @@ NARROW = (
     "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
     "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."
 )
-
-
-def describe_convergence(convergence: Mapping[str, Any]) -> str:
-    """Say in a few words what convergence rests on."""
-    shown = {k: v for k, v in convergence.items() if k in ("gradient", "steps", "drift", "rhat", "modes")}
-    return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown.items())
-
-
-def describe_few_groups(layout: Layout) -> tuple[str, ...]:
-    """Warn of few groups, or say nothing."""
-    counts = [int(np.isfinite(mean).sum()) for _, mean in layout.targets]
-    return tuple(
-        f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
-        "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and rely on the ranking of "
-        "people more than on the levels."
-        for name, groups in zip(layout.hidden, counts, strict=True)
-        if groups < FEWEST_GROUPS
-    )
-
-
-def describe_doubts(layout: Layout, fitted: Fitted, likelihood: str, aggregates_from: str) -> tuple[str, ...]:
-    """Say what the reader of the numbers should know."""
-    out = list(describe_few_groups(layout))
-    for j, name in enumerate(layout.hidden if aggregates_from == "population" else ()):
-        errors = [b.se[:, b.features == j][np.isfinite(b.S[:, b.features == j])] for b in layout.problem.blocks]
-        if not np.isfinite(np.concatenate(errors)).all():
-            out.append(
-                f"the means of {name!r} come from the population without standard errors; they are taken to rest on as many people as "
-                "are here. Pass aggregate_se."
-            )
-    K = fitted.parameters.n_clusters
-    for name, report in zip(layout.hidden, fitted.identifiability, strict=True):
-        if report.n_groups < K:
-            out.append(
-                f"{name!r}: {report.n_groups} published means for {K} clusters; about {report.effective_df:.1f} contrasts of clusters "
-                "come from the data and the rest from the prior (see identifiability_)."
-            )
-    convergence = fitted.convergence
-    if not convergence["converged"]:
-        out.append(f"the fit did not converge ({describe_convergence(convergence)}); do not rely on these numbers.")
-    if likelihood == "cudia" and convergence.get("accepted", 1.0) < 0.02:
-        out.append(
-            f"only {convergence['accepted']:.1%} of the moves of the mixes were accepted, so the E-step saw hardly anything; pass "
-            "method='map'."
-        )
-    return tuple(out)
 
 
 def cluster_columns(

@@ -16,21 +16,23 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.imputation.cudia import clusters as tables
 from crosslevel.imputation.cudia.families import recode
 from crosslevel.imputation.cudia.fitting import (
-    Choices,
     Fitted,
     Layout,
     atoms_of,
     build,
+    describe_convergence,
+    describe_doubts,
+    describe_few_groups,
     fit_problem,
+    left_open,
     read_choices,
     refuse_idle_prior,
-    score_candidates,
 )
 from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, matched, probabilities
 from crosslevel.imputation.cudia.model import Parameters
 from crosslevel.imputation.cudia.places import OpenSlopes, learn_slopes, place_covariances, place_deviation
 from crosslevel.imputation.cudia.sampling import Draws, run_chain
-from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS
+from crosslevel.imputation.cudia.selection import CLUSTERS, RIDGES, TARGETS, Choices, select
 from crosslevel.imputation.cudia.stream import fit_batches
 from crosslevel.imputation.estimate import Imputer, subgroups
 from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
@@ -112,6 +114,8 @@ class CUDIA(Imputer):
 
     Notes
     -----
+    A saved or pickled model holds no people: draws of the parameters, made then if there are none yet, take their place.
+
     The room's README lists what is corrected. With few groups (fewer than 20, say) some choices are worse for people than the
     naive group mean, and nothing in group means can show it.
 
@@ -194,7 +198,7 @@ class CUDIA(Imputer):
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
             fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed))
         self._keep(given, layout, fitted, seed)
-        doubts = tables.describe_doubts(layout, fitted, self.likelihood, self.aggregates_from)
+        doubts = describe_doubts(layout, fitted, self.likelihood, self.aggregates_from)
         keep_warnings(self, (*given.warnings, *doubts))
         return self
 
@@ -215,7 +219,7 @@ class CUDIA(Imputer):
         choices, seed = read_choices(self), checks.read_seed(self.random_state)
         if self.method != "hard":
             raise InputError(f"method={self.method!r} needs all people in memory; pass method='hard' to fit a stream.")
-        if choices.select:
+        if left_open(choices):
             raise InputError("nothing can be chosen on a stream; pass n_clusters, ridge and ridge_target as numbers.")
         checks.refuse_idle(self, ["alpha", "n_draws"], "on a stream, which keeps no people to draw parameters from")
         given, layout, fitted = fit_batches(
@@ -223,7 +227,7 @@ class CUDIA(Imputer):
         )
         refuse_idle_prior(self, choices, layout.problem.hidden)
         self._keep(given, layout, fitted, seed)
-        keep_warnings(self, tables.describe_doubts(layout, fitted, self.likelihood, self.aggregates_from))
+        keep_warnings(self, describe_doubts(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
     def transform(
@@ -370,9 +374,9 @@ class CUDIA(Imputer):
         seed = checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = build(given, self.families)
-        found = score_candidates(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)))
+        found = select(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)))
         self._seed, self._data = seed, given.data
-        provenance, warnings = self._provenance("select(...)"), tables.describe_few_groups(layout)
+        provenance, warnings = self._provenance("select(...)"), describe_few_groups(layout)
         return tables.selection_table(found, provenance, given.people.frame, warnings)
 
     def __sklearn_tags__(self) -> Any:
@@ -380,13 +384,11 @@ class CUDIA(Imputer):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _as_saved(self) -> Self:
-        """Leave out the people: a saved model has draws of its parameters instead, made here if there are none yet."""
-        model = type(self)(**self.get_params(deep=False))
+    def _without_people(self) -> dict[str, Any]:
+        """Draws of the parameters instead of people, made here if there are none yet."""
         drawn = self._draws is not None or len(self._layout.problem.cell) > 0
         made = {"_draws": self._posterior(), "_slopes": self._open_slopes()} if drawn else {}
-        model.__dict__.update(self.__dict__ | made | {"_layout": self._layout.without_people()})
-        return model
+        return made | {"_layout": self._layout.without_people()}
 
     def _build(self, given: Inputs, choices: Choices) -> Layout:
         layout = build(given, self.families)
@@ -401,7 +403,7 @@ class CUDIA(Imputer):
     def _keep(self, given: Inputs, layout: Layout, fitted: Fitted, seed: int) -> None:
         if not fitted.convergence["converged"] and not self.allow_unconverged:
             raise ConvergenceError(
-                f"CUDIA by {self.method!r} did not converge ({tables.describe_convergence(fitted.convergence)}); try fewer clusters, "
+                f"CUDIA by {self.method!r} did not converge ({describe_convergence(fitted.convergence)}); try fewer clusters, "
                 "a larger ridge, or pass allow_unconverged=True to see the numbers anyway."
             )
         keep_inputs(self, given, seed)
@@ -413,7 +415,7 @@ class CUDIA(Imputer):
         self.convergence_, self.identifiability_ = fitted.convergence, fitted.identifiability
         self.selection_ = None
         if fitted.selection is not None:
-            provenance, warnings = self._provenance("selection_"), tables.describe_few_groups(layout)
+            provenance, warnings = self._provenance("selection_"), describe_few_groups(layout)
             self.selection_ = tables.selection_table(fitted.selection, provenance, self._frame, warnings)
 
     def _crowd(self, people: People, cells: Cells) -> Crowd:
@@ -469,31 +471,13 @@ class CUDIA(Imputer):
         chosen = np.linspace(0, len(self._draws) - 1, min(AVERAGED, len(self._draws))).round().astype(int)
         return [self._draws.at(int(i)) for i in chosen]
 
-    def _tabulate(
-        self,
-        parts: Sequence[Any],
-        keys: list[str],
-        level: float,
-        interval: str,
-        call: str,
-        kind: str,
-        draws: FloatArray | None = None,
-    ) -> Estimates:
+    def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         deviations = [place_deviation(self.place_sd, int(np.isfinite(m).sum())) for _, m in self._layout.targets]
         settings = {
             "ridge": self.ridge_,
             "ridge_target": self.ridge_target_,
             "place_sd": deviations[0] if len(set(deviations)) == 1 else deviations,
         }
-        return self._table(
-            parts,
-            keys,
-            level,
-            interval,
-            call,
-            kind=kind,
-            method=f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters",
-            diagnostics=self.convergence_ | settings,
-            warnings=self.warnings_ if self.place_sd else (*self.warnings_, tables.NARROW),
-            draws=draws,
-        )
+        method = f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters"
+        warnings = self.warnings_ if self.place_sd else (*self.warnings_, tables.NARROW)
+        return method, self.convergence_ | settings, warnings

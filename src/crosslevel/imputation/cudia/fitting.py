@@ -1,4 +1,4 @@
-"""From checked inputs and parameters to a fit: choices, the layout of the problem, and the five methods."""
+"""From checked inputs and parameters to a fit: choices, the layout of the problem, the five methods, and what a fit says of itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from crosslevel.data import checks
 from crosslevel.data.cells import gather
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation.cudia import selection
 from crosslevel.imputation.cudia.families import Reading, learn_families, recode
 from crosslevel.imputation.cudia.hard import fit_hard, shares_of
 from crosslevel.imputation.cudia.mcem import run_mcem
@@ -27,25 +26,28 @@ from crosslevel.imputation.cudia.regression import (
     regress,
 )
 from crosslevel.imputation.cudia.sampling import Draws, run_chain
-from crosslevel.imputation.inputs import Inputs, read_range
+from crosslevel.imputation.cudia.selection import Choices, Selection, select
+from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
 from crosslevel.numerics.chains import split_chains
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 __all__ = [
     "METHODS",
-    "Choices",
     "Fitted",
     "Found",
     "Layout",
     "Start",
     "atoms_of",
     "build",
+    "describe_convergence",
+    "describe_doubts",
+    "describe_few_groups",
     "fit_problem",
     "hidden_families",
+    "left_open",
     "read_choices",
     "refuse_idle_prior",
     "run_mcem_method",
-    "score_candidates",
 ]
 
 DEFAULT_RIDGE = 1.0
@@ -55,30 +57,9 @@ LARGEST_DRIFT = 4.0
 LARGEST_RHAT = 1.1
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Settings of a fit, checked; ``clusters``, ``ridges`` and ``targets`` are the candidates where one is "auto"."""
-
-    n_clusters: int | str
-    method: str
-    likelihood: str
-    ridge: float | str
-    target: str | float
-    kind: str
-    logit_sd: float
-    alpha: FloatArray
-    learn: str | None
-    n_restarts: int
-    beta: float
-    n_draws: int
-    clusters: tuple[int, ...] = selection.CLUSTERS
-    ridges: tuple[float, ...] = selection.RIDGES
-    targets: tuple[str | float, ...] = selection.TARGETS
-
-    @property
-    def select(self) -> bool:
-        """Whether something is left to be chosen."""
-        return "auto" in (self.n_clusters, self.ridge, self.target)
+def left_open(choices: Choices) -> bool:
+    """Whether something is left to be chosen."""
+    return "auto" in (choices.n_clusters, choices.ridge, choices.target)
 
 
 def read_choices(model: Any) -> Choices:
@@ -345,7 +326,7 @@ class Fitted:
     convergence: dict[str, Any]
     chosen: tuple[int, float, str | float]
     draws: Draws | None = None
-    selection: selection.Selection | None = None
+    selection: Selection | None = None
 
 
 def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) -> Fitted:
@@ -353,8 +334,8 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
     scored, mixture = None, None
     seed = int(rng.integers(2**63))
     K, ridge, target = choices.n_clusters, choices.ridge, choices.target
-    if choices.select:
-        scored = score_candidates(problem, choices, seed)
+    if left_open(choices):
+        scored = select(problem, choices, seed)
         best = scored.best
         K, ridge, target = best.n_clusters, best.ridge, best.target
         mixture = scored.mixtures[best.n_clusters]
@@ -379,23 +360,6 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) ->
         chosen=(K, ridge, target),
         draws=None if found.draws is None else found.draws.reordered(order),
         selection=scored,
-    )
-
-
-def score_candidates(problem: Problem, choices: Choices, seed: int) -> selection.Selection:
-    """Score every candidate of what is left to be chosen."""
-    clusters = choices.clusters if choices.n_clusters == "auto" else (int(choices.n_clusters),)
-    return selection.select(
-        problem,
-        seed,
-        n_clusters=tuple(k for k in clusters if k <= len(problem.X)) or (2,),
-        ridges=choices.ridges if choices.ridge == "auto" else (float(choices.ridge),),
-        targets=choices.targets if choices.target == "auto" else (choices.target,),
-        kind=choices.kind,
-        logit_sd=choices.logit_sd,
-        n_restarts=choices.n_restarts,
-        mix_prior=MixPrior.dirichlet(choices.alpha),
-        learn=choices.learn,
     )
 
 
@@ -470,3 +434,49 @@ METHODS: dict[str, Callable[[Start, Choices, np.random.Generator], Found]] = {
     "gibbs": _gibbs,
     "hard": _hard,
 }
+
+
+def describe_convergence(convergence: Mapping[str, Any]) -> str:
+    """Say in a few words what convergence rests on."""
+    shown = {k: v for k, v in convergence.items() if k in ("gradient", "steps", "drift", "rhat", "modes")}
+    return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown.items())
+
+
+def describe_few_groups(layout: Layout) -> tuple[str, ...]:
+    """Warn of few groups, or say nothing."""
+    counts = [int(np.isfinite(mean).sum()) for _, mean in layout.targets]
+    return tuple(
+        f"{name!r} is known for {groups} groups only; with so few, some choices of clusters and ridge are worse for people "
+        "than the naive group mean, and group means cannot show which. Compare CrossLevelImputer, and rely on the ranking of "
+        "people more than on the levels."
+        for name, groups in zip(layout.hidden, counts, strict=True)
+        if groups < FEWEST_GROUPS
+    )
+
+
+def describe_doubts(layout: Layout, fitted: Fitted, likelihood: str, aggregates_from: str) -> tuple[str, ...]:
+    """Say what the reader of the numbers should know."""
+    out = list(describe_few_groups(layout))
+    for j, name in enumerate(layout.hidden if aggregates_from == "population" else ()):
+        errors = [b.se[:, b.features == j][np.isfinite(b.S[:, b.features == j])] for b in layout.problem.blocks]
+        if not np.isfinite(np.concatenate(errors)).all():
+            out.append(
+                f"the means of {name!r} come from the population without standard errors; they are taken to rest on as many people as "
+                "are here. Pass aggregate_se."
+            )
+    K = fitted.parameters.n_clusters
+    for name, report in zip(layout.hidden, fitted.identifiability, strict=True):
+        if report.n_groups < K:
+            out.append(
+                f"{name!r}: {report.n_groups} published means for {K} clusters; about {report.effective_df:.1f} contrasts of clusters "
+                "come from the data and the rest from the prior (see identifiability_)."
+            )
+    convergence = fitted.convergence
+    if not convergence["converged"]:
+        out.append(f"the fit did not converge ({describe_convergence(convergence)}); do not rely on these numbers.")
+    if likelihood == "cudia" and convergence.get("accepted", 1.0) < 0.02:
+        out.append(
+            f"only {convergence['accepted']:.1%} of the moves of the mixes were accepted, so the E-step saw hardly anything; pass "
+            "method='map'."
+        )
+    return tuple(out)

@@ -1,4 +1,4 @@
-"""Compiled passes over the pairs: responsibilities and their sums, and draws of the clusters."""
+"""Compiled passes over the pairs: draws of the clusters, and what responsibilities say of the hidden means of places."""
 
 from __future__ import annotations
 
@@ -6,32 +6,11 @@ import numpy as np
 
 from crosslevel.numerics.compiled import njit
 
-__all__ = ["LEAST", "add_responsibilities", "draw_counts", "mean_field", "tilt"]
+__all__ = ["LEAST", "draw_counts", "mean_field", "tilt"]
 
 
 LEAST = 1e-300
 """A mix is never less: a step too far can bring the only cluster that a row fits to nothing, and then nothing could be divided."""
-
-
-@njit(fastmath={"contract", "reassoc"})
-def add_responsibilities(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
-    """Log likelihood of x, and weighted responsibilities added up by row (C, K) and by place (A, K)."""
-    C, K = f.shape
-    by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
-    r = np.empty(K)
-    value = 0.0
-    for i in range(len(cell)):
-        c, a, w = cell[i], atom[i], weight[i]
-        total = 0.0
-        for k in range(K):
-            r[k] = max(pi[a, k], LEAST) * f[c, k]
-            total += r[k]
-        value += w * np.log(total)
-        scale = w / total
-        for k in range(K):
-            by_cell[c, k] += scale * r[k]
-            by_atom[a, k] += scale * r[k]
-    return value, by_cell, by_atom
 
 
 @njit()

@@ -385,38 +385,14 @@ def score(S: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray, Floa
 def marginal_slopes(problem: Problem, pi: FloatArray, H: FloatArray, tau2: FloatArray) -> Slopes:
     """Log likelihood of all published means under the paper's likelihood, with its gradient in pi, eta and tau^2."""
     T = hidden_variance(H, problem.hidden, tau2)
-    value = 0.0
-    by_pi, by_H, by_tau2 = np.zeros_like(pi), np.zeros_like(H), np.zeros_like(tau2)
-    for block in problem.blocks:
+
+    def of_block(block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
         at, by_mean, by_cov = score(block.S, marginal_moments(block, pi, H, T))
-        value += float(at.sum())
-        h, t = H[:, block.features], T[:, block.features]
-        g = block.spread(by_mean)
         G = block.spread(by_cov / block.size[:, None, None])
-        g = g - 2.0 * np.einsum("ajl,al->aj", G, pi @ h)
-        spread_pi, spread_H, spread_tau2 = _chain(pi, g, G, h, t, [problem.hidden[j] for j in block.features])
-        by_pi += spread_pi
-        by_H[:, block.features] += spread_H
-        by_tau2[block.features] += spread_tau2
-    return Slopes(value, by_pi, by_H, by_tau2)
+        g = block.spread(by_mean) - 2.0 * np.einsum("ajl,al->aj", G, pi @ H[:, block.features])
+        return at, g, G
 
-
-def _chain(
-    mix: FloatArray, g: FloatArray, G: FloatArray, h: FloatArray, t: FloatArray, kinds: Sequence[str]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Pull gradients in the atoms' means (A, d) and second moments (A, d, d) back to the mix, eta and tau^2."""
-    diagonal = np.einsum("ajj->aj", G)
-    by_mix = g @ h.T + diagonal @ t.T + np.einsum("kj,ajl,kl->ak", h, G, h)
-    by_h = mix.T @ g + 2.0 * np.einsum("ak,ajl,kl->kj", mix, G, h)
-    through_t = mix.T @ diagonal
-    by_tau2 = np.zeros(h.shape[1])
-    for j, kind in enumerate(kinds):
-        if kind == "gaussian":
-            by_tau2[j] = through_t[:, j].sum()
-        else:
-            slope = {"bernoulli": 1.0 - 2.0 * h[:, j], "poisson": np.ones(len(h)), "exponential": 2.0 * h[:, j]}[kind]
-            by_h[:, j] += through_t[:, j] * slope
-    return by_mix, by_h, by_tau2
+    return _add_blocks(problem, pi, H, T, of_block)
 
 
 def given_x_slopes(
@@ -439,23 +415,61 @@ def given_x_slopes(
     by_cross : (A, d_u, d_u)
     """
     T = hidden_variance(H, problem.hidden, tau2)
-    value = 0.0
-    by_r, by_H, by_tau2 = np.zeros_like(mean_r), np.zeros_like(H), np.zeros_like(tau2)
     by_cross = np.zeros_like(cross)
+
+    def of_block(block: Block) -> tuple[FloatArray, FloatArray, FloatArray]:
+        f = block.features
+        h = H[:, f]
+        inside = np.einsum("ak,kj,kl->ajl", mean_r, h, h) - cross[:, f[:, None], f]
+        inside[:, np.arange(len(f)), np.arange(len(f))] += mean_r @ T[:, f]
+        cov = block.gather(inside) / block.size[:, None, None]
+        at, by_mean, by_cov = score(block.S, _published(block, block.gather(mean_r @ h), cov, add=True))
+        G = block.spread(by_cov / block.size[:, None, None])
+        by_cross[:, f[:, None], f] -= G
+        return at, block.spread(by_mean), G
+
+    return _add_blocks(problem, mean_r, H, T, of_block), by_cross
+
+
+def _add_blocks(
+    problem: Problem,
+    mix: FloatArray,
+    H: FloatArray,
+    T: FloatArray,
+    of_block: Callable[[Block], tuple[FloatArray, FloatArray, FloatArray]],
+) -> Slopes:
+    """Add up the log likelihoods of the blocks and their gradients in the mix, eta and tau^2.
+
+    Parameters
+    ----------
+    of_block : callable
+        Gives log densities (Q,), and gradients in the atoms' means (A, d) and second moments (A, d, d).
+    """
+    value, by_mix, by_H, by_tau2 = 0.0, np.zeros_like(mix), np.zeros_like(H), np.zeros(problem.n_hidden)
     for block in problem.blocks:
         f = block.features
-        h, t = H[:, f], T[:, f]
-        inside = np.einsum("ak,kj,kl->ajl", mean_r, h, h) - cross[:, f[:, None], f]
-        inside[:, np.arange(len(f)), np.arange(len(f))] += mean_r @ t
-        moments = _published(
-            block, block.gather(mean_r @ h), block.gather(inside) / block.size[:, None, None], add=True
-        )
-        at, by_mean, by_cov = score(block.S, moments)
+        at, g, G = of_block(block)
         value += float(at.sum())
-        G = block.spread(by_cov / block.size[:, None, None])
-        spread_r, spread_H, spread_tau2 = _chain(mean_r, block.spread(by_mean), G, h, t, [problem.hidden[j] for j in f])
-        by_r += spread_r
-        by_H[:, f] += spread_H
-        by_tau2[f] += spread_tau2
-        by_cross[:, f[:, None], f] -= G
-    return Slopes(value, by_r, by_H, by_tau2), by_cross
+        own_mix, own_H, own_tau2 = _chain(mix, g, G, H[:, f], T[:, f], [problem.hidden[j] for j in f])
+        by_mix += own_mix
+        by_H[:, f] += own_H
+        by_tau2[f] += own_tau2
+    return Slopes(value, by_mix, by_H, by_tau2)
+
+
+def _chain(
+    mix: FloatArray, g: FloatArray, G: FloatArray, h: FloatArray, t: FloatArray, kinds: Sequence[str]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Pull gradients in the atoms' means (A, d) and second moments (A, d, d) back to the mix, eta and tau^2."""
+    diagonal = np.einsum("ajj->aj", G)
+    by_mix = g @ h.T + diagonal @ t.T + np.einsum("kj,ajl,kl->ak", h, G, h)
+    by_h = mix.T @ g + 2.0 * np.einsum("ak,ajl,kl->kj", mix, G, h)
+    through_t = mix.T @ diagonal
+    by_tau2 = np.zeros(h.shape[1])
+    for j, kind in enumerate(kinds):
+        if kind == "gaussian":
+            by_tau2[j] = through_t[:, j].sum()
+        else:
+            slope = {"bernoulli": 1.0 - 2.0 * h[:, j], "poisson": np.ones(len(h)), "exponential": 2.0 * h[:, j]}[kind]
+            by_h[:, j] += through_t[:, j] * slope
+    return by_mix, by_h, by_tau2

@@ -15,15 +15,17 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, polygamma, softmax
 
-from crosslevel.imputation.cudia.kernels import LEAST, add_responsibilities, mean_field, tilt
+from crosslevel.imputation.cudia.kernels import LEAST, mean_field, tilt
 from crosslevel.imputation.cudia.model import Parameters, Problem, given_x_slopes, log_density, marginal_slopes
 from crosslevel.imputation.cudia.regression import EtaPrior, from_free, to_free
+from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 __all__ = [
     "Ascent",
     "MixPrior",
     "Mixture",
+    "add_responsibilities",
     "ascend",
     "expected_log",
     "expected_people",
@@ -149,6 +151,27 @@ def learn_logistic_normal(pi: FloatArray) -> MixPrior:
     mean = logits.mean(axis=0)
     variance = (((logits - mean) ** 2).sum(axis=0) + 1.0) / (len(pi) + 1.0)
     return MixPrior("logistic_normal", np.ones(pi.shape[1]), mean, np.maximum(variance, 1e-3))
+
+
+@njit(fastmath={"contract", "reassoc"})
+def add_responsibilities(f, pi, cell, atom, weight):  # type: ignore[no-untyped-def]
+    """Log likelihood of x, and weighted responsibilities added up by row (C, K) and by place (A, K)."""
+    C, K = f.shape
+    by_cell, by_atom = np.zeros((C, K)), np.zeros(pi.shape)
+    r = np.empty(K)
+    value = 0.0
+    for i in range(len(cell)):
+        c, a, w = cell[i], atom[i], weight[i]
+        total = 0.0
+        for k in range(K):
+            r[k] = max(pi[a, k], LEAST) * f[c, k]
+            total += r[k]
+        value += w * np.log(total)
+        scale = w / total
+        for k in range(K):
+            by_cell[c, k] += scale * r[k]
+            by_atom[a, k] += scale * r[k]
+    return value, by_cell, by_atom
 
 
 def weigh(

@@ -7,7 +7,7 @@ the naive group mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,12 +24,33 @@ from crosslevel.imputation.cudia.regression import (
 )
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Selection", "leave_one_out", "select", "simplest"]
+__all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Choices", "Selection", "leave_one_out", "select", "simplest"]
 
 
 CLUSTERS = (2, 3, 5, 7, 9)
 RIDGES = (2.0, 20.0, 200.0, 2000.0, 20000.0)
 TARGETS = ("zero", "mean")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Settings of a fit, checked; ``clusters``, ``ridges`` and ``targets`` are the candidates where one is "auto"."""
+
+    n_clusters: int | str = "auto"
+    method: str = "two_stage"
+    likelihood: str = "cudia"
+    ridge: float | str = "auto"
+    target: str | float = "auto"
+    kind: str = "ridge"
+    logit_sd: float = 1.25
+    alpha: FloatArray = field(default_factory=lambda: np.ones(1))
+    learn: str | None = None
+    n_restarts: int = 6
+    beta: float = 1.0
+    n_draws: int = 200
+    clusters: tuple[int, ...] = CLUSTERS
+    ridges: tuple[float, ...] = RIDGES
+    targets: tuple[str | float, ...] = TARGETS
 
 
 @dataclass(frozen=True)
@@ -132,30 +153,21 @@ def _naive(problem: Problem) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-def select(
-    problem: Problem,
-    seed: int,
-    *,
-    n_clusters: Sequence[int] = CLUSTERS,
-    ridges: Sequence[float] = RIDGES,
-    targets: Sequence[str | float] = TARGETS,
-    kind: str = "ridge",
-    logit_sd: float = 1.25,
-    n_restarts: int = 6,
-    mix_prior: MixPrior | None = None,
-    learn: str | None = None,
-) -> Selection:
-    """Score every combination; clusters are those of x alone, so each number of clusters is fitted once."""
+def select(problem: Problem, choices: Choices, seed: int) -> Selection:
+    """Score every combination of what is "auto"; clusters are those of x alone, so each number of clusters is fitted once."""
+    clusters = choices.clusters if choices.n_clusters == "auto" else (int(choices.n_clusters),)
+    ridges = choices.ridges if choices.ridge == "auto" else (float(choices.ridge),)
+    targets = choices.targets if choices.target == "auto" else (choices.target,)
     mixtures: dict[int, Mixture] = {}
     candidates = []
-    for K in n_clusters:
-        prior = None if mix_prior is None else MixPrior.dirichlet(np.resize(mix_prior.alpha, K))
-        mixtures[K] = fit_mixture(problem, K, seed, n_restarts=n_restarts, mix_prior=prior, learn=learn)
+    for K in tuple(k for k in clusters if k <= len(problem.X)) or (2,):
+        prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
+        mixtures[K] = fit_mixture(problem, K, seed, n_restarts=choices.n_restarts, mix_prior=prior, learn=choices.learn)
         for target in targets:
             for ridge in ridges:
-                squares, df = leave_one_out(problem, mixtures[K], ridge, target, kind, logit_sd)
+                squares, df = leave_one_out(problem, mixtures[K], ridge, target, choices.kind, choices.logit_sd)
                 error = float(np.sqrt(squares.mean()))
                 std_error = float(squares.std(ddof=1) / np.sqrt(len(squares)) / (2 * max(error, 1e-12)))
-                candidates.append(Candidate(K, float(ridge), target, kind, error, std_error, df))
+                candidates.append(Candidate(K, float(ridge), target, choices.kind, error, std_error, df))
     lowest, best = simplest(candidates)
     return Selection(tuple(candidates), lowest, best, mixtures, _naive(problem))

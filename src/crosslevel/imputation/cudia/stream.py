@@ -23,11 +23,12 @@ from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import Category, Number, decoded
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.families import Gaussian, Reading
-from crosslevel.imputation.cudia.fitting import Choices, Fitted, Layout, hidden_families
-from crosslevel.imputation.cudia.hard import SETTLED, cluster_means, fit_hard, given_tau2
+from crosslevel.imputation.cudia.fitting import Fitted, Layout, hidden_families
+from crosslevel.imputation.cudia.hard import cluster_means, fit_hard, given_tau2
 from crosslevel.imputation.cudia.model import Parameters, Problem, plain_block
 from crosslevel.imputation.cudia.posterior import MixPrior
 from crosslevel.imputation.cudia.regression import EtaPrior, eta_prior, identify
+from crosslevel.imputation.cudia.selection import Choices
 from crosslevel.imputation.inputs import Inputs, People, Schema, read_fit
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
@@ -38,6 +39,8 @@ Batches = Callable[[], Iterable[tuple[FloatArray, Int64Array]]]
 
 SAMPLE = 20_000
 """People drawn at random for the start."""
+MOST_PASSES = 30
+TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class StreamFit:
     parameters : Parameters
     problem : Problem
         Without people: families, sizes and published means, enough to impute.
+    prior : EtaPrior
     people : (P, K)
         People by group and cluster.
     path : (n_passes,)
@@ -59,6 +63,7 @@ class StreamFit:
 
     parameters: Parameters
     problem: Problem
+    prior: EtaPrior
     people: FloatArray
     path: FloatArray
     converged: bool
@@ -110,39 +115,26 @@ def fit_batches(
             X = np.column_stack([frames.column(table, n, "people") for n in chosen])
             yield X, known.codes(batch.column(partition)).astype(np.int64)
 
-    fit = fit_stream(
-        batches,
-        np.column_stack([p.mean for p in given.published]),
-        int(choices.n_clusters),
-        tuple(chosen),
-        kinds,
-        rng,
-        ridge=float(choices.ridge),
-        target=choices.target,
-        kind=choices.kind,
-        logit_sd=choices.logit_sd,
-        beta=choices.beta,
-        n_restarts=choices.n_restarts,
-    )
+    means = [p.mean for p in given.published]
+    fit = fit_stream(batches, np.column_stack(means), tuple(chosen), kinds, choices, rng)
     problem = fit.problem
     layout = Layout(
         problem,
         Reading(problem.families, tuple(None for _ in chosen)),
         np.arange(len(labels))[:, None],
         given.hidden,
-        tuple((0, p.mean) for p in given.published),
+        tuple((0, mean) for mean in means),
         problem.blocks[0].size,
     )
-    prior = eta_prior(problem, float(choices.ridge), choices.target, choices.kind, choices.logit_sd)
     order = np.argsort(-fit.people.sum(axis=0), kind="stable")
     at = fit.parameters.reordered(order)
     shares = np.ascontiguousarray((fit.people / fit.people.sum(axis=1, keepdims=True))[:, order])
     fitted = Fitted(
         parameters=at,
-        prior=prior,
+        prior=fit.prior,
         mix_prior=MixPrior.dirichlet(np.ones(at.n_clusters)),
         shares=shares,
-        identifiability=identify(problem, at, shares, prior, "count"),
+        identifiability=identify(problem, at, shares, fit.prior, "count"),
         convergence={
             "converged": fit.converged,
             "steps": len(fit.path),
@@ -179,21 +171,12 @@ def _published(stream: Any, partition: str, aggregates: Any, chosen: Sequence[st
 def fit_stream(
     batches: Batches,
     S: FloatArray,
-    n_clusters: int,
     names: tuple[str, ...],
     hidden: tuple[str, ...],
+    choices: Choices,
     rng: np.random.Generator,
-    *,
-    ridge: float = 1.0,
-    target: str | float = "mean",
-    kind: str = "ridge",
-    logit_sd: float = 1.25,
-    beta: float = 1.0,
-    max_passes: int = 30,
-    tolerance: float = 1e-7,
-    n_restarts: int = 4,
 ) -> StreamFit:
-    """Fit by passes over a stream.
+    """Fit by passes over a stream, which end when J falls by less than ``TOLERANCE`` of itself.
 
     Parameters
     ----------
@@ -201,20 +184,24 @@ def fit_stream(
         Gives the batches anew: pairs of X (n, d), NaN for missing, and group numbers (n,).
     S : (P, d_u)
         Published means.
-    tolerance : float
-        The passes end when J falls by less than this share of itself.
+    names, hidden : tuple of str
+        Columns of X, and the family of each hidden feature.
+    choices : Choices
+        With numbers for clusters, ridge and target.
     """
     learned = _learn(batches, len(S), rng)
     families = tuple(Gaussian(n, j, float(learned.mean[j]), float(learned.var[j])) for j, n in enumerate(names))
     nobody = np.zeros(0, dtype=np.int64)
     block = plain_block(S, learned.sizes)
     whole = Problem(np.zeros((0, len(names))), families, nobody, nobody, np.zeros(0), nobody, len(S), (block,), hidden)
-    prior = eta_prior(whole, ridge, target, kind, logit_sd)
+    prior = eta_prior(whole, float(choices.ridge), choices.target, choices.kind, choices.logit_sd)
     sample = _problem(learned.X, learned.group, whole)
-    start = fit_hard(sample, n_clusters, prior, rng, beta=beta, n_restarts=n_restarts).parameters
+    start = fit_hard(
+        sample, int(choices.n_clusters), prior, rng, beta=choices.beta, n_restarts=choices.n_restarts
+    ).parameters
     with tempfile.TemporaryDirectory() as folder:
         z = np.memmap(Path(folder) / "clusters", dtype=np.uint8, mode="w+", shape=(learned.n,))
-        fit = _passes(batches, z, whole, start, prior, learned, beta, max_passes, tolerance)
+        fit = _passes(batches, z, whole, start, prior, learned, choices.beta)
         z._mmap.close()  # type: ignore[attr-defined]
     return fit
 
@@ -227,8 +214,6 @@ def _passes(
     prior: EtaPrior,
     learned: _Learned,
     beta: float,
-    max_passes: int,
-    tolerance: float,
 ) -> StreamFit:
     K, d = at.n_clusters, len(problem.families)
     block = problem.blocks[0]
@@ -237,7 +222,7 @@ def _passes(
     counts = np.zeros((block.n_groups, K))
     path: list[float] = []
     converged = False
-    for number in range(max_passes):
+    for number in range(MOST_PASSES):
         mean = np.column_stack([t[:, 0] for t in at.theta])
         var = np.array([np.exp(t[0, 1]) for t in at.theta])
         residual = np.where(seen, block.S - (counts / block.size[:, None]) @ at.H, 0.0)
@@ -260,10 +245,10 @@ def _passes(
         fit += 0.5 * float((n.sum(axis=0) * np.log(2 * np.pi * var)).sum()) + float((lam * residual**2).sum())
         path.append(fit - prior.log_density(at.H, at.tau2, given_tau2(problem.hidden))[0])
         at = _update(problem, at, counts, sums, n, squares, mean, learned, prior, beta)
-        if len(path) > 2 and path[-2] - path[-1] <= max(tolerance, SETTLED) * abs(path[-1]):
+        if len(path) > 2 and path[-2] - path[-1] <= TOLERANCE * abs(path[-1]):
             converged = True
             break
-    return StreamFit(at, problem, counts, np.array(path), converged, learned.n)
+    return StreamFit(at, problem, prior, counts, np.array(path), converged, learned.n)
 
 
 def _update(

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation.design import learn_design
-from crosslevel.imputation.estimate import FEWEST_GROUPS, Imputer, stack_means, subgroups
-from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_range
+from crosslevel.imputation.design import MOST_LEVELS, learn_design
+from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
+from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, keep_inputs, keep_warnings, read_fit, read_range
 from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
@@ -27,9 +27,6 @@ __all__ = ["CrossLevelImputer"]
 FAMILIES = ("bernoulli", "gaussian")
 AGREE = 1e-5
 """Distance of slopes, in prior sds, up to which restarts found the same optimum."""
-
-FEW_LEVELS = 12
-"""Columns of more values than this are continuous: a report has no row for every value."""
 
 
 class CrossLevelImputer(Imputer):
@@ -84,6 +81,10 @@ class CrossLevelImputer(Imputer):
     Shrinkage is fixed, not chosen. Evidence and leaving groups out both judge how well *means* are predicted; the error here is
     confounding, which means cannot show, and both choose far too little shrinkage. A hidden feature published for several
     partitions is taken from the one with the most groups.
+
+    A saved or pickled model keeps the distinct rows of X with their counts by group, of which ``estimate``, ``slopes`` and
+    ``check_totals`` are made, but neither the order of people nor their weights. Where a column is continuous, distinct rows are people:
+    ``save(..., allow_rows=False)`` refuses such a file, and the manifest counts them.
 
     References
     ----------
@@ -278,7 +279,7 @@ class CrossLevelImputer(Imputer):
         few = [
             c.name
             for c, x in zip(self.schema_.columns, self._cells.X.T, strict=True)
-            if len(np.unique(x)) <= FEW_LEVELS
+            if len(np.unique(x)) <= MOST_LEVELS
         ]
         few = few or [self.schema_.partitions[0].name]
         means = stack_means([self.estimate([n], level=level) for n in few], few)
@@ -343,14 +344,10 @@ class CrossLevelImputer(Imputer):
         self.warnings_ = (*earlier, *learned.warnings)
         return self
 
-    def _as_saved(self) -> Self:
-        """Leave out the single persons: a saved model has people counted by distinct row and group."""
+    def _without_people(self) -> dict[str, Any]:
+        """People counted by distinct row and group, without their order and their weights."""
         nobody = np.empty(0, dtype=np.intp)
-        model = type(self)(**self.get_params(deep=False))
-        model.__dict__.update(
-            self.__dict__ | {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None}
-        )
-        return model
+        return {"_cells": replace(self._cells, row=nobody, pair=nobody), "_weight": None}
 
     @property
     def _allow_missing(self) -> bool:  # type: ignore[override]
@@ -390,16 +387,13 @@ class CrossLevelImputer(Imputer):
             seed,
         )
 
-    def _tabulate(
-        self, parts: Sequence[Any], keys: list[str], level: float, interval: str, call: str, kind: str
-    ) -> Estimates:
+    def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         diagnostics = self.convergence_ | {
             "groups": {h.name: h.groups for h in self.hidden_},
             "kappa": {h.name: h.kappa for h in self.hidden_},
             "learned_from": 0 if self.learned_ is None else len(self.learned_.names),
         }
-        method = "individual link to group means"
-        return self._table(parts, keys, level, interval, call, kind=kind, method=method, diagnostics=diagnostics)
+        return "individual link to group means", diagnostics, self.warnings_
 
 
 def _describe_doubts(hidden: Hidden) -> list[str]:

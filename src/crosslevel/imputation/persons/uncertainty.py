@@ -28,6 +28,8 @@ from crosslevel.typing import FloatArray, IntArray
 __all__ = ["Members", "Spread", "mean_interval", "mean_spread", "share_interval"]
 
 NODES = 24
+ROUNDING = 1e-12
+"""A deviation below this is none: the mean of whole groups is an average of published ones."""
 FEW = 60.0
 """With this many expected of yes and of no, the logit of a share is normal enough."""
 
@@ -125,8 +127,8 @@ def mean_spread(members: Members, cut: IntArray, n_cuts: int, fit: Fit) -> Sprea
     each = members.weight_squared * (q if binary else members.noise)
     part, whole = np.bincount(code.reshape(-1), each, len(pairs)), by_group @ each
     left = part - np.where(free, 0.0, part**2 / np.maximum(whole[pairs % P], 1e-300))
-    chance = np.bincount(pairs // P, np.maximum(left, 0.0), n_cuts) / scale**2
-    return Spread(mean, people, model, chance)
+    chance = np.bincount(pairs // P, np.where(left < ROUNDING * part, 0.0, left), n_cuts) / scale**2
+    return Spread(mean, people, np.where(model < ROUNDING**2, 0.0, model), chance)
 
 
 def mean_interval(
