@@ -142,3 +142,64 @@ def test_bad_input(world, change, words):
     given = {"truth": world.y, "methods": None} | change
     with pytest.raises(InputError, match=words):
         evaluate(world.X, world.group, given.pop("truth"), given.pop("methods"), **given)
+
+
+RNG = np.random.default_rng(4)
+GROUP = np.repeat(np.arange(40), 12)
+KNOWN = {"coin": RNG.integers(0, 2, 480), "age": RNG.integers(0, 4, 480)}
+COIN = (RNG.random(480) < 0.3).astype(float)
+
+
+class TestWhoseMeans:
+    """The means that are imputed from are those of other people than the sample, or of a population it is part of."""
+
+    def lift(self, source, **options):
+        table = evaluate(KNOWN, GROUP, COIN, {"it": CrossLevelImputer()}, aggregates_from=source, **options)
+        return table.select(method="it")["gain"][0], table
+
+    def test_a_feature_without_any_effect_is_told_by_the_sample_alone(self):
+        fitted = CrossLevelImputer().fit(KNOWN, GROUP, np.bincount(GROUP, COIN) / 12)
+        shared = evaluate(KNOWN, GROUP, COIN, {"it": fitted})
+        assert "very people" in shared.warnings[0]
+        assert shared.diagnostics["aggregates_from"] == "sample"
+        for source in ("disjoint", "population"):
+            gain, table = self.lift(source)
+            assert table.diagnostics["aggregates_from"] == source
+            assert not table.warnings
+            # the naive group mean of other people is worse than that of these, which has seen the truth
+            assert table["estimate"][0] <= shared["estimate"][0]
+            assert gain < shared.select(method="it")["gain"][0] + 0.01
+
+    def test_every_half_is_imputed_from_the_means_of_the_other(self):
+        group = np.repeat([0, 1, 2], 2)
+        truth = np.array([0.0, 1, 0, 1, 1, 0])
+        table = evaluate({"age": np.arange(6) % 3}, group, truth, aggregates_from="disjoint")
+        # of two people who differ, each is told the other's answer
+        assert table["brier"][0] == pytest.approx(1.0)
+        both = evaluate({"age": np.arange(6) % 3}, group, truth, aggregates_from="population")
+        assert both["brier"][0] == pytest.approx(0.25)
+
+    def test_the_halves_have_a_seed(self):
+        assert self.lift("disjoint")[0] == self.lift("disjoint")[0]
+        assert self.lift("disjoint")[0] != self.lift("disjoint", random_state=1)[0]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"aggregates_from": "others"}, "aggregates_from"),
+            (
+                {"aggregates_from": "disjoint", "aggregates": np.full(40, 0.3)},
+                "has no effect with aggregates_from='disjoint'",
+            ),
+            ({"random_state": 3}, "random_state=3 has no effect"),
+            ({"aggregates_from": "disjoint", "methods": {"it": np.full(480, 0.3)}}, "'it'.* cannot be fitted"),
+            ({"aggregates_from": "disjoint", "methods": {"x + group": CrossLevelImputer()}}, "'x \\+ group'"),
+        ],
+    )
+    def test_bad_input(self, options, words):
+        with pytest.raises(InputError, match=words):
+            evaluate(KNOWN, GROUP, COIN, **options)
+
+    def test_a_person_alone_cannot_be_halved(self):
+        with pytest.raises(InputError, match="1 group.s. have fewer than two"):
+            evaluate({"age": [0, 1, 2, 1, 0]}, [0, 0, 1, 1, 2], [0, 1, 0, 1, 1], aggregates_from="disjoint")

@@ -3,6 +3,10 @@
 Beside imputed values always stand the group mean (*naive*), the ecological logistic regression on the same means, and what can be had
 with the truth itself: a regression on the columns (*full information*), the same with a dummy per group (*x + group*), and the mean of
 every distinct row (*saturated x*). The share of the way from naive to full information is the *lift*.
+
+Where the means are those of the very people that are scored, chance is shared: a group that happens to have more old people in the sample
+happens to have more of what old people have. ``aggregates_from`` says whose means are used: those of other people than the sample
+(*disjoint*), or of a population of which the sample is a part.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import special, stats
+from sklearn.base import clone
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.published import check_range, read_published
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.baselines import (
     ecological_logistic,
     logistic,
@@ -28,14 +34,19 @@ from crosslevel.imputation.baselines import (
     with_groups,
 )
 from crosslevel.imputation.design import Design, learn_design
-from crosslevel.imputation.inputs import read_grouped
+from crosslevel.imputation.inputs import read_grouped, read_tables
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, RandomState
 
 __all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
 
 
 ALWAYS = ("naive group mean", "ecological logistic", "saturated x", "x + group", "full information")
+SOURCES = ("sample", "population", "disjoint")
+SHARED = (
+    "The means are those of the very people that are scored, so that chance differences between groups are shared and the figures flatter; "
+    "pass imputers and aggregates_from='disjoint'."
+)
 CLIP = 1e-6
 """A probability nearer to 0 or 1 than this is scored as this: nobody's log-likelihood is minus infinity."""
 
@@ -44,6 +55,7 @@ CLIP = 1e-6
 class _World:
     """Everything the rows of a table share."""
 
+    X: FloatArray
     cells: Cells
     design: Design
     group: IntArray
@@ -59,9 +71,11 @@ def evaluate(
     methods: Mapping[str, Any] | None = None,
     *,
     aggregates: Any = None,
+    aggregates_from: str = "sample",
     sample_weight: Any = None,
     categorical: Sequence[str] | None = None,
     level: float = 0.95,
+    random_state: RandomState = 0,
 ) -> Estimates:
     """Score imputed probabilities of a binary feature against the truth, beside what needs no imputation.
 
@@ -72,14 +86,21 @@ def evaluate(
     truth : array of shape (n,)
         0 and 1.
     methods : mapping of str to array or estimator
-        Imputed probabilities, (n,), or a fitted estimator with ``transform(X, partition)``.
+        Imputed probabilities, (n,), or a fitted estimator with ``transform(X, partition)``. With ``aggregates_from`` "disjoint" or
+        "population" imputers, of which copies are fitted here.
     aggregates : dataframe or array, optional
-        The published means; those of the truth when not given.
+        The published means, of which ``methods`` were made; those of the truth when not given.
+    aggregates_from : {"sample", "population", "disjoint"}, default "sample"
+        Whose means the methods get. "disjoint": the people of every group are halved at random, each half is imputed from the means of the
+        other, and everybody is scored once. "population": each half is imputed from the means of both. "sample": these very people, whose
+        chance differences the means then share; the table says so, and its figures flatter.
     sample_weight : array of shape (n,), optional
     categorical : sequence of str, optional
         Columns of numbers that are codes without order.
     level : float
         Of the interval of the log-likelihood, over persons.
+    random_state : int, None, Generator or RandomState, default 0
+        Of the halves.
 
     Returns
     -------
@@ -97,18 +118,101 @@ def evaluate(
     >>> table = evaluate({"x": x}, group, y, {"always a half": np.full(2000, 0.5)})
     >>> table["method"].tolist()[:2], table["lift"][0]
     (['naive group mean', 'ecological logistic'], np.float64(0.0))
+    >>> from crosslevel.imputation import CrossLevelImputer
+    >>> evaluate({"x": x}, group, y, {"imputed": CrossLevelImputer()}, aggregates_from="disjoint").diagnostics["aggregates_from"]
+    'disjoint'
     """
     y = _binary(align_rows(truth, row_keys(X), "truth"), "truth")
+    if aggregates_from not in SOURCES:
+        raise unknown_name("aggregates_from", aggregates_from, SOURCES, "choice")
     world = _world(X, partition, aggregates, y, sample_weight, categorical)
-    rows: dict[str, FloatArray] = {
-        "naive group mean": world.mean[world.group],
-        "ecological logistic": ecological_logistic(world.cells, world.design, world.mean)[world.cells.pair],
+    said: tuple[str, ...] = ()
+    if aggregates_from == "sample":
+        checks.refuse_idle_arguments(
+            evaluate, {"random_state": random_state}, "with aggregates_from='sample', which halves nobody"
+        )
+        imputed = _given(methods or {}, X, partition, len(y))
+        rows = {
+            "naive group mean": world.mean[world.group],
+            "ecological logistic": ecological_logistic(world.cells, world.design, world.mean)[world.cells.pair],
+        }
+        if aggregates is None:
+            said = (SHARED,)
+    else:
+        checks.refuse_idle_arguments(
+            evaluate, {"aggregates": aggregates}, f"with aggregates_from={aggregates_from!r}, which computes the means"
+        )
+        half = _halves(world.group, np.random.default_rng(checks.read_seed(random_state)))
+        rows = _by_halves(methods or {}, X, partition, y, world, half, aggregates_from, sample_weight is not None)
+        imputed = {n: rows.pop(n) for n in list(rows) if n not in ALWAYS}
+    rows |= {
         "saturated x": saturated(world.cells.row, y, world.weight),
         "x + group": with_groups(world.cells, world.design, world.n_groups, y, world.weight)[world.cells.pair],
         "full information": logistic(world.cells, world.design, y, world.weight)[world.cells.row],
     }
-    rows |= _given(methods, X, partition, len(y), ALWAYS)
-    return _table(rows, y, world, ("saturated x", "x + group", "full information"), level, "evaluate(...)")
+    rows |= imputed
+    return _table(
+        rows,
+        y,
+        world,
+        ("saturated x", "x + group", "full information"),
+        level,
+        "evaluate(...)",
+        source=aggregates_from,
+        said=said,
+    )
+
+
+def _halves(group: IntArray, rng: np.random.Generator) -> IntArray:
+    """Halve the people of every group at random, (n,): 0 and 1."""
+    order = np.lexsort((rng.random(len(group)), group))
+    size = np.bincount(group)
+    if (size < 2).any():
+        raise InputError(
+            f"partition: {int((size < 2).sum())} group(s) have fewer than two people, who cannot be halved; leave them out, or pass "
+            "aggregates_from='sample'."
+        )
+    half = np.empty(len(group), dtype=np.intp)
+    half[order] = (np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)) % 2
+    return half
+
+
+def _by_halves(
+    methods: Mapping[str, Any],
+    X: Any,
+    partition: Any,
+    y: FloatArray,
+    world: _World,
+    half: IntArray,
+    source: str,
+    weighted: bool,
+) -> dict[str, FloatArray]:
+    """Impute each half from means of the other, or of both; everybody's values in the order they came."""
+    people, labels, _ = read_tables(X, partition)
+    name = labels.column_names[0]
+    keys = [labels[name][int(i)].as_py() for i in np.unique(world.group, return_index=True)[1]]
+    _refuse_taken(methods)
+    rows = {n: np.empty(len(y)) for n in ("naive group mean", "ecological logistic", *methods)}
+    for own in (half == 0, half == 1):
+        behind = ~own if source == "disjoint" else np.ones(len(y), dtype=bool)
+        weight, total = world.weight[behind], sums(world.group[behind], world.weight[behind], world.n_groups)
+        if (total <= 0).any():
+            raise InputError("sample_weight is zero for half of a group; leave its people out, or give them a weight.")
+        mean = sums(world.group[behind], weight * y[behind], world.n_groups) / total
+        rows["naive group mean"][own] = mean[world.group[own]]
+        cells = gather(world.X[own], world.group[own][:, None], world.weight[own])
+        rows["ecological logistic"][own] = ecological_logistic(cells, world.design, mean)[cells.pair]
+        part = (people.filter(pa.array(own)), labels.filter(pa.array(own)))
+        published = pa.table({name: keys, "hidden": mean})
+        weights = world.weight[own] if weighted else None
+        for method, imputer in methods.items():
+            if not hasattr(imputer, "fit"):
+                raise InputError(
+                    f"methods[{method!r}] cannot be fitted to halves; pass an imputer, or aggregates_from='sample'."
+                )
+            fitted = clone(imputer).fit(*part, published, sample_weight=weights)
+            rows[method][own] = fitted.transform(*part, sample_weight=weights)[:, 0]
+    return rows
 
 
 def evaluate_downstream(
@@ -230,18 +334,21 @@ def _world(X: Any, partition: Any, aggregates: Any, y: FloatArray, sample_weight
             )
         check_range(published[0], given.schema.partitions[0], 0.0, 1.0)
         mean = published[0].mean
-    return _World(cells, design, group, P, weight, mean)
+    return _World(people.X, cells, design, group, P, weight, mean)
 
 
-def _given(
-    methods: Mapping[str, Any] | None, X: Any, partition: Any, n: int, taken: Sequence[str]
-) -> dict[str, FloatArray]:
-    if methods is not None and not isinstance(methods, Mapping):
+def _refuse_taken(methods: Mapping[str, Any]) -> None:
+    if not isinstance(methods, Mapping):
         raise InputError(f"methods is a {type(methods).__name__}; pass imputers or imputed values by name.")
-    out = {}
-    for name, method in (methods or {}).items():
-        if name in taken:
+    for name in methods:
+        if name in ALWAYS:
             raise InputError(f"methods: {name!r} is the name of a row that is always shown; choose another.")
+
+
+def _given(methods: Mapping[str, Any], X: Any, partition: Any, n: int) -> dict[str, FloatArray]:
+    _refuse_taken(methods)
+    out = {}
+    for name, method in methods.items():
         values = method.transform(X, partition) if hasattr(method, "transform") else method
         p = checks.as_numbers(np.asarray(checks.unmasked(values)), f"methods[{name!r}]")
         p = p[:, 0] if p.ndim == 2 and p.shape[1] == 1 else p
@@ -263,6 +370,8 @@ def _table(
     call: str,
     naive: str = "naive group mean",
     full: str = "full information",
+    source: str = "sample",
+    said: tuple[str, ...] = (),
 ) -> Estimates:
     level = checks.check_level(level)
     w = world.weight / world.weight.sum()
@@ -308,7 +417,13 @@ def _table(
         level=level,
         interval="wald, over persons",
         provenance=Provenance.of(call=call),
-        diagnostics={"people": len(y), "groups": world.n_groups, "distinct_rows": len(world.cells.X)},
+        diagnostics={
+            "people": len(y),
+            "groups": world.n_groups,
+            "distinct_rows": len(world.cells.X),
+            "aggregates_from": source,
+        },
+        warnings=said,
         kind="imputation_scores",
     )
 

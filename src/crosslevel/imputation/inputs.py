@@ -36,6 +36,7 @@ __all__ = [
     "read_grouped",
     "read_people",
     "read_range",
+    "read_tables",
 ]
 
 
@@ -193,6 +194,13 @@ def read_grouped(
         _check_weighed(people, partitions)
     data = {"X": fingerprint(table), "partition": fingerprint(labels)}
     return Inputs(people, Schema(columns, partitions, inside), (), data, ())
+
+
+def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None]:
+    """Give the columns of X, the labels, and the name of the column of X that held them."""
+    table, _ = _as_table(X)
+    labels, table, inside = _labels(partition, table)
+    return table, labels, inside
 
 
 def dependent_columns(

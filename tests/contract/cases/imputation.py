@@ -161,6 +161,8 @@ FUNCTIONS = [
         arguments={"X": WHOLE, "partition": WHERE, "truth": np.delete(ILL, 3)},
         answer=lambda found: found,
         variants={
+            "aggregates_from": ["disjoint", "population", "others"],
+            "random_state": [With(1, aggregates_from="disjoint"), 1],
             "methods": [{"a half": np.full(len(WHOLE), 0.5)}, {"x + group": np.full(len(WHOLE), 0.5)}],
             "aggregates": [{**ONE, "ill": [0.9 * p for p in ONE["ill"]]}],
             "sample_weight": [np.delete(WEIGHT, 3)],

@@ -282,6 +282,12 @@ class CUDIA(Imputer):
         (n_draws, n, d_u)
             Every draw has the published means exactly. Draws of yes and no can where N_p s_p is whole, as it is when the means
             were computed on these people; otherwise, and with weights, they come within one person.
+
+        Notes
+        -----
+        Given the columns of X a draw is independent of everything else. An analysis of the draws may therefore use the columns of X, the
+        groups and the hidden features, and nothing more: a coefficient on a column that is not in X, or of an outcome that is not in X, is
+        drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
         """
         people, cells = self._gather(X, partition, sample_weight)
         return np.stack(list(self._values(self._crowd(people, cells), n_draws, random_state)))
