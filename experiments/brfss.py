@@ -431,15 +431,18 @@ logistic regression come from a comparison on diabetes.
 
 ## With means of other people
 
-In the tables further down, the group means are those of the very people that are imputed and scored, so that chance is shared: a state that happens to have more old people in the sample
-happens to have more of what old people have. Here the people of every group are halved at random, and each half is imputed from the means of the other half (*other people*), or from
-those of both (*everybody, the sample among them*); its own answers are the truth. These are the figures to quote. Intervals are those of the first half's cells of 100 people or more.
+In the tables further down, the group means are those of the very people that are imputed and scored, so that chance is shared: a state
+that happens to have more old people in the sample happens to have more of what old people have. Here the people of every group are
+halved at random, and each half is imputed from the means of the other half (*other people*), or from those of both (*everybody, the
+sample among them*); its own answers are the truth. These are the figures to quote. Intervals are those of the first half's cells of 100
+people or more.
 
 <!-- disjoint -->
 <!-- /disjoint -->
 
-Made by `python experiments/brfss_disjoint.py`. **Withdrawn** until they are measured so: every figure of `CUDIA` and of `EcologicalInference` in the tables below, those of *learning from similar
-columns*, *where little is to be had*, *choosing* and setting B. They compare methods on equal terms, all of which shared the same chance, and are no measure of what any of them reaches on its own.
+Made by `python experiments/brfss_disjoint.py`. **Withdrawn** until they are measured so: every figure of `CUDIA` and of
+`EcologicalInference` in the tables below, those of *learning from similar columns*, *where little is to be had*, *choosing* and setting
+B. They compare methods on equal terms, all of which shared the same chance, and are no measure of what any of them reaches on its own.
 
 ![lift by outcome]({figure})
 
