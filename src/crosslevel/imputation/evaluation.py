@@ -188,7 +188,7 @@ def _by_halves(
     weighted: bool,
 ) -> dict[str, FloatArray]:
     """Impute each half from means of the other, or of both; everybody's values in the order they came."""
-    people, labels, _ = read_tables(X, partition)
+    people, labels, *_ = read_tables(X, partition)
     name = labels.column_names[0]
     keys = [labels[name][int(i)].as_py() for i in np.unique(world.group, return_index=True)[1]]
     _refuse_taken(methods)

@@ -168,22 +168,13 @@ def read_grouped(
     >>> read_grouped({"age": [30, 41]}, ["b", "a"]).people.group.tolist()
     [[1], [0]]
     """
-    table, kind = _as_table(X)
-    partition, sample_weight = _in_order_of(X, partition, sample_weight)
-    labels, table, inside = _labels(partition, table)
-    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
-    partitions = tuple(
-        Partition(name, tuple(g.keys.column(0).to_pylist()))
-        for name, g in zip(labels.column_names, groups, strict=True)
-    )
+    table, labels, inside, people, columns, partitions = _read(X, partition, sample_weight, categorical, allow_missing)
     for p in partitions:
         if len(p) < 2:
             raise InputError(
                 f"partition {p.name!r} has one group, {p.labels[0]!r}; what differs between groups is all there is to learn "
                 "from, so at least two are needed."
             )
-    columns = learn_table(table, categorical)
-    people = _people(table, columns, [g.codes for g in groups], sample_weight, kind, allow_missing)
     _check_varies(people.X, columns)
     for name, other in _dependent(people, columns, partitions).items():
         raise InputError(
@@ -196,16 +187,30 @@ def read_grouped(
     return Inputs(people, Schema(columns, partitions, inside), (), data, ())
 
 
-def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None]:
-    """Give the columns of X, the labels, and the name of the column of X that held them."""
-    table, _ = _as_table(X)
-    labels, table, inside = _labels(partition, table)
-    return table, labels, inside
+def read_tables(X: Any, partition: Any) -> tuple[pa.Table, pa.Table, str | None, frames.FrameKind]:
+    """Give the columns of X, the labels in the same order, the column of X that held them, and the caller's kind of frame."""
+    table, kind = _as_table(X)
+    labels, table, inside = _labels(_in_order_of(X, partition, None)[0], table)
+    return table, labels, inside, kind
 
 
-def dependent_columns(
-    X: Any, partition: Any, categorical: Sequence[str] | None = None, *, allow_missing: bool = True
-) -> dict[str, str]:
+def _read(
+    X: Any, partition: Any, sample_weight: Any, categorical: Sequence[str] | None, allow_missing: bool
+) -> tuple[pa.Table, pa.Table, str | None, People, tuple[Category | Number, ...], tuple[Partition, ...]]:
+    """Give columns, labels, the column of X that held them, and people, columns and partitions learned from both."""
+    table, labels, inside, kind = read_tables(X, partition)
+    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
+    partitions = tuple(
+        Partition(name, tuple(g.keys.column(0).to_pylist()))
+        for name, g in zip(labels.column_names, groups, strict=True)
+    )
+    columns = learn_table(table, categorical)
+    weight = _in_order_of(X, None, sample_weight)[1]
+    people = _people(table, columns, [g.codes for g in groups], weight, kind, allow_missing)
+    return table, labels, inside, people, columns, partitions
+
+
+def dependent_columns(X: Any, partition: Any, categorical: Sequence[str] | None = None) -> dict[str, str]:
     """Find columns of X that are a function of the partition or of another category, which a fit refuses: name -> of what.
 
     Examples
@@ -215,16 +220,8 @@ def dependent_columns(
     >>> dependent_columns(X, state)
     {'region': 'partition'}
     """
-    table, kind = _as_table(X)
-    labels, table, _ = _labels(partition, table)
-    groups = [frames.group_rows(labels, name, "partition") for name in labels.column_names]
-    partitions = tuple(
-        Partition(n, tuple(g.keys.column(0).to_pylist())) for n, g in zip(labels.column_names, groups, strict=True)
-    )
-    columns = learn_table(table, categorical)
-    return _dependent(
-        _people(table, columns, [g.codes for g in groups], None, kind, allow_missing), columns, partitions
-    )
+    *_, people, columns, partitions = _read(X, partition, None, categorical, allow_missing=True)
+    return _dependent(people, columns, partitions)
 
 
 def read_people(
