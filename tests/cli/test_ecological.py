@@ -82,7 +82,7 @@ def test_the_answers_are_those_of_the_library(crosslevel, folder, model):
     assert "Fitted 24 places" in done.err
     for words in ("95 % interval", "neighborhood", "bound_low", "allow for conf", "young", "length", "converged yes"):
         assert words in done.out
-    assert done.out.count("Intervals allow for confounding with the fallback") == 1
+    assert done.out.count("Intervals allow for confounding with the shipped constants") == 1
     assert "R0001" not in done.out  # the tables by place are in the files
 
 
@@ -98,7 +98,7 @@ def test_the_report_shows_intervals_maps_and_convergence(crosslevel, folder):
         "Places predicted from the others",
         "neighborhood",
         "log_evidence",
-        "gradient_at_mode",
+        "decrement_at_mode",
         "one state left out at a time",
     ):
         assert words in page

@@ -40,6 +40,9 @@ class Stub:
             assert set(part.place[index]) <= set(range(places.start, places.stop))
         return [[f[:, index].copy() for f in self.f] for index in parts]
 
+    def confounded(self, number: int, *rest: object) -> None:
+        return None
+
     def distance(self, number: int, parts: np.ndarray) -> np.ndarray:
         return parts / 10
 

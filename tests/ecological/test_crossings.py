@@ -28,7 +28,9 @@ def calibration(tau=TAU, omega=0.0, **shrinkage):
 @pytest.fixture(scope="module")
 def model():
     world = nation(25, 150, n_states=4, random_state=1)
-    found = EcologicalInference(categorical=["sex"], hyperparameters=FIXED, sampling_error=False, n_jobs=1)
+    found = EcologicalInference(
+        likelihood="exact", categorical=["sex"], hyperparameters=FIXED, sampling_error=False, n_jobs=1
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         found.fit(world.people, world.places, **COUNTS, columns=["sex", "race"])

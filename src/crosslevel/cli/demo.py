@@ -142,7 +142,7 @@ def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
         f"{100 * float(score['level']):.0f} % are promised), and estimates are {error['estimate']:.0f} points off on average (everybody "
         f"like their region {error['neighborhood']:.0f}, Goodman {error['goodman']:.0f}, rxc {error['rxc']:.0f}). A model takes a "
         "subgroup to behave alike wherever it lives. Totals cannot check that, and here it fails: where minorities are many, everybody "
-        "votes otherwise. The intervals allow for as much of that as was measured on United States surveys (tau = 0.31); this nation "
+        "votes otherwise. The intervals allow for as much of that as was measured on United States surveys (tau = 0.37); this nation "
         "was made harder. The bounds assume nothing and carry only the survey's noise. "
         "The column coverage tells which share of the regions' own intervals contain the subgroup's truth there."
     )

@@ -291,6 +291,7 @@ class PlaceCells:
     count: Int64Array
     n_rows: int
     elsewhere: Elsewhere
+    clusters: Clusters | None = None
 
     def by_cluster(self) -> Clusters:
         """Give people by cluster; where none was named, everybody is a cluster of one."""

@@ -54,6 +54,11 @@ class Source(Protocol):
     def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
         """Draw the logits of parts of neighbouring places: by partition, then by question, (n_draws, m) each."""
 
+    def confounded(
+        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
+    ) -> list[FloatArray] | None:
+        """Allow for confounding in the logits of parts; None where that is done for the parts themselves."""
+
     def distance(self, number: int, parts: IntArray) -> FloatArray | None:
         """Say how far parts of a partition lie from the places; None where distance has no meaning."""
 
@@ -100,7 +105,9 @@ def answer(source: Source, question: Question, setting: Setting) -> Estimates:
         logits = source.logits(places, index, question.n_draws, question.seed)
         for one, mine, f in zip(asking, index, logits, strict=True):
             if len(mine):
-                one.add(mine, f[: len(totals.trials)], source.distance(one.number, mine))
+                f = f[: len(totals.trials)]
+                wide = source.confounded(one.number, places, mine, f, question.seed) if one.confounded else None
+                one.add(mine, f, wide, source.distance(one.number, mine))
     blocks = [block for one in asking if one.part.asked.any() for block in one.blocks()]
     if not blocks:
         raise InputError("no place has people in any of the subgroups asked for; check by, subgroups and where.")
@@ -127,8 +134,14 @@ class _Asked:
         apart = self.setting.apart[self.number] if self.setting.apart else 0
         return draw_shared(_codes(self.part, apart), self.setting.confounding, self.question.n_draws, rng)
 
-    def add(self, index: IntArray, logits: Sequence[FloatArray], distance: FloatArray | None) -> None:
-        """Take in all parts of some places."""
+    def add(
+        self,
+        index: IntArray,
+        logits: Sequence[FloatArray],
+        wide: Sequence[FloatArray] | None,
+        distance: FloatArray | None,
+    ) -> None:
+        """Take in all parts of some places; ``wide`` are the logits that allow for confounding, where the source has them."""
         if not self.part.asked.any():
             return
         place = self.part.place[index]
@@ -136,7 +149,7 @@ class _Asked:
             logits = [shrink(f, self._place_logit(stage)[place], self.shrinkage) for stage, f in enumerate(logits)]
         self._add(self.plain, index, logits, distance)
         if self.confounded:
-            moved = [
+            moved = wide or [
                 perturb(
                     f,
                     self.shared[stage],

@@ -21,6 +21,7 @@ from crosslevel.data.totals import Places, read_places
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import (
     FALLBACK,
+    Confounding,
     LearnedConfounding,
     columns_apart,
     describe_confounding,
@@ -134,7 +135,7 @@ class PlaceEstimator(BaseEstimator):
         asked |= {"where": where, "rollup": rollup, "denominator": None if denominator == "voters" else denominator}
         asked |= {"contrast": contrast, "reference": reference, "interval": question.interval}
         asked |= {"level": level, "n_draws": n_draws}
-        source, notes = self._source(request, self._open_people(people), progress)
+        source, notes = self._source(request, question, self._open_people(people), progress)
         notes += [
             f"Nobody is in the subgroup {name!r} ({request.subgroups[name]}); it is absent from the table."
             for name, part in zip(request.subgroups, source.partitions, strict=False)
@@ -200,7 +201,9 @@ class PlaceEstimator(BaseEstimator):
         asked = {"k": None if leave_out is not None else k, "leave_out": leave_out, "level": level}
         return self._signed(found, "cross_validate", asked | {"random_state": seed}, seed)
 
-    def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
+    def _source(
+        self, request: Request, question: Question, people: Batches, progress: Progress | None
+    ) -> tuple[Source, list[str]]:
         """Go over the people once and cut places in the parts asked for."""
         raise NotImplementedError
 
@@ -319,8 +322,7 @@ class PlaceEstimator(BaseEstimator):
         totals, confounding, shrinkage = self.places_.totals, FALLBACK, (0.0,) * max(len(request.subgroups), 1)
         diagnostics, notes = dict(self.convergence_), [] if self._about_subgroups is None else [self._about_subgroups]
         if question.interval == "confounding":
-            shrinkage = shrinkage_of(self.confounding_, request)
-            confounding, sentence, facts = describe_confounding(self.confounding_, request, shrinkage)
+            confounding, shrinkage, sentence, facts = self._confounding(request)
             diagnostics |= facts
         else:
             sentence = (
@@ -341,6 +343,12 @@ class PlaceEstimator(BaseEstimator):
             warnings=(*self.warnings_, *said, *notes, sentence),
             diagnostics=diagnostics,
         )
+
+    def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
+        """Say which confounding of the groups asked for is allowed for, and how far each partition is shrunk."""
+        shrinkage = shrinkage_of(self.confounding_, request)
+        confounding, sentence, facts = describe_confounding(self.confounding_, request, shrinkage)
+        return confounding, shrinkage, sentence, facts
 
     def _provenance(self, verb: str, asked: Mapping[str, object], seed: int) -> Provenance:
         words = ", ".join(f"{n}={v!r}" for n, v in asked.items() if v is not None)

@@ -34,6 +34,7 @@ CASES = [
         fit=fit,
         answer=answer,
         variants={
+            "likelihood": ["exact", "nonsense"],
             "categorical": [None, ["age", "sex"], ["nonsense"]],
             "spatial": ["matern12", "nonsense", With(None, hyperparameters=None)],
             "metric": ["plane", "nonsense", With("plane", spatial=None, hyperparameters=BARE)],
@@ -44,7 +45,7 @@ CASES = [
             "n_bins": [4, 1],
             "interactions": [[("sex", "race")], [("sex", "nonsense")]],
             "contextual_variance": [0.3, -1.0],
-            "inference": ["nonsense"],
+            "inference": ["nonsense", "nuts"],
             "hyperparameters": [{**SCALES, "nugget": 0.2}, {**SCALES, "group": 0.1}, {"effect_variance": -1.0}],
             "random_state": [1, -1],
         },

@@ -152,6 +152,7 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
         raise StopError
 
     monkeypatch.setattr(hidden_labels, "fit_question", stop)
+    monkeypatch.setattr(hidden_labels, "fit_aggregate", stop)
     pairs = [("sex", "race"), ("race", "education")]
     for settings, terms, rho in (
         ({}, 2, 0.0),

@@ -22,7 +22,9 @@ def world():
 
 
 def fit(world, **settings):
-    model = EcologicalInference(**{"categorical": ["sex"], "n_jobs": 1, "inference": "nuts"} | settings)
+    model = EcologicalInference(
+        **{"categorical": ["sex"], "n_jobs": 1, "likelihood": "exact", "inference": "nuts"} | settings
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         return model.fit(world.people, world.places, **COUNTS, columns=["sex", "race"])
@@ -67,6 +69,11 @@ def test_the_seed_reaches_the_sampler(world, monkeypatch):
 def test_an_unknown_way_is_refused(world):
     with pytest.raises(InputError, match="inference='nut' is not a choice.*Did you mean 'nuts'"):
         fit(world, inference="nut")
+
+
+def test_the_aggregate_form_is_not_sampled(world):
+    with pytest.raises(InputError, match="inference='nuts' has no effect with likelihood='aggregate'"):
+        fit(world, likelihood="aggregate")
 
 
 def test_the_extra_is_named(world, monkeypatch):

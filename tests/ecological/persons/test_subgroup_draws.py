@@ -18,7 +18,7 @@ SUBGROUPS = {"b": "race == 'b'", "young b": "race == 'b' and age < 40"}
 
 def ask(world, request, match_totals=True, n_jobs=1, totals=None, sampling=False, interactions=None):
     totals = totals or Totals(("yes",), world.successes[None], world.trials[None], False)
-    model = fit_persons(world.cells, world.bins, world.terms, totals, interactions=interactions)
+    model = fit_persons(world.cells, world.bins, world.terms, totals, likelihood="exact", interactions=interactions)
     labels = Labels(
         request.by,
         tuple((n, parse(q)) for n, q in request.subgroups.items()),
@@ -137,18 +137,14 @@ def test_a_chain_asks_those_who_are_left(world):
 def test_context_moves_what_people_do_to_what_places_do(world):
     """With contextual_variance the same totals leave less to people's own effects."""
     totals = Totals(("yes",), world.successes[None], world.trials[None], False)
-    fixed = [fit_persons(world.cells, world.bins, world.terms, totals).fits[0].hyperparameters]
-    beta = {
-        contextual_variance: np.linalg.norm(
-            fit_persons(
-                world.cells, world.bins, world.terms, totals, contextual_variance=contextual_variance, fixed=fixed
-            )
-            .fits[0]
-            .linear.beta
-        )
-        for contextual_variance in (0.0, 0.3, 3.0)
-    }
-    assert beta[0.0] > beta[0.3] > beta[3.0]
+    given = (world.cells, world.bins, world.terms, totals)
+    for likelihood in ("exact", "aggregate"):
+        fixed = [fit_persons(*given, likelihood=likelihood).fits[0].hyperparameters]
+        beta = {}
+        for value in (0.0, 0.3, 3.0):
+            fit = fit_persons(*given, likelihood=likelihood, contextual_variance=value, fixed=fixed).fits[0]
+            beta[value] = np.linalg.norm(fit.linear.beta if likelihood == "exact" else fit.beta)
+        assert beta[0.0] > beta[0.3] > beta[3.0]
 
 
 def test_interactions_find_what_two_columns_do_together(make_world):

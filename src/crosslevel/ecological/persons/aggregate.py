@@ -9,6 +9,7 @@ with beta at its minimum, and a step of theirs is taken only where that evidence
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, special
@@ -90,6 +91,16 @@ class AggregateFit:
     decrement: float
     change: float
     at_limit: tuple[str, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """Say how the search ended."""
+        return {
+            "log_evidence": self.log_evidence,
+            "newton_steps": self.steps,
+            "decrement_at_mode": self.decrement,
+            "rounds": self.rounds,
+            "last_change_of_log_scales": self.change,
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from numbers import Integral, Real
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
@@ -21,11 +19,15 @@ from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.queries import parse
 from crosslevel.data.totals import check_people, match_places
 from crosslevel.ecological.answers import Source
+from crosslevel.ecological.confounding import Confounding, cutting_columns, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
-from crosslevel.ecological.persons.fitting import count_in_bins, design_of, fit_persons
+from crosslevel.ecological.persons.aggregate import AggregateFit
+from crosslevel.ecological.persons.cuts import cut_places
+from crosslevel.ecological.persons.fitting import count_in_bins, design_of, fit_persons, rake_cells
+from crosslevel.ecological.persons.groups import GroupSource, allowance_of
 from crosslevel.ecological.persons.model import PersonsFit, PersonsModel
-from crosslevel.ecological.subgroups import Request
+from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.results import Estimates
@@ -45,6 +47,10 @@ class EcologicalInference(PlaceEstimator):
 
     Parameters
     ----------
+    likelihood : {"aggregate", "exact"}, default "aggregate"
+        Where places have their effects. On the logit of the total: who lives there is then taken as measured with error, the shares of
+        all columns are smoothed together and people raked to them. Or on each person's logit, people taken as they are; that form
+        can be sampled (``inference="nuts"``).
     categorical : sequence of str, optional
         Columns of numbers that are codes.
     spatial : {"matern12", "matern32", "matern52"} or None, default "matern32"
@@ -68,12 +74,13 @@ class EcologicalInference(PlaceEstimator):
         How far the composition of a place acts on everybody there (a contextual effect), as a variance in units of that of people's
         own effects. Totals cannot tell; :meth:`sensitivity` shows what it would change.
     inference : {"laplace", "nuts"}, default "laplace"
-        Approximate the posterior, or sample it (minutes, and for few places only; needs the extra ``bayes``).
+        Approximate the posterior, or sample it (minutes, for few places, and for ``likelihood="exact"`` only; needs the extra
+        ``bayes``).
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them: ``effect_variance``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior
         has such terms. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
-        Seed of the bins and of the draws.
+        Seed of the draws; of the bins too for ``likelihood="exact"``.
     n_jobs : int, optional
         Threads of the passes over people; all cores when not given. Changes no number.
 
@@ -147,6 +154,7 @@ class EcologicalInference(PlaceEstimator):
     def __init__(
         self,
         *,
+        likelihood: str = "aggregate",
         categorical: Sequence[str] | None = None,
         spatial: str | None = "matern32",
         metric: str = "sphere",
@@ -162,6 +170,7 @@ class EcologicalInference(PlaceEstimator):
         random_state: RandomState = 0,
         n_jobs: int | None = None,
     ) -> None:
+        self.likelihood = likelihood
         self.categorical = categorical
         self.spatial = spatial
         self.metric = metric
@@ -231,7 +240,7 @@ class EcologicalInference(PlaceEstimator):
         seed = checks.read_seed(self.random_state)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
-        learned = self._learn(stream, by, columns, weight, seed, progress=progress)
+        learned = self._learn(stream, by, columns, weight, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = count_in_bins(stream, learned, int(self.n_bins), by, found.keys, weight, progress)
         lived = np.flatnonzero(cells.total > 0)
@@ -246,6 +255,7 @@ class EcologicalInference(PlaceEstimator):
             bins,
             terms,
             found.totals,
+            likelihood=self.likelihood,
             interactions=self.interactions,
             contextual_variance=float(self.contextual_variance),
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
@@ -344,7 +354,7 @@ class EcologicalInference(PlaceEstimator):
             The answers for every value, with the key ``contextual_variance``. ``changes_sign`` marks subgroups whose difference from
             their neighborhood is not of one sign for all values; the warnings name them.
         """
-        from crosslevel.ecological.persons.sensitivity import stack_answers
+        from crosslevel.ecological.persons.sensitivity import refit, stack_answers
 
         check_is_fitted(self, "model_")
         values = sorted({float(v) for v in contextual_variance})
@@ -352,12 +362,14 @@ class EcologicalInference(PlaceEstimator):
             given = list(contextual_variance)
             raise InputError(f"contextual_variance={given!r} must be at least two different numbers >= 0.")
         source = getattr(self, "people_", None) if people is None else people
-        models = [self._refitted(source, value) for value in values]
+        models = [refit(self, source, value) for value in values]
         return stack_answers([m.estimate(by, subgroups, people=source, **options) for m in models], values)
 
     def _check_parameters(self) -> None:
         self._check_common()
-        check_choices(self, {"inference": ("laplace", "nuts")})
+        check_choices(self, {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")})
+        if self.likelihood == "aggregate":
+            checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
         check_integers(self, {"n_bins": 2})
         value = self.contextual_variance
         if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
@@ -376,11 +388,14 @@ class EcologicalInference(PlaceEstimator):
         by: str,
         columns: Sequence[str] | None,
         weight: str | None,
-        seed: int,
         codes: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> Learned:
         """Go over the people once, to learn how their columns are read."""
+        seed = checks.read_seed(self.random_state)
+        if self.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
+            seed, stream = 0, stream.select(sorted(stream.schema.names))
+            columns = columns if columns is None or isinstance(columns, str) else sorted(columns)
         return learn_people(
             stream,
             by=[by],
@@ -392,21 +407,9 @@ class EcologicalInference(PlaceEstimator):
             progress=progress,
         )
 
-    def _refitted(self, people: Any, contextual_variance: float) -> EcologicalInference:
-        """Fit the same question with another contextual variance."""
-        if contextual_variance == float(self.contextual_variance):
-            return self
-        other = cast("EcologicalInference", clone(self)).set_params(contextual_variance=contextual_variance)
-        other.set_params(random_state=self.seed_)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
-            other.fit(people, self.places_.table, unmatched="drop", **self.arguments_)
-        other.confounding_ = self.confounding_
-        return other
-
-    def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
-        from crosslevel.ecological.persons.subgroup_draws import parts_of
-
+    def _source(
+        self, request: Request, question: Question, people: Batches, progress: Progress | None
+    ) -> tuple[Source, list[str]]:
         for name in request.by:
             if name not in people.schema.names:
                 raise unknown_name("by", name, people.schema.names)
@@ -426,29 +429,35 @@ class EcologicalInference(PlaceEstimator):
         )
         check_people(places.keys, found.total, places, self.place_weight_, False)
         kinds = {name: people.schema.field(name).type for name in request.by}
-        source = parts_of(
+        types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
+        found, jobs = rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
+        if self.likelihood == "exact":
+            from crosslevel.ecological.persons.subgroup_draws import parts_of
+
+            options: dict[str, Any] = {"match_totals": self.match_totals, "sampling": bool(self.sampling_error)}
+            return parts_of(self.model_, found, request, places.totals, **options, types=types, n_jobs=jobs), []
+        source = GroupSource(
             self.model_,
             found,
-            request,
+            cut_places(found, request, types),
+            cutting_columns(request),
             places.totals,
-            match_totals=self.match_totals,
-            sampling=bool(self.sampling_error),
-            types={n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()},
-            n_jobs=checks.count_jobs(self.n_jobs),
+            self.match_totals,
+            bool(self.sampling_error),
+            allowance_of(self.model_, self.confounding_) if question.interval == "confounding" else None,
+            jobs,
         )
         return source, []
 
-    def _describe_fit(self, fit: PersonsFit) -> dict[str, Any]:
-        said = {
-            "log_evidence": fit.log_evidence,
-            "gradient_at_mode": fit.linear.gradient,
-            "newton_steps": fit.linear.iterations,
-            "decrement_at_mode": fit.linear.decrement,
-            "rounds": fit.rounds,
-            "last_change_of_log_scales": fit.change,
-            "points_of_scales": len(fit.points),
-        }
-        return said if fit.sampled is None else said | asdict(fit.sampled.diagnostics)
+    def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
+        if self.likelihood == "exact":
+            return super()._confounding(request)
+        given = allowance_of(self.model_, self.confounding_)
+        sentence, facts = describe_allowance(self.confounding_, given.confounding, given.shrinkage)
+        return given.confounding, (0.0,) * max(len(request.subgroups), 1), sentence, facts
+
+    def _describe_fit(self, fit: AggregateFit | PersonsFit) -> dict[str, Any]:
+        return fit.describe()
 
     def _fitted_moments(self, stage: int) -> Moments:
         from crosslevel.ecological.persons.prediction import fitted_rates
@@ -481,6 +490,7 @@ class EcologicalInference(PlaceEstimator):
             self.model_.terms,
             Binomial(totals.successes[stage], totals.trials[stage]),
             folds,
+            cells.total if self.likelihood == "aggregate" else None,
             fixed=None if self.hyperparameters is None else self.model_.fits[stage].hyperparameters,
             seed=self.seed_,
             n_jobs=jobs,

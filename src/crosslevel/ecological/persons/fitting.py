@@ -18,9 +18,12 @@ from crosslevel.data.learning import Learned
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
+from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
+from crosslevel.ecological.persons.composition import Composition, measure_shares, rake, raked, smooth_shares
 from crosslevel.ecological.persons.laplace import Laplace, laplace, start_mode
 from crosslevel.ecological.persons.model import (
     Design,
+    Effects,
     Linear,
     PersonsFit,
     PersonsModel,
@@ -35,9 +38,9 @@ from crosslevel.ecological.persons.sweeps import place_effects, probabilities
 from crosslevel.ecological.scales import fit_scales
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian
-from crosslevel.typing import FloatArray, Progress
+from crosslevel.typing import AnyArray, FloatArray, Progress
 
-__all__ = ["PRIOR", "count_in_bins", "design_of", "fit_persons", "fit_question", "priors"]
+__all__ = ["PRIOR", "count_in_bins", "design_of", "fit_persons", "fit_question", "priors", "rake_cells"]
 
 
 ROUNDS = 30
@@ -298,6 +301,7 @@ def fit_persons(
     terms: Terms,
     totals: Totals,
     *,
+    likelihood: str = "aggregate",
     interactions: Sequence[Sequence[str]] | None = None,
     contextual_variance: float = 0.0,
     fixed: Sequence[Hyperparameters] | None = None,
@@ -314,6 +318,8 @@ def fit_persons(
     bins : Bins
     terms : Terms
     totals : Totals
+    likelihood : {"aggregate", "exact"}
+        Place effects on the logit of the total, with people raked to smoothed shares; or on each person's, people as they are.
     interactions : sequence of (column, column), optional
     contextual_variance : float
         Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
@@ -325,40 +331,77 @@ def fit_persons(
         Of the sampler.
     """
     effects = effects_of(bins, interactions)
-    codes = effects.codes(cells.codes)
-    shares = level_shares(cells.pairs, codes, len(effects.B))
+    codes, pairs, raking, composition = effects.codes(cells.codes), cells.pairs, None, None
+    if likelihood == "aggregate":
+        raking, composition = _smooth(cells, effects, codes)
+        pairs = replace(pairs, weight=raked(codes[:, : len(effects.sizes)], pairs, raking))
+    shares = level_shares(pairs, codes, len(effects.B))
     everybody = cells.total @ shares / cells.total.sum()
     context = None
     if contextual_variance > 0:
         context = np.sqrt(contextual_variance) * ((shares - everybody) @ effects.B)
-    pairs, fits = cells.pairs, []
+    fits: list[AggregateFit | PersonsFit] = []
     for stage in range(len(totals.trials)):
         design = Design(codes, effects.B, pairs, context)
         counted = Binomial(totals.successes[stage], totals.trials[stage])
-        found = fit_question(design, terms, counted, fixed=None if fixed is None else fixed[stage], n_jobs=n_jobs)
-        if inference == "nuts":
-            from crosslevel.ecological.persons.nuts import sample_posterior
+        held = None if fixed is None else fixed[stage]
+        if likelihood == "aggregate":
+            fits.append(fit_aggregate(design, terms, counted, cells.total, fixed=held, n_jobs=n_jobs))
+        else:
+            found = fit_question(design, terms, counted, fixed=held, n_jobs=n_jobs)
+            if inference == "nuts":
+                from crosslevel.ecological.persons.nuts import sample_posterior
 
-            drawn = sample_posterior(design, terms, counted, found, seed=seed + stage, fixed=fixed is not None)
-            found = replace(found, sampled=drawn)
-        fits.append(found)
+                drawn = sample_posterior(design, terms, counted, found, seed=seed + stage, fixed=fixed is not None)
+                found = replace(found, sampled=drawn)
+            fits.append(found)
         if stage + 1 < len(totals.trials):
-            pairs = _left(design, found, totals, stage, n_jobs)
-    return PersonsModel(bins, effects, terms, tuple(fits), contextual_variance, everybody)
+            pairs = _left(design, fits[-1], totals, stage, n_jobs)
+    model = PersonsModel(bins, effects, terms, tuple(fits), contextual_variance, everybody, raking)
+    last = fits[-1]
+    if composition is None or not isinstance(last, AggregateFit):
+        return model
+    counted_ = totals.trials[-1] > 0
+    return replace(
+        model,
+        reliability=composition.reliability,
+        segregation=composition.segregation,
+        prior_left=prior_left(last, effects.B, everybody, effects.columns),
+        explained=explained_variance(last.z[counted_], composition.shares[counted_]),
+    )
+
+
+def _smooth(cells: PlaceCells, effects: Effects, codes: AnyArray) -> tuple[FloatArray, Composition]:
+    """Smooth the shares of places, and find factors that rake their people to them."""
+    levels, columns = np.ascontiguousarray(codes[:, : len(effects.sizes)]), effects.columns
+    squares = np.bincount(cells.pairs.place, cells.square, cells.pairs.n_places)
+    sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, squares)
+    found = smooth_shares(sampled)
+    return rake(levels, cells.pairs, found.shares, columns), found
+
+
+def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
+    """Give people the weights that the fit gave them."""
+    if model.raking is None:
+        return cells
+    levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]
+    return replace(cells, pairs=replace(cells.pairs, weight=raked(levels, cells.pairs, model.raking)))
 
 
 def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int, n_jobs: int = 1) -> Design:
     """Make the design of a fitted question again: those who were asked it."""
-    pairs, codes = cells.pairs, model.effects.codes(cells.codes)
+    pairs, codes = rake_cells(model, cells).pairs, model.effects.codes(cells.codes)
     for before in range(stage):
         pairs = _left(Design(codes, model.effects.B, pairs), model.fits[before], totals, before, n_jobs)
     context = model.fits[stage].context
     return Design(codes, model.effects.B, pairs, context if context.shape[1] else None)
 
 
-def _left(design: Design, found: PersonsFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
+def _left(design: Design, found: AggregateFit | PersonsFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
     """Weigh people by their probability of being asked the next question."""
-    pairs, eta = design.pairs, design.eta(found.linear.beta)
-    f = place_effects(pairs, eta, observed_rate(totals, stage), found.linear.f, n_jobs)
+    pairs, rate = design.pairs, observed_rate(totals, stage)
+    exact = isinstance(found, PersonsFit)
+    eta = design.eta(found.linear.beta if exact else found.beta)
+    f = place_effects(pairs, eta, rate, found.linear.f if exact else found.z, n_jobs)
     left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
     return replace(pairs, weight=shares_left(left, pairs))

@@ -12,7 +12,9 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.queries import Query
+from crosslevel.ecological.covariance import square_root
 from crosslevel.ecological.hidden_errors import Dimension, Task
+from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.fitting import fit_question
 from crosslevel.ecological.persons.model import Design, composition, effects_of
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
@@ -170,11 +172,18 @@ def hide(
     design = Design(codes, effects.B, people.pairs, context)
     where, n = model.model_.terms.take(lived), model.places_.totals.trials[0][lived]
     start = None if model.hyperparameters is not None else model.model_.fits[-1].hyperparameters
-    fit = fit_question(design, where, Binomial(people.total * n, n), start=start, n_jobs=n_jobs)
     rng = np.random.default_rng(np.random.SeedSequence(model.seed_, spawn_key=(0, 0)))
-    drawn = draw_effects(fit, where, n_draws, rng)
-    guess, sums = drawn.u[0], [_Sums(people, cut, group) for cut, group in zip(left, people.groups, strict=True)]
-    for beta in drawn.beta:
+    counted = Binomial(people.total * n, n)
+    if model.likelihood == "aggregate":
+        found_ = fit_aggregate(design, where, counted, found.total, start=start, n_jobs=n_jobs)
+        betas = found_.beta + rng.standard_normal((n_draws, len(found_.beta))) @ square_root(found_.covariance).T
+        guess, h = found_.z, found_.hyperparameters
+    else:
+        fit = fit_question(design, where, counted, start=start, n_jobs=n_jobs)
+        drawn = draw_effects(fit, where, n_draws, rng)
+        betas, guess, h = drawn.beta, drawn.u[0], fit.hyperparameters
+    sums = [_Sums(people, cut, group) for cut, group in zip(left, people.groups, strict=True)]
+    for beta in betas:
         eta = design.eta(beta)
         guess = shifts(people.pairs, eta[None], people.total, guess[None], n_jobs)[0]
         chance = probabilities(people.pairs, eta, guess)
@@ -182,7 +191,7 @@ def hide(
             one.rates.append(one.mean(people.pairs.weight * chance))
     dimensions = tuple(one.finish(found, people.truth) for one in sums)
     hidden = tuple(sorted({*label.hidden, *told}))
-    return Task(label.name, people.total, dimensions, fit.hyperparameters, share, hidden)
+    return Task(label.name, people.total, dimensions, h, share, hidden)
 
 
 def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple[float, float]) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,20 @@ class Effects:
     pairs: tuple[tuple[int, int], ...]
     sizes: tuple[int, ...]
     B: FloatArray
+
+    @property
+    def widths(self) -> list[int]:
+        """Effects of each term."""
+        return [*self.sizes, *(self.sizes[a] * self.sizes[b] for a, b in self.pairs)]
+
+    @property
+    def columns(self) -> list[tuple[int, int]]:
+        """First effect of each column, and the one behind its last."""
+        return [(int(a), int(a) + size) for a, size in zip(self.first, self.sizes, strict=False)]
+
+    def names(self, columns: Sequence[str]) -> list[str]:
+        """Name the terms, from the names of the columns."""
+        return [*columns, *(f"{columns[a]} x {columns[b]}" for a, b in self.pairs)]
 
     def codes(self, levels: AnyArray) -> AnyArray:
         """Number the effects of cells, (n_cells, n_terms), from their levels, (n_cells, n_columns)."""
@@ -297,6 +312,19 @@ class PersonsFit:
     points: tuple[Point, ...]
     sampled: Sampled | None = None
 
+    def describe(self) -> dict[str, Any]:
+        """Say how the search ended."""
+        said = {
+            "log_evidence": self.log_evidence,
+            "gradient_at_mode": self.linear.gradient,
+            "newton_steps": self.linear.iterations,
+            "decrement_at_mode": self.linear.decrement,
+            "rounds": self.rounds,
+            "last_change_of_log_scales": self.change,
+            "points_of_scales": len(self.points),
+        }
+        return said if self.sampled is None else said | asdict(self.sampled.diagnostics)
+
 
 @dataclass(frozen=True, eq=False)
 class PersonsModel:
@@ -308,20 +336,32 @@ class PersonsModel:
         How people become cells.
     effects : Effects
     terms : Terms
-    fits : tuple of PersonsFit
+    fits : tuple of AggregateFit or of PersonsFit
         One for each question of the chain.
     contextual_variance : float
         How far a place's composition acts on everybody in it: an assumption.
     mean_shares : (n_effects,)
         Share of everybody with each effect.
+    raking : (q, n_levels) or None
+        Factors of the levels of each place, by which people have its smoothed shares; None where they are taken as they are.
+    reliability, segregation, prior_left : (n_columns,)
+        How well the shares of each column are measured, how far they differ between places, and what the totals leave of the prior
+        variance of its effects (of the last question); empty where people are taken as they are.
+    explained : float
+        R2 of the places' logits on their composition, of the last question.
     """
 
     bins: Bins
     effects: Effects
     terms: Terms
-    fits: tuple[PersonsFit, ...]
+    fits: tuple[Any, ...]
     contextual_variance: float
     mean_shares: FloatArray
+    raking: FloatArray | None = None
+    reliability: FloatArray = field(default_factory=lambda: np.zeros(0))
+    segregation: FloatArray = field(default_factory=lambda: np.zeros(0))
+    prior_left: FloatArray = field(default_factory=lambda: np.zeros(0))
+    explained: float = np.nan
 
     def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""

@@ -18,12 +18,13 @@ from crosslevel.ecological.covariance import (
     moments,
     place_covariance,
 )
+from crosslevel.ecological.persons.aggregate import AggregateFit, fit_aggregate, new_logits, predict_logits
 from crosslevel.ecological.persons.fitting import fit_question
 from crosslevel.ecological.persons.model import Design, Linear, PersonsFit, PersonsModel, level_shares
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates
 from crosslevel.numerics.laplace import Binomial, Mode
-from crosslevel.typing import IntArray
+from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["fitted_rates", "held_out", "linear_mode", "new_design", "unseen"]
 
@@ -34,6 +35,9 @@ N_DRAWS = 300
 def fitted_rates(model: PersonsModel, stage: int) -> Moments:
     """Give mean and variance of the logit of every fitted place's rate."""
     fit, q = model.fits[stage], model.terms.n_places
+    if isinstance(fit, AggregateFit):
+        every = np.arange(q)
+        return predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
     rows = Rows.of(np.hstack([fit.linear.J, fit.context]))
     mode = linear_mode(rows, fit.linear, model.terms, fit.hyperparameters)
     at = moments(rows, model.terms, fit.hyperparameters, mode, rows.M, np.arange(q))
@@ -54,6 +58,7 @@ def held_out(
     terms: Terms,
     counted: Binomial,
     folds: Sequence[IntArray],
+    people: FloatArray | None = None,
     *,
     fixed: Hyperparameters | None = None,
     seed: int = 0,
@@ -66,6 +71,8 @@ def held_out(
     design, terms, counted
         Of all places.
     folds : sequence of (m,) int
+    people : (q,), optional
+        Weight of each place's people, for the aggregate form; the exact one when not given.
     fixed : Hyperparameters, optional
         Take these in every fold.
     """
@@ -79,7 +86,11 @@ def held_out(
             context=None if design.context is None else design.context[train],
         )
         likelihood = Binomial(counted.successes[train], counted.trials[train])
-        fit = fit_question(own, terms.take(train), likelihood, fixed=fixed, n_jobs=n_jobs)
+        fit: AggregateFit | PersonsFit
+        if people is None:
+            fit = fit_question(own, terms.take(train), likelihood, fixed=fixed, n_jobs=n_jobs)
+        else:
+            fit = fit_aggregate(own, terms.take(train), likelihood, people[train], fixed=fixed, n_jobs=n_jobs)
         rest = replace(
             design,
             pairs=_pairs(design.pairs, test),
@@ -91,7 +102,7 @@ def held_out(
 
 
 def unseen(
-    fit: PersonsFit,
+    fit: AggregateFit | PersonsFit,
     terms: Terms,
     seen: IntArray,
     design: Design,
@@ -104,7 +115,7 @@ def unseen(
 
     Parameters
     ----------
-    fit : PersonsFit
+    fit : AggregateFit or PersonsFit
     terms : Terms
         Over the places of the fit and the others.
     seen : (n,) int
@@ -114,6 +125,10 @@ def unseen(
     places : (m,) int
         Their numbers among all.
     """
+    if isinstance(fit, AggregateFit):
+        logit_, G = new_logits(fit, design, n_jobs)
+        context = np.zeros((len(places), 0)) if design.context is None else design.context
+        return predict_logits(fit, terms, seen, logit_, G, context, places)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5,)))
     drawn = draw_effects(fit, terms, N_DRAWS, rng, np.asarray(seen, dtype=np.intp))
     f = drawn.u[:, places]

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import clone
 
-from crosslevel.errors import listed
+from crosslevel.errors import CrosslevelWarning, listed
 from crosslevel.results import Estimates
 
-__all__ = ["stack_answers"]
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
+
+__all__ = ["refit", "stack_answers"]
 
 KEY = "contextual_variance"
+
+
+def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:
+    """Fit the same question with another contextual variance."""
+    if contextual_variance == float(model.contextual_variance):
+        return model
+    other = cast("EcologicalInference", clone(model)).set_params(contextual_variance=contextual_variance)
+    other.set_params(random_state=model.seed_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
+        other.fit(people, model.places_.table, unmatched="drop", **model.arguments_)
+    other.confounding_ = model.confounding_
+    return other
 
 
 def stack_answers(answers: Sequence[Estimates], values: Sequence[float]) -> Estimates:

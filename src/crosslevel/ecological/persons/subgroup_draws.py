@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from scipy import linalg, special
 
 from crosslevel.data.place_cells import Pairs, PlaceCells
-from crosslevel.data.queries import SUBGROUP
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Terms, divide_draws, factor_places, place_covariance, square_root
+from crosslevel.ecological.persons.cuts import cut_places
 from crosslevel.ecological.persons.model import PersonsFit, PersonsModel, Point, Sampled, asked_next, observed_rate
 from crosslevel.ecological.persons.sweeps import Targets, probabilities, shifts, target_sums, target_weights
 from crosslevel.ecological.subgroups import REST, Partition, Request
@@ -25,7 +24,6 @@ __all__ = ["EffectDraws", "PersonsSource", "draw_effects", "parts_of"]
 DRAWS_AT_ONCE = 50
 WEIGHTS_AT_ONCE = 12_000_000
 """Weights of people held at a time where a question is asked of those who are left: 96 MB."""
-NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +200,12 @@ class PersonsSource:
                 self._add_sampling(out[number][stage], number, stage, index, seed)
         return out
 
+    def confounded(
+        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
+    ) -> list[FloatArray] | None:
+        """The parts asked for are confounded, not effects."""
+        return None
+
     def distance(self, number: int, parts: IntArray) -> FloatArray | None:
         """Distances of vectors have no meaning here."""
         return None
@@ -246,7 +250,7 @@ def parts_of(
     *,
     match_totals: bool,
     sampling: bool,
-    types: dict[str, pa.DataType],
+    types: Mapping[str, pa.DataType],
     n_jobs: int = 1,
 ) -> PersonsSource:
     """Cut places in the parts that are asked for.
@@ -259,85 +263,25 @@ def parts_of(
         Whether the sampling of a part's people counts.
     types : mapping of by column to its Arrow type
     """
-    names = list(request.subgroups)
-    found: list[tuple[int, tuple[Any, ...]]] = []  # (partition, level values) of each target
-    members: list[list[int]] = []
-    number: dict[tuple[int, tuple[Any, ...]], int] = {}
-    for values, matched in cells.labels:
-        own: list[int] = []
-        if values is not None:
-            for partition in matched if names else (0,):
-                key = (partition, values)
-                if key not in number:
-                    number[key] = len(found)
-                    found.append(key)
-                own.append(number[key])
-        members.append(own)
+    cuts = cut_places(cells, request, types)
+    partitions, first = [cut.partition for cut in cuts], 0
+    members: list[list[int]] = [[] for _ in cells.labels]
+    columns = []
+    for cut in cuts:
+        for label in np.flatnonzero(cut.level != REST):
+            members[label].append(first + int(cut.level[label]))
+        columns.append(np.where(cut.partition.asked, cut.partition.level + first, -1))
+        first += cut.partition.levels.num_rows
     start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
-    targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), len(found))
-    weights = target_weights(cells.pairs, cells.label, targets, n_jobs)[0]
-    member = np.zeros((len(members), len(found)))
+    targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), first)
+    member = np.zeros((len(members), first))
     for label, own in enumerate(members):
         member[label, own] = 1.0
-    squares = cells.squares @ member
-    all_squares = cells.squares.sum(axis=1)
-    partitions, columns = [], []
-    for k in range(max(len(names), 1)):
-        mine = [t for t, (partition, _) in enumerate(found) if partition == k]
-        mine.sort(
-            key=lambda t: tuple((str(type(v).__name__), v) if isinstance(v, str) else ("", v) for v in found[t][1])
-        )
-        levels = _levels(request, [found[t][1] for t in mine], names[k] if names else None, types)
-        cut, column = _partition(weights, squares, all_squares, cells.total, mine, levels)
-        partitions.append(cut)
-        columns.append(column)
     sampled = [[np.zeros(len(p.place)) for _ in totals.trials] for p in partitions]
     if sampling:
         spreads = [_spreads(model, cells, member, totals, stage) for stage in range(len(totals.trials))]
         sampled = [[_noise(s, p, c) for s in spreads] for p, c in zip(partitions, columns, strict=True)]
     return PersonsSource(model, cells, targets, partitions, columns, totals, match_totals, sampled, n_jobs)
-
-
-def _levels(
-    request: Request, values: Sequence[tuple[Any, ...]], name: str | None, types: dict[str, pa.DataType]
-) -> pa.Table:
-    columns: dict[str, pa.Array] = {n: pa.array([v[j] for v in values], types[n]) for j, n in enumerate(request.by)}
-    if name is not None:
-        columns[SUBGROUP] = pa.array([name] * len(values), pa.string())
-    elif not request.by:
-        columns[SUBGROUP] = pa.array([str(request.where)] * len(values), pa.string())
-    return pa.table(columns)
-
-
-def _partition(
-    weights: FloatArray,
-    squares: FloatArray,
-    all_squares: FloatArray,
-    total: FloatArray,
-    mine: list[int],
-    levels: pa.Table,
-) -> tuple[Partition, IntArray]:
-    q = len(total)
-    own = weights[:, mine]
-    place, level = np.nonzero(own > 0)
-    rest = 1.0 - own.sum(axis=1)
-    left = np.flatnonzero(rest > NEGLIGIBLE)
-    share = np.concatenate([own[place, level], rest[left]])
-    where = np.concatenate([place, left])
-    share = share / np.bincount(where, weights=share, minlength=q)[where]
-    weight = share * total[where]
-    square = np.concatenate([squares[:, mine][place, level], all_squares[left] - squares[left][:, mine].sum(axis=1)])
-    effective = weight**2 / np.maximum(square, 1e-12 * weight**2)
-    partition = Partition(
-        levels,
-        where.astype(np.intp),
-        np.concatenate([level, np.full(len(left), REST)]).astype(np.intp),
-        share,
-        weight,
-        effective,
-    )
-    column = np.concatenate([np.array(mine, dtype=np.intp)[level], np.full(len(left), -1)]).astype(np.intp)
-    return partition, column
 
 
 def _rates(

@@ -21,7 +21,7 @@ from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_
 from crosslevel.ecological.regression.evidence import Evidence, read_evidence, weigh_evidence
 from crosslevel.ecological.regression.model import RegressionModel, Sampling, fit_regression, sampling_of
 from crosslevel.ecological.scales import Fit
-from crosslevel.ecological.subgroups import Request
+from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
@@ -291,7 +291,9 @@ class DistributionRegression(PlaceEstimator):
         features = embedder.feature_map_.transform(sample)
         return sampling_of(features, whole.values, whole.weight, whole.effective_size)
 
-    def _source(self, request: Request, people: Batches, progress: Progress | None) -> tuple[Source, list[str]]:
+    def _source(
+        self, request: Request, question: Question, people: Batches, progress: Progress | None
+    ) -> tuple[Source, list[str]]:
         from crosslevel.ecological.regression.parts import RegressionSource, cut
 
         by, places = self.places_.by, self.places_

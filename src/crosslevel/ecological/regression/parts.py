@@ -183,6 +183,12 @@ class RegressionSource:
             )
         return out
 
+    def confounded(
+        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
+    ) -> list[FloatArray] | None:
+        """Nothing is known of confounding here."""
+        return None
+
     def distance(self, number: int, parts: IntArray) -> FloatArray:
         """Say how far parts lie from the nearest place; of what is left of a place nobody asks."""
         part = self.partitions[number]

@@ -1,0 +1,447 @@
+"""What the aggregate form says about subgroups: rates of parts of places at the effects found, and joint draws around them.
+
+G_ig = d logit P_ig / d effects at given totals, from one pass over people; a draw of effects moves the logit of every part by its own
+G_ig, and the place's level is found again so that its parts add up to the total. The same draws of effects serve every question, so
+nation, places, crossings and contrasts have one covariance:
+
+    V (the fit's), shrunk   +   tau^2 (R on every level, pairs I on every two levels)   +   (distance x effect)^2, one deviate per column
+
+and omega^2 more for each part of each place. Columns that are no features have effects of their own, of variance tau^2 about nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import linalg, special
+
+from crosslevel.data.place_cells import Pairs, PlaceCells
+from crosslevel.data.totals import Totals
+from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding
+from crosslevel.ecological.covariance import square_root
+from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
+from crosslevel.ecological.persons.cuts import Parts
+from crosslevel.ecological.persons.model import (
+    Effects,
+    PersonsModel,
+    asked_next,
+    cell_logits,
+    observed_rate,
+    shares_left,
+)
+from crosslevel.ecological.persons.sweeps import place_effects, probabilities
+from crosslevel.ecological.subgroups import Partition
+from crosslevel.numerics.compiled import njit
+from crosslevel.typing import AnyArray, FloatArray, IntArray
+
+__all__ = ["Allowance", "GroupSource", "PartSlopes", "allowance_of", "part_slopes", "with_pairs"]
+
+CLIPPED = 1e-9
+"""Totals of none or all have no logit; their parts are set when totals are matched."""
+EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL = range(9)
+"""First numbers of the keys of random streams: what is drawn depends on its name alone, not on what else is drawn."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What answers allow for beyond the model.
+
+    Attributes
+    ----------
+    confounding : Confounding
+    shrinkage : mapping of column to float
+        How far the effects of each column are shrunk.
+    """
+
+    confounding: Confounding
+    shrinkage: Mapping[str, float]
+
+
+def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> Allowance:
+    """Say how far effects are shrunk and what may confound them: as learned from hidden columns, or with the shipped constants."""
+    found, known = SHIPPED, {} if learned is None else dict(learned.shrinkage)
+    if learned is not None and learned.confounding.n_labels:
+        own = learned.confounding
+        told = {"learned_on": f"{own.n_labels} hidden columns of these people"}
+        found = replace(SHIPPED, tau=own.tau, omega=own.omega, n_labels=own.n_labels, degrees=own.degrees, **told)
+    shrinkage = {
+        name: known.get(name, SHIPPED.shrinkage if apart > SHIPPED.segregated else 0.0)
+        for name, apart in zip(model.bins.names, model.segregation.tolist(), strict=True)
+    }
+    return Allowance(found, shrinkage)
+
+
+@dataclass(frozen=True, eq=False)
+class PartSlopes:
+    """Parts of places at the effects found.
+
+    Attributes
+    ----------
+    logit : (m,)
+    G : (m, n_effects)
+        Derivative of each logit by the effects, the places' totals held.
+    within : (m,)
+        Variance of a rate between the people of a part, with one person of the place's usual spread added.
+    """
+
+    logit: FloatArray
+    G: FloatArray
+    within: FloatArray
+
+
+def part_slopes(
+    pairs: Pairs,
+    eta: FloatArray,
+    f: FloatArray,
+    codes: AnyArray,
+    n_effects: int,
+    part: AnyArray,
+    place: IntArray,
+    effective: FloatArray,
+) -> PartSlopes:
+    """Sum people to the parts of their places, with slopes.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    eta : (n_cells,)
+        Logit of each kind of people but for its place.
+    f : (q,)
+        Place effects that meet the totals.
+    codes : (n_cells, n_terms)
+        Effects of each kind of people.
+    n_effects : int
+    part : (n,) int
+        Part of each pair, -1 for none; the parts of a place are all its people.
+    place : (m,) int
+        Place of each part.
+    effective : (m,)
+        Kish's number of people behind each.
+    """
+    m, q = len(place), pairs.n_places
+    weight, rate, square, slope, by_level = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, n_effects))
+    _sum_parts(pairs.start, pairs.cell, pairs.weight, eta, f, codes, part, weight, rate, square, slope, by_level)
+    whole = np.maximum(np.bincount(place, slope, q), 1e-300)
+    J = np.zeros((q, n_effects))
+    np.add.at(J, place, by_level)
+    J /= whole[:, None]
+    by_level -= slope[:, None] * J[place]
+    safe = np.maximum(weight, 1e-300)
+    P = np.clip(rate / safe, 1e-12, 1.0 - 1e-12)
+    by_level /= (safe * P * (1.0 - P))[:, None]
+    usual = np.maximum(np.bincount(place, square, q) - np.bincount(place, rate, q) ** 2, 0.0)
+    within = np.maximum(square / safe - P**2, 0.0) + usual[place] / np.maximum(effective, 1.0)
+    return PartSlopes(special.logit(P), by_level, within)
+
+
+def with_pairs(effects: Effects, codes: AnyArray, asked: Sequence[int]) -> tuple[AnyArray, list[tuple[int, int]]]:
+    """Number the effects of pairs of levels behind the others: of each column asked for with every other column.
+
+    Parameters
+    ----------
+    effects : Effects
+    codes : (n_cells, n_terms)
+    asked : sequence of int
+        Columns.
+
+    Returns
+    -------
+    codes : (n_cells, n_terms + n_pairs) int32
+    columns : list of (column, column)
+        Of the pairs, in their order.
+    """
+    n = len(effects.sizes)
+    columns = [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
+    levels = codes[:, :n] - effects.first[:n]
+    more, first = [], len(effects.B)
+    for a, b in columns:
+        more.append(first + levels[:, a] * effects.sizes[b] + levels[:, b])
+        first += effects.sizes[a] * effects.sizes[b]
+    return np.ascontiguousarray(np.column_stack([codes, *more]).astype(np.int32)), columns
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """One question for everybody: effects as they are answered, place effects, and who is asked."""
+
+    effects: FloatArray
+    eta: FloatArray
+    f: FloatArray
+    pairs: Pairs
+    spread: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSource:
+    """Parts of places, and draws of their logits.
+
+    Attributes
+    ----------
+    model : PersonsModel
+    cells : PlaceCells
+        People by place, cell and label, raked as in the fit.
+    parts : list of Parts
+        What is asked for.
+    columns : list of set of str
+        Columns of people that cut each of them.
+    totals : Totals
+    match_totals, sampling : bool
+        Whether parts add up to the totals, and whether the sampling of a part's people counts.
+    allowance : Allowance or None
+        None where the model alone is asked.
+    n_jobs : int
+    """
+
+    model: PersonsModel
+    cells: PlaceCells
+    parts: list[Parts]
+    columns: list[set[str]]
+    totals: Totals
+    match_totals: bool
+    sampling: bool
+    allowance: Allowance | None
+    n_jobs: int
+    kept: dict[object, object] = field(default_factory=dict, repr=False)
+
+    block = 10_000_000
+    """Logits drawn at a time."""
+    together = False
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The parts of places, a partition for each thing asked."""
+        return [part.partition for part in self.parts]
+
+    def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
+        """Draw the logits of parts of neighboring places under the model: by partition, then by question, (n_draws, m) each."""
+        n = len(self.model.effects.B)
+        out = []
+        for number, index in enumerate(parts):
+            found = []
+            for stage in range(len(self.totals.trials)):
+                at = self._slopes(number, stage, places, index)
+                f = at.logit + self._effect_draws(stage, n_draws, seed) @ at.G[:, :n].T
+                place = self.partitions[number].place[index]
+                if not self.match_totals:
+                    f += (
+                        self._by_place((PLACES, stage), place, np.ones(len(place)), n_draws, seed, shared=True)
+                        * (self._stages()[stage].spread[place])
+                    )
+                if self.sampling:
+                    f += self._by_place((SAMPLED, stage, number), place, self._noise(number, index, at), n_draws, seed)
+                found.append(f)
+            out.append(found)
+        return out
+
+    def confounded(
+        self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
+    ) -> list[FloatArray] | None:
+        """Add to the logits of a partition's parts what the model does not know: by question, (n_draws, m)."""
+        if self.allowance is None:
+            return None
+        given = self.allowance.confounding
+        n, part = len(self.model.effects.B), self.partitions[number]
+        place, level = part.place[index], part.level[index]
+        out = []
+        for stage, f in enumerate(logits):
+            n_draws = len(f)
+            at, scale = self._slopes(number, stage, places, index), self._scale(stage, n_draws, seed)
+            wide = f + self._shared_draws(stage, n_draws, seed) @ at.G[:, :n].T
+            _, pairs = self._codes(number)
+            if pairs:
+                wide += self._pair_draws(stage, pairs, n_draws, seed) @ at.G[:, n:].T
+            if self._own(number):
+                rng = _stream(seed, OWN, stage, number)
+                own = given.tau * scale * rng.standard_normal((n_draws, part.levels.num_rows + 1))
+                wide += own[:, level]  # the rest is the last
+            if given.omega > 0:
+                size = np.full(len(place), given.omega)
+                wide += scale * self._by_place((LOCAL, stage, number), place, size, n_draws, seed)
+            out.append(wide)
+        return out
+
+    def distance(self, number: int, parts: IntArray) -> FloatArray | None:
+        """Distances of vectors have no meaning here."""
+        return None
+
+    def _stages(self) -> list[_Stage]:
+        """Prepare every question, each among those who are left after the one before."""
+        if "stages" in self.kept:
+            return self.kept["stages"]  # type: ignore[return-value]
+        model, pairs, stages = self.model, self.cells.pairs, []
+        q, codes = pairs.n_places, model.effects.codes(self.cells.codes)
+        for stage, fit in enumerate(model.fits[: len(self.totals.trials)]):
+            assert isinstance(fit, AggregateFit)
+            effects = self._shrink() * (model.effects.B @ fit.beta)
+            y, spread = observed_rate(self.totals, stage), np.zeros(q)
+            if not self.match_totals:
+                every = np.arange(q)
+                at = predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
+                y, spread = special.expit(at.mean), np.sqrt(at.variance)
+            eta, inside = cell_logits(effects, codes), np.clip(y, CLIPPED, 1.0 - CLIPPED)
+            f = place_effects(pairs, eta, inside, special.logit(inside), self.n_jobs)
+            stages.append(_Stage(effects, eta, f, pairs, spread))
+            left = asked_next(self.totals, stage, probabilities(pairs, eta, f)) * pairs.weight
+            pairs = Pairs(pairs.start, pairs.cell, shares_left(left, pairs))
+        self.kept["stages"] = stages
+        return stages
+
+    def _slopes(self, number: int, stage: int, places: slice, index: IntArray) -> PartSlopes:
+        """Sum the people of neighboring places to parts; kept until others are asked for."""
+        if self.kept.get("places") != places:
+            for key in [k for k in self.kept if isinstance(k, tuple) and k[0] == "slopes"]:
+                del self.kept[key]
+            self.kept["places"] = places
+        key = ("slopes", number, stage)
+        if key not in self.kept:
+            at, part = self._stages()[stage], self.partitions[number]
+            some = slice(int(at.pairs.start[places.start]), int(at.pairs.start[places.stop]))
+            pairs, (codes, columns) = at.pairs.take(places), self._codes(number)
+            local = np.full(len(part.place) + 1, -1, dtype=np.int64)
+            local[index] = np.arange(len(index))
+            n_effects = len(self.model.effects.B) + sum(
+                self.model.effects.sizes[a] * self.model.effects.sizes[b] for a, b in columns
+            )
+            own = local[self.parts[number].of(pairs.place + places.start, self.cells.label[some])]
+            where, effective = part.place[index] - places.start, part.effective[index]
+            self.kept[key] = part_slopes(pairs, at.eta, at.f[places], codes, n_effects, own, where, effective)
+        return self.kept[key]  # type: ignore[return-value]
+
+    def _codes(self, number: int) -> tuple[AnyArray, list[tuple[int, int]]]:
+        """Number the effects of every kind of people; with pairs of levels where those count."""
+        names = self.model.bins.names
+        asked = tuple(j for j, name in enumerate(names) if name in self.columns[number])
+        if self.allowance is None or not self.allowance.confounding.pairs:
+            asked = ()
+        key = ("codes", asked)
+        if key not in self.kept:
+            self.kept[key] = with_pairs(self.model.effects, self.model.effects.codes(self.cells.codes), asked)
+        return self.kept[key]  # type: ignore[return-value]
+
+    def _own(self, number: int) -> bool:
+        """Tell whether a partition is cut by what no feature tells: another column, or finer values of numbers."""
+        sizes = dict(zip(self.model.bins.names, self.model.bins.sizes, strict=True))
+        levels = self.partitions[number].levels
+        fine = [n for n in levels.column_names if n in sizes and len(levels[n].unique()) > sizes[n]]
+        return bool(fine) or not self.columns[number] <= set(sizes)
+
+    def _shrink(self) -> FloatArray:
+        """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
+        model = self.model
+        if self.allowance is None:
+            return np.ones(len(model.effects.B))
+        by_column = [self.allowance.shrinkage.get(name, 0.0) for name in model.bins.names]
+        amounts = [*by_column, *(max(by_column[a], by_column[b]) for a, b in model.effects.pairs)]
+        return np.asarray(1.0 - np.repeat(amounts, model.effects.widths))
+
+    def _effect_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
+        """Draw effects about those found, (n_draws, n_effects), as the fit has them."""
+        key = ("effects", stage, n_draws, seed)
+        if key not in self.kept:
+            fit = self.model.fits[stage]
+            values, vectors = linalg.eigh(fit.covariance, check_finite=False)
+            # symmetric, so that the order of columns changes nothing
+            root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+            z = self._by_term(EFFECTS, stage, n_draws, seed)
+            self.kept[key] = (z @ root @ self.model.effects.B.T) * self._shrink()
+        return self.kept[key]  # type: ignore[return-value]
+
+    def _by_term(self, what: int, stage: int, n_draws: int, seed: int) -> FloatArray:
+        """Draw a standard normal for every effect, column by column by its name, (n_draws, n_effects)."""
+        names = self.model.effects.names(self.model.bins.names)
+        widths = self.model.effects.widths
+        drawn = [
+            _stream(seed, what, stage, name).standard_normal((n_draws, width))
+            for name, width in zip(names, widths, strict=True)
+        ]
+        return np.hstack(drawn)
+
+    def _scale(self, stage: int, n_draws: int, seed: int) -> FloatArray:
+        """Give how many times tau each draw takes, (n_draws, 1): uncertain where few columns were hidden to learn it."""
+        assert self.allowance is not None
+        degrees = self.allowance.confounding.degrees
+        if degrees is None:
+            return np.ones((n_draws, 1))
+        return np.asarray(np.sqrt(degrees / _stream(seed, TAIL, stage).chisquare(degrees, (n_draws, 1))))
+
+    def _shared_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
+        """Draw the confounding of effects that all places share, (n_draws, n_effects)."""
+        key = ("shared", stage, n_draws, seed)
+        if key not in self.kept:
+            assert self.allowance is not None
+            effects, given = self.model.effects, self.allowance.confounding
+            z = self._by_term(CONFOUNDED, stage, n_draws, seed)
+            ends = np.cumsum(effects.widths)
+            n_columns = len(effects.sizes)
+            for a, b in zip(effects.first[:n_columns], ends[:n_columns], strict=True):
+                C = effects.B[a:b] @ effects.B[a:b].T
+                size = np.sqrt(np.diag(C))
+                z[:, a:b] = z[:, a:b] @ square_root(C / np.outer(size, size)).T
+            z[:, ends[n_columns - 1] :] = 0.0  # of two columns together, pairs count
+            names = effects.names(self.model.bins.names)
+            xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
+            away = np.repeat(np.hstack(xi), effects.widths, axis=1) * self._stages()[stage].effects
+            self.kept[key] = given.tau * self._scale(stage, n_draws, seed) * z + given.distance * away
+        return self.kept[key]  # type: ignore[return-value]
+
+    def _pair_draws(self, stage: int, columns: list[tuple[int, int]], n_draws: int, seed: int) -> FloatArray:
+        """Draw effects of pairs of levels, (n_draws, n_pairs)."""
+        assert self.allowance is not None
+        given, names, sizes = self.allowance.confounding, self.model.bins.names, self.model.effects.sizes
+        drawn = []
+        for pair in columns:
+            one, two = sorted(pair, key=lambda j: names[j])
+            rng = _stream(seed, PAIRS, stage, names[one], names[two])
+            z = rng.standard_normal((n_draws, sizes[one], sizes[two]))
+            drawn.append((z if (one, two) == pair else z.transpose(0, 2, 1)).reshape(n_draws, -1))
+        size = np.sqrt(given.pairs) * given.tau * self._scale(stage, n_draws, seed)
+        return np.asarray(size * np.hstack(drawn))
+
+    def _noise(self, number: int, index: IntArray, at: PartSlopes) -> FloatArray:
+        """Give the standard deviation of each part's logit that the sampling of its people makes, (m,)."""
+        part, P = self.partitions[number], special.expit(at.logit)
+        # the part that is everybody has the place's total, which is counted
+        open_ = np.clip(1.0 - part.share[index], 0.0, 1.0)
+        return np.asarray(np.sqrt(open_ * at.within / np.maximum(part.effective[index], 1.0)) / (P * (1.0 - P)))
+
+    @staticmethod
+    def _by_place(
+        key: tuple[int, ...], place: IntArray, size: FloatArray, n_draws: int, seed: int, shared: bool = False
+    ) -> FloatArray:
+        """Draw deviates of parts, or of whole places, the same whichever other places are asked for."""
+        out = np.empty((n_draws, len(place)))
+        order = np.argsort(place, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(place[order])) + 1):
+            if len(some):
+                width = 1 if shared else len(some)
+                out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, width))
+        return out * size
+
+
+def _stream(seed: int, *key: int | str) -> np.random.Generator:
+    """Give the random numbers that belong to a key."""
+    words = tuple(zlib.crc32(k.encode()) if isinstance(k, str) else k for k in key)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))
+
+
+@njit(nogil=True)
+def _sum_parts(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, eta, f, codes, part, whole, rate, square, slope, by_level
+):
+    n_terms = codes.shape[1]
+    for i in range(len(start) - 1):
+        for j in range(start[i], start[i + 1]):
+            g, c = part[j], cell[j]
+            if g < 0:
+                continue
+            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            v = weight[j] * p * (1.0 - p)
+            whole[g] += weight[j]
+            rate[g] += weight[j] * p
+            square[g] += weight[j] * p * p
+            slope[g] += v
+            for t in range(n_terms):
+                by_level[g, codes[c, t]] += v

@@ -1,0 +1,253 @@
+"""Answers of the aggregate form: slopes of parts, draws that add up, and one covariance for everything asked."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import special
+
+from crosslevel.data.place_cells import Pairs
+from crosslevel.data.simulate import nation
+from crosslevel.data.totals import Totals
+from crosslevel.ecological import EcologicalInference
+from crosslevel.ecological.confounding import SHIPPED, cutting_columns
+from crosslevel.ecological.persons.cuts import cut_places
+from crosslevel.ecological.persons.fitting import fit_persons, rake_cells
+from crosslevel.ecological.persons.groups import Allowance, GroupSource, part_slopes, with_pairs
+from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.sweeps import place_effects
+from crosslevel.ecological.subgroups import REST, Request
+from crosslevel.errors import CrosslevelWarning
+
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+
+
+def fitted(world, people=None, **settings):
+    asked = {name: settings.pop(name) for name in ("columns", "cluster", "margins") if name in settings}
+    model = EcologicalInference(**{"categorical": ["sex"], "n_jobs": 1, **settings})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return model.fit(world.people if people is None else people, world.places, **COUNTS, **asked)
+
+
+@pytest.fixture(scope="module")
+def nation_world():
+    return nation(60, 200, n_states=6, contextual=0.0, spatial=0.1, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def model(nation_world):
+    return fitted(nation_world, columns=["sex", "race", "education", "age"])
+
+
+@pytest.fixture(scope="module")
+def small(world):
+    """A fitted model of the small world, with its people by race."""
+    totals = Totals(("yes",), world.successes[None], world.trials[None], False)
+    model = fit_persons(world.cells, world.bins, world.terms, totals)
+    return model, rake_cells(model, world.cells), totals
+
+
+def ask(world, small, request, allowance=True, **options):
+    from crosslevel.data.batches import open_batches
+    from crosslevel.data.place_cells import Labels, count_people
+    from crosslevel.data.queries import parse
+
+    model, _, totals = small
+    queries = tuple((n, parse(q)) for n, q in request.subgroups.items())
+    labels = Labels(request.by, queries, None if request.where is None else parse(request.where))
+    counted = {"place": "town", "keys": world.keys, "weight": "w"}
+    cells = rake_cells(model, count_people(open_batches(world.people), world.bins, **counted, labels=labels))
+    types = {n: world.people.schema.field(n).type for n in request.by}
+    given = Allowance(SHIPPED, {"race": 0.45}) if allowance else None
+    settings = {"match_totals": True, "sampling": False, "allowance": given, "n_jobs": 1} | options
+    return GroupSource(
+        model, cells, cut_places(cells, request, types), cutting_columns(request), totals=totals, **settings
+    )
+
+
+def draws(source, n_draws=400, seed=0, q=40):
+    index = [np.arange(len(p.place)) for p in source.partitions]
+    return [found[0] for found in source.logits(slice(0, q), index, n_draws, seed)]
+
+
+def wide(source, n_draws=400, seed=0, q=40, number=0):
+    index = np.arange(len(source.partitions[number].place))
+    plain = draws(source, n_draws, seed, q)[number]
+    return plain, source.confounded(number, slice(0, q), index, [plain], seed)[0]
+
+
+def test_slopes_of_parts_are_those_of_differences(world, small):
+    model, cells, _ = small
+    codes = model.effects.codes(cells.codes)
+    rng = np.random.default_rng(0)
+    effects = 0.5 * rng.normal(size=len(model.effects.B))
+    level = (codes[:, 0] == 1).astype(int)  # of the first column
+    y = world.successes / world.trials
+    part = cells.pairs.place * 2 + level[cells.pairs.cell]
+    place = np.repeat(np.arange(40), 2)
+    share = np.bincount(part, cells.pairs.weight, 80)
+
+    def rates(effects):
+        eta = cell_logits(effects, codes)
+        f = place_effects(cells.pairs, eta, y, special.logit(y))
+        p = special.expit(eta[cells.pairs.cell] + f[cells.pairs.place])
+        return np.bincount(part, cells.pairs.weight * p, 80) / share, eta, f
+
+    P, eta, f = rates(effects)
+    found = part_slopes(cells.pairs, eta, f, codes, len(effects), part, place, np.full(80, 50.0))
+    np.testing.assert_allclose(found.logit, special.logit(P), atol=1e-9)
+    for j in range(0, len(effects), 4):
+        step = 1e-5 * np.eye(len(effects))[j]
+        change = (special.logit(rates(effects + step)[0]) - special.logit(rates(effects - step)[0])) / 2e-5
+        np.testing.assert_allclose(found.G[:, j], change, atol=1e-6)
+    assert (found.within > 0).all()
+
+
+def test_pairs_of_levels_are_numbered_once(small):
+    model, cells, _ = small
+    codes, columns = with_pairs(model.effects, model.effects.codes(cells.codes), [0])
+    assert columns == [(0, 1), (0, 2)]
+    a, b = model.effects.sizes[0], model.effects.sizes[1]
+    first = len(model.effects.B)
+    levels = cells.codes
+    np.testing.assert_array_equal(codes[:, 3], first + levels[:, 0] * b + levels[:, 1])
+    assert codes.max() < first + a * b + a * model.effects.sizes[2]
+
+
+def test_parts_are_the_people_of_their_labels(world, small):
+    source = ask(world, small, Request(("race",), {}, "age < 50"))
+    part, whole = source.partitions[0], source.cells
+    frame = world.people.to_pandas()
+    assert part.levels["race"].to_pylist() == ["a", "b", "c"]
+    assert set(np.unique(part.level)) == {REST, 0, 1, 2}
+    np.testing.assert_allclose(np.bincount(part.place, part.share), 1.0)
+    # raked weights of a place add up to its people's
+    np.testing.assert_allclose(np.bincount(part.place, part.weight), whole.total)
+    j = int(np.flatnonzero((part.place == 4) & (part.level == 1))[0])
+    own = frame[(frame.town == "t04") & (frame.race == "b") & (frame.age < 50)].w
+    assert part.weight[j] == pytest.approx(own.sum(), rel=0.4)  # but for smoothing
+
+
+def test_confounding_has_the_variance_of_the_formula(world, small):
+    """V shrunk, tau^2 (R and pairs), the distance from the neighborhood and omega^2, in closed form."""
+    model, _, _ = small
+    source = ask(world, small, Request(("race",), {}, None))
+    plain, moved = wide(source, 20_000)
+    part, n = source.partitions[0], len(model.effects.B)
+    at = source._slopes(0, 0, slice(0, 40), np.arange(len(part.place)))
+    keep = np.repeat([0.55 if name == "race" else 1.0 for name in world.bins.names], model.effects.sizes)
+    B, G = model.effects.B, at.G[:, :n]
+    V = (B @ model.fits[0].covariance @ B.T) * np.outer(keep, keep)
+    np.testing.assert_allclose(plain.var(axis=0), np.einsum("ij,jk,ik->i", G, V, G), rtol=0.05)
+    e = keep * (B @ model.fits[0].beta)
+    R = np.zeros((n, n))
+    for a, b in model.effects.columns:
+        C = B[a:b] @ B[a:b].T
+        R[a:b, a:b] = C / np.sqrt(np.outer(np.diag(C), np.diag(C)))
+    more = SHIPPED.tau**2 * (np.einsum("ij,jk,ik->i", G, R, G) + SHIPPED.pairs * (at.G[:, n:] ** 2).sum(axis=1))
+    more += SHIPPED.omega**2 + SHIPPED.distance**2 * sum((G[:, a:b] @ e[a:b]) ** 2 for a, b in model.effects.columns)
+    np.testing.assert_allclose((moved - plain).var(axis=0), more, rtol=0.06)
+    np.testing.assert_allclose((moved - plain).mean(axis=0), 0.0, atol=0.03)
+
+
+def test_every_draw_meets_every_total(nation_world, model):
+    places = nation_world.places.to_pandas().set_index("region")
+    for request in ({"by": "race"}, {"by": ["sex", "race"]}, {"by": "sex", "where": "age < 40"}):
+        found = model.estimate(**request, n_draws=60)
+        if "where" in request:
+            continue
+        weight = found["population"]
+        table = found.to_frame("pandas")
+        for draw in found.draws[::12]:
+            rate = table.assign(top=draw * weight, weight=weight).groupby("region")[["top", "weight"]].sum()
+            share = (places.dem / places.votes)[rate.index]
+            np.testing.assert_allclose(rate.top / rate.weight, share, atol=1e-8)
+
+
+def test_the_nation_is_the_sum_of_its_places_in_every_draw(model):
+    local, nation_ = (model.estimate(by="race", n_draws=60, rollup=r) for r in (None, "all"))
+    weight, races = local["population"], local.to_frame("pandas").race.to_numpy()
+    for j, race in enumerate(nation_.to_frame("pandas").race):
+        own = races == race
+        summed = (local.draws[:, own] * weight[own]).sum(axis=1) / weight[own].sum()
+        np.testing.assert_allclose(summed, nation_.draws[:, j], atol=1e-10)
+
+
+def test_contrasts_are_differences_of_the_same_draws(model):
+    both = model.estimate(by="sex", rollup="all", n_draws=60)
+    gap = model.estimate(by="sex", rollup="all", contrast="difference", n_draws=60)
+    np.testing.assert_allclose(gap.draws[:, 0], both.draws[:, 1] - both.draws[:, 0], atol=1e-12)
+
+
+def test_crossings_sum_to_their_margins(model):
+    """Linear in the effects at given totals, and drawn from the same effects: nearly so in every draw."""
+    margin = model.estimate(by="sex", rollup="all", n_draws=200)
+    crossed = model.estimate(by=["sex", "race"], rollup="all", n_draws=200)
+    weight, sex = crossed["population"], crossed.to_frame("pandas").sex.to_numpy()
+    for j, value in enumerate(margin.to_frame("pandas").sex):
+        own = sex == value
+        summed = (crossed.draws[:, own] * weight[own]).sum(axis=1) / weight[own].sum()
+        assert np.corrcoef(summed, margin.draws[:, j])[0, 1] > 0.8
+        assert summed.std() == pytest.approx(margin.draws[:, j].std(), rel=0.35)
+
+
+def test_what_no_feature_tells_has_an_effect_of_its_own(world, small):
+    inside = ask(world, small, Request((), {"b": "race == 'b'"}, None))
+    outside = ask(world, small, Request((), {"b": "w > 1"}, None))
+    assert (inside._own(0), outside._own(0)) == (False, True)
+    plain, moved = wide(outside, 4_000)
+    assert (moved - plain).std(axis=0).min() > SHIPPED.tau
+
+
+def test_the_model_alone_is_neither_shrunk_nor_widened(world, small):
+    bare, allowed = (ask(world, small, Request(("race",), {}, None), allowance=a) for a in (False, True))
+    index = np.arange(len(bare.partitions[0].place))
+    assert bare.confounded(0, slice(0, 40), index, draws(bare), 0) is None
+    spread = [np.ptp(s._slopes(0, 0, slice(0, 40), index).logit) for s in (bare, allowed)]
+    assert spread[0] > spread[1]
+
+
+def test_places_of_none_and_all_are_kept(world):
+    k = world.successes.copy()
+    k[0], k[1] = 0.0, world.trials[1]
+    totals = Totals(("yes",), k[None], world.trials[None], False)
+    model = fit_persons(world.cells, world.bins, world.terms, totals)
+    source = ask(world, (model, rake_cells(model, world.cells), totals), Request(("race",), {}, None))
+    assert np.isfinite(draws(source)[0]).all()
+
+
+@pytest.mark.parametrize("order", [["age", "education", "race", "sex"], ["sex", "age", "race", "education"]])
+def test_neither_the_order_of_columns_nor_the_seed_moves_the_fit(nation_world, model, order):
+    people = nation_world.people.select([*reversed(nation_world.people.column_names)])
+    other = fitted(nation_world, people, columns=order, random_state=5)
+    np.testing.assert_allclose(other.model_.fits[0].beta, model.model_.fits[0].beta, atol=1e-9)
+    again = fitted(nation_world, people, columns=order)
+    one, two = (m.estimate(by="sex", rollup="all", n_draws=50) for m in (model, again))
+    np.testing.assert_allclose(one["conf_low"], two["conf_low"], atol=1e-9)
+
+
+def test_what_a_seed_moves_shrinks_with_the_draws(nation_world, model):
+    other = fitted(nation_world, columns=["sex", "race", "education", "age"], random_state=5)
+    moved = []
+    for n_draws in (100, 3_200):
+        one, two = (m.estimate(by="race", rollup="all", n_draws=n_draws) for m in (model, other))
+        moved.append(float(np.abs((one["estimate"] - two["estimate"]) / one["std_error"]).mean()))
+    assert moved[1] < 0.5 * moved[0]
+    assert moved[1] < 0.03
+
+
+def test_only_cells_of_few_places_are_held(world, small):
+    """A block of places gives what all together give."""
+    source = ask(world, small, Request(("race",), {}, None))
+    whole = draws(source)[0]
+    place = source.partitions[0].place
+    for places in (slice(0, 13), slice(13, 40)):
+        index = np.flatnonzero((place >= places.start) & (place < places.stop))
+        some = source.logits(places, [index], 400, 0)[0][0]
+        np.testing.assert_allclose(some, whole[:, index], atol=1e-12)
+
+
+def test_pairs_of_a_slice_are_those_of_the_whole():
+    pairs = Pairs(np.array([0, 2, 3]), np.array([0, 1, 0], dtype=np.int32), np.array([0.4, 0.6, 1.0]))
+    assert pairs.take(slice(1, 2)).weight.tolist() == [1.0]
