@@ -67,9 +67,10 @@ def _apart(name: str, seed: int, seconds: float, options: Sequence[str]) -> Door
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     env.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    env["HARDEN_OPTIONS"] = " ".join(options)
     env.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [sys.executable, "-m", "tests.harden", "--one", name, "--answer", file.name, *options]
+        command = [sys.executable, "-m", "tests.harden", "--one", name, "--answer", file.name]
         command += ["--seed", str(seed), "--seconds", str(seconds)]
         try:
             done = subprocess.run(
@@ -127,7 +128,7 @@ def main() -> int:
     print(f"seed {given.seed}, {given.minutes:g} minutes, {len(names)} doors", flush=True)
 
     def run(name: str) -> Door:
-        door = _apart(name, given.seed, seconds[name], [])
+        door = _apart(name, given.seed, seconds[name], ["--all-mutants"] if given.all_mutants else [])
         print(f"{name}: {door.cases:,} cases in {door.seconds:.0f} seconds, {door.failures} failures", flush=True)
         return door
 

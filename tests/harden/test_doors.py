@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import pytest
-from tests.harden.__main__ import DOORS, knock
+from tests.harden import mutants
+from tests.harden.__main__ import DOORS, _apart, knock
+from tests.harden.memory import grows
 
-APART = {"mutants", "memory", "laws", "arguments", "crowds", "orders and threads", "pages"}
+BROWSER = {"pages"}
+APART = {"mutants"}
 
 
-@pytest.mark.parametrize("name", [name for name in DOORS if name not in APART])
+@pytest.mark.parametrize("name", [name for name in DOORS if name not in BROWSER | APART])
 @pytest.mark.filterwarnings("ignore")
 def test_a_moment_at_the_door(name):
     door = knock(name, seed=0, seconds=1.0)
     assert door.cases
     assert not door.failures, "\n".join(door.notes)
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore")
+def test_a_hostile_page_is_opened(chromium):
+    door = knock("pages", seed=0, seconds=0.0)
+    assert door.cases
+    assert not door.failures, "\n".join(door.notes)
+
+
+def test_a_mutant_is_noticed():
+    door = _apart("mutants", 0, 1.0, [])
+    assert door.cases, door.notes
+    assert not door.crash + door.hang, door.notes
+    assert door.wrong < door.cases, door.notes
+
+
+def test_every_formula_has_mutants_and_tests():
+    path = mutants.PACKAGE / "numerics" / "logit_shift.py"
+    assert len(mutants.mutants_of(path)) > 20
+    assert mutants.tests_of(path)[0] == "tests/numerics/test_logit_shift.py"
+
+
+def test_growing_memory_is_told_from_noise():
+    assert not grows([100 * 2**20 + (i % 7) * 2**18 for i in range(100)])
+    assert grows([100 * 2**20 + i * 2**18 for i in range(100)])
