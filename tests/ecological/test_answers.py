@@ -19,8 +19,8 @@ from crosslevel.ecological.answers import Setting, answer
 from crosslevel.ecological.confounding import FALLBACK, Confounding
 from crosslevel.ecological.quantities import Block, Quantity, Rollup, Sums, contrast_block, facts, goodman_rates
 from crosslevel.ecological.subgroups import REST, Partition, Question
-from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import CrosslevelWarning, InputError
+from crosslevel.numerics.goodman import goodman_fit
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
 

@@ -16,8 +16,8 @@ from scipy import sparse, special
 
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.subgroups import Partition, Rollup
-from crosslevel.ecological.tables.goodman import goodman_fit
 from crosslevel.errors import InputError
+from crosslevel.numerics.goodman import goodman_fit
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 

@@ -71,9 +71,7 @@ def interval_columns(draws: FloatArray | None, estimate: FloatArray, level: floa
 
 def share_of_draws(held: BoolArray, draws: FloatArray) -> FloatArray:
     """Give the share of the draws (n_draws, ...) in which something held; NaN where there are none."""
-    known = np.isfinite(draws)
-    n = known.sum(axis=0)
-    return np.divide((held & known).sum(axis=0), n, out=np.full(n.shape, np.nan), where=n > 0)
+    return mean_of_draws(np.where(np.isfinite(draws), held, np.nan))
 
 
 def mean_of_draws(values: FloatArray) -> FloatArray:

@@ -9,7 +9,6 @@ times n / (n - R)).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +16,17 @@ import scipy.linalg
 import scipy.optimize
 
 from crosslevel.data import checks
+from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import listed
+from crosslevel.numerics.goodman import goodman_fit
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["GoodmanFit", "bounded_fit", "goodman", "goodman_fit"]
+__all__ = ["bounded_fit", "goodman"]
 
-
-MAX_CONDITION = 1e10
-"""Beyond this condition number of the group shares the coefficients have fewer than six correct digits."""
 
 SUMS_WEIGHT = 1e4
 """Weight of the rows' sums in the bounded regression: they then hold to about eight digits before rows are rescaled."""
@@ -114,61 +112,6 @@ def goodman(
     )
 
 
-@dataclass(frozen=True)
-class GoodmanFit:
-    """The regression's answer.
-
-    Attributes
-    ----------
-    B : (n_groups, n_outcomes)
-        Share of each group with each outcome; can lie outside [0, 1].
-    std_error : (n_groups, n_outcomes)
-        Heteroskedasticity-robust (HC1).
-    condition : float
-        Condition number of the weighted group shares.
-    """
-
-    B: FloatArray
-    std_error: FloatArray
-    condition: float
-
-
-def goodman_fit(x: FloatArray, t: FloatArray, weights: FloatArray, groups: tuple[str, ...]) -> GoodmanFit:
-    """Fit Goodman's regression by weighted least squares.
-
-    Parameters
-    ----------
-    x : (n_units, n_groups)
-        Group shares, rows adding up to one.
-    t : (n_units, n_outcomes)
-        Outcome shares.
-    weights : (n_units,)
-        Weight of each unit's squared error.
-    groups : tuple of str
-        Names of the groups, for messages.
-    """
-    n, R = x.shape
-    if n <= R:
-        raise InputError(
-            f"groups has {n} unit(s) for {R} groups; Goodman's regression needs more units than groups. Add units or merge "
-            "groups; the bounds need neither."
-        )
-    root = np.sqrt(weights)[:, None]
-    singular = scipy.linalg.svdvals(root * x)
-    condition = float(singular[0] / singular[-1]) if singular[-1] > 0 else np.inf
-    if condition > MAX_CONDITION:
-        raise InputError(
-            f"the shares of the groups {listed(groups)} move together or are zero in every unit (condition number "
-            f"{condition:.0e}), so their outcomes cannot be told apart; merge or drop groups."
-        )
-    Q, upper = scipy.linalg.qr(root * x, mode="economic")
-    B = scipy.linalg.solve_triangular(upper, Q.T @ (root * t))
-    bread = scipy.linalg.solve_triangular(upper, Q.T)  # (X'WX)^-1 X' W^(1/2)
-    residual = root * (t - x @ B)
-    variance = np.square(bread) @ np.square(residual) * (n / (n - R))
-    return GoodmanFit(B=B, std_error=np.sqrt(variance), condition=condition)
-
-
 def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray:
     """Fit the same regression with every coefficient at least zero and every row adding up to one, (n_groups, n_outcomes).
 
@@ -186,8 +129,7 @@ def bounded_fit(x: FloatArray, t: FloatArray, weights: FloatArray) -> FloatArray
 
 def _unit_weights(tables: UnitTables, weights: str | npt.ArrayLike, groups: object) -> tuple[FloatArray, str]:
     if isinstance(weights, str):
-        if weights not in ("population", "equal"):
-            raise unknown_name("weights", weights, ["population", "equal"], "choice")
+        check_choice("weights", weights, ("population", "equal"))
         return tables.N if weights == "population" else np.ones(len(tables.N)), weights
     given = checks.check_weights(weights, "weights")
     return given[rows_kept(tables, groups, "weights", len(given))], "own"

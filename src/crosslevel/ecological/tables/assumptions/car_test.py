@@ -16,10 +16,11 @@ import numpy as np
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.tables.assumptions.answered_units import answered_units
+from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.ecological.tables.unit_tables import unit_tables
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, RandomState
 
@@ -103,8 +104,7 @@ def car_test(
     x, t, N, names, frame, data = _shares(groups, outcomes)
     if not isinstance(weights, str):
         raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
-    if weights not in ("population", "equal"):
-        raise unknown_name("weights", weights, ["population", "equal"], "choice")
+    check_choice("weights", weights, ("population", "equal"))
     n_draws, seed = checks.check_whole(n_draws, "n_draws", 99), checks.read_seed(random_state)
     w = N / N.mean() if weights == "population" else np.ones(len(N))
     blocks = {} if covariates is None else covariate_blocks(covariates, len(x))

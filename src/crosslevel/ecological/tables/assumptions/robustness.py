@@ -19,8 +19,9 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
     within_group,
 )
+from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariate_blocks
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
@@ -176,8 +177,7 @@ def sensitivity(
 
 def _check_move(move: float | str) -> None:
     if isinstance(move, str):
-        if move not in ("half", "others"):
-            raise unknown_name("move", move, ["half", "others"], "choice")
+        check_choice("move", move, ("half", "others"))
     elif isinstance(move, bool) or not isinstance(move, Real) or not 0 < float(move) < 1:
         raise InputError(
             f"move={move!r} is not a share between 0 and 1; pass 0.05 for five points, 'half' or 'others'."

@@ -55,8 +55,8 @@ DEMOGRAPHIC = Constants(tau=0.5, k=0.6, s0=0.03, rho=0.11, slope=0.4, slope_sd=0
 VOTES = {  # what the districts share, both directions; learned on five elections, leaving one out at a time
     ("nothing", False): Constants(tau=0.8, k=1.04, s0=0.053),
     ("nothing", True): Constants(tau=0.8, k=1.08, s0=0.0),
-    ("labels", False): Constants(tau=0.5, k=1.04, s0=0.053),
-    ("labels", True): Constants(tau=0.5, k=1.08, s0=0.0),
+    ("labels", False): Constants(tau=0.5, k=1.4, s0=0.02),
+    ("labels", True): Constants(tau=0.5, k=1.2, s0=0.07),
     ("pool", False): Constants(tau=0.3, k=1.46, s0=0.039),
     ("pool", True): Constants(tau=0.3, k=1.45, s0=0.032),
 }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.composition import (
     SLOPE,
     SLOPE_SD,
@@ -24,7 +25,7 @@ from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
-from crosslevel.errors import ConvergenceError, InputError, unknown_name
+from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState
@@ -189,12 +190,8 @@ def multinomial_dirichlet(
     given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
-    for argument, value, choices in (
-        ("method", method, ("sample", "approximate")),
-        ("prior", prior, ("fixed", "learned")),
-    ):
-        if value not in choices:
-            raise unknown_name(argument, value, choices, argument)
+    check_choice("method", method, ("sample", "approximate"))
+    check_choice("prior", prior, ("fixed", "learned"))
     if method == "approximate":
         idle = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup, "progress": progress}
         idle |= {"allow_unconverged": allow_unconverged}

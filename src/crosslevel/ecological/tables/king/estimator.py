@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
+from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariate_table
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
@@ -22,7 +23,7 @@ from crosslevel.ecological.tables.king.simulation import (
 )
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
-from crosslevel.errors import ConvergenceError, InputError, unknown_name
+from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
@@ -148,9 +149,8 @@ def king(
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
     prior = Prior(_check_sd(erho, "erho"), _check_sd(esigma, "esigma"), _check_sd(ebeta, "ebeta"))
-    for argument, value, choices in (("point", point, POINTS), ("sampler", sampler, tuple(SAMPLERS))):
-        if value not in choices:
-            raise unknown_name(argument, value, choices, argument)
+    check_choice("point", point, POINTS)
+    check_choice("sampler", sampler, tuple(SAMPLERS))
     X, T = _shares(tables)
     names_b, Zb, scale_b = _covariates(zb, "zb", tables, groups)
     names_w, Zw, scale_w = _covariates(zw, "zw", tables, groups)

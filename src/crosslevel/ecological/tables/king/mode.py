@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from crosslevel.ecological.tables.king.likelihood import Problem, log_posterior_slope
+from crosslevel.numerics.newton import newton
 from crosslevel.typing import BoolArray, FloatArray
 
 __all__ = ["Mode", "find_mode", "limits"]
@@ -156,29 +158,31 @@ def _precision(phi: FloatArray, problem: Problem) -> FloatArray:
 
 def _newton(phi: FloatArray, problem: Problem, box: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
     """Polish the end of a search; give it with the curvature, the gradient and the parameters that a limit holds."""
-    value, gradient = log_posterior_slope(phi, problem)
-    for _ in range(20):
-        precision = _precision(phi, problem)
+    at: list[Any] = []
+
+    def direction(phi: FloatArray) -> FloatArray | None:
+        gradient, precision = log_posterior_slope(phi, problem)[1], _precision(phi, problem)
         held = ((phi <= box[:, 0] + 1e-9) & (gradient < 0)) | ((phi >= box[:, 1] - 1e-9) & (gradient > 0))
-        free = ~held
-        if not free.any():
-            break
-        roots, vectors = np.linalg.eigh(precision[np.ix_(free, free)])
-        along = vectors.T @ gradient[free]
-        move = vectors @ (along / np.maximum(np.abs(roots), WIDEST**-2))
-        if np.sqrt((along**2 / np.maximum(np.abs(roots), WIDEST**-2)).sum()) < 1e-7:
-            break
+        at[:] = precision, gradient, held
+        if held.all():
+            return None
+        roots, vectors = np.linalg.eigh(precision[np.ix_(~held, ~held)])
+        along, sharp = vectors.T @ gradient[~held], np.maximum(np.abs(roots), WIDEST**-2)
+        if np.sqrt((along**2 / sharp).sum()) < 1e-7:
+            return None
         step = np.zeros(phi.size)
-        step[free] = move
-        for shrink in 0.5 ** np.arange(12):
-            tried = np.clip(phi + shrink * step, box[:, 0], box[:, 1])
-            new_value, new_gradient = log_posterior_slope(tried, problem)
-            if np.isfinite(new_value) and new_value >= value:
-                break
-        else:
-            break
-        phi, value, gradient = tried, new_value, new_gradient
-    return phi, precision, gradient, held
+        step[~held] = vectors @ (along / sharp)
+        return step
+
+    found = newton(
+        phi,
+        lambda phi: log_posterior_slope(phi, problem)[0],
+        direction,
+        max_steps=20,
+        halvings=11,
+        project=lambda phi: np.clip(phi, box[:, 0], box[:, 1]),
+    )
+    return found.x, at[0], at[1], at[2]
 
 
 def _covariance(precision: FloatArray, gradient: FloatArray, held: BoolArray) -> tuple[FloatArray, int]:
