@@ -3,7 +3,9 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.columns import Category, Number
+from crosslevel.errors import InputError
 from crosslevel.imputation.design import learn_design
+from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
 
 def test_scores_have_mean_zero_sd_one_and_are_orthogonal_within_a_column():
@@ -57,3 +59,14 @@ def test_two_levels_of_text_say_as_much_as_one_binary_number():
 def test_many_values_make_a_column_continuous(levels):
     design = learn_design(np.arange(float(levels))[:, None], np.ones(levels), [Number("a")])
     assert design.features[0].kind == ("ordered" if levels <= 12 else "continuous")
+
+
+def test_more_scores_than_memory_holds_are_refused_with_a_choice_that_works(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = {"income": rng.normal(size=300), "age": rng.integers(0, 80, 300), "sex": rng.integers(0, 2, 300)}
+    place, means = np.repeat(np.arange(30), 10), rng.uniform(0.2, 0.6, 30)
+    monkeypatch.setattr("crosslevel.imputation.design.MOST_SCORES", 400)
+    words = r"'income' \(300 values\), 'age' \(\d+ values\), 'sex' \(2 values\)\. Leave out 'income', or round .* X has (\d+) distinct rows"
+    with pytest.raises(InputError, match=words):
+        CrossLevelImputer().fit(X, place, means)
+    CrossLevelImputer().fit({"age": X["age"], "sex": X["sex"]}, place, means)

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslevel.data.cells import sums
+from crosslevel.data.cells import equal_rows, sums
 from crosslevel.data.columns import Category, Number
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["MOST_LEVELS", "Design", "Feature", "learn_design"]
+__all__ = ["MOST_LEVELS", "Design", "Feature", "check_size", "learn_design"]
 
 
 MOST_LEVELS = 12
 """A column of numbers with more distinct values than this is continuous."""
+MOST_SCORES = 150_000_000
+"""Scores of distinct rows that are held: 1.2 GB, of which a fit needs a few copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +119,33 @@ def learn_design(
     (('linear', 'degree 2'), [1.0, 0.3])
     """
     return Design(tuple(_feature(X[:, j], weight, c, curvature) for j, c in enumerate(columns)))
+
+
+def check_size(X: FloatArray, design: Design) -> None:
+    """Refuse more scores than memory holds; name the columns that cost most, and a choice that works.
+
+    Parameters
+    ----------
+    X : (C, d)
+        Distinct rows.
+    design : Design
+    """
+    if len(X) * len(design.reach) <= MOST_SCORES:
+        return
+    values = [len(np.unique(column)) for column in X.T]
+    dear = np.argsort(values, kind="stable")[::-1]
+    left = rows = 0
+    for left in range(1, len(dear)):
+        kept = np.sort(dear[left:])
+        rows = len(equal_rows(X[:, kept])[1])
+        if rows * sum(len(design.features[j].terms) for j in kept) <= MOST_SCORES:
+            break
+    names = [design.features[j].name for j in dear]
+    costly = ", ".join(f"{names[i]!r} ({values[j]:,} values)" for i, j in enumerate(dear[:5]))
+    raise InputError(
+        f"X: {len(X):,} distinct rows of people with {len(design.reach):,} scores each are more than memory holds; the columns that cost "
+        f"most are {costly}. Leave out {listed(names[:left])}, or round them to a few values: without them X has {rows:,} distinct rows."
+    )
 
 
 def _feature(values: FloatArray, weight: FloatArray, column: Category | Number, curvature: float) -> Feature:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.imputation.design import MOST_LEVELS, learn_design
+from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, keep_inputs, keep_warnings, read_fit, read_range
 from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
@@ -163,6 +163,7 @@ class CrossLevelImputer(Imputer):
         cells = gather(people.X, people.group, people.weight)
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
+        check_size(cells.X, self.design_)
         self._cells, self._weight = cells, people.weight
         self.hidden_ = tuple(
             fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name))
