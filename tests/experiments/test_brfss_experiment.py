@@ -134,3 +134,36 @@ def test_rules_are_judged_without_the_outcome_they_were_taken_up_on(cudia):
     assert rows[-1] == ["mean without diabetes", "-1.0000", "-0.3333", "-0.3333"]
     assert "better on 1, worse on 1 and the same on 1 of these 3, " in verdict
     assert verdict.endswith("0.0 ten-thousandths on average")
+
+
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_halves_are_imputed_from_means_of_other_people(brfss, survey, monkeypatch):
+    disjoint = importlib.import_module("brfss_disjoint")
+    monkeypatch.setattr(disjoint, "OUTCOMES", ("diabetes",))
+    monkeypatch.setattr(disjoint, "LARGE", 20)
+    rows, held = disjoint.measure(survey, "state", "disjoint")
+    assert [row[0].split(", by")[0] for row in rows] == list(disjoint.SHOWN)
+    lift = {row[0].split(", by")[0]: int(row[3]) for row in rows}
+    assert lift["naive group mean"] == 0
+    assert lift[brfss.LINK] > 40
+    assert held[1] == "other people"
+
+
+@pytest.mark.filterwarnings("ignore::crosslevel.errors.CrosslevelWarning")
+def test_a_coefficient_is_drawn_to_zero_unless_the_outcome_is_imputed_with(brfss, survey, monkeypatch):
+    regression = importlib.import_module("brfss_regression")
+    monkeypatch.setattr(regression, "DRAWS", 4)
+    columns = survey.column_names
+    # kidney disease is diabetes, with a tenth of the answers drawn anew
+    y = survey["diabetes"].to_numpy().copy()
+    new = np.random.default_rng(1).random(len(y)) < 0.1
+    y[new] = np.random.default_rng(2).integers(0, 2, int(new.sum()))
+    table = survey.set_column(columns.index("kidney_disease"), "kidney_disease", pa.array(y))
+    found = regression.ask(table, "diabetes", "kidney_disease", "state", 0)
+    for source in regression.MEANS:
+        wrong, right = (found[source, way] for way in regression.WAYS)
+        assert wrong.truth == right.truth > 0.8
+        assert not wrong.covered
+        assert right.estimate > wrong.estimate + 0.1
+    sample = regression.chosen(np.repeat([0, 1], [8, 100]), np.random.default_rng(0))
+    assert (sample[:8].sum(), sample[8:].sum()) == (2, 25)
