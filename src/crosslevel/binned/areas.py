@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import special
 
 from crosslevel.binned.counts.candidates import prior_nodes
-from crosslevel.binned.counts.likelihoods import BinomialBins
+from crosslevel.binned.counts.likelihoods import BinomialBins, check_size
 from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
@@ -323,6 +323,8 @@ def shared_estimates(
     half = 0.5 * (1.0 - level)
     std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))
     low, high = shared.quantiles([half, 1.0 - half], seed)
+    # a fraction of a person is expected where nobody is most likely
+    low, high = np.minimum(low, np.floor(shared.mean)), np.maximum(high, np.ceil(shared.mean))
     columns = {
         key: names,
         "estimate": shared.mean,
@@ -360,6 +362,7 @@ def _inputs(
     regions: Regions, totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.ArrayLike
 ) -> tuple[FloatArray, Int64Array, FloatArray, FloatArray]:
     people = check_counts(population, "population", 1)
+    check_size(people, "population")
     own = np.asarray(parent)
     y = check_counts(totals, "totals", 1)
     if not len(regions) == len(people) == len(own):

@@ -163,6 +163,7 @@ def bins_from_intervals(
     ends = {sign: edge for edge, sign in tails}
     span = float(np.ptp(np.clip(cuts, ends.get(-1, cuts[0]), ends.get(1, cuts[-1]))))
     member = (below >= low[:, None] - 1e-12 * span) & (above <= high[:, None] + 1e-12 * span)
+    _check_covered(member)
     grid = (below[:, None], above[:, None])
     return CountBins(
         member * weight, *grid, weight, np.array([span]), places[:, None], excess, warped[:, None], (False,)
@@ -215,6 +216,7 @@ def bins_from_boxes(
     span = np.array([a[-1] - a[0] for a in axes])
     slack = 1e-12 * span
     member = ((below >= low[:, None, :] - slack) & (above <= high[:, None, :] + slack)).all(axis=2)
+    _check_covered(member)
     flags = tuple(k in categorical for k in range(d))
     middle = 0.5 * (below + above)
     return CountBins(member * weight, below, above, weight, span, middle, 0.0 * weight, grid(warps), flags)
@@ -299,6 +301,15 @@ def _close(
     if tail is not None and not tails:
         raise InputError(f"tail={tail!r} has no effect: no interval of regions has an open end; leave tail out.")
     return low, high, tails
+
+
+def _check_covered(member: BoolArray) -> None:
+    """Refuse a bin that no cell lies in: it is narrower than the limits of the others are told apart."""
+    empty = ~member.any(axis=1)
+    if empty.any():
+        raise InputError(
+            f"region {int(np.argmax(empty))} is narrower than a billionth of the range of all; drop it, or join it with its neighbor."
+        )
 
 
 def _cut(

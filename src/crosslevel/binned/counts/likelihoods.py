@@ -15,9 +15,23 @@ from typing import Self
 import numpy as np
 from scipy import special
 
+from crosslevel.errors import InputError
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes"]
+__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes", "check_size"]
+
+LARGEST_TOTAL = 2**53
+"""The largest sum of counts: whole numbers above it are not all held by a float."""
+
+
+def check_size(counts: FloatArray, argument: str) -> None:
+    """Refuse totals beyond which a count and the next one are the same number."""
+    if (counts > LARGEST_TOTAL).any() or counts.sum() > LARGEST_TOTAL:
+        i = int(np.argmax(counts))
+        raise InputError(
+            f"{argument} is {counts[i]:g} in row {i}; beyond {LARGEST_TOTAL:,} in all a count cannot be told from the next one. Count in "
+            "a larger unit, such as thousands."
+        )
 
 
 @dataclass(frozen=True)
@@ -62,8 +76,7 @@ class BinLikelihood(ABC):
 
     def link(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Give g(f) and its first two derivatives: exp(f) three times."""
-        with np.errstate(over="ignore"):  # a step too long: infinite mean, refused by the line search
-            e = np.exp(f)
+        e = np.exp(f)
         return e, e, e
 
     def guess(self, size: FloatArray) -> FloatArray:

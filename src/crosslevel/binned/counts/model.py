@@ -11,6 +11,7 @@ import numpy as np
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.binned.counts.curve import Curve
 from crosslevel.binned.counts.histogram import CountDraws, CountFit, fit_counts
+from crosslevel.binned.counts.likelihoods import check_size
 from crosslevel.binned.counts.pooled import PooledFit, pool_counts
 from crosslevel.binned.counts.rates import RateFit, fit_rates
 from crosslevel.binned.counts.targets import as_pieces, cut_regions
@@ -23,9 +24,6 @@ from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["CountModel", "fit_count_model"]
-
-LARGEST_TOTAL = 2**53
-"""The largest sum of counts: whole numbers above it are not all held by a float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +179,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
             "simply not observed) and predict them afterwards."
         )
     counts = _per_region(y, "y", len(regions))
-    _check_size(counts, "y")
+    check_size(counts, "y")
     if len(counts) < 2:
         raise InputError(
             "y has one bin only, which says nothing about a curve; pass at least two bins, or spread the total evenly."
@@ -198,19 +196,9 @@ def _per_region(values: Any, argument: str, n: int) -> FloatArray:
     return counts
 
 
-def _check_size(counts: FloatArray, argument: str) -> None:
-    """Refuse totals beyond which a count and the next one are the same number."""
-    if (counts > LARGEST_TOTAL).any() or counts.sum() > LARGEST_TOTAL:
-        i = int(np.argmax(counts))
-        raise InputError(
-            f"{argument} is {counts[i]:g} in row {i}; beyond {LARGEST_TOTAL:,} in all a count cannot be told from the next one. Count in "
-            "a larger unit, such as thousands."
-        )
-
-
 def _trials(trials: Any, y: FloatArray) -> FloatArray:
     n = _per_region(trials, "trials", len(y))
-    _check_size(n, "trials")
+    check_size(n, "trials")
     if (y > n).any():
         i = int(np.argmax(y > n))
         raise InputError(f"y exceeds trials in row {i} ({y[i]:g} > {n[i]:g}); check that the two are not swapped.")
@@ -296,6 +284,13 @@ def _fit_rates(
         bins, codes = cut_regions(regions, cell, tail)
         below = bins
     numbers = _per_region(people, "exposure", below.n_bins)
+    check_size(numbers, "exposure")
+    nobody = (numbers == 0) & (y > 0) if below is bins else np.zeros(1, dtype=bool)
+    if nobody.any():
+        i = int(np.argmax(nobody))
+        raise InputError(
+            f"exposure is 0 in row {i}, which counts {y[i]:g} event(s): nobody was there to have them. Correct the row, or drop it."
+        )
     if below.n_bins < 2 or not numbers.any():
         raise InputError(
             "exposure has one bin only, or nobody in any; pass the people at risk of at least two regions."

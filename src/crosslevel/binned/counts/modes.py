@@ -100,6 +100,22 @@ def find_modes(
     >>> np.exp(modes.f).round(6)
     array([[5., 5.]])
     """
+    try:
+        with np.errstate(all="ignore"):  # a step too long gives an infinite mean, which the line search refuses
+            found = _climb(K, C, likelihood, mean, start)
+    except np.linalg.LinAlgError:
+        found = None
+    if found is None or not np.isfinite(found.log_evidence).all():
+        raise ConvergenceError(
+            "the mode of the counts was not reached: they, or the regions, differ by too many orders of magnitude. Check both for errors, "
+            "or fit the large and the small ones apart."
+        )
+    return found
+
+
+def _climb(
+    K: FloatArray, C: FloatArray, likelihood: BinLikelihood, mean: FloatArray, start: FloatArray | None
+) -> Modes:
     n = max(len(K) if K.ndim == 3 else 1, len(likelihood.totals))
     A = C.shape[1]
     mean = np.broadcast_to(mean, (n, A))
@@ -247,8 +263,8 @@ def _newton(
                 break
             damping = min(1.0, damping + 0.25)
     raise ConvergenceError(
-        f"the mode of the counts was not reached (last step {far:.1e}, allowed {TOLERANCE:.0e}); check the totals for errors, or "
-        "shorten the list of scales."
+        f"the mode of the counts was not reached (last step {far:.1e}, allowed {TOLERANCE:.0e}); check the totals for errors, or fit "
+        "regions and counts of very different sizes apart."
     )
 
 
@@ -266,9 +282,8 @@ def _slack(likelihood: BinLikelihood, height: FloatArray) -> FloatArray:
 
 def _height(likelihood: BinLikelihood, C: FloatArray, f: FloatArray, mean: FloatArray, beta: FloatArray) -> FloatArray:
     """Give psi, the log posterior up to a constant, (n,)."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        value = likelihood.slopes(likelihood.link(f)[0] @ C.T).value
-        height = value - 0.5 * (beta * (f - mean)).sum(axis=1)
+    value = likelihood.slopes(likelihood.link(f)[0] @ C.T).value
+    height = value - 0.5 * (beta * (f - mean)).sum(axis=1)
     return np.where(np.isnan(height), -np.inf, height)
 
 

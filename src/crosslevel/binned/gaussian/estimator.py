@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.binned.gaussian.fit import SOLVERS, LeaveOneOut, Settings, choose_solver, fit_gaussian
 from crosslevel.binned.gaussian.kernels import CONVENTIONS, BoundKernel, Kernel, as_kernel, read_number
-from crosslevel.binned.gaussian.model import Predicted, make_problem
+from crosslevel.binned.gaussian.model import Predicted, check_finite_numbers, make_problem
 from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
@@ -170,6 +170,7 @@ class BinnedGP(RegionEstimator):
         self.quantity_ = quantity
         self.hyperparameters_ = fit.hyperparameters
         self.log_evidence_ = float(fit.posterior.log_evidence)
+        check_finite_numbers(self.log_evidence_, *self.hyperparameters_.values())
         self.convergence_ = fit.convergence or Convergence(converged=True, slope=0.0, n_starts=0, agreeing=0)
         self.solver_ = fit.describe()
         revealed = privacy_warnings(found, problem.y, problem.noise(fit.noise)) if quantity == "total" else ()
@@ -298,7 +299,9 @@ class BinnedGP(RegionEstimator):
     def _predict(self, regions: Regions, quantity: str | None, covariance: bool) -> Predicted:
         if quantity is not None and quantity not in PREDICTED:
             raise unknown_name("quantity", quantity, PREDICTED, "quantity")
-        return self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
+        found = self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
+        check_finite_numbers(found.mean, found.variance)
+        return found
 
     def _kernel(self) -> Kernel:
         return as_kernel("eq" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel)

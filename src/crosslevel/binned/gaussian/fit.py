@@ -45,6 +45,8 @@ PRIOR_SHARE, PRIOR_LOG_SD = 0.2, 0.7
 """The prior of a lengthscale: median a fifth of the range."""
 LENGTHS, NOISES = (0.1, 0.3, 0.03, 1.0), (0.1, 0.01, 0.5, 0.1)
 """Starts: lengthscale as a share of the range, noise as a share of the variance of y."""
+TINY = 1e-200
+"""A variance below this, or above its inverse, leaves no room for the bounds of the search."""
 WIDTHS = 2.0
 """One more start: lengthscale in widths of regions. A curve that turns from bin to bin looks like noise from the others."""
 
@@ -290,7 +292,14 @@ def lay_starts(
     width = np.median(upper - lower, axis=0)
     distinct = np.array([max(len(np.unique(lower[:, d])), 1) for d in range(lower.shape[1])])
     width = np.where(width > 0, width, span / distinct)
-    density_variance, noise_variance = _variances_of_y(problem)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        density_variance, noise_variance = _variances_of_y(problem)
+    if not TINY < min(density_variance, noise_variance) <= max(density_variance, noise_variance) < 1.0 / TINY:
+        i = int(np.argmax(np.abs(problem.y)))
+        raise InputError(
+            f"y reaches {problem.y[i]:g} (row {i}), and its variance over the regions is {density_variance:.3g} as a density and "
+            f"{noise_variance:.3g} beside its noise: the squares of such numbers have no digits. Change the unit of y, sizes or regions."
+        )
     variances = []
     for term in kernel.terms:
         white = bool(term.factors) and not any(f.correlation.has_length for f in term.factors)

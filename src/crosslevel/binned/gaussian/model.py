@@ -13,7 +13,19 @@ from crosslevel.data.checks import as_numbers, check_finite
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["LeftOut", "Objective", "Posterior", "Predicted", "Problem", "Solver", "make_problem"]
+__all__ = [
+    "LeftOut",
+    "Objective",
+    "Posterior",
+    "Predicted",
+    "Problem",
+    "Solver",
+    "check_finite_numbers",
+    "make_problem",
+]
+
+LARGEST_ERROR = 1e150
+"""The square of a larger standard error is no number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +58,8 @@ class Problem:
 
     def noise(self, sigma2: float) -> FloatArray:
         """Give the noise variances, (n,)."""
-        return sigma2 * self.unit_noise + self.known_noise
+        with np.errstate(over="ignore"):  # infinite noise is refused where the covariance is factorized
+            return sigma2 * self.unit_noise + self.known_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +138,15 @@ class Solver(Protocol):
         """Give the posterior."""
 
 
+def check_finite_numbers(*numbers: FloatArray | float) -> None:
+    """Refuse results that a float does not hold."""
+    if not all(np.isfinite(x).all() for x in numbers):
+        raise InputError(
+            "y, the regions, sizes, std_error and the hyperparameters given differ by so many orders of magnitude that the answer is no "
+            "number. Change the unit of the largest or the smallest, or leave hyperparameters to be estimated."
+        )
+
+
 def make_problem(
     regions: Regions, y: Any, quantity: str, sizes: Any = None, std_error: Any = None, mean: float | None = None
 ) -> Problem:
@@ -181,6 +203,9 @@ def make_problem(
         if (error < 0).any():
             i = int(np.argmax(error < 0))
             raise InputError(f"std_error is negative in row {i} ({error[i]:g}); pass standard deviations.")
+        if (error > LARGEST_ERROR).any():
+            i = int(np.argmax(error))
+            raise InputError(f"std_error is {error[i]:g} in row {i}, which says nothing; drop the row.")
         known = error**2
     return Problem(regions, values, scale, unit, known, scale * volume, mean)
 
