@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data import frames
+from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.columns import (
     MISSING,
     UNKNOWN,
@@ -20,7 +21,6 @@ from crosslevel.data.columns import (
     canonical,
     is_categorical,
 )
-from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.errors import InputError
 
 

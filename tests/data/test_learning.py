@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.batches import open_batches
+from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.columns import read_weights
 from crosslevel.data.learning import learn
-from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.errors import InputError
 
 

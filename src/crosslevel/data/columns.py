@@ -1,11 +1,11 @@
 """Columns of people as numbers: learned once, then applied to any batch or table.
 
 A column is a :class:`Category` (levels in a fixed order, missing a level of its own where it occurs) or a :class:`Number`.
-They are learned in memory with :func:`crosslevel.data.matrices.learn_table`, or from a stream, in one pass whose answer depends
+They are learned in memory with :func:`crosslevel.data.cells.learn_table`, or from a stream, in one pass whose answer depends
 neither on the batches nor on the order of rows, with :func:`crosslevel.data.learning.learn`. What a room then takes:
 
 - sparse one-hot positions and standardized numbers for kernels: ``Encoder(columns, unknown).encode(batch)``;
-- a matrix of plain numbers and level codes: :func:`crosslevel.data.matrices.read_matrix`;
+- a matrix of plain numbers and level codes: :func:`crosslevel.data.cells.read_matrix`;
 - the level codes of one factor: ``column.codes(values)``, with ``UNKNOWN`` and ``MISSING`` for what has none;
 - levels of binned numbers: :class:`crosslevel.data.place_cells.Bins`.
 

@@ -3,7 +3,7 @@
 ``learn_people(stream, by=..., columns=..., weight=..., categorical=...)`` chooses the columns, finds levels and scales, leaves out
 constant columns and those that tell the place, and draws a weighted sample; ``learned.encoder`` encodes batches and
 ``learned.encoded_sample()`` gives the sample as vectors, from which bins or bandwidths are chosen. Tables in memory are learned in
-:mod:`crosslevel.data.matrices`.
+:mod:`crosslevel.data.cells`.
 
 Nothing here depends on how the stream is cut or on the order of its rows: the sample is drawn by what people's columns hold, and
 means and scales are rounded to single precision, so that sums taken in another order give the same encoding.

@@ -6,8 +6,11 @@ order, depends on the data alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,9 @@ from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import ALL, Query
 from crosslevel.errors import InputError
 
-__all__ = ["Chunk", "Ready", "Recipe", "prepare"]
+__all__ = ["Chunk", "Ready", "Recipe", "in_threads", "prepare"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +113,21 @@ def prepare(recipe: Recipe, chunk: Chunk) -> Ready:
         bags=_memberships(groups.codes, batch, recipe.subgroups),
         keys=groups.keys,
     )
+
+
+def in_threads(work: Callable[[Chunk], T], chunks: Iterable[Chunk], n_jobs: int) -> Generator[T, None, None]:
+    """Do something with every chunk in threads and give the answers in order; at most ``n_jobs + 1`` chunks are in memory."""
+    waiting: deque[Future[T]] = deque()
+    pool = ThreadPoolExecutor(n_jobs, thread_name_prefix="crosslevel-embed")
+    try:
+        for chunk in chunks:
+            waiting.append(pool.submit(work, chunk))
+            if len(waiting) > n_jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _memberships(

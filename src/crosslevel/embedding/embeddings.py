@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -95,15 +95,8 @@ class Embeddings:
         kept = parse(where).mask(self.key_table)
         if not kept.any():
             raise InputError(f"where={where!r} matches none of the {len(self):,} bags; look at .key_table.")
-        return Embeddings(
-            self.values[kept],
-            self.key_table.filter(pa.array(kept)),
-            self.weight[kept],
-            self.n_rows[kept],
-            self.effective_size[kept],
-            self.warnings,
-            self.frame,
-        )
+        rows = {n: getattr(self, n)[kept] for n in ("values", "weight", "n_rows", "effective_size")}
+        return replace(self, key_table=self.key_table.filter(pa.array(kept)), **rows)
 
     def to_frame(self, kind: frames.FrameKind | None = None) -> Any:
         """Give a table: keys, weight, n_rows, effective_size, then one column per feature."""

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.matrices import learn_table, read_matrix
 from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.imputation.design import MOST_LEVELS

@@ -18,10 +18,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from crosslevel.data import checks, frames
+from crosslevel.data.cells import learn_table, read_codes
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.columns import Category, Number
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.matrices import learn_table, read_codes
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 

@@ -131,7 +131,7 @@ def test_rules_on_several_columns_and_on_integers():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"left": []}, "left is empty; name at least one key column"),
+        ({"left": []}, "left is empty; name at least one column"),
         ({"collapse": ["a", "b"]}, r"collapse=\['a', 'b'\] is no mapping of labels to rules; write for example"),
         ({"left": "conty"}, r"left='conty' is not a column.*Did you mean 'county'"),
         ({"collapse": {"X": "zz*"}}, r"collapse\['X'\] matches no left key of the crosswalk; its keys are 'a', 'b'"),
@@ -150,7 +150,7 @@ def test_bad_arguments_get_a_sentence(arguments, message):
 
 
 def test_bad_crosswalks_get_a_sentence():
-    with pytest.raises(InputError, match=r"left: the key column 'county' is null in 1 row\(s\), first in row 1;"):
+    with pytest.raises(InputError, match=r"left='county' has 1 missing value\(s\), the first in row 1"):
         merge_regions({"county": ["a", None], "puma": [1, 2]})
     with pytest.raises(
         InputError, match=r"right: the key column 'puma' holds double values; keys are text or integers"

@@ -135,10 +135,10 @@ def test_leading_zeros_are_explained():
         ({"columns": ["gap"]}, r"columns: 'gap' is missing or infinite in 1 row\(s\), first in row 1;"),
         ({"columns": ["dem"], "by": ["county", "name"]}, r"by=\['county', 'name'\] names 2 column\(s\)"),
         ({"columns": ["dem"], "by": "cnty"}, r"by='cnty' is not a column"),
-        ({"columns": ["dem"], "by": "bad"}, r"by: the key column 'bad' is null in 1 row\(s\), first in row 0"),
+        ({"columns": ["dem"], "by": "bad"}, r"by='bad' has 1 missing value\(s\), the first in row 0"),
         ({"columns": ["dem"], "unmatched": "drop"}, "unmatched='drop' is not a choice"),
         ({"columns": ["region"]}, "columns names 'region', which is what the answer calls"),
-        ({"columns": ["dem"], "by": []}, "by is empty; name at least one key column"),
+        ({"columns": ["dem"], "by": []}, "by is empty; name at least one column"),
     ],
 )
 def test_bad_arguments_get_a_sentence(arguments, message):

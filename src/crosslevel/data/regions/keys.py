@@ -13,9 +13,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from crosslevel.data.frames import check_columns
+from crosslevel.data.frames import as_names, check_columns, group_rows
 from crosslevel.errors import InputError, listed
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "KeyColumns",
     "Rule",
     "as_key",
-    "column_names",
     "make_rule",
     "node_of",
     "plain",
@@ -45,7 +43,7 @@ class KeyColumns:
     Attributes
     ----------
     keys : list of tuple
-        The distinct keys, sorted column by column in order of first appearance of the values.
+        The distinct keys, sorted.
     codes : (n_rows,) int64
         Position in ``keys`` of each row's key.
     kinds : tuple of str
@@ -108,52 +106,23 @@ def read_keys(table: pa.Table, columns: Sequence[str], argument: str) -> KeyColu
     >>> found.keys, found.codes.tolist(), found.kinds
     ([('01001',), ('01003',)], [0, 1, 0], ('text',))
     """
-    if not columns:
-        raise InputError(f"{argument} is empty; name at least one key column.")
-    check_columns(table, columns, argument)
-    codes = np.zeros(table.num_rows, np.int64)
-    values: list[list[str | int]] = []
-    kinds: list[Kind] = []
-    for name in columns:
-        encoded, kind = _encode(table[name], name, argument)
-        values.append(encoded.dictionary.to_pylist())
-        kinds.append(kind)
-        codes = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-    present, codes = np.unique(codes, return_inverse=True)
-    parts: list[list[str | int]] = []
-    for choices in reversed(values):
-        present, position = np.divmod(present, max(len(choices), 1))
-        parts.append([choices[i] for i in position])
-    return KeyColumns(list(zip(*reversed(parts), strict=True)), codes.astype(np.int64, copy=False), tuple(kinds))
+    kinds = tuple(_kind(table, name, argument) for name in as_names(columns, argument))
+    groups = group_rows(table, columns, argument)
+    return KeyColumns(list(zip(*(c.to_pylist() for c in groups.keys.columns), strict=True)), groups.codes, kinds)
 
 
-def _encode(values: pa.ChunkedArray, name: str, argument: str) -> tuple[pa.DictionaryArray, Kind]:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if values.null_count:
-        first = pc.index(pc.is_null(values), True).as_py()
-        raise InputError(
-            f"{argument}: the key column {name!r} is null in {values.null_count:,} row(s), first in row {first:,}; "
-            "drop these rows or fill in their keys."
-        )
-    if pa.types.is_integer(values.type):
-        kind: Kind = "integers"
-        most = pc.max(values).as_py()
-        if most is not None and most >= 2**63:
-            raise InputError(
-                f"{argument}: the key column {name!r} holds {most}, more than 64 bits with a sign hold; convert it to text."
-            )
-        values = values.cast(pa.int64())
-    elif any(test(values.type) for test in TEXT):
-        kind = "text"
-        values = values.cast(pa.string())
-    else:
-        raise InputError(
-            f"{argument}: the key column {name!r} holds {values.type} values; keys are text or integers. "
-            "Read the file with this column as text (codes keep their leading zeros), or convert it to integers."
-        )
-    encoded = values.combine_chunks().dictionary_encode()
-    return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded, kind
+def _kind(table: pa.Table, name: str, argument: str) -> Kind:
+    check_columns(table, [name], argument)
+    kind = table[name].type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind):
+        return "integers"
+    if any(test(kind) for test in TEXT):
+        return "text"
+    raise InputError(
+        f"{argument}: the key column {name!r} holds {kind} values; keys are text or integers. "
+        "Read the file with this column as text (codes keep their leading zeros), or convert it to integers."
+    )
 
 
 def make_rule(label: str, spec: object, kinds: Sequence[Kind], columns: Sequence[str]) -> Rule:
@@ -259,14 +228,3 @@ def node_of(key: Key, rules: Sequence[Rule]) -> str | Key:
             "write the rules so that each key matches one."
         )
     return labels[0] if labels else key
-
-
-def column_names(columns: str | Sequence[str]) -> tuple[str, ...]:
-    """Read one column name or several.
-
-    Examples
-    --------
-    >>> column_names("county"), column_names(["state", "puma"])
-    (('county',), ('state', 'puma'))
-    """
-    return (columns,) if isinstance(columns, str) else tuple(columns)

@@ -15,13 +15,12 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crosslevel.data.frames import to_arrow
+from crosslevel.data.frames import as_names, to_arrow
 from crosslevel.data.regions.keys import (
     Key,
     KeyColumns,
     Rule,
     as_key,
-    column_names,
     make_rule,
     node_of,
     plain,
@@ -87,7 +86,7 @@ def merge_regions(
         raise InputError("crosswalk has no rows; pass one row per overlap of a left and a right place.")
     if not isinstance(collapse, Mapping | None):
         raise InputError(f"collapse={collapse!r} is no mapping of labels to rules; write for example {{'AK': '02*'}}.")
-    lefts, rights = column_names(left), column_names(right)
+    lefts, rights = as_names(left, "left"), as_names(right, "right")
     found, others = read_keys(table, lefts, "left"), read_keys(table, rights, "right")
     rules = tuple(make_rule(str(k), rule, found.kinds, lefts) for k, rule in (collapse or {}).items())
     nodes = [node_of(key, rules) for key in found.keys]

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.frames import check_columns, frame_kind, from_arrow, to_arrow
+from crosslevel.data.frames import as_names, check_columns, frame_kind, from_arrow, to_arrow
 from crosslevel.data.regions.keys import (
     Key,
     KeyColumns,
     Rule,
     as_key,
-    column_names,
     node_of,
     plain,
     read_keys,
@@ -273,9 +272,7 @@ class Regions:
     ) -> tuple[Any, MergeReport]:
         refuse = _may_refuse(unmatched)
         table = to_arrow(frame, "table")
-        names = column_names(columns)
-        if not names:
-            raise InputError("columns is empty; name the columns of the table to sum, as in columns=['votes'].")
+        names = as_names(columns, "columns")
         if "region" in names:
             raise InputError("columns names 'region', which is what the answer calls its regions; rename that column.")
         check_columns(table, names, "columns")
@@ -330,7 +327,7 @@ def shown(node: str | Key) -> object:
 
 
 def _by_said(by: str | Sequence[str] | None, side: Side) -> str:
-    names = side.columns if by is None else column_names(by)
+    names = side.columns if by is None else as_names(by, "by")
     return repr(names[0]) if len(names) == 1 else repr(list(names))
 
 
@@ -343,7 +340,7 @@ def _may_refuse(unmatched: str) -> bool:
 def _locate_rows(
     table: pa.Table, by: str | Sequence[str] | None, side: Side
 ) -> tuple[KeyColumns, npt.NDArray[np.int64]]:
-    columns = side.columns if by is None else column_names(by)
+    columns = side.columns if by is None else as_names(by, "by")
     found = read_keys(table, columns, "by")
     side.check_kinds(found.kinds, found.keys, columns)
     return found, side.locate(found.keys)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.data.columns import Category, Encoder
-from crosslevel.embedding.chunks import Chunk, Recipe, prepare
+from crosslevel.embedding.chunks import Chunk, Recipe, in_threads, prepare
 from crosslevel.embedding.engines.local import chunk_keys
 from crosslevel.embedding.state import ChunkSums
 from crosslevel.errors import MissingExtraError
@@ -93,17 +92,7 @@ class JaxEngine:
             packed = pack(encoded.codes, encoded.reals, ready.weights, ready.bags, tile, recipe.encoder.n_inputs)
             return chunk, chunk_keys(recipe, ready, packed.totals.bags.tolist()), packed
 
-        waiting: deque[Future[Prepared]] = deque()
-        pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="crosslevel-encode")
-        try:
-            for chunk in chunks:
-                waiting.append(pool.submit(work, chunk))
-                if len(waiting) > self.n_jobs:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        return in_threads(work, chunks, self.n_jobs)
 
 
 def code_owners(encoder: Encoder) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:

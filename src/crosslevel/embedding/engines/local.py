@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 
-from crosslevel.embedding.chunks import Chunk, Ready, Recipe, prepare
+from crosslevel.embedding.chunks import Chunk, Ready, Recipe, in_threads, prepare
 from crosslevel.embedding.state import ChunkSums
 from crosslevel.numerics.features import FeatureMap
 
@@ -41,7 +39,7 @@ class LocalEngine:
         plan = make_plan(feature_map)
         own = threading.local()
 
-        def work(chunk: Chunk) -> ChunkSums:
+        def work(chunk: Chunk) -> tuple[Chunk, ChunkSums]:
             if not hasattr(own, "scratch"):
                 own.scratch = Scratch(plan)
             ready = prepare(recipe, chunk)
@@ -50,21 +48,9 @@ class LocalEngine:
                 plan, encoded.codes, encoded.reals, encoded.real_columns, ready.weights, ready.bags, own.scratch
             )
             keys = chunk_keys(recipe, ready, piece.bags.tolist())
-            return ChunkSums(keys, piece.count, piece.weight, piece.weight_squared, piece.sums)
+            return chunk, ChunkSums(keys, piece.count, piece.weight, piece.weight_squared, piece.sums)
 
-        waiting: deque[tuple[Chunk, Future[ChunkSums]]] = deque()
-        pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="crosslevel-embed")
-        try:
-            for chunk in chunks:
-                waiting.append((chunk, pool.submit(work, chunk)))
-                if len(waiting) > self.n_jobs:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        return in_threads(work, chunks, self.n_jobs)
 
 
 def chunk_keys(recipe: Recipe, ready: Ready, bags: list[int]) -> list[tuple[object, ...]]:
