@@ -198,3 +198,25 @@ def test_prior_is_centred_at_the_evidence():
     problem, _ = simulate(HyperPrior((-1.0, 0.0, 0.0), (0.5, 0.5, 0.5)), 1)
     fit = fit_evidence(problem)
     np.testing.assert_allclose(prior_around(fit, 0.5).location, np.log([fit.sigma2, fit.eta, fit.rho2]))
+
+
+@pytest.mark.parametrize("cls", [FullBayes, FullBayesClassifier])
+def test_the_lengths_of_chains_are_those_of_the_sampler(cls, monkeypatch):
+    from crosslevel.distribution.sampled import sampler
+
+    told = {}
+
+    class StopError(Exception):
+        pass
+
+    def sample(potential, data, start, **given):
+        told.update(given, n_chains=len(start["z"]))
+        raise StopError
+
+    monkeypatch.setattr(sampler, "sample_nuts", sample)
+    X, y = spreads(20, 0)
+    with pytest.raises(StopError):
+        cls(n_landmarks=4, n_chains=3, n_warmup=17, n_draws=29, random_state=5).fit(X, y if cls is FullBayes else y > 2)
+    assert {name: told[name] for name in ("n_chains", "n_warmup", "n_draws", "seed")} == {
+        "n_chains": 3, "n_warmup": 17, "n_draws": 29, "seed": 5,
+    }  # fmt: skip

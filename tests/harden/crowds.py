@@ -28,7 +28,7 @@ def _ask_together(case: Case, model: Any, alone: Any) -> list[str]:
     barrier = threading.Barrier(THREADS)
 
     def ask(number: int) -> str:
-        barrier.wait(60)
+        barrier.wait(200)
         try:
             return "wrong another answer" if differ(alone, case.answer(model)) else ""
         except Exception:
@@ -62,7 +62,7 @@ def _processes(door: Door, case: Case) -> None:
             ]
         for fork in forks:
             door.cases += 1
-            if fork.wait(120.0) != "done":
+            if fork.wait() != "done":
                 door.note("hang" if fork.ended == "hang" else "crash", f"{case.name}, processes: {fork.value}")
             elif fork.value:
                 door.note(fork.value[:5], f"{case.name}, processes: {fork.value[6:]}")
@@ -78,7 +78,7 @@ def run(door: Door, rng: random.Random, until: float) -> None:
             break
         asked += 1
         fork = Fork(_threads, case)  # of its own: its threads end with it
-        if fork.wait(240.0) != "done":
+        if fork.wait() != "done":
             door.note("hang" if fork.ended == "hang" else "crash", f"{case.name}, threads: {fork.value}")
         else:
             door.cases += len(fork.value)

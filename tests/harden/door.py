@@ -21,6 +21,8 @@ from typing import Any
 __all__ = ["Door", "Fork", "child", "forked", "scratch", "timed"]
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 300.0
+"""Seconds after which a case that takes a moment is said to hang, also on a machine that is busy with other things."""
 KINDS = ("wrong", "crash", "hang", "lost")
 
 
@@ -131,7 +133,7 @@ class Fork:
         """Send a signal; a process that has ended is left alone."""
         os.kill(self.pid, sign)  # not waited for yet: the number is still its own
 
-    def wait(self, timeout: float = 60.0) -> str:
+    def wait(self, timeout: float = PATIENCE) -> str:
         """Wait for the end, and read what was given."""
         data, until = b"", time.monotonic() + timeout
         while True:
@@ -150,7 +152,7 @@ class Fork:
         return self.ended
 
 
-def forked(function: Callable[..., Any], *arguments: Any, timeout: float = 60.0) -> Fork:
+def forked(function: Callable[..., Any], *arguments: Any, timeout: float = PATIENCE) -> Fork:
     """Run a function in a fork to its end."""
     fork = Fork(function, *arguments)
     fork.wait(timeout)

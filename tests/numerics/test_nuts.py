@@ -46,3 +46,16 @@ def test_rounds_go_on_until_they_suffice(two_rounds):
     assert drawn.n_divergent == 0
     halves = drawn.values["x"][:, :500], drawn.values["x"][:, 500:]
     assert not np.array_equal(*halves)  # the second round goes on, it does not repeat the first
+
+
+def test_lengths_and_seed_reach_the_sampler():
+    start = {"x": np.random.default_rng(0).standard_normal((1, 2))}
+
+    def draw(**other):
+        told = {"n_warmup": 8, "n_draws": 5, "seed": 1, "target": 0.8} | other
+        return sample_nuts(potential, DATA, start, **told).values["x"]
+
+    first = draw()
+    assert np.array_equal(first, draw())
+    for other in ({"n_warmup": 16}, {"seed": 2}):
+        assert not np.array_equal(first, draw(**other)), other
