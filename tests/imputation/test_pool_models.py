@@ -58,6 +58,14 @@ def test_terms_of_columns_it_saw_are_not(term):
     assert len(pool([results(*one, terms=("Intercept", "ill", term)) for one in SLOPES], imputer=KNOWN)) == 3
 
 
+def test_models_of_plain_arrays_take_their_names_from_the_call():
+    fits = [results(*one, terms=("const", "x1", "x2"), outcome="y") for one in SLOPES]
+    with pytest.raises(InputError, match="'x1', 'x2', which the imputer never saw"):
+        pool(fits, imputer=KNOWN, outcome="died")
+    found = pool(fits, imputer=KNOWN, outcome="died", names=["Intercept", "ill", "age"])
+    assert found["statistic"].tolist() == ["Intercept", "ill", "age"]
+
+
 def test_an_outcome_the_imputer_never_saw_is_refused():
     with pytest.raises(InputError, match="'heart', which the imputer never saw"):
         pool([results(*one, outcome="heart") for one in SLOPES], imputer=KNOWN)

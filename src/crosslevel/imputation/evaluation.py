@@ -20,7 +20,7 @@ import pyarrow as pa
 from scipy import special, stats
 from sklearn.base import clone
 
-from crosslevel.data import checks
+from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.published import check_range, read_published
@@ -36,7 +36,7 @@ from crosslevel.imputation.baselines import (
 from crosslevel.imputation.design import Design, learn_design
 from crosslevel.imputation.inputs import read_grouped, read_tables
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray, IntArray, RandomState
+from crosslevel.typing import BoolArray, FloatArray, IntArray, RandomState
 
 __all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
 
@@ -125,46 +125,41 @@ def evaluate(
     y = _binary(align_rows(truth, row_keys(X), "truth"), "truth")
     if aggregates_from not in SOURCES:
         raise unknown_name("aggregates_from", aggregates_from, SOURCES, "choice")
+    methods = methods or {}
+    _refuse_taken(methods)
     world = _world(X, partition, aggregates, y, sample_weight, categorical)
-    said: tuple[str, ...] = ()
     if aggregates_from == "sample":
         checks.refuse_idle_arguments(
             evaluate, {"random_state": random_state}, "with aggregates_from='sample', which halves nobody"
         )
-        imputed = _given(methods or {}, X, partition, len(y))
-        rows = {
-            "naive group mean": world.mean[world.group],
-            "ecological logistic": ecological_logistic(world.cells, world.design, world.mean)[world.cells.pair],
-        }
-        if aggregates is None:
-            said = (SHARED,)
+        parts = [(np.ones(len(y), dtype=bool), world.mean)]
     else:
         checks.refuse_idle_arguments(
             evaluate, {"aggregates": aggregates}, f"with aggregates_from={aggregates_from!r}, which computes the means"
         )
-        half = _halves(world.group, np.random.default_rng(checks.read_seed(random_state)))
-        rows = _by_halves(methods or {}, X, partition, y, world, half, aggregates_from, sample_weight is not None)
-        imputed = {n: rows.pop(n) for n in list(rows) if n not in ALWAYS}
+        first = _half(world.group, np.random.default_rng(checks.read_seed(random_state)))
+        others = aggregates_from == "disjoint"
+        parts = [(own, _means(world, y, ~own) if others else world.mean) for own in (first, ~first)]
+    rows = {n: np.empty(len(y)) for n in ALWAYS[:2]}
+    for own, mean in parts:
+        group, cells = world.group[own], gather(world.X[own], world.group[own], world.weight[own])
+        rows["naive group mean"][own] = mean[group]
+        rows["ecological logistic"][own] = ecological_logistic(cells, world.design, mean)[cells.pair]
     rows |= {
         "saturated x": saturated(world.cells.row, y, world.weight),
         "x + group": with_groups(world.cells, world.design, world.n_groups, y, world.weight)[world.cells.pair],
         "full information": logistic(world.cells, world.design, y, world.weight)[world.cells.row],
     }
-    rows |= imputed
-    return _table(
-        rows,
-        y,
-        world,
-        ("saturated x", "x + group", "full information"),
-        level,
-        "evaluate(...)",
-        source=aggregates_from,
-        said=said,
-    )
+    if aggregates_from == "sample":
+        rows |= _given(methods, X, partition, len(y))
+    else:
+        rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight)
+    said = (SHARED,) if aggregates_from == "sample" and aggregates is None else ()
+    return _table(rows, y, world, ALWAYS[2:], level, "evaluate(...)", source=aggregates_from, said=said)
 
 
-def _halves(group: IntArray, rng: np.random.Generator) -> IntArray:
-    """Halve the people of every group at random, (n,): 0 and 1."""
+def _half(group: IntArray, rng: np.random.Generator) -> BoolArray:
+    """Choose half of the people of every group at random, (n,)."""
     order = np.lexsort((rng.random(len(group)), group))
     size = np.bincount(group)
     if (size < 2).any():
@@ -172,45 +167,41 @@ def _halves(group: IntArray, rng: np.random.Generator) -> IntArray:
             f"partition: {int((size < 2).sum())} group(s) have fewer than two people, who cannot be halved; leave them out, or pass "
             "aggregates_from='sample'."
         )
-    half = np.empty(len(group), dtype=np.intp)
-    half[order] = (np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)) % 2
-    return half
+    chosen = np.empty(len(group), dtype=bool)
+    chosen[order] = (np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)) % 2 == 0
+    return chosen
 
 
-def _by_halves(
+def _means(world: _World, y: FloatArray, people: BoolArray) -> FloatArray:
+    """Give the mean truth of some people in every group, (P,)."""
+    group, weight = world.group[people], world.weight[people]
+    total = sums(group, weight, world.n_groups)
+    if (total <= 0).any():
+        raise InputError("sample_weight is zero for half of a group; leave its people out, or give them a weight.")
+    return sums(group, weight * y[people], world.n_groups) / total
+
+
+def _fitted(
     methods: Mapping[str, Any],
     X: Any,
     partition: Any,
-    y: FloatArray,
-    world: _World,
-    half: IntArray,
-    source: str,
-    weighted: bool,
+    parts: Sequence[tuple[BoolArray, FloatArray]],
+    weight: FloatArray | None,
 ) -> dict[str, FloatArray]:
-    """Impute each half from means of the other, or of both; everybody's values in the order they came."""
+    """Fit a copy of every imputer to each part of the people and the means it is given; impute that part."""
     people, labels, *_ = read_tables(X, partition)
     name = labels.column_names[0]
-    keys = [labels[name][int(i)].as_py() for i in np.unique(world.group, return_index=True)[1]]
-    _refuse_taken(methods)
-    rows = {n: np.empty(len(y)) for n in ("naive group mean", "ecological logistic", *methods)}
-    for own in (half == 0, half == 1):
-        behind = ~own if source == "disjoint" else np.ones(len(y), dtype=bool)
-        weight, total = world.weight[behind], sums(world.group[behind], world.weight[behind], world.n_groups)
-        if (total <= 0).any():
-            raise InputError("sample_weight is zero for half of a group; leave its people out, or give them a weight.")
-        mean = sums(world.group[behind], weight * y[behind], world.n_groups) / total
-        rows["naive group mean"][own] = mean[world.group[own]]
-        cells = gather(world.X[own], world.group[own][:, None], world.weight[own])
-        rows["ecological logistic"][own] = ecological_logistic(cells, world.design, mean)[cells.pair]
-        part = (people.filter(pa.array(own)), labels.filter(pa.array(own)))
-        published = pa.table({name: keys, "hidden": mean})
-        weights = world.weight[own] if weighted else None
-        for method, imputer in methods.items():
-            if not hasattr(imputer, "fit"):
-                raise InputError(
-                    f"methods[{method!r}] cannot be fitted to halves; pass an imputer, or aggregates_from='sample'."
-                )
-            fitted = clone(imputer).fit(*part, published, sample_weight=weights)
+    keys = frames.group_rows(labels, name, "partition").keys.column(0)
+    rows = {n: np.empty(len(people)) for n in methods}
+    for method, imputer in methods.items():
+        if not hasattr(imputer, "fit"):
+            raise InputError(
+                f"methods[{method!r}] cannot be fitted to halves; pass an imputer, or aggregates_from='sample'."
+            )
+        for own, mean in parts:
+            part = people.filter(pa.array(own)), labels.filter(pa.array(own))
+            weights = None if weight is None else weight[own]
+            fitted = clone(imputer).fit(*part, pa.table({name: keys, "hidden": mean}), sample_weight=weights)
             rows[method][own] = fitted.transform(*part, sample_weight=weights)[:, 0]
     return rows
 
@@ -346,7 +337,6 @@ def _refuse_taken(methods: Mapping[str, Any]) -> None:
 
 
 def _given(methods: Mapping[str, Any], X: Any, partition: Any, n: int) -> dict[str, FloatArray]:
-    _refuse_taken(methods)
     out = {}
     for name, method in methods.items():
         values = method.transform(X, partition) if hasattr(method, "transform") else method

@@ -108,7 +108,7 @@ def pool(
         statsmodels has them, or pairs (estimates, covariance), the first of which may be a scikit-learn estimator with ``coef_``.
     std_errors : array of the same shape, optional
     names : sequence of str, optional
-        Of the k statistics; those of the models when not given.
+        Of the k statistics; those of the models when not given. Models of plain arrays know no names: pass the columns.
     imputer : fitted imputer, or sequence of str
         Which columns the imputation model had: its X, the hidden features and the groups. What the analysis uses beside them is refused.
         Without it nothing is compared, and models are pooled with a warning.
@@ -146,7 +146,7 @@ def pool(
                     "to every completed data set."
                 )
         Q, U = np.array([one.estimate for one in models]), np.array([one.variance for one in models])
-        used, outcome = models[0].used, outcome or models[0].outcome
+        used, outcome = tuple(names or models[0].used), outcome or models[0].outcome
         names = names or models[0].names or None
     else:
         Q, errors = (_two(v, n) for v, n in ((estimates, "estimates"), (std_errors, "std_errors")))
