@@ -34,7 +34,7 @@ labels = {
     "income over 50,000": "income >= 50000",
     "urban": "urban == 'urban'",
 }
-model.learn_confounding(labels=labels, n_draws=40)
+model.learn_confounding(labels=labels)
 print(model.confounding_)
 print(
     model.confounding_.table.select(["label", "error", "neighborhood_error", "coverage", "width"]).to_pandas().round(3)

@@ -1,9 +1,13 @@
-"""The hidden-label test: hide a column of people, estimate it from its totals, and score each method against the truth."""
+"""The hidden-label test: hide a column of people, estimate it from its totals, and score each method against the truth.
+
+Composition and totals come from different households, so that the sampling noise of the one cannot tell the other.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,12 +15,13 @@ import pyarrow as pa
 from scipy import stats
 from sklearn.base import clone
 
-from crosslevel.data.batches import Batches
+from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.columns import read_weights
 from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import Query, parse
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference
+from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import value_query
 from crosslevel.ecological.regression.estimator import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -43,9 +48,11 @@ def hidden_label(
     level: float = 0.95,
     n_draws: int = 200,
 ) -> Estimates:
-    """Hide a column of people, sum it to places, learn it from the sums, and score every subgroup against the truth.
+    """Hide a column of people, learn it back from its sums by place, and score every subgroup against the truth.
 
-    It needs no survey: the column is known. A method that misses it by so much will hardly do better on what is not known.
+    It needs no survey: the column is known. A method that misses it by so much will hardly do better on what is not known. Clusters
+    (``cluster`` of the fit; persons where none was named, with a warning) are split in halves: who lives where is taken from one half,
+    the totals from the other, the truth from everybody; then the other way round, and both are scored together.
 
     Parameters
     ----------
@@ -105,22 +112,39 @@ def hidden_label(
     known = " and ".join(f"`{c}` is not null" for c in query.columns)
     stream = stream.select(where=known)
     truth = {name: _truth(stream, query, model, name) for name in by}
-    places = _places(stream, query, model)
     left = [c for c in model.columns_ if c not in (*query.columns, *hidden)]
     if not left:
         raise InputError(f"without {column!r} no feature is left to learn it from; name more columns in fit.")
     asked = [name for name in by if name not in query.columns and name not in hidden]
     if not asked:
         raise InputError(f"by={list(by)!r} names only columns that are hidden with {column!r}; name others.")
+    cluster = model.arguments_.get("cluster")
+    if cluster is None:
+        warnings.warn(
+            "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the "
+            "errors too small. Name the household, cluster=..., where there is one.",
+            CrosslevelWarning,
+            stacklevel=2,
+        )
+    everybody = _sums(stream, query, model, None)
+    halves = [_half(stream, cluster, model.seed_, first) for first in (True, False)]
+    sums = [_sums(half, query, model, None) for half in halves]
     models = [name for name in ("persons", "regression") if name in methods] or ["persons"]
-    scored: dict[tuple[str, str], _Scored] = {}
-    for method in models:
-        fitted = _fitted(model, method, stream, places, left)
-        for name in asked:
-            answers = _answers(fitted, name, interval, level, n_draws)
-            scored[method, name] = _Scored.of(truth[name], *answers, model.places_.by, name)
-            for other in [m for m in ("neighborhood", "goodman") if m in methods]:
-                scored.setdefault((other, name), _Scored.of(truth[name], *answers, model.places_.by, name, other))
+    parts: dict[tuple[str, str], list[_Scored]] = {}
+    for side, half in enumerate(halves):
+        places = _places(sums[1 - side], sums[side], everybody, model)
+        for method in models:
+            fitted = _fitted(model, method, half, places, left)
+            for name in asked:
+                answers = _answers(fitted, name, interval, level, n_draws)
+                found = _Scored.of(truth[name], *answers, model.places_.by, name)
+                parts.setdefault((method, name), []).append(found)
+                if method == models[0]:
+                    for other in [m for m in ("neighborhood", "goodman") if m in methods]:
+                        plain = _Scored.of(truth[name], *answers, model.places_.by, name, other)
+                        parts.setdefault((other, name), []).append(plain)
+    scored = {key: _Scored.together(both) for key, both in parts.items()}
+    share = sum(v[0] for v in everybody.values()) / sum(v[1] for v in everybody.values())
     rows = []
     for method in [m for m in METHODS if m in methods]:
         mine = [scored[method, name] for name in asked]
@@ -134,7 +158,7 @@ def hidden_label(
         level=level,
         interval="none: errors against the truth",
         provenance=Provenance.of(call=f"hidden_label({column!r}, by={list(by)!r})", seed=model.seed_, data=model.data_),
-        diagnostics={"label": column, "share": places["__share"], "hidden": [*query.columns, *hidden]},
+        diagnostics={"label": column, "share": share, "hidden": [*query.columns, *hidden]},
         title=f"How far off is each method when {column!r} is hidden?",
     )
 
@@ -166,6 +190,11 @@ def _fitted(model: PlaceEstimator, method: str, people: Batches, places: dict[st
         fitted.fit(people, places["table"], unmatched="drop", **{**asked, "where": None})
     if isinstance(fitted, EcologicalInference):
         fitted.confounding_ = model.confounding_
+    # answers add up to the totals of everybody, which the fit has not seen
+    totals = fitted.places_.totals
+    rate = np.array([places["rates"][key] for key in fitted.places_.keys])
+    matched = replace(totals, successes=(rate * totals.trials[0])[None])
+    fitted.places_ = replace(fitted.places_, totals=matched)
     return fitted
 
 
@@ -177,24 +206,34 @@ def _answers(fitted: Any, name: str, interval: str, level: float, n_draws: int) 
         return fitted.estimate(by=name, rollup="all", **options), fitted.estimate(by=name, **options)
 
 
-def _places(stream: Batches, query: Query, model: PlaceEstimator) -> dict[str, Any]:
-    """Make the table of places with the label's totals: its share, of as many trials as the real question has."""
-    sums = _sums(stream, query, model, None)
+def _half(stream: Batches, cluster: str | None, seed: int, first: bool) -> Batches:
+    """Keep one half of the clusters."""
+
+    def read() -> pa.RecordBatchReader:
+        half = Half(cluster, seed)
+        chosen = (batch.filter(pa.array(half.mask(batch) == first)) for batch in stream)
+        return pa.RecordBatchReader.from_batches(stream.schema, chosen)
+
+    return open_batches(read)
+
+
+Sums = dict[tuple[Any, Any], tuple[float, ...]]
+
+
+def _places(totals: Sums, composition: Sums, everybody: Sums, model: PlaceEstimator) -> dict[str, Any]:
+    """Make the table of places with the label's totals in one half, as many trials as people are behind them; and those of everybody."""
     table, by = model.places_.table, model.places_.by
-    trials = dict(zip(model.places_.keys, model.places_.totals.trials[0].tolist(), strict=True))
     keys = table[by].to_pylist()
-    rate = {key: yes / all_ for (key, _), (yes, all_, _, _) in sums.items() if all_ > 0}
-    kept = [i for i, key in enumerate(keys) if key in rate]
+    known = [(i, (key, None)) for i, key in enumerate(keys)]
+    kept = [(i, key) for i, key in known if totals.get(key, (0, 0))[1] > 0 and composition.get(key, (0, 0))[1] > 0]
     if len(kept) < 3:
-        raise InputError("the label is known in fewer than three places; check column.")
-    table = table.take(pa.array(kept))
-    n = np.array([trials[keys[i]] for i in kept])
-    yes = np.array([rate[keys[i]] for i in kept]) * n
-    whole = sum(v[1] for v in sums.values())
-    return {
-        "table": table.append_column("__yes", pa.array(yes)).append_column("__all", pa.array(n)),
-        "__share": sum(v[0] for v in sums.values()) / whole,
-    }
+        raise InputError("the label is known in both halves of fewer than three places; check column.")
+    yes, weight, square, _ = np.array([totals[key] for _, key in kept]).T
+    n = weight**2 / square
+    rows = table.take(pa.array([i for i, _ in kept]))
+    rows = rows.append_column("__yes", pa.array(yes / weight * n)).append_column("__all", pa.array(n))
+    whole = {key[0]: everybody[key][0] / everybody[key][1] for _, key in kept}
+    return {"table": rows, "rates": whole}
 
 
 def _truth(stream: Batches, query: Query, model: PlaceEstimator, name: str) -> dict[tuple[Any, Any], tuple[float, ...]]:
@@ -284,7 +323,7 @@ class _Scored:
         a, b = self.nation, self.local
         said: dict[str, Any] = {
             "estimate": float(np.nanmean(np.abs(a["estimate"] - a["truth"]))),
-            "groups": len(a["truth"]),
+            "groups": len(a["truth"]) // 2,  # each stands there twice, once for each half
         }
         w = b["weight"] / b["weight"].sum() if len(b["weight"]) else b["weight"]
         good = np.isfinite(b["estimate"])

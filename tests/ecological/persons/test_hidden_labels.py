@@ -6,21 +6,21 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from scipy import special
 
 import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import EcologicalInference
-from crosslevel.ecological.confounding import FALLBACK, Confounding
+from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding
 from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.estimate import open_people
-from crosslevel.ecological.hidden_errors import Dimension, Task, confounding_of, errors_of, learn_confounding, scores_of
 from crosslevel.ecological.persons import hidden_labels, labels
-from crosslevel.ecological.persons.fitting import fit_question
-from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+from crosslevel.ecological.persons.aggregate import fit_aggregate
+from crosslevel.ecological.persons.hidden_errors import Learner, learn_confounding
+from crosslevel.ecological.persons.hidden_labels import Half
+from crosslevel.ecological.persons.labels import alike, comparison, hide_all, read_labels
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.numerics.logit_shift import shift_to_total
 
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
 FIXED = {"effect_variance": 0.3, "spatial": 0.1, "length": 300.0, "nugget": 0.02}
@@ -61,24 +61,26 @@ def model(people, world):
 def quick(monkeypatch):
     """Take the scales of hidden columns as known: a mode in place of dozens."""
 
-    def given(design, terms, likelihood, *, start=None, n_jobs=1):
-        return fit_question(design, terms, likelihood, fixed=Hyperparameters(**FIXED), n_jobs=n_jobs)
+    def given(design, terms, likelihood, people, *, n_jobs=1):
+        return fit_aggregate(design, terms, likelihood, people, fixed=Hyperparameters(**FIXED), n_jobs=n_jobs)
 
-    monkeypatch.setattr(hidden_labels, "fit_question", given)
+    monkeypatch.setattr(hidden_labels, "fit_aggregate", given)
 
 
 def only_labels(model, people, labels, by=None, hide=hide_all, **options):
     stream = open_people(people, None)
     bins, cuts = comparison(model, stream, by)
-    return hide(model, stream, bins, cuts, read_labels(labels, None, stream, model), 20, **options)
+    return hide(model, stream, bins, cuts, read_labels(labels, None, stream, model), **options)
 
 
 @pytest.mark.parametrize("label", ["owner", "hours worked", "disabled"])
 def test_a_column_of_two_values_is_a_label(model, people, label):
     """Whatever its type and name; people of whom it is not known are left out."""
-    (task,) = only_labels(model, people, [label], ["race"])
+    ((one, two),) = only_labels(model, people, [label], ["race"])
     known = people[people[label].notna()]
-    assert task.share == pytest.approx(np.average(known[label].astype(float), weights=known.weight), rel=1e-9)
+    assert (
+        one.share == two.share == pytest.approx(np.average(known[label].astype(float), weights=known.weight), rel=1e-9)
+    )
 
 
 def test_labels_that_are_found_can_be_asked(people, model):
@@ -97,10 +99,10 @@ def test_a_property_of_places_is_no_label(model, people, monkeypatch):
     with pytest.raises(InputError, match="'here' is nearly the same for all people of a place"):
         only_labels(model, people, {"here": f"state == '{state}'"}, ["race"])
     told: list[str] = []
-    tasks = only_labels(
+    found = only_labels(
         model, people, {"here": f"state == '{state}'", "owner": "owner == true"}, ["race"], refused=told
     )
-    assert [task.label for task in tasks] == ["owner"]
+    assert [one.label for one, _ in found] == ["owner"]
     assert "nearly the same" in told[0]
     with pytest.raises(InputError, match="nearly the same"):
         only_labels(model, people, {"here": f"state == '{state}'"}, ["race"], refused=[])
@@ -108,21 +110,24 @@ def test_a_property_of_places_is_no_label(model, people, monkeypatch):
 
 def test_labels_found_by_themselves_are_left_out_with_a_warning(model, people, monkeypatch):
     kept = people[["region", "weight", "sex", "race", "education", "owner", "disabled", "hours worked", "state"]]
-    monkeypatch.setattr(labels, "learn_confounding", lambda tasks, level: _Told([task.label for task in tasks]))
-    with pytest.warns(CrosslevelWarning, match="'state' is nearly the same for all people of a place"):
-        fit(kept, _World(model)).learn_confounding(n_draws=20)
+
+    def learned(learner, level):
+        told = list(learner.labels)
+        assert {"owner", "disabled", "sex", "race"} <= set(told)
+        assert "state" not in told
+        return LearnedConfounding(Confounding(0.2, 0.1, len(told)), {}, tuple(told), 0.9, 0.9, None, level)
+
+    monkeypatch.setattr(labels, "learn_confounding", learned)
+    with pytest.warns(CrosslevelWarning) as told:
+        fit(kept, _World(model)).learn_confounding()
+    said = [str(w.message) for w in told]
+    assert any("'state' is nearly the same for all people of a place" in text for text in said)
+    assert any("No cluster column was named" in text for text in said)
 
 
 class _World:
     def __init__(self, model):
         self.places = model.places_.table
-
-
-class _Told:
-    def __init__(self, labels):
-        assert {"owner", "disabled", "sex", "race"} <= set(labels)
-        assert "state" not in labels
-        self.confounding = Confounding(0.2, 0.1, len(labels))
 
 
 def test_a_label_must_leave_something_to_compare(model, people):
@@ -151,7 +156,6 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
         seen.update(codes=design.codes.shape[1], context=design.context)
         raise StopError
 
-    monkeypatch.setattr(hidden_labels, "fit_question", stop)
     monkeypatch.setattr(hidden_labels, "fit_aggregate", stop)
     pairs = [("sex", "race"), ("race", "education")]
     for settings, terms, rho in (
@@ -167,51 +171,75 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
     np.testing.assert_allclose(total @ seen["context"], 0.0, atol=1e-9)
 
 
-def homogeneous(label: str, rng: np.random.Generator, alone: int) -> Task:
-    """A third of places have one group only; the truth elsewhere is the model's, moved by .3."""
-    q = 60
-    share = rng.dirichlet([5, 3], q)
-    share[:alone] = [1.0, 0.0]
-    total = special.expit(rng.normal(-1, 0.4, q))
-    keep = share.ravel() > 0
-    place, level = np.repeat(np.arange(q), 2)[keep], np.tile([0, 1], q)[keep]
-    f = np.array([0.4, -0.4])[level]
-    moved = f + 0.3 * rng.standard_normal(2)[level]
-    s = share.ravel()[keep]
-    draws = f + 0.05 * rng.standard_normal((30, 2))[:, level]
-    truth, rate = shift_to_total(moved[None], s, place, total).rate[0], shift_to_total(draws, s, place, total).rate
-    n = np.full(len(s), 400.0)
-    d = Dimension("race", ("a", "b"), place, level, s, s * 1000, n, n, rate, truth)
-    return Task(label, total, (d,), Hyperparameters(1.0), 0.3, ())
+def test_composition_totals_and_truth_are_of_different_people(people, world, monkeypatch):
+    """One half says who lives where, the other what the totals are, and everybody what is true; then the other way round."""
+    frame = people.assign(house=np.arange(len(people)) // 2)
+    model = fit(frame, world)
+    model.arguments_["cluster"] = "house"
+    seen = []
+
+    def look(design, terms, likelihood, *rest, **options):
+        seen.append((design, likelihood))
+        return fit_aggregate(design, terms, likelihood, *rest, fixed=Hyperparameters(**FIXED), **options)
+
+    monkeypatch.setattr(hidden_labels, "fit_aggregate", look)
+    monkeypatch.setattr(hidden_labels, "_smoothed", lambda model, bins, levels, pairs, size: pairs.weight)
+    ((one, two),) = only_labels(model, frame, ["owner"], ["race"])
+    first = Half("house", model.seed_).mask(pa.RecordBatch.from_pandas(frame[["house"]]))
+    assert 0.4 < first.mean() < 0.6
+    for hidden, (design, totals), mine in ((one, seen[0], first), (two, seen[1], ~first)):
+        own, other = frame[mine], frame[~mine]
+        rate = other.groupby("region")[["owner", "weight"]].apply(lambda g: np.average(g.owner, weights=g.weight))
+        np.testing.assert_allclose(totals.successes / totals.trials, rate, rtol=1e-9)
+        kish = other.groupby("region").weight.agg(lambda w: w.sum() ** 2 / (w**2).sum())
+        np.testing.assert_allclose(totals.trials, kish, rtol=1e-9)
+        everybody = frame.groupby("region")[["owner", "weight"]].apply(lambda g: np.average(g.owner, weights=g.weight))
+        np.testing.assert_allclose(hidden.total, everybody, rtol=1e-9)
+        np.testing.assert_allclose(hidden.people, frame.groupby("region").weight.sum(), rtol=1e-9)
+        (d,) = hidden.dimensions
+        share = np.zeros((len(hidden.total), len(d.names)))
+        np.add.at(share, (design.pairs.place, d.group), design.pairs.weight)
+        expected = own.pivot_table(index="region", columns="race", values="weight", aggfunc="sum", fill_value=0.0)
+        expected = expected.div(expected.sum(axis=1), axis=0)[list(d.names)]
+        np.testing.assert_allclose(share, expected, atol=1e-9)
+        yes = frame.assign(yes=frame.owner * frame.weight).pivot_table(
+            index="region", columns="race", values=["yes", "weight"], aggfunc="sum", fill_value=0.0
+        )
+        np.testing.assert_allclose(d.yes, yes["yes"][list(d.names)], rtol=1e-9)
+        np.testing.assert_allclose(d.weight, yes["weight"][list(d.names)], rtol=1e-9)
 
 
-def test_places_of_one_group_do_not_blow_up_the_spread():
-    """There the group has the place's total, up to the rounding of (T n + .5) / (n + 1), and no variance to divide it by."""
-    rng = np.random.default_rng(0)
-    tasks = [homogeneous(str(k), rng, 20) for k in range(12)]
-    found = learn_confounding(tasks)
-    assert found.confounding.omega < 0.3
-    assert 0.15 < found.confounding.tau < 0.5
-    kept = errors_of(tasks[0], tasks[0].dimensions[0], 0.0)
-    assert len(kept.place_error) == 80
+def test_halves_do_not_depend_on_the_order_of_rows():
+    names = np.array([f"h{k}" for k in range(500)])
+    order = np.random.default_rng(0).permutation(500)
+    plain, mixed = (
+        Half("h", 3).mask(pa.RecordBatch.from_pydict({"h": values.tolist()})) for values in (names, names[order])
+    )
+    np.testing.assert_array_equal(plain[order], mixed)
+    assert 0.4 < plain.mean() < 0.6
+    other = Half("h", 4).mask(pa.RecordBatch.from_pydict({"h": names.tolist()}))
+    assert 0.3 < (plain == other).mean() < 0.7
+    nobody = Half("h", 3).mask(pa.RecordBatch.from_pydict({"h": pa.nulls(500, pa.string())}))
+    assert 0.4 < nobody.mean() < 0.6  # people without a household are households of their own
+    whole = Half(None, 3)
+    batch = pa.RecordBatch.from_pydict({"x": list(range(250))})
+    both = np.append(whole.mask(batch), whole.mask(batch))
+    np.testing.assert_array_equal(both, Half(None, 3).mask(pa.RecordBatch.from_pydict({"x": list(range(500))})))
 
 
-def test_groups_that_live_apart_teach_nothing():
-    rng = np.random.default_rng(0)
-    task = homogeneous("0", rng, 60)
-    found = errors_of(task, task.dimensions[0], 0.0)
-    assert len(found.error) == len(found.place_error) == 0
-    assert confounding_of([found] * 9, 9) == FALLBACK
-    assert np.isnan(scores_of([found], FALLBACK)["coverage"])
-    learnt = learn_confounding([task] * 9)
-    assert learnt.confounding == FALLBACK
-    assert learnt.shrinkage == {"race": 0.0}
+def test_labels_that_go_together_are_a_family(model, people):
+    frame = people.assign(tenant=~people.owner, coin=np.random.default_rng(1).random(len(people)) < 0.5)
+    stream = open_people(frame, None)
+    wanted = read_labels(["owner", "tenant", "coin", "disabled"], None, stream, model)
+    assert alike(stream, wanted) == {"owner": "owner", "tenant": "owner", "coin": "coin", "disabled": "disabled"}
 
 
 def test_scores_without_places_of_enough_people_are_saved(model, people, world, tmp_path):
     """Sixty people a place: no group has a hundred, so there is no coverage within places to save."""
     own = fit(people, world)
-    own.confounding_ = learn_confounding(only_labels(model, people, ["owner", "hours worked"], ["sex", "race"]))
+    found = only_labels(model, people, ["owner", "hours worked"], ["sex", "race"])
+    families = {"owner": "home", "hours worked": "work"}
+    own.confounding_ = learn_confounding(Learner(found, families, SHIPPED, {"race": 0.45}))
     assert np.isnan(own.confounding_.place_coverage)
     cl.save(own, tmp_path / "m.crosslevel")
     again = cl.load(tmp_path / "m.crosslevel")

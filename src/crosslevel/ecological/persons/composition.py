@@ -65,11 +65,14 @@ class Composition:
         column, by their people.
     segregation : (n_columns,)
         Variance of the true shares over places in units of s (1 - s), likewise.
+    sampling : (p, p)
+        Sampling covariance of the shares of a place, times its effective number of people.
     """
 
     shares: FloatArray
     reliability: FloatArray
     segregation: FloatArray
+    sampling: FloatArray
 
 
 def measure_shares(
@@ -169,7 +172,8 @@ def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Com
     def by_column(values: FloatArray) -> FloatArray:
         return np.array([np.average(values[a:b], weights=mean[a:b]) for a, b in sampled.columns])
 
-    return Composition(smoothed, by_column(reliability), by_column(apart))
+    of_one = sampled.covariance / float(np.mean(1.0 / sampled.size))
+    return Composition(smoothed, by_column(reliability), by_column(apart), of_one)
 
 
 def rake(levels: AnyArray, pairs: Pairs, target: FloatArray, columns: Sequence[tuple[int, int]]) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -279,15 +279,16 @@ class EcologicalInference(PlaceEstimator):
         *,
         by: Sequence[str] | None = None,
         hidden: Mapping[str, Sequence[str]] | None = None,
-        n_draws: int = 60,
+        families: Mapping[str, str] | None = None,
         level: float = 0.95,
         progress: Callable[[int, int], None] | None = None,
     ) -> Self:
         """Learn how far subgroups are off, by hiding known columns one after another and learning them back from their totals.
 
-        Every label is hidden, summed to the places, learned from its sums, and compared with the truth. One standard deviation tau
-        (omega more within places) then widens every interval of :meth:`estimate`; groups of columns that are mostly overstated are
-        shrunk toward the rates of their places.
+        Clusters (``cluster`` of :meth:`fit`) are split in halves by a hash: who lives where is taken from one half, the totals of the
+        label from the other, the truth from everybody; then the other way round. The totals of the real question are not used. One
+        standard deviation tau of the effects (omega more within places) then widens every interval of :meth:`estimate`; effects of
+        columns that are mostly overstated are shrunk.
 
         Parameters
         ----------
@@ -302,10 +303,11 @@ class EcologicalInference(PlaceEstimator):
             Columns to compare groups by; all features of few levels, and numbers in four bands, when not given.
         hidden : mapping of label to columns, optional
             Columns that must leave the features together with a label, because they tell it (income for poverty).
-        n_draws : int, default 60
-            Posterior draws of each label.
+        families : mapping of label to name, optional
+            Labels that belong together (all about work, all about income): a family is left out whole when its labels are scored. By
+            default labels whose correlation over people is above one half are a family.
         level : float, default 0.95
-            Level of the intervals whose leave-one-out coverage is reported.
+            Level of the intervals whose coverage is reported, each family left out in turn.
         progress : callable, optional
             Called with the labels done and the labels in all.
 
@@ -317,11 +319,14 @@ class EcologicalInference(PlaceEstimator):
         from crosslevel.ecological.persons.labels import hide_and_learn
 
         check_is_fitted(self, "model_")
-        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 20:
-            raise InputError(f"n_draws={n_draws!r} is not a whole number of at least 20.")
+        if self.likelihood == "exact":
+            raise InputError(
+                "learn_confounding learns the confounding of effects, which likelihood='exact' has no place for; use "
+                "likelihood='aggregate', the default."
+            )
         checks.check_level(level)
         stream = self._open_people(people)
-        found, said = hide_and_learn(self, stream, labels, by, hidden, int(n_draws), level, progress)
+        found, said = hide_and_learn(self, stream, labels, by, hidden, families, level, progress)
         for text in said:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
         self.confounding_ = found

@@ -368,6 +368,7 @@ def fit_persons(
         segregation=composition.segregation,
         prior_left=prior_left(last, effects.B, everybody, effects.columns),
         explained=explained_variance(last.z[counted_], composition.shares[counted_]),
+        sampling=composition.sampling,
     )
 
 

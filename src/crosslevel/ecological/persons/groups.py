@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import linalg, special
@@ -62,11 +62,7 @@ class Allowance:
 
 def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> Allowance:
     """Say how far effects are shrunk and what may confound them: as learned from hidden columns, or with the shipped constants."""
-    found, known = SHIPPED, {} if learned is None else dict(learned.shrinkage)
-    if learned is not None and learned.confounding.n_labels:
-        own = learned.confounding
-        told = {"learned_on": f"{own.n_labels} hidden columns of these people"}
-        found = replace(SHIPPED, tau=own.tau, omega=own.omega, n_labels=own.n_labels, degrees=own.degrees, **told)
+    found, known = (SHIPPED, {}) if learned is None else (learned.confounding, dict(learned.shrinkage))
     shrinkage = {
         name: known.get(name, SHIPPED.shrinkage if apart > SHIPPED.segregated else 0.0)
         for name, apart in zip(model.bins.names, model.segregation.tolist(), strict=True)

@@ -1,32 +1,36 @@
-"""Hide a column that is known, sum it to places, learn it back from the sums: what the model says, beside the truth."""
+"""Hide a column that is known and learn it back from its sums: totals of one half of the households, composition of the other."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_people
 from crosslevel.data.queries import Query
-from crosslevel.ecological.covariance import square_root
-from crosslevel.ecological.hidden_errors import Dimension, Task
+from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
+from crosslevel.ecological.persons.composition import SampledShares, rake, raked, smooth_shares
 from crosslevel.ecological.persons.fitting import fit_question
-from crosslevel.ecological.persons.model import Design, composition, effects_of
+from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
+from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
-from crosslevel.ecological.persons.sweeps import probabilities, shifts
 from crosslevel.errors import InputError
+from crosslevel.numerics.hashing import finish
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["Cut", "Label", "cuts_of", "hide"]
+__all__ = ["Cut", "Half", "Label", "cuts_of", "hide"]
 
 
 BANDS = 4
@@ -36,6 +40,8 @@ MOST_LEVELS = 12
 LEAST_PLACES = 10
 TELLING = 0.9
 """A column that explains this much of the label's variance leaves the features with it."""
+EXACT_DRAWS = 200
+"""Draws that tell the covariance of the effects of the exact form."""
 SHARES = (0.05, 0.95)
 """Between these a label tells something about the middle of the logit scale."""
 
@@ -114,17 +120,18 @@ def hide(
     bins: Bins,
     cuts: Sequence[Cut],
     label: Label,
-    n_draws: int = 60,
     n_jobs: int = 1,
     shares: tuple[float, float] = SHARES,
-) -> Task:
-    """Hide a label, fit the model to its totals as it was fitted to the real ones, and draw every group.
+) -> tuple[HiddenLabel, HiddenLabel]:
+    """Hide a label and learn it back from its totals, twice: composition from one half of the clusters, totals from the other.
+
+    A share that scores the model must not share noise with what the model was fitted to. People of one place are a sample: were
+    composition and totals from the same people, the sampling noise of the one would tell the other. The truth is that of everybody.
 
     Parameters
     ----------
     model : EcologicalInference
-        Fitted: its places, settings, features and the size of its totals are used. Interactions with a column that is hidden leave
-        with it.
+        Fitted: its places, settings, features and clusters are used. Interactions with a column that is hidden leave with it.
     stream : Batches
         People.
     bins : Bins
@@ -133,22 +140,28 @@ def hide(
     label : Label
     shares : (float, float)
         Between which the label's share must lie.
+
+    Returns
+    -------
+    tuple of HiddenLabel
+        The halves one way and the other.
     """
     known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
+    half = Half(model.arguments_.get("cluster"), model.seed_)
     found = count_people(
         stream.select(where=known),
         bins,
         place=model.places_.by,
         keys=model.places_.keys,
         weight=model.weight_,
-        labels=Labels(subgroups=((label.name, label.query),)),
+        labels=Labels(subgroups=((label.name, label.query), ("half", half))),
     )
-    lived = np.flatnonzero(found.total > 0)
-    if len(lived) < LEAST_PLACES:
+    people = _People(found)
+    if len(people.lived) < LEAST_PLACES:
         raise InputError(
-            f"labels: {label.name!r} is known in {len(lived)} place(s); a label needs at least {LEAST_PLACES}. Leave it out."
+            f"labels: {label.name!r} is known in {len(people.lived)} place(s) with people in both halves; a label needs at least "
+            f"{LEAST_PLACES}. Leave it out."
         )
-    found = found.inhabited()
     used = [j for j, n in enumerate(bins.names) if n not in label.hidden]
     told = {bins.names[j] for j in _telling(found, used)}
     used = [j for j in used if bins.names[j] in model.model_.bins.names and bins.names[j] not in told]
@@ -162,36 +175,130 @@ def hide(
         raise InputError(
             f"labels: {label.name!r} leaves no column to compare groups by; name others in by, or leave it out."
         )
-    people = _merge(found, used, left)
-    share = _check_share(found.total, people.total, label.name, shares)
+    share = _check_share(people.weight, people.total, label.name, shares)
+    hidden = tuple(sorted({*label.hidden, *told}))
     kept = Bins(Encoder(tuple(bins.encoder.columns[j] for j in used), bins.encoder.unknown), bins.edges)
     effects = effects_of(kept, [pair for pair in model.interactions or () if set(pair) <= set(kept.names)])
-    codes, context = effects.codes(people.levels), None
-    if model.contextual_variance > 0:
-        context = composition(people.pairs, found.total, codes, effects.B) * np.sqrt(model.contextual_variance)
-    design = Design(codes, effects.B, people.pairs, context)
-    where, n = model.model_.terms.take(lived), model.places_.totals.trials[0][lived]
-    start = None if model.hyperparameters is not None else model.model_.fits[-1].hyperparameters
-    rng = np.random.default_rng(np.random.SeedSequence(model.seed_, spawn_key=(0, 0)))
-    counted = Binomial(people.total * n, n)
+    sides = []
+    for first in (True, False):
+        kinds = people.kinds(used, left, first)
+        composed = _smoothed(model, kept, kinds.levels, kinds.pairs, people.sizes(first))
+        pairs = replace(kinds.pairs, weight=composed)
+        codes, context = effects.codes(kinds.levels), None
+        if model.contextual_variance > 0:
+            context = composition(pairs, people.weight, codes, effects.B) * np.sqrt(model.contextual_variance)
+        design = Design(codes, effects.B, pairs, context)
+        rate, n = people.rates(not first), people.sizes(not first)
+        where = model.model_.terms.take(people.lived)
+        beta, covariance = _learned(model, design, where, Binomial(rate * n, n), people.weight, n_jobs)
+        e, B = effects.B @ beta, effects.B
+        correlation = B @ B.T
+        scale = np.sqrt(np.diag(correlation))
+        names = [*kept.names, *(f"{kept.names[a]} x {kept.names[b]}" for a, b in effects.pairs)]
+        ends = [*effects.first[1:].tolist(), len(e)]
+        columns = tuple(zip(names, effects.first.tolist(), ends, strict=True))
+        dimensions = tuple(people.groups([cut], [group]) for cut, group in zip(left, kinds.groups, strict=True))
+        both = itertools.combinations(zip(left, kinds.groups, strict=True), 2)
+        crossed = tuple(people.groups([a, b], [in_a, in_b]) for (a, in_a), (b, in_b) in both)
+        sides.append(
+            HiddenLabel(
+                label.name,
+                pairs,
+                codes,
+                columns,
+                e,
+                B @ covariance @ B.T,
+                correlation / np.outer(scale, scale),
+                np.clip(people.total, 1e-6, 1.0 - 1e-6),
+                people.weight,
+                dimensions,
+                crossed,
+                share,
+                hidden,
+            )
+        )
+    return sides[0], sides[1]
+
+
+def _smoothed(model: EcologicalInference, bins: Bins, levels: AnyArray, pairs: Pairs, size: FloatArray) -> FloatArray:
+    """Smooth the composition of half of the people as the model smooths that of all of them."""
+    if model.likelihood == "exact":
+        return pairs.weight
+    ends = np.cumsum([0, *bins.sizes])
+    columns = tuple(itertools.pairwise(ends.tolist()))
+    first = np.cumsum([0, *model.model_.bins.sizes])
+    places = [model.model_.bins.names.index(name) for name in bins.names]
+    kept = np.concatenate([np.arange(first[j], first[j + 1]) for j in places])
+    covariance = model.model_.sampling[np.ix_(kept, kept)] * float(np.mean(1.0 / size))
+    numbered = np.ascontiguousarray(levels + ends[:-1].astype(np.int32))
+    own = SampledShares(level_shares(pairs, numbered, int(ends[-1])), covariance, size, columns)
+    return raked(numbered, pairs, rake(numbered, pairs, smooth_shares(own).shares, columns))
+
+
+def _learned(
+    model: EcologicalInference, design: Design, where: Terms, totals: Binomial, people: FloatArray, n_jobs: int
+) -> tuple[FloatArray, FloatArray]:
+    """Fit the model's form of the likelihood, and give the coefficients with their covariance."""
     if model.likelihood == "aggregate":
-        found_ = fit_aggregate(design, where, counted, found.total, start=start, n_jobs=n_jobs)
-        betas = found_.beta + rng.standard_normal((n_draws, len(found_.beta))) @ square_root(found_.covariance).T
-        guess, h = found_.z, found_.hyperparameters
-    else:
-        fit = fit_question(design, where, counted, start=start, n_jobs=n_jobs)
-        drawn = draw_effects(fit, where, n_draws, rng)
-        betas, guess, h = drawn.beta, drawn.u[0], fit.hyperparameters
-    sums = [_Sums(people, cut, group) for cut, group in zip(left, people.groups, strict=True)]
-    for beta in betas:
-        eta = design.eta(beta)
-        guess = shifts(people.pairs, eta[None], people.total, guess[None], n_jobs)[0]
-        chance = probabilities(people.pairs, eta, guess)
-        for one in sums:
-            one.rates.append(one.mean(people.pairs.weight * chance))
-    dimensions = tuple(one.finish(found, people.truth) for one in sums)
-    hidden = tuple(sorted({*label.hidden, *told}))
-    return Task(label.name, people.total, dimensions, h, share, hidden)
+        fit = fit_aggregate(design, where, totals, people, n_jobs=n_jobs)
+        return fit.beta, fit.covariance
+    exact = fit_question(design, where, totals, n_jobs=n_jobs)
+    rng = np.random.default_rng(np.random.SeedSequence(model.seed_, spawn_key=(0, 0)))
+    drawn = draw_effects(exact, where, EXACT_DRAWS, rng).beta
+    return drawn.mean(axis=0), np.cov(drawn, rowvar=False)
+
+
+class Half:
+    """Tell who is in the first half: clusters are drawn by a hash of their name, so that rows may come in any order.
+
+    It stands where a query does. Without clusters every person is drawn by their place in the stream.
+
+    Parameters
+    ----------
+    cluster : str or None
+        Column that names the cluster (household).
+    seed : int
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.RecordBatch.from_pydict({"house": [7, 7, 8, 9, 9, 9]})
+    >>> mask = Half("house", 0).mask(batch)
+    >>> bool(mask[0] == mask[1] and mask[3] == mask[4] == mask[5])
+    True
+    """
+
+    def __init__(self, cluster: str | None, seed: int) -> None:
+        self.columns = [] if cluster is None else [cluster]
+        self.seed, self.rows = seed, 0
+
+    def mask(self, batch: pa.RecordBatch) -> BoolArray:
+        """Tell of every row whether it is in the first half."""
+        if not self.columns:
+            numbers = np.arange(self.rows, self.rows + batch.num_rows, dtype=np.uint64)
+            self.rows += batch.num_rows
+            return _coins(numbers, self.seed)
+        names = batch.column(self.columns[0])
+        coded = names if isinstance(names, pa.DictionaryArray) else names.dictionary_encode()
+        distinct = [b"" if v is None else str(v).encode() for v in coded.dictionary.to_pylist()]
+        digests = b"".join(hashlib.blake2b(v, digest_size=8).digest() for v in distinct)
+        coins = np.append(_coins(np.frombuffer(digests, dtype=np.uint64), self.seed), False)
+        at = coded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+        alone = coins[at]
+        missing = at == len(distinct)  # a cluster that is not known is one person
+        if missing.any():
+            numbers = np.arange(self.rows, self.rows + batch.num_rows, dtype=np.uint64)
+            alone[missing] = _coins(numbers, self.seed)[missing]
+        self.rows += batch.num_rows
+        return np.asarray(alone)
+
+
+def _coins(numbers: AnyArray, seed: int) -> BoolArray:
+    """Toss a coin for every number: the top bit of its hash with the seed."""
+    with np.errstate(over="ignore"):
+        z = numbers.astype(np.uint64) + np.uint64(seed % 2**63 + 1) * np.uint64(0x9E3779B97F4A7C15)
+        finish(z)
+    return np.asarray(z >> np.uint64(63) == 1)
 
 
 def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple[float, float]) -> float:
@@ -211,8 +318,8 @@ def _check_share(weight: FloatArray, total: FloatArray, name: str, shares: tuple
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """People by place and by what the model may see, with the truth of each kind.
+class _Kinds:
+    """One half of the people by place and by what the model may see.
 
     Attributes
     ----------
@@ -220,63 +327,78 @@ class _Known:
     levels : (n_cells, n_used) int32
     groups : list of (n,) int
         Group of every pair, for each cut.
-    truth : (n,)
-        Share of the pair's people who have the label, times the pair's weight.
-    total : (q,)
     """
 
     pairs: Pairs
     levels: AnyArray
     groups: list[IntArray]
-    truth: FloatArray
-    total: FloatArray
 
 
-def _merge(found: PlaceCells, used: Sequence[int], cuts: Sequence[Cut]) -> _Known:
-    """Put people together who are alike in what the model may see and in the groups to compare by."""
-    own = np.column_stack([found.codes[:, list(used)], *(c.group[found.codes[:, c.column]] for c in cuts)])
-    distinct, dense = np.unique(own, axis=0, return_inverse=True)
-    key = found.pairs.place * len(distinct) + dense.reshape(-1)[found.pairs.cell]
-    both, inverse = np.unique(key, return_inverse=True)
-    weight, truth = (_added(inverse, found.pairs.weight * v, len(both)) for v in (1.0, _has(found)))
-    start = np.searchsorted(both // len(distinct), np.arange(found.pairs.n_places + 1)).astype(np.int64)
-    at = (both % len(distinct)).astype(np.int32)
-    groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
-    levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
-    return _Known(Pairs(start, at, weight), levels, groups, truth, np.add.reduceat(truth, start[:-1]))
+class _People:
+    """People of whom the label is known, counted by place, kind, label and half; places with people in both halves only."""
+
+    def __init__(self, found: PlaceCells) -> None:
+        q, place = found.pairs.n_places, found.pairs.place
+        weight = found.pairs.weight * found.total[place]
+        self.has, self.first = _has(found, 0), _has(found, 1)
+        sums = {side: _added(place, weight * (self.first == side), q) for side in (True, False)}
+        self.lived = np.flatnonzero((sums[True] > 0) & (sums[False] > 0))
+        number = np.full(q, -1)
+        number[self.lived] = np.arange(len(self.lived))
+        inside = number[place] >= 0
+        self.found, self.inside, self.q = found, inside, len(self.lived)
+        self.place, self.cell = number[place][inside], found.pairs.cell[inside]
+        self.amount, self.behind, self.square = weight[inside], found.behind[inside], found.square[inside]
+        self.has, self.first = self.has[inside], self.first[inside]
+        self.weight = self._sum(self.amount)
+        self.total = self._sum(self.amount * self.has) / self.weight
+
+    def _sum(self, values: FloatArray) -> FloatArray:
+        return _added(self.place, values, self.q)
+
+    def rates(self, first: bool) -> FloatArray:
+        """Give the rates of the places in one half."""
+        own = self.amount * (self.first == first)
+        return np.asarray(self._sum(own * self.has) / self._sum(own))
+
+    def sizes(self, first: bool) -> FloatArray:
+        """Give Kish's number of people of one half."""
+        own = self.first == first
+        return np.asarray(self._sum(self.amount * own) ** 2 / self._sum(self.square * own))
+
+    def kinds(self, used: Sequence[int], cuts: Sequence[Cut], first: bool) -> _Kinds:
+        """Put people of one half together who are alike in what the model may see and in the groups to compare by."""
+        codes = self.found.codes
+        own = np.column_stack([codes[:, list(used)], *(c.group[codes[:, c.column]] for c in cuts)])
+        distinct, dense = np.unique(own, axis=0, return_inverse=True)
+        mine = self.first == first
+        key = self.place[mine] * len(distinct) + dense.reshape(-1)[self.cell[mine]]
+        both, inverse = np.unique(key, return_inverse=True)
+        weight = _added(inverse, self.amount[mine], len(both))
+        place, at = both // len(distinct), (both % len(distinct)).astype(np.int32)
+        start = np.searchsorted(place, np.arange(self.q + 1)).astype(np.int64)
+        groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
+        levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
+        return _Kinds(Pairs(start, at, weight / _added(place, weight, self.q)[place]), levels, groups)
+
+    def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray]) -> Groups:
+        """Give the groups of one column, or of several crossed, with the truth of everybody."""
+        group, mine, names = 0, 0, [""]
+        for cut, within in zip(cuts, inside, strict=True):
+            mine = mine * len(cut.names) + within
+            group = group * len(cut.names) + cut.group[self.found.codes[self.cell, cut.column]]
+            names = [f"{a} x {b}" if a else b for a in names for b in cut.names]
+        at, size = self.place * len(names) + group, self.q * len(names)
+        values = (self.amount, self.amount * self.has, self.behind, self.square)
+        weight, yes, count, square = (_added(at, v, size).reshape(self.q, -1) for v in values)
+        kish = weight**2 / np.maximum(square, 1e-300)
+        name = " x ".join(c.name for c in cuts)
+        return Groups(name, tuple(names), np.asarray(mine, dtype=np.intp), weight, yes, count, kish)
 
 
-class _Sums:
-    """Sums over the groups of one column in every place."""
-
-    def __init__(self, people: _Known, cut: Cut, group: IntArray) -> None:
-        self.cut, self.n = cut, len(cut.names)
-        self.at, self.size = people.pairs.place * self.n + group, people.pairs.n_places * self.n
-        weight = _added(self.at, people.pairs.weight, self.size)
-        self.there = np.flatnonzero(weight > 0)
-        self.weight = weight[self.there]
-        self.rates: list[FloatArray] = []
-
-    def mean(self, values: FloatArray) -> FloatArray:
-        """Sum values of pairs by group, per weight of the group."""
-        return _added(self.at, values, self.size)[self.there] / self.weight
-
-    def finish(self, found: PlaceCells, truth: FloatArray) -> Dimension:
-        """Put draws and truth together."""
-        place, level = (v.astype(np.intp) for v in np.divmod(self.there, self.n))
-        before = found.pairs.place * self.n + self.cut.group[found.codes[found.pairs.cell, self.cut.column]]
-        behind = (found.behind, found.square, found.pairs.weight)
-        count, square, share = (_added(before, v, self.size)[self.there] for v in behind)
-        total = found.total[place]
-        kish = (share * total) ** 2 / np.maximum(square, 1e-300)
-        rate = np.clip(self.rates, 1e-12, 1.0 - 1e-12)
-        groups = (self.cut.name, self.cut.names, place, level)
-        return Dimension(*groups, self.weight, self.weight * total, count, kish, rate, self.mean(truth))
-
-
-def _has(found: PlaceCells) -> AnyArray:
-    """Tell of every pair whether its people have the label."""
-    return np.array([bool(matched) for _, matched in found.labels])[found.label]
+def _has(found: PlaceCells, number: int) -> AnyArray:
+    """Tell of every pair whether its people match one of the queries."""
+    return np.array([number in matched for _, matched in found.labels])[found.label]
 
 
 def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
@@ -285,7 +407,7 @@ def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
 
 def _telling(found: PlaceCells, used: Sequence[int]) -> list[int]:
     """Name the columns that nearly determine the label: learned from them it would be known, not inferred."""
-    has = _has(found)
+    has = _has(found, 0)
     weight = found.pairs.weight * found.total[found.pairs.place]
     share = float(weight @ has / weight.sum())
     telling = []

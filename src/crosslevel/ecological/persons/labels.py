@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.sparse import csgraph
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Bins, learn_bins
 from crosslevel.data.queries import parse
-from crosslevel.ecological.confounding import LearnedConfounding
-from crosslevel.ecological.hidden_errors import Task, learn_confounding
+from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
+from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.hidden_errors import Halves, Learner, learn_confounding
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, hide
 from crosslevel.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["comparison", "hide_all", "hide_and_learn", "read_labels", "value_query"]
+__all__ = ["alike", "comparison", "hide_all", "hide_and_learn", "read_families", "read_labels", "value_query"]
 
 MOST_LABELS = 20
+ALIKE = 0.5
+"""Labels of a larger correlation over people are one family."""
 
 
 def hide_and_learn(
@@ -34,23 +38,60 @@ def hide_and_learn(
     labels: Sequence[str] | Mapping[str, str] | str,
     by: Sequence[str] | None,
     hidden: Mapping[str, Sequence[str]] | None,
-    n_draws: int,
+    families: Mapping[str, str] | None,
     level: float,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[LearnedConfounding, list[str]]:
     """Hide every label, learn the confounding from the errors, and give sentences about what was left out."""
     wanted = read_labels(labels, hidden, stream, model)
+    named = read_families(families, wanted)
     bins, cuts = comparison(model, stream, by)
     refused: list[str] | None = [] if isinstance(labels, str) else None
-    tasks = hide_all(model, stream, bins, cuts, wanted, n_draws, progress, refused=refused)
-    found = learn_confounding(tasks, level)
+    found = hide_all(model, stream, bins, cuts, wanted, progress, refused=refused)
+    kept = [halves[0].label for halves in found]
+    together = named or alike(stream, [label for label in wanted if label.name in kept])
+    learned = learn_confounding(Learner(found, together, SHIPPED, allowance_of(model.model_, None).shrinkage), level)
     said = list(refused or ())
-    if not found.confounding.n_labels:
+    if model.arguments_.get("cluster") is None:
         said.append(
-            f"{len(tasks)} label(s) are too few to learn tau from; the shipped {found.confounding.tau} is kept. Hide at least three "
-            "columns, better eight."
+            "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the "
+            "errors too small. Name the household, cluster=..., where there is one."
         )
-    return found, said
+    if not learned.confounding.n_labels:
+        said.append(
+            f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.tau} is kept. Hide at least three "
+            "columns, better eight of four families."
+        )
+    return learned, said
+
+
+def read_families(families: Mapping[str, str] | None, labels: Sequence[Label]) -> dict[str, str] | None:
+    """Check the families of labels; a label that none is named for is its own."""
+    if families is None:
+        return None
+    names = [label.name for label in labels]
+    for name in families:
+        if name not in names:
+            raise unknown_name("families", name, names, "label")
+    return {name: str(families.get(name, name)) for name in names}
+
+
+def alike(stream: Batches, labels: Sequence[Label]) -> dict[str, str]:
+    """Put labels in one family that are correlated over people by more than a half, directly or through others."""
+    n = len(labels)
+    both, has, have = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+    for batch in stream.select(list(dict.fromkeys(c for label in labels for c in label.query.columns))):
+        known = np.ones((batch.num_rows, n))
+        for j, label in enumerate(labels):
+            for column in label.query.columns:
+                known[:, j] *= pc.is_valid(batch.column(column)).to_numpy(zero_copy_only=False)
+        yes = known * np.column_stack([label.query.mask(batch) for label in labels])
+        both, has, have = both + known.T @ known, has + yes.T @ known, have + yes.T @ yes
+    spread = np.sqrt(np.maximum(has * (both - has), 1e-300) * np.maximum(has.T * (both - has.T), 1e-300))
+    correlated = np.abs(have * both - has * has.T) / spread > ALIKE
+    _, family = csgraph.connected_components(correlated, directed=False)
+    first = {int(f): labels[int(np.argmax(family == f))].name for f in family}
+    return {label.name: first[int(f)] for label, f in zip(labels, family, strict=True)}
 
 
 def read_labels(
@@ -171,11 +212,10 @@ def hide_all(
     bins: Bins,
     cuts: Sequence[Cut],
     labels: Sequence[Label],
-    n_draws: int,
     progress: Callable[[int, int], None] | None = None,
     shares: tuple[float, float] = SHARES,
     refused: list[str] | None = None,
-) -> list[Task]:
+) -> list[Halves]:
     """Hide every label, several at a time, and learn each from its totals.
 
     Labels that cannot be learned are an error, unless there is a list to say why they were left out.
@@ -183,15 +223,15 @@ def hide_all(
     jobs = count_jobs(model.n_jobs)
     at_once = max(1, min(jobs, len(labels)))
     each = max(1, jobs // at_once)
-    tasks: list[Task] = []
+    found: list[Halves] = []
     with ThreadPoolExecutor(at_once) as pool:
-        waiting = [pool.submit(hide, model, stream, bins, cuts, label, n_draws, each, shares) for label in labels]
+        waiting = [pool.submit(hide, model, stream, bins, cuts, label, each, shares) for label in labels]
         try:
-            for done, task in enumerate(waiting, 1):
+            for done, halves in enumerate(waiting, 1):
                 try:
-                    tasks.append(task.result())
+                    found.append(halves.result())
                 except InputError as error:
-                    if refused is None or (done == len(labels) and not tasks):
+                    if refused is None or (done == len(labels) and not found):
                         raise
                     refused.append(str(error))
                 if progress is not None:
@@ -199,4 +239,4 @@ def hide_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # who stops it does not wait for labels not begun
             raise
-    return tasks
+    return found

@@ -349,6 +349,8 @@ class PersonsModel:
         variance of its effects (of the last question); empty where people are taken as they are.
     explained : float
         R2 of the places' logits on their composition, of the last question.
+    sampling : (n_levels, n_levels)
+        Sampling covariance of the shares of a place, times its effective number of people; empty where people are taken as they are.
     """
 
     bins: Bins
@@ -362,6 +364,7 @@ class PersonsModel:
     segregation: FloatArray = field(default_factory=lambda: np.zeros(0))
     prior_left: FloatArray = field(default_factory=lambda: np.zeros(0))
     explained: float = np.nan
+    sampling: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""

@@ -1,0 +1,84 @@
+"""A coin tossed for every person and one for every household: no place differs in them, so totals cannot tell their effects.
+
+Where totals and composition come from the same people, the sampling noise of the shares tells nine tenths of an effect that no
+honest analysis could find. Composition and totals of different households find none of it.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+from crosslevel.ecological import EcologicalInference
+from crosslevel.ecological.estimate import open_people
+from crosslevel.ecological.persons import hidden_labels
+from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+from crosslevel.errors import CrosslevelWarning
+
+PLACES, HOUSES, SIZE = 300, 120, 2
+EFFECT = 1.0
+
+
+def world(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Households of two; a label with an effect of one logit of both coins, and places that hardly differ."""
+    rng = np.random.default_rng(seed)
+    n = PLACES * HOUSES * SIZE
+    place, house = np.repeat(np.arange(PLACES), HOUSES * SIZE), np.repeat(np.arange(PLACES * HOUSES), SIZE)
+    coin, shared = rng.integers(0, 2, n), rng.integers(0, 2, PLACES * HOUSES)[house]
+    field = 0.05 * rng.standard_normal(PLACES)
+    chance = special.expit(EFFECT * (coin - 0.5) + EFFECT * (shared - 0.5) + field[place])
+    people = pd.DataFrame({"place": place, "house": house, "coin": coin, "shared": shared})
+    people["label"] = (rng.random(n) < chance).astype(int)
+    totals = pd.DataFrame({"place": np.arange(PLACES), "yes": rng.integers(40, 60, PLACES), "all": 100})
+    return people, totals
+
+
+def found(seed: int) -> np.ndarray:
+    """Give the effects of both coins, mean of the halves."""
+    people, totals = world(seed)
+    model = EcologicalInference(categorical=["coin", "shared"], spatial=None, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.fit(people, totals, by="place", successes="yes", trials="all", columns=["coin", "shared"])
+    model.arguments_["cluster"] = "house"
+    stream = open_people(people, None)
+    bins, cuts = comparison(model, stream, ["coin", "shared"])
+    (halves,) = hide_all(model, stream, bins, cuts, read_labels(["label"], None, stream, model))
+    effects = []
+    for half in halves:
+        first = {name: a for name, a, _ in half.columns}
+        effects.append([half.effects[first[name] + 1] - half.effects[first[name]] for name in ("coin", "shared")])
+    return np.mean(effects, axis=0)
+
+
+@pytest.mark.parametrize(("smoothed", "limit"), [(True, 0.1), (False, 0.15)])
+def test_coins_have_no_effect_that_totals_could_tell(monkeypatch, smoothed, limit):
+    if not smoothed:
+        monkeypatch.setattr(hidden_labels, "_smoothed", lambda model, bins, levels, pairs, size: pairs.weight)
+    effects = np.mean([found(seed) for seed in range(4)], axis=0)
+    assert np.abs(effects).max() < limit
+
+
+def test_the_same_people_would_tell_them(monkeypatch):
+    """What the test above must be able to see: with totals of the very people, most of the effect is found."""
+    people = hidden_labels._People
+
+    def whole(self, first):
+        own = np.ones(len(self.amount))
+        return np.asarray(self._sum(self.amount * own * self.has) / self._sum(self.amount * own))
+
+    monkeypatch.setattr(hidden_labels, "_smoothed", lambda model, bins, levels, pairs, size: pairs.weight)
+    monkeypatch.setattr(people, "rates", whole)
+    kinds = people.kinds
+
+    def everybody(self, used, cuts, first):
+        halves, self.first = self.first, np.full(len(self.first), first)
+        try:
+            return kinds(self, used, cuts, first)
+        finally:
+            self.first = halves
+
+    monkeypatch.setattr(people, "kinds", everybody)
+    assert found(0).min() > 0.6
