@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -134,11 +135,12 @@ def main() -> int:
 
     with ThreadPoolExecutor(WORKERS) as pool:
         doors = list(pool.map(run, names))
-    for door in doors:
-        print("\n".join(door.notes))
-    print(table(doors))
+    told = [note for door in doors for note in door.notes]
+    print("\n".join([*told, table(doors)]))
     if given.page:
-        write_page(given.page, table(doors))
+        version = re.search(r'__version__ = "(.+)"', (ROOT / "src" / "crosslevel" / "__init__.py").read_text())
+        about = f"Version {version[1] if version else '?'}, seed {given.seed}, {given.minutes:g} minutes on two cores."
+        write_page(given.page, "\n".join([about, "", table(doors), "", *(f"- {note}" for note in told)]))
     return int(any(door.failures for door in doors))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import ast
 import compileall
-import copy
 import importlib
 import importlib.util
 import os
@@ -20,9 +19,10 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.harden.door import ROOT, Door, Fork, scratch
 
@@ -59,12 +59,21 @@ BENEATH = ("numpy", "scipy.optimize", "scipy.linalg", "scipy.stats", "pandas", "
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the file, the line, what was changed, and the changed source."""
+    """One change: the file, the number of the node in its tree, the number of the change there, the line, what is changed."""
 
     path: Path
+    node: int
+    change: int
     line: int
     what: str
-    source: str
+
+    def source(self) -> str:
+        """Write the changed file."""
+        tree = ast.parse(self.path.read_text())
+        node = next(n for i, n in enumerate(ast.walk(tree)) if i == self.node)
+        _, change = list(_changes(node))[self.change]
+        change(node)
+        return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def sources() -> list[Path]:
@@ -75,24 +84,28 @@ def sources() -> list[Path]:
 
 def mutants_of(path: Path) -> list[Mutant]:
     """List every mutant of a file."""
-    source = path.read_text()
-    tree = ast.parse(source)
-    documented = {id(n.body[0].value) for n in ast.walk(tree) if _has_docstring(n)}
-    found = []
-    for number, node in enumerate(ast.walk(tree)):
-        for what, change in _changes(node, documented):
-            other = copy.deepcopy(tree)
-            change(next(n for i, n in enumerate(ast.walk(other)) if i == number))
-            found.append(Mutant(path, getattr(node, "lineno", 0), what, ast.unparse(ast.fix_missing_locations(other))))
-    return found
+    tree = ast.parse(path.read_text())
+    aside = {id(inner) for node in ast.walk(tree) for part in _beside(node) for inner in ast.walk(part)}
+    return [
+        Mutant(path, number, change, getattr(node, "lineno", 0), what)
+        for number, node in enumerate(ast.walk(tree))
+        for change, (what, _) in enumerate(_changes(node))
+        if id(node) not in aside
+    ]
 
 
-def _has_docstring(node: ast.AST) -> bool:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None
+def _beside(node: ast.AST) -> list[ast.AST]:
+    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors."""
+    if isinstance(node, ast.Raise | ast.JoinedStr):
+        return [node]
+    if isinstance(node, ast.arg | ast.AnnAssign):
+        return [node.annotation] if node.annotation else []
+    documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False)
+    parts: list[ast.AST] = [node.body[0]] if documented else []
+    return parts + list(getattr(node, "decorator_list", ()))
 
 
-def _changes(node: ast.AST, documented: set[int]) -> Iterator[tuple[str, object]]:
+def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
     if isinstance(node, ast.BinOp) and type(node.op) in SWAPS:
         yield (
             f"{type(node.op).__name__} -> {SWAPS[type(node.op)].__name__}",
@@ -104,7 +117,7 @@ def _changes(node: ast.AST, documented: set[int]) -> Iterator[tuple[str, object]
         yield "and <-> or", lambda n: setattr(n, "op", SWAPS[type(n.op)]())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield "a minus sign left out", lambda n: setattr(n, "op", ast.UAdd())
-    elif isinstance(node, ast.Constant) and id(node) not in documented:
+    elif isinstance(node, ast.Constant):
         if isinstance(node.value, bool):
             yield f"{node.value} -> {not node.value}", lambda n: setattr(n, "value", not n.value)
         elif isinstance(node.value, float) and 1e-3 < abs(node.value) < 1e3:
@@ -232,7 +245,7 @@ def try_mutants(files: list[Path], seed: int, until: float, every: bool = False)
                     break
                 mutant = waiting[path].pop()
                 tried.mutants += 1
-                if shop.passes(path, mutant.source):
+                if shop.passes(path, mutant.source()):
                     tried.alive.append(mutant)
                     if name_of(mutant) in known:
                         tried.listed.append(mutant)
