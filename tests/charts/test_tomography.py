@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.path import Path
 
 from crosslevel.charts.tomography import _points, tomography, xt
-from crosslevel.ecological.tables.contextual.estimator import rxc
+from crosslevel.ecological.tables.baselines import neighborhood
 from crosslevel.ecological.tables.king.estimator import king
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
@@ -89,7 +89,7 @@ def test_named_units_stand_out_and_other_methods_give_points_without_contours(fi
     ax = tomography(fitted, units=["u3", "u7"])
     lines = [c for c in ax.collections if isinstance(c, LineCollection)]
     np.testing.assert_allclose(np.array(lines[1].get_segments()), np.array(lines[0].get_segments())[[3, 7]])
-    ax = tomography(GROUPS, OUTCOMES, estimates=rxc(GROUPS, OUTCOMES), legend=False)
+    ax = tomography(GROUPS, OUTCOMES, estimates=neighborhood(GROUPS, OUTCOMES), legend=False)
     assert labels(ax) == ["what totals allow", "estimate"]
     assert ax.get_legend() is None
 
@@ -169,7 +169,7 @@ def test_the_callers_axes_are_used_and_settings_are_left_alone(fitted):
         (lambda f: tomography(f, units="u3"), "is one name; pass a list"),
         (lambda _: tomography(X, T, truth=np.ones((3, 2))), r"truth has shape \(3, 2\)"),
         (lambda f: tomography(f.units), "no answers by unit"),
-        (lambda _: xt(GROUPS, OUTCOMES, estimates=rxc(GROUPS, OUTCOMES)), "pass those of king"),
+        (lambda _: xt(GROUPS, OUTCOMES, estimates=neighborhood(GROUPS, OUTCOMES)), "pass those of king"),
         (lambda _: tomography(np.full((4, 2), np.nan), np.ones((4, 2))), "groups has .* missing"),
     ],
 )

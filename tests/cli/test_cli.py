@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from crosslevel import ecological, save
+from crosslevel import ecological, load, save
 from crosslevel.cli.app import VERBS
 from crosslevel.cli.demo import estimate_subgroups
 from crosslevel.cli.options import spelled
@@ -66,11 +66,25 @@ def test_info_tells_the_versions():
     assert "numpy" in crosslevel("info").stdout
 
 
-def test_demo_prints_the_table_and_writes_the_report(tmp_path):
-    out = crosslevel("demo", "--regions", "40", "--people", "10000", cwd=tmp_path).stdout
+@pytest.fixture(scope="module")
+def demo():
+    """The smallest world the demo takes, and what is found in it."""
+    world = nation(20, 500, random_state=0)
+    with threadpool_limits(1, user_api="blas"):  # as the demo does; threads change the last bits of a sum
+        return world, estimate_subgroups(world, seed=0)
+
+
+NUMBERS = ("estimate", "conf_low", "conf_high", "truth", "coverage", "rxc", "bound_low")
+
+
+def test_demo_prints_the_table_and_writes_the_report(tmp_path, demo):
+    out = crosslevel("demo", "--regions", "20", "--people", "10000", cwd=tmp_path).stdout
     assert "95 % interval" in out
     for word in ("women", "truth", "coverage", "neighborhood", "bound_low", "goodman", "rxc", "allow for conf"):
         assert word in out
+    saved = load(tmp_path / "demo" / "demo.crosslevel")
+    for name in NUMBERS:
+        np.testing.assert_allclose(saved[name], demo[1].national[name], rtol=1e-9)
     path = tmp_path / "demo" / "report.html"
     assert "demo/report.html" in out
     page = path.read_text()
@@ -85,18 +99,24 @@ def test_demo_prints_the_table_and_writes_the_report(tmp_path):
     assert "unsafe-eval" not in page
 
 
-def test_demo_as_json_has_the_same_numbers(tmp_path):
-    out = crosslevel("demo", "--regions", "40", "--people", "10000", "--json", cwd=tmp_path).stdout
+def test_demo_as_json_has_the_same_numbers(crosslevel_here, tmp_path, demo, monkeypatch):
+    known, found = demo
+    asked = []
+
+    def estimate(world, seed):
+        asked.append((world.people.equals(known.people), world.places.equals(known.places), seed))
+        return found
+
+    monkeypatch.setattr("crosslevel.cli.demo.estimate_subgroups", estimate)
+    out = crosslevel_here("demo", "--regions", "20", "--people", "10000", "--json", cwd=tmp_path).out
+    assert asked == [(True, True, 0)]
     rows = json.loads(out)["answers"]["demo"]["rows"]
-    world = nation(40, 250, random_state=0)
-    with threadpool_limits(1, user_api="blas"):  # as the demo does; threads change the last bits of a sum
-        expected = estimate_subgroups(world, seed=0).national
-    for name in ("estimate", "conf_low", "conf_high", "truth", "coverage", "rxc", "bound_low"):
-        np.testing.assert_allclose([row[name] for row in rows], expected[name], rtol=1e-9)
+    for name in NUMBERS:
+        np.testing.assert_allclose([row[name] for row in rows], found.national[name], rtol=1e-9)
 
 
 def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
-    world = nation(60, 200, random_state=2)
+    world = nation(40, 150, random_state=2)
     found = estimate_subgroups(world, ("sex", "race"), seed=2)
     made = found.national
     truth = made["truth"]
@@ -132,25 +152,27 @@ def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     assert made["rxc"][2:].tolist() == contextual["estimate"].tolist()
 
 
-def test_report_of_saved_estimates(tmp_path, found):
+def test_report_of_saved_estimates(crosslevel_here, tmp_path, found):
     save(found, tmp_path / "a.crosslevel")
     (tmp_path / "a.json").write_text(found.to_json())
     for name in ("a.crosslevel", "a.json"):
-        told = json.loads(crosslevel("report", name, "--out", f"{name}.html", "--json", cwd=tmp_path).stdout)
+        told = json.loads(crosslevel_here("report", name, "--out", f"{name}.html", "--json", cwd=tmp_path).out)
         assert "young" in (tmp_path / told["report"]).read_text()
 
 
-def test_exit_codes_and_messages(tmp_path):
+def test_exit_codes_and_messages(crosslevel_here, tmp_path):
     assert "does not exist" in crosslevel("report", "nothing.json", cwd=tmp_path, code=2).stderr
     (tmp_path / "bad.crosslevel").write_bytes(b"not a zip")
-    assert "bad.crosslevel" in crosslevel("report", "bad.crosslevel", cwd=tmp_path, code=2).stderr
     (tmp_path / "taken").write_text("")
-    message = crosslevel("demo", "--regions", "20", "--people", "10000", "--out", "taken", cwd=tmp_path, code=2).stderr
-    assert "is a file; name a folder" in message
-    assert crosslevel("frobnicate", code=2).stderr
-    assert "cannot be made" in crosslevel("demo", "--out", "taken/x", cwd=tmp_path, code=2).stderr
     (tmp_path / "bytes.JSON").write_bytes(b"\xff\xfe\x00")
-    assert "is not JSON text" in crosslevel("report", "bytes.JSON", cwd=tmp_path, code=2).stderr
+    for asked, words in (
+        (("report", "bad.crosslevel"), "bad.crosslevel"),
+        (("demo", "--regions", "20", "--people", "10000", "--out", "taken"), "is a file; name a folder"),
+        (("frobnicate",), "frobnicate"),
+        (("demo", "--out", "taken/x"), "cannot be made"),
+        (("report", "bytes.JSON"), "is not JSON text"),
+    ):
+        assert words in crosslevel_here(*asked, cwd=tmp_path, code=2).err
     assert list(tmp_path.glob("*.html")) == []
 
 

@@ -33,21 +33,21 @@ class Verb:
 
 
 def write_nation(where: Path) -> Any:
-    world = nation(24, 60, n_states=4, turnout=0.6)
+    world = nation(12, 40, n_states=3, turnout=0.6)
     pq.write_table(world.people, where / "people.parquet", row_group_size=500)
     pacsv.write_csv(world.places, where / "places.csv")
     return world
 
 
 def ask_ecological(world: Any) -> dict[str, Estimates]:
-    model = cl.EcologicalInference(categorical=["sex"], n_bins=6, random_state=3)
-    named = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
+    model = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3)
+    named = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["age", "sex"]}
     model.fit(world.people, world.places, coords=("lon", "lat"), **named)
     return {
         "sex-everywhere": model.estimate(by="sex", rollup="all", n_draws=60, level=0.8),
         "sex-by-region": model.estimate(by="sex", n_draws=60, level=0.8),
         "subgroups-by-region": model.estimate(subgroups={"young": "age < 30"}, n_draws=60, level=0.8),
-        "cross-validation": model.cross_validate(4, level=0.8, random_state=3),
+        "cross-validation": model.cross_validate(2, level=0.8, random_state=3),
     }
 
 
@@ -157,7 +157,8 @@ VERBS = [
     Verb(
         "ecological",
         "ecological people.parquet places.csv --by region --weight weight --successes dem --trials votes --lon lon --lat lat --categorical "
-        "sex --n-bins 6 --seed 3 --n-draws 60 --level 0.8 --estimate sex --estimate young=age<30 --rollup all --cross-validate 4",
+        "sex --n-bins 4 --columns age --columns sex --seed 3 --n-draws 60 --level 0.8 --estimate sex --estimate young=age<30 --rollup all "
+        "--cross-validate 2",
         write_nation,
         ask_ecological,
     ),

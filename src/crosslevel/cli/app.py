@@ -46,8 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     from crosslevel.cli.job import Job
     from crosslevel.cli.options import read
 
-    given = read(module.OPTIONS, told)
     try:
+        given = read(module.OPTIONS, told)
         module.run(given, Job(given))
     except InputError as error:
         raise InputError(_as_written(str(error), [o.name for o in module.OPTIONS])) from error

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
-from crosslevel.charts.style import GREY, PALE
+from crosslevel.charts.style import GREY, INK, PALE
 from crosslevel.reports.shapes import Shapes
 
 __all__ = ["spec_of"]
@@ -21,6 +21,7 @@ Spec = dict[str, Any]
 HOVER = {"content": "data"}
 """Hovering hands the row to the page's script, which writes the lines of ``usermeta.tips``: Vega would make the words of every
 row when it draws, which takes longer than drawing three thousand places."""
+DASH = [4, 3]
 STEP, OFFSET_STEP, RIDGE = 22, 13, 44
 """Pixels of a row of names, of a row set apart, and of a density."""
 CELLS = {True: (92, 40), False: (54, 28)}
@@ -70,10 +71,8 @@ def _panels(chart: Chart, panels: Sequence[Panel]) -> Spec:
         top["transform"] = [{"filter": {"field": ranked[0], "valid": True}}, window]
     drawn = [_panel(chart, panel, first, k) for k, panel in enumerate(panels)]
     if len(drawn) > 1:
-        return top | {
-            "hconcat": [d | {"width": PANEL} if d.get("width") == "container" else d for d in drawn],
-            "spacing": 60,
-        }
+        beside = [d | {"width": PANEL} if d.get("width") == "container" else d for d in drawn]
+        return top | {"hconcat": beside, "spacing": 60}
     (panel,), (spec,) = panels, drawn
     if any(mark.form == "ridge" for mark in panel.marks):
         rows = _sorted(panel.y) | {"header": {"labelAngle": 0, "labelAlign": "left", "labelLimit": 220}}
@@ -81,12 +80,8 @@ def _panels(chart: Chart, panels: Sequence[Panel]) -> Spec:
     if chart.facet is not None:
         by, title = chart.facet
         n = len(set(chart.tables[chart.data[first].table][by].to_pylist()))
-        facet = {
-            "field": by,
-            "type": "nominal",
-            "title": title,
-            "sort": {"field": "place", "op": "min", "order": "ascending"},
-        }
+        sort = {"field": "place", "op": "min", "order": "ascending"}
+        facet = {"field": by, "type": "nominal", "title": title, "sort": sort}
         small = spec | {"width": 310 if n > 2 else 440, "height": 230}
         return top | {"facet": facet, "columns": min(3, max(n, 1)), "spec": small}
     return top | spec
@@ -108,12 +103,8 @@ def _panel(chart: Chart, panel: Panel, first: str, k: int) -> Spec:
     if panel.y.names and not panel.x.names:
         # wide and unseen, so that hovering anywhere on a line answers
         offset = {"yOffset": _offset(panel.y)} if panel.y.offset else {}
-        layers.append(
-            {
-                "mark": {"type": "bar", "opacity": 0, "tooltip": HOVER, "description": "row"},
-                "encoding": {"y": _sorted(panel.y), **offset},
-            }
-        )
+        bar = {"type": "bar", "opacity": 0, "tooltip": HOVER, "description": "row"}
+        layers.append({"mark": bar, "encoding": {"y": _sorted(panel.y), **offset}})
     if notes:
         text = {"type": "text", "align": "left", "dx": 6, "fontSize": 10, "clip": False, "description": "note"}
         layers.append({"mark": text, "encoding": {"x": {"value": 620}, "text": {"field": notes, "type": "nominal"}}})
@@ -137,10 +128,9 @@ def _legend(labels: Mapping[str, Mark]) -> Spec:
 
 
 def _layer(mark: Mark, panel: Panel, legend: Spec, first: str, k: int) -> Spec:
-    look, encoding = _MARKS[mark.form](mark, panel)
-    look["description"] = (
-        mark.form
-    )  # else Vega-Lite writes one from titles, and a user's words would stand in an expression
+    look, encoding = _drawn(mark, panel)
+    # else Vega-Lite writes one from titles, and a user's words would stand in an expression
+    look["description"] = mark.form
     layer: Spec = {"mark": look, "encoding": encoding}
     if mark.form == "rule":
         layer["data"] = {"values": [{}]}
@@ -150,10 +140,8 @@ def _layer(mark: Mark, panel: Panel, legend: Spec, first: str, k: int) -> Spec:
         layer["transform"] = [{"loess": mark.y, "on": mark.x}]
     if mark.form == "text":
         if mark.by:
-            encoding["color"] = {
-                "condition": {"test": f"datum.{mark.by} === 'white'", "value": "white"},
-                "value": "#222222",
-            }
+            white = {"test": f"datum.{mark.by} === 'white'", "value": "white"}
+            encoding["color"] = {"condition": white, "value": INK}
         return layer
     if mark.by:
         encoding["detail"] = {"field": mark.by, "type": "nominal"}
@@ -185,13 +173,8 @@ def _shade(shade: Shade) -> Spec:
         ordered = shade.scheme == "ordered"
         if ordered:
             scale = {"scheme": {"name": "viridis", "extent": [0.2, 0.95]}}
-        found: Spec = {
-            "field": shade.field,
-            "type": "nominal",
-            "title": shade.title or None,
-            "scale": scale,
-            "sort": "ascending" if ordered else None,
-        }
+        found: Spec = {"field": shade.field, "type": "nominal", "title": shade.title or None, "scale": scale}
+        found["sort"] = "ascending" if ordered else None
         return found | {"legend": {"orient": "bottom", "columns": 3, "symbolOpacity": 1}}
     ends: Spec = {"domain": list(shade.domain), "clamp": True} if shade.domain else {}
     reverse = {"reverse": True} if shade.scheme == "blueorange" else {}
@@ -223,13 +206,8 @@ def _sorted(axis: Axis) -> Spec:
     """Encode the names of an axis, in their order."""
     order = "descending" if axis.down else "ascending"
     sort = {"field": axis.order, "op": "max" if axis.down else "min", "order": order} if axis.order else None
-    return {
-        "field": axis.names,
-        "type": "nominal",
-        "title": axis.title or None,
-        "sort": sort,
-        "axis": {"labelLimit": 220},
-    }
+    found: Spec = {"field": axis.names, "type": "nominal", "title": axis.title or None}
+    return found | {"sort": sort, "axis": {"labelLimit": 220}}
 
 
 def _offset(axis: Axis) -> Spec:
@@ -254,66 +232,51 @@ def _place(mark: Mark, panel: Panel) -> Spec:
     return found
 
 
-def _dot(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    look: Spec = {"type": "point", "filled": mark.filled, "opacity": mark.alpha, "tooltip": HOVER}
-    if not isinstance(mark.size, str):
-        look["size"] = round(2.2 * mark.size)
-    return look, _place(mark, panel)
+_MARKS: dict[str, Spec] = {
+    "dot": {"type": "point", "tooltip": HOVER},
+    "interval": {"type": "rule", "strokeCap": "round"},
+    "bar": {"type": "bar", "tooltip": HOVER},
+    "band": {"type": "area"},
+    "ridge": {"type": "area"},
+    "line": {"type": "line", "fill": None, "tooltip": HOVER},
+    "diagonal": {"type": "line", "fill": None, "strokeDash": DASH},
+    "trend": {"type": "line", "fill": None},
+    "tick": {"type": "tick", "orient": "vertical", "thickness": 2, "bandSize": 20},
+    "text": {"type": "text", "fontSize": 10, "lineBreak": "\n"},
+    "cell": {"type": "rect", "tooltip": HOVER},
+    "rule": {"type": "rule", "strokeDash": DASH},
+}
+"""What every mark of a form looks like."""
 
 
-def _interval(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    return {"type": "rule", "strokeWidth": mark.width, "opacity": mark.alpha, "strokeCap": "round"}, _place(mark, panel)
-
-
-def _bar(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    look: Spec = {"type": "bar", "opacity": mark.alpha, "tooltip": HOVER}
-    if panel.y.names:
-        return look | ({} if panel.y.offset else {"height": 9, "cornerRadius": 2}), _place(mark, panel)
-    return look | {"stroke": "white", "strokeWidth": 0.6}, _place(mark, panel) | {"y2": {"datum": 0}}
-
-
-def _area(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    look: Spec = {"type": "area", "opacity": mark.alpha}
-    if mark.form == "band":
-        return look, _place(mark, panel)
-    height = {"field": mark.y, "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
-    return look, {"x": _at(mark.x, panel.x), "y": height}
-
-
-def _line(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    dash = {"strokeDash": [4, 3]} if mark.dash or mark.form == "diagonal" else {}
-    look: Spec = {"type": "line", "fill": None, "strokeWidth": mark.width, "opacity": mark.alpha, **dash}
-    if mark.form == "diagonal":
-        return look, {"x": _at(mark.x, panel.x), "y": _at(mark.x, panel.y)}
-    look |= {} if mark.form == "trend" else {"tooltip": HOVER}
-    order = {"order": {"field": mark.order, "type": "quantitative"}} if mark.order else {}
-    return look, _place(mark, panel) | order
-
-
-def _tick(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    return {"type": "tick", "orient": "vertical", "thickness": 2, "bandSize": 20}, _place(mark, panel)
-
-
-def _text(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    beside: Spec = {} if panel.x.names else {"align": "left", "dx": 8, "dy": -6, "limit": 140}
-    look: Spec = {"type": "text", "fontSize": 10, "lineBreak": "\n", **beside}
-    return look, _place(mark, panel) | {"text": {"field": mark.text, "type": "nominal"}}
-
-
-def _cell(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    return {"type": "rect", "opacity": mark.alpha, "tooltip": HOVER}, _place(mark, panel)
-
-
-def _rule(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
-    axis = "x" if mark.x is not None else "y"
-    value = mark.x if mark.x is not None else mark.y
-    return {"type": "rule", "strokeDash": [4, 3]}, {axis: {"datum": value, "type": "quantitative"}}
-
-
-_MARKS = {
-    "dot": _dot, "interval": _interval, "bar": _bar, "band": _area, "ridge": _area, "line": _line, "diagonal": _line,
-    "trend": _line, "tick": _tick, "text": _text, "cell": _cell, "rule": _rule,
-}  # fmt: skip
+def _drawn(mark: Mark, panel: Panel) -> tuple[Spec, Spec]:
+    """Give the look of a mark and the encoding of its place."""
+    form, look, encoding = mark.form, dict(_MARKS[mark.form]), _place(mark, panel)
+    if form not in ("tick", "text", "rule"):
+        look["opacity"] = mark.alpha
+    if form in ("interval", "line", "diagonal", "trend"):
+        look["strokeWidth"] = mark.width
+    if form == "dot":
+        look |= {"filled": mark.filled} | ({} if isinstance(mark.size, str) else {"size": round(2.2 * mark.size)})
+    elif form == "bar" and panel.y.names:
+        look |= {} if panel.y.offset else {"height": 9, "cornerRadius": 2}
+    elif form == "bar":
+        look |= {"stroke": "white", "strokeWidth": 0.6}
+        encoding["y2"] = {"datum": 0}
+    elif form == "ridge":
+        encoding["y"] = {"field": mark.y, "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}}
+    elif form == "diagonal":
+        encoding["y"] = _at(mark.x, panel.y)
+    elif form == "line":
+        look |= {"strokeDash": DASH} if mark.dash else {}
+        encoding |= {"order": {"field": mark.order, "type": "quantitative"}} if mark.order else {}
+    elif form == "text":
+        look |= {} if panel.x.names else {"align": "left", "dx": 8, "dy": -6, "limit": 140}
+        encoding["text"] = {"field": mark.text, "type": "nominal"}
+    elif form == "rule":
+        axis, value = ("y", mark.y) if mark.x is None else ("x", mark.x)
+        encoding = {axis: {"datum": value, "type": "quantitative"}}
+    return look, encoding
 
 
 def _map(chart: Chart, panel: Map, shapes: Shapes | None) -> Spec:
