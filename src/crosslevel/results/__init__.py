@@ -5,6 +5,5 @@ from __future__ import annotations
 from crosslevel.results.estimates import Estimates
 from crosslevel.results.files import load, save
 from crosslevel.results.provenance import Provenance
-from crosslevel.results.registry import register_plot
 
-__all__ = ["Estimates", "Provenance", "load", "register_plot", "save"]
+__all__ = ["Estimates", "Provenance", "load", "save"]

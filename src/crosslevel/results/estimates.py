@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.results import display, forms, registry
+from crosslevel.results import display, forms
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
 from crosslevel.results.table import (
@@ -31,7 +32,25 @@ from crosslevel.results.table import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["NUMBERS", "Estimates"]
+__all__ = ["NUMBERS", "PLOTS", "Estimates"]
+
+PLOTS = {
+    "bag_calibration": "bag_calibration",
+    "bags": "predicted_bags",
+    "clusters": "cluster_profiles",
+    "imputed": "imputed_means",
+    "histogram": "histogram",
+    "intervals": "intervals",
+    "map": "estimate_map",
+    "map_pair": "estimate_pair",
+    "margins": "margins",
+    "methods": "methods",
+    "contextual_variance": "contextual_variance",
+    "sensitivity": "contour",
+    "transfers": "transfers",
+    "unit_map": "unit_map",
+}
+"""Name of a plot -> function of crosslevel.charts that draws ``(estimates, ax=None, **options)`` and returns the axes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,8 +223,13 @@ class Estimates:
 
     def plot(self, kind: str | None = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the answer; ``kind`` names a plot ("intervals" by default), ``options`` go to it."""
-        draw = registry.find_plot("intervals" if kind is None else kind)
-        return draw(self, ax=ax, **options)
+        name = "intervals" if kind is None else kind
+        if name not in PLOTS:
+            raise unknown_name("kind", name, sorted(PLOTS), "plot")
+        # results lie below charts, so no import may point there
+        draw = getattr(importlib.import_module("crosslevel.charts"), PLOTS[name])
+        drawn: Axes = draw(self, ax=ax, **options)
+        return drawn
 
     def score(self) -> dict[str, float | int | None]:
         """Compare with the column ``truth``: rmse, mae, bias, coverage and its standard error, interval score.

@@ -20,7 +20,7 @@ from crosslevel.distribution.shrinkage.model import (
     standardize,
 )
 from crosslevel.distribution.shrinkage.probit import probit_probability
-from crosslevel.results.posterior import posterior_tree
+from crosslevel.results.table import plain
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class _Sampled:
         return xi, V, logs
 
     def _tree(self, values: dict[str, FloatArray]) -> xr.DataTree:
-        """Give draws with what the sampler says of them."""
+        """Give draws with what the sampler says of them, in the groups of the ArviZ schema: chain and draw come first."""
+        import xarray as xr
+
         draws = self.draws
         stats = {
             "diverging": draws.diverging,
@@ -113,7 +115,15 @@ class _Sampled:
             "energy": draws.energy,
             "acceptance_rate": draws.acceptance,
         }
-        return posterior_tree(values, stats, dims={"alpha": ("landmark",)}, attrs=self.diagnostics())
+        chains, length = draws.diverging.shape
+        axes = {"chain": np.arange(chains), "draw": np.arange(length)}
+        groups = {
+            group: xr.Dataset({n: (("chain", "draw", *["landmark"] * (v.ndim - 2)), v) for n, v in found.items()}, axes)
+            for group, found in (("posterior", values), ("sample_stats", stats))
+        }
+        tree = xr.DataTree.from_dict(groups)
+        tree.attrs.update(plain(self.diagnostics(), "attrs"))
+        return tree
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
