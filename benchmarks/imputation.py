@@ -67,7 +67,7 @@ def write_people(path: Path, n: int, clusters: int = 3) -> np.ndarray:
     """Write people with two real columns, a batch at a time, and give the means of a hidden number."""
     rng = np.random.default_rng(0)
     pi = rng.dirichlet(np.full(clusters, 2.0), GROUPS)
-    centre, eta = 1.5 * rng.normal(size=(clusters, 2)), np.arange(clusters) - 1.0
+    center, eta = 1.5 * rng.normal(size=(clusters, 2)), np.arange(clusters) - 1.0
     total, people = np.zeros(GROUPS), np.zeros(GROUPS)
     schema = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("place", pa.int64())])
     with pq.ParquetWriter(path, schema) as file:
@@ -75,7 +75,7 @@ def write_people(path: Path, n: int, clusters: int = 3) -> np.ndarray:
             m = min(BATCH, n - first)
             group = rng.integers(0, GROUPS, m)
             z = (rng.random(m)[:, None] > np.cumsum(pi, axis=1)[group]).sum(axis=1).clip(0, clusters - 1)
-            x = centre[z] + 0.5 * rng.normal(size=(m, 2))
+            x = center[z] + 0.5 * rng.normal(size=(m, 2))
             total += np.bincount(group, eta[z] + 0.3 * rng.normal(size=m), GROUPS)
             people += np.bincount(group, minlength=GROUPS)
             file.write_batch(pa.record_batch([x[:, 0], x[:, 1], group], schema=schema))

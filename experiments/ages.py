@@ -200,7 +200,7 @@ def trafford(folder: Path, quick: bool) -> str:
         "## Single years of age from wider bins",
         "",
         "Trafford, mid-2024, ages 0–89. In each cell: RMSE over the mean count of a year, mean log score of a year, share of the years "
-        "inside the central 95 % of the predictive counts (randomised where the counts are few). Every method predicts a year as "
+        "inside the central 95 % of the predictive counts (randomized where the counts are few). Every method predicts a year as "
         "its share of a known bin total; PCLM's error is given before and, in brackets, after it is scaled to those totals.",
         "",
         lay(["areas and bins", "uniform", "PCLM", "one histogram alone", "**pooled**"], rows),

@@ -58,7 +58,7 @@ class Borough:
     Attributes
     ----------
     large, small : Polygons
-        28 and 139, in one equal-area plane, kilometres.
+        28 and 139, in one equal-area plane, kilometers.
     parent : (139,)
     population : (139,)
     large_ages, small_ages : (28, 91) and (139, 91)
@@ -306,7 +306,7 @@ without covariates says little about what happens inside an MSOA. `share_out` ke
 log score and intervals are those of a forecast, where the nested rate taken at its word (binomial counts at one rate) is far too sure.
 `BinnedGP` is a smooth surface of rates with Gaussian noise. Its bands are of that surface, not of a count, and it has no part that
 differs freely from one LSOA to the next; when its noise is estimated, what is not smooth is called noise and totals are not kept.
-With binomial noise it asks for lengthscales below a kilometre, in two of the groups shorter than its features hold, of which the fit
+With binomial noise it asks for lengthscales below a kilometer, in two of the groups shorter than its features hold, of which the fit
 warns: rates differ from place to place by more than counting explains, and inside an MSOA the answer is then close to the nested rate.
 *Uniform* and *area weighting* do without the LSOAs' populations.
 

@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "bicycles.md"
 SIDE = 8.0
-"""The city is a square of so many kilometres."""
+"""The city is a square of so many kilometers."""
 TRIPS = 20_000
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 """Lengthscales of the sweep, km, the same along all four axes."""
@@ -162,7 +162,7 @@ def page(body: str, cities: int, seconds: float) -> str:
     return f"""# Trips from zone to zone
 
 Bicycle trips are published as counts from zone to zone: each count is an integral over a box in four dimensions, start × end. How
-many trips go from one square kilometre to another? {cities} simulated cities of {SIDE:g} × {SIDE:g} km with {TRIPS:,} expected trips
+many trips go from one square kilometer to another? {cities} simulated cities of {SIDE:g} × {SIDE:g} km with {TRIPS:,} expected trips
 between seven neighborhoods; zones are rectangles of uneven size, counts are Poisson. The expected trips between all pairs of
 squares are known. In each cell: RMSE over their mean.
 

@@ -307,7 +307,7 @@ def coverage(found: dict[str, Level], outcomes: Sequence[str]) -> str:
         [
             "## Intervals",
             "",
-            f"95 % intervals of the mean of each age × BMI × education × income cell of {LARGE} people or more, nothing learnt from "
+            f"95 % intervals of the mean of each age × BMI × education × income cell of {LARGE} people or more, nothing learned from "
             "any label; beside them those of the 19 levels of single columns. How `CrossLevelImputer` treats shares among few people "
             "(mid-p) was settled after seeing coverage here: a normal logit held 94.8 and 91.3 % by state and division, the full "
             "binomial tail 98.8 and 95.3 %. CUDIA's intervals allow for places that differ for other reasons with the constants of "

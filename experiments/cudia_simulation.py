@@ -71,7 +71,7 @@ class World:
 
 def draw(
     seed: int,
-    centres: Sequence[float],
+    centers: Sequence[float],
     eta: Sequence[float],
     groups: int,
     size: int,
@@ -80,7 +80,7 @@ def draw(
 ) -> World:
     """Draw people from Gaussian clusters of one seen and one hidden number, of equal variance."""
     rng = np.random.default_rng(seed)
-    c, h = np.asarray(centres), np.asarray(eta)
+    c, h = np.asarray(centers), np.asarray(eta)
     pi = rng.dirichlet(np.full(len(c), alpha), groups)
     group = np.repeat(np.arange(groups), size)
     z = (rng.random(len(group))[:, None] > np.cumsum(pi, axis=1)[group]).sum(axis=1).clip(0, len(c) - 1)

@@ -87,7 +87,7 @@ def small_tables(folder: Path) -> list[Known]:
 
 
 def new_zealand(folder: Path, year: int, every: int = 1) -> list[Known]:
-    """Party by candidate, one table per district; options are labelled by party, those under 3 % merged.
+    """Party by candidate, one table per district; options are labeled by party, those under 3 % merged.
 
     Names differ between the margins and the counted tables, so options are matched by order of first appearance within
     district and side, and their totals compared; districts where these disagree are left out.

@@ -70,7 +70,7 @@ class Score:
     wrong : float
         Per cent of people in a wrong cell.
     seconds : float
-    certificate : str
+    convergence : str
         How well the fit converged, "refused" where it did not (and all numbers are NaN), empty where nothing is iterated.
     """
 
@@ -81,7 +81,7 @@ class Score:
     std_error: FloatArray
     wrong: float
     seconds: float
-    certificate: str = ""
+    convergence: str = ""
 
     @property
     def covered(self) -> FloatArray:
@@ -141,11 +141,11 @@ def score(known: Known, found: Estimates, seconds: float) -> Score:
         std_error=found["std_error"],
         wrong=float(50 * np.abs(counts - known.truth).sum() / known.truth.sum()),
         seconds=seconds,
-        certificate=certificate(found),
+        convergence=convergence(found),
     )
 
 
-def certificate(found: Estimates) -> str:
+def convergence(found: Estimates) -> str:
     """Say how well a fit converged, in the words of its method."""
     said = found.diagnostics
     if "max_rhat" in said:
@@ -166,7 +166,7 @@ def timed(known: Known, method: Callable[[pa.Table, pa.Table], Estimates]) -> Sc
         return None
     except ConvergenceError:
         nothing = np.full(known.truth.size, np.nan)
-        return Score(*[nothing] * 5, wrong=np.nan, seconds=time.perf_counter() - begun, certificate="refused")
+        return Score(*[nothing] * 5, wrong=np.nan, seconds=time.perf_counter() - begun, convergence="refused")
     return score(known, found, time.perf_counter() - begun)
 
 
@@ -198,7 +198,7 @@ def pooled(districts: list[Known], symmetric: bool) -> list[Score]:
                 std_error=found["std_error"][rows],
                 wrong=float(50 * np.abs(found["count"][rows] - k.truth.ravel()).sum() / k.truth.sum()),
                 seconds=seconds,
-                certificate=certificate(found),
+                convergence=convergence(found),
             )
         )
     return scores
@@ -236,7 +236,7 @@ def small_rows(folder: Path) -> Iterable[tuple[str, ...]]:
     for known in small_tables(folder):
         for name, method in methods().items():
             found = timed(known, method)
-            if found is None or not (found.certificate or np.isfinite(found.estimate).any()):
+            if found is None or not (found.convergence or np.isfinite(found.estimate).any()):
                 continue
             off = (found.estimate - found.truth)[np.isfinite(found.estimate)]
             yield (
@@ -248,7 +248,7 @@ def small_rows(folder: Path) -> Iterable[tuple[str, ...]]:
                 f"{int(found.covered.sum())} of {len(found.covered)}" if len(found.covered) else "–",
                 number(np.mean((found.high - found.low)[np.isfinite(found.low)]), 3) if len(found.covered) else "–",
                 number(found.seconds, 3),
-                found.certificate or "–",
+                found.convergence or "–",
             )
 
 
@@ -274,7 +274,7 @@ def nz_rows(folder: Path, every: int) -> Iterable[tuple[str, ...]]:
 def nz_line(name: str, by_year: dict[int, list[Score]], variant: tuple[bool, bool] | None) -> tuple[str, ...]:
     """Make one line: errors by election, coverage, and how many fits converged."""
     tried = [s for scores in by_year.values() for s in scores]
-    by_year = {year: [s for s in scores if s.certificate != "refused"] for year, scores in by_year.items()}
+    by_year = {year: [s for s in scores if s.convergence != "refused"] for year, scores in by_year.items()}
     everything = [s for scores in by_year.values() for s in scores]
     if not everything:
         return (name, *["–"] * (len(NZ_COLUMNS) - 2), f"0 of {len(tried)}")
@@ -295,7 +295,7 @@ def nz_line(name: str, by_year: dict[int, list[Score]], variant: tuple[bool, boo
         shown,
         number(np.nanmean(width), 3) if len(covered) else "–",
         number(np.mean([s.seconds for s in tried]), 3),
-        f"{len(everything)} of {len(tried)}" if any(s.certificate for s in tried) else "–",
+        f"{len(everything)} of {len(tried)}" if any(s.convergence for s in tried) else "–",
     )
 
 

@@ -233,8 +233,8 @@ def people_of(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in stream:
-            labelled = rebuilt.regions.label_right(pa.Table.from_batches([batch]), [state, puma])
-            region = pa.DictionaryArray.from_arrays(labelled["region"].combine_chunks().indices, names)
+            labeled = rebuilt.regions.label_right(pa.Table.from_batches([batch]), [state, puma])
+            region = pa.DictionaryArray.from_arrays(labeled["region"].combine_chunks().indices, names)
             income = pc.cast(batch["PINCP"], pa.float64())
             columns = {n: batch[n] for n in features} | {"region": region, "weight": batch["PWGTP"]}
             columns["log_income"] = pc.ln(pc.max_element_wise(income, 1000.0, skip_nulls=False))

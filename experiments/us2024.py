@@ -225,21 +225,21 @@ def region_section(study: Study) -> str:
         "length": "length of the field, l",
         "nugget": "nugget, t2",
     }
-    learnt = [
+    learned = [
         [words[n], f"{getattr(h, n):,.0f} km" if n == "length" else f"{getattr(h, n):.3g}", PAPER[n]] for n in words
     ]
     return f"""## Regions predicted from other regions
 
-{FOLDS} folds of regions, hyperparameters learnt anew in each; the two-party share in points. Log density is of the observed
+{FOLDS} folds of regions, hyperparameters learned anew in each; the two-party share in points. Log density is of the observed
 share, given the trials; its level cannot be compared with the paper's, whose definition is not given.
 
 {lay(["", "RMSE", "mean log density", "95 % coverage", "RMSE, national mean"], rows)}
 
 Hyperparameters of all regions together, in squared logits:
 
-{lay(["", "here", "the paper"], learnt)}
+{lay(["", "here", "the paper"], learned)}
 
-The paper's embedding is not centred and its features are others (3,251 columns), so its sx2 is not on the same scale. A degree
+The paper's embedding is not centered and its features are others (3,251 columns), so its sx2 is not on the same scale. A degree
 is 111 km north to south: its field is {7.92 * 111:,.0f} km long."""
 
 
@@ -357,7 +357,7 @@ people like those of other regions; a subgroup's vector lies far from every regi
 regions), and whether the young, or women, vote alike wherever they live cannot be seen in totals. **This regression is poor for
 subgroups**: against the exit polls of 2012 and 2016 ({{doc}}`exit-polls`) it is no nearer than *neighborhood*, which lets everybody
 vote like their region, for age and income, gets age the wrong way round, and the sexes in one of the two years; here, too, look
-at the young and at graduates. Only race, by which places differ most, is learnt. Read the estimates as what the paper's method
+at the young and at graduates. Only race, by which places differ most, is learned. Read the estimates as what the paper's method
 says, the intervals as what it claims, and the bounds as what is known. *Shift* is how far, in logits, draws were moved so that
 a subgroup and the rest of its region add up to the region's total.
 
@@ -390,7 +390,7 @@ def map_section(found: Estimates, folder: Path, out: Path) -> str:
         file = out.with_name(f"{out.stem}-{question.split()[0 if question != 'household income' else 1]}.png")
         draw_maps(file, atlas, panels, "Democratic share")
         lines.append(f"![By {question}, estimates by region]({file.name})")
-    return "## Maps\n\nEstimates by region, blue Democratic; grey where the sample has nobody.\n\n" + "\n\n".join(lines)
+    return "## Maps\n\nEstimates by region, blue Democratic; gray where the sample has nobody.\n\n" + "\n\n".join(lines)
 
 
 def time_section(study: Study) -> str:

@@ -19,11 +19,11 @@ FloatArray = npt.NDArray[np.float64]
 WHOLE_STATES = {"02": "AK", "09": "CT", "11": "DC"}
 """States that are one region; the map's boroughs of Alaska are not all those of the crosswalk."""
 DOTS_PER_INCH = 60
-COLOURS = 48
+COLORS = 48
 
 
 def read_map(path: Path, region_of: Mapping[str, str]) -> dict[str, Any]:
-    """Read a projected TopoJSON file of counties as GeoJSON of regions, north up and centred at zero.
+    """Read a projected TopoJSON file of counties as GeoJSON of regions, north up and centered at zero.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def read_map(path: Path, region_of: Mapping[str, str]) -> dict[str, Any]:
 
 
 def decode(topology: Mapping[str, Any]) -> list[FloatArray]:
-    """Give the arcs of a quantised topology in coordinates, each (n, 2)."""
+    """Give the arcs of a quantized topology in coordinates, each (n, 2)."""
     scale, shift = (np.asarray(topology["transform"][k]) for k in ("scale", "translate"))
     return [np.cumsum(np.asarray(arc), axis=0) * scale + shift for arc in topology["arcs"]]
 
@@ -115,6 +115,6 @@ def draw_maps(path: Path, polygons: Mapping[str, Any], panels: Mapping[str, Mapp
     plt.close(figure)
     # a palette: a quarter of the size, and nothing to see of it
     small = io.BytesIO()
-    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, "png", optimize=True)
+    Image.open(drawn).convert("RGB").quantize(COLORS).save(small, "png", optimize=True)
     with whole_file(path) as beside:
         beside.write_bytes(small.getvalue())

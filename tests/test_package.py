@@ -30,7 +30,7 @@ def test_import_is_light():
     assert run(f"import crosslevel, sys; print(sorted({heavy} & set(sys.modules)))") == "[]"
 
 
-def test_using_the_way_in_and_out_imports_no_heavy_neighbour():
+def test_using_the_way_in_and_out_imports_no_heavy_neighbor():
     code = (
         "import crosslevel as cl, sys\n"
         "cl.Bags([[1.0]], [0, 1]); cl.Estimates; cl.save\n"

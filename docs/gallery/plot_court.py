@@ -46,7 +46,7 @@ print(cl.ecological.turnout(found).summary())
 charts.transfers(voters)
 
 # %%
-# Polarised voting: the difference between two groups, and whether their choices differ.
+# Polarized voting: the difference between two groups, and whether their choices differ.
 apart = cl.ecological.polarization(voters, ("Black", "white"), threshold=0.1)
 print(apart.summary())
 charts.margins(apart)

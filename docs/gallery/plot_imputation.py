@@ -15,9 +15,9 @@ import crosslevel as cl
 rng = np.random.default_rng(3)
 n_places, size = 40, 250
 place = np.repeat(np.arange(n_places), size)
-lean = rng.normal(size=(n_places, 2))
-age = rng.binomial(5, 1 / (1 + np.exp(-0.7 * lean[place, 0]))) + 1
-school = rng.binomial(3, 1 / (1 + np.exp(-0.7 * lean[place, 1]))) + 1
+tilt = rng.normal(size=(n_places, 2))
+age = rng.binomial(5, 1 / (1 + np.exp(-0.7 * tilt[place, 0]))) + 1
+school = rng.binomial(3, 1 / (1 + np.exp(-0.7 * tilt[place, 1]))) + 1
 # places differ for reasons of their own, too
 own = 0.25 * rng.normal(size=n_places)
 chance = 1 / (1 + np.exp(1.2 - 0.6 * (age - 3.5) + 0.4 * (school - 2.5) - own[place]))
@@ -35,7 +35,7 @@ print(table.table.select(["method", "estimate", "lift", "auc", "uses_truth"]).to
 
 # %%
 # Means by age, and by age and schooling: imputed, with intervals, against what the places of the same people would say. On the dashed line
-# nothing is learnt; crosses are the truth.
+# nothing is learned; crosses are the truth.
 fig, axes = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
 for ax, by in zip(axes, (["age"], ["age", "school"]), strict=True):
     cells = X.append_column("truth", pa.array(ill)).group_by(by).aggregate([("truth", "mean")])

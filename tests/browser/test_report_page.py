@@ -268,7 +268,7 @@ def test_rows_with_the_same_joined_words_or_without_a_word_are_all_there(visit, 
     assert page.problems == []
 
 
-def test_lists_are_followed_after_the_colours_changed(visit, drawn, votes):
+def test_lists_are_followed_after_the_colors_changed(visit, drawn, votes):
     page = visit(votes)
     first = drawn(page, 0)
     page.emulate_media(color_scheme="dark")

@@ -128,24 +128,24 @@ def test_pointing_at_a_mark_shows_names_as_text(visit, drawn, squares):
     assert page.evaluate("window.hit") is None
 
 
-def test_the_brush_keeps_colours_in_both_charts(visit, drawn, squares):
+def test_the_brush_keeps_colors_in_both_charts(visit, drawn, squares):
     page = visit(_made.setdefault("krls", page_of("krls", squares)))
     chart = drawn(page, [v["name"] for v in charts(_made["krls"])].index("effects"))
     chart.scroll_into_view_if_needed()
 
-    def grey():
+    def gray():
         fills = chart.locator("g.mark-symbol.role-mark").evaluate_all(
             "all => all.map(g => [...g.querySelectorAll('path')].map(p => p.getAttribute('fill')))"
         )
         return [sum(f in ("#C8C8C8", "#c8c8c8") for f in group) for group in fills if len(group) == 120]
 
-    assert grey() == [0, 0]
+    assert gray() == [0, 0]
     box = chart.locator("svg").bounding_box()
     page.mouse.move(box["x"] + 90, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + 220, box["y"] + 250, steps=4)
     page.mouse.up()
     page.wait_for_timeout(300)
-    left, right = grey()
+    left, right = gray()
     assert 0 < left < 120
     assert left == right

@@ -51,7 +51,7 @@ def test_bags_lie_at_their_numbers():
     assert [t.get_text() for t in ax.texts] == ["larger marks are larger bags, 5 to 1,000"]
 
 
-def test_one_size_at_a_time_with_shared_colours():
+def test_one_size_at_a_time_with_shared_colors():
     est = make()
     ax = predicted_bags(est, sizes=(20, 1000), limits=(0.0, 2.0), intervals=False, colorbar=False)
     assert len(ax.collections) == 1

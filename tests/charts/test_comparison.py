@@ -56,7 +56,7 @@ def test_truth_is_a_line_through_the_methods(both):
     assert [s[0][0] for s in drawn.get_segments()] == [0.6, 0.4, 0.2, 0.8]
 
 
-def test_more_methods_than_colours_have_other_marks():
+def test_more_methods_than_colors_have_other_marks():
     names = [f"m{i}" for i in range(8)]
     est = Estimates.build(
         {"group": ["x"] * 8, "method": names, "estimate": np.arange(8) / 10},

@@ -87,7 +87,7 @@ def test_bars_are_the_intervals_and_do_not_hide_one_another():
     assert places.max() < ax.get_xlim()[1]
 
 
-def test_neighborhoods_are_dashed_in_the_colour_of_their_subgroup():
+def test_neighborhoods_are_dashed_in_the_color_of_their_subgroup():
     ax = contextual_variance(women_and_men())
     dashed = [x for x in ax.lines if len(x.get_xdata()) and x.get_linestyle() == "--"]
     assert [x.get_color() for x in dashed] == [x.get_color() for x in lines(ax)]

@@ -87,7 +87,7 @@ def test_the_callers_axes_and_the_name_in_the_registry():
     assert clusters(age=[1.0, 2.0, 3.0]).plot("clusters", ax=mine) is mine
 
 
-def test_colours_are_sds_between_clusters():
+def test_colors_are_sds_between_clusters():
     ax = cluster_profiles(clusters(("ill", "smokes"), age=[30.0, 40.0, 60.0], alike=[2.0, 2.0, 2.0]))
     shown = np.asarray(ax.images[0].get_array())
     w = np.array([0.5, 0.3, 0.2])

@@ -89,7 +89,7 @@ def test_parts_can_be_left_out(est):
     assert {x.get_label() for x in ax.lines} == {"estimate"}
 
 
-def test_no_interval_is_grey_and_said():
+def test_no_interval_is_gray_and_said():
     ax = make({"place": ["a"], "estimate": [0.5]}, level=None, interval="none").plot()
     assert ax.get_xlabel() == "estimate (no interval)"
     assert line(ax, "estimate").get_color() == GREY

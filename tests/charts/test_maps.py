@@ -32,7 +32,7 @@ def _close():
     plt.close("all")
 
 
-def test_each_place_has_its_own_colour_and_the_unknown_is_grey():
+def test_each_place_has_its_own_color_and_the_unknown_is_gray():
     ax = choropleth(MAP, {"a": 0.1, "b": 0.9}, vmin=0, vmax=1, label="share")
     drawn = ax.collections[0]
     drawn.update_scalarmappable()
@@ -80,7 +80,7 @@ def shown(ax):
     return ax.collections[0].get_array()
 
 
-def test_one_subgroup_is_mapped_and_places_without_it_stay_grey():
+def test_one_subgroup_is_mapped_and_places_without_it_stay_gray():
     ax = estimate_map(estimates(), MAP, select={"sex": 2}, vmin=0, vmax=1)
     np.testing.assert_array_equal(shown(ax).filled(-1), [0.2, 0.4, -1])
     assert ax.get_title(loc="left") == "sex 2"
@@ -97,7 +97,7 @@ def test_any_column_of_numbers_can_be_mapped_and_named():
     assert ax.collections[0].colorbar.ax.get_ylabel() == "what is true"
 
 
-def test_values_of_larger_places_colour_all_their_parts():
+def test_values_of_larger_places_color_all_their_parts():
     parts = {
         "features": [
             {**f, "properties": {**f["properties"], "state": state}}

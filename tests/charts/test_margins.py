@@ -17,15 +17,15 @@ def _close():
 
 def make(draws, **more):
     n = np.shape(draws)[1] if draws is not None else 1
-    centre = np.array([0.1] * n) if draws is None else np.array([np.mean(d[np.isfinite(d)] if np.isfinite(d).any() else [np.nan])
+    center = np.array([0.1] * n) if draws is None else np.array([np.mean(d[np.isfinite(d)] if np.isfinite(d).any() else [np.nan])
                                                                 for d in np.asarray(draws).T])  # fmt: skip
     return Estimates.build(
-        {"group": [f"g{i}" for i in range(n)], "estimate": centre, "conf_low": centre - 0.1, "conf_high": centre + 0.1, **more},
+        {"group": [f"g{i}" for i in range(n)], "estimate": center, "conf_low": center - 0.1, "conf_high": center + 0.1, **more},
         keys=["group"], method="m", level=0.9, interval="q", provenance=Provenance.of(call="c"), draws=draws, title="Lead",
     )  # fmt: skip
 
 
-def test_the_share_of_draws_beyond_the_threshold_is_written_and_coloured():
+def test_the_share_of_draws_beyond_the_threshold_is_written_and_colored():
     rng = np.random.default_rng(0)
     draws = np.column_stack([rng.normal(0.3, 0.05, 400), rng.normal(0.0, 0.1, 400), np.full(400, 0.2)])
     draws[:100, 1] = -0.5

@@ -95,7 +95,7 @@ def test_benchmarks_of_the_cell_are_marked_and_named():
     assert "size" not in {t.get_text() for t in few.texts}
 
 
-def test_what_the_bounds_rule_out_is_grey():
+def test_what_the_bounds_rule_out_is_gray():
     wide = contour(make(bench=None), "a", limit=0.5)
     assert not any("bounds" in t.get_text() for t in wide.texts)
     narrow = contour(make(bench=None, upper=[0.62, 0.9], lower=0.58), "a", limit=0.5)

@@ -25,8 +25,8 @@ def test_settings_come_back_after_an_error():
     assert dict(mpl.rcParams) == before
 
 
-def test_colours_differ_for_people_who_see_no_red():
-    """Machado et al. (2009), table 1, severity 1: what a protanope sees of each colour; no two may coincide."""
+def test_colors_differ_for_people_who_see_no_red():
+    """Machado et al. (2009), table 1, severity 1: what a protanope sees of each color; no two may coincide."""
     protan = np.array(
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     )

@@ -73,8 +73,8 @@ def test_numbers_contrast_with_their_cell(cmap):
     est = make({"group": ["x"] * n, "outcome": [f"o{i}" for i in range(n)], "estimate": shares}, level=None)
     ax = transfers(est, cmap=cmap)
 
-    def luminance(colour):
-        rgb = np.array(mpl.colors.to_rgb(colour))
+    def luminance(color):
+        rgb = np.array(mpl.colors.to_rgb(color))
         return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
 
     inks = set()

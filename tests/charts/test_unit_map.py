@@ -52,7 +52,7 @@ def test_other_columns_and_geojson(result):
     ]
     ax = unit_map(result, {"features": features}, group="y", outcome="a", column="count", key="ward")
     np.testing.assert_allclose(shown(ax)[:3], [22.5, 21.6, 14.4])
-    assert np.ma.getmaskarray(shown(ax)).tolist() == [False, False, False, True]  # a place without a unit stays grey
+    assert np.ma.getmaskarray(shown(ax)).tolist() == [False, False, False, True]  # a place without a unit stays gray
     units = result.units.select(group="y", outcome="a")
     width = unit_map(result, MAP, group="y", outcome="a", column="width")
     np.testing.assert_allclose(shown(width), units["upper"] - units["lower"])

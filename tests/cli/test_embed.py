@@ -105,7 +105,7 @@ def test_messages_and_exit_codes(crosslevel, folder, tmp_path):
     assert "is a file; name a folder" in message.err
 
 
-def test_a_stopped_command_goes_on_when_run_again(crosslevel, tmp_path):
+def test_a_stopped_command_resumes_when_run_again(crosslevel, tmp_path):
     """Stop it while it embeds, for which it must take a while: many features, few threads."""
     rng = np.random.default_rng(0)
     people = pa.table(

@@ -17,8 +17,8 @@ def people():
     rng = np.random.default_rng(3)
     P, size = 22, 60
     place = np.repeat(np.arange(P), size)
-    lean = rng.normal(size=P)
-    age = rng.binomial(3, 1 / (1 + np.exp(-lean[place])))
+    tilt = rng.normal(size=P)
+    age = rng.binomial(3, 1 / (1 + np.exp(-tilt[place])))
     ill = rng.random(P * size) < 1 / (1 + np.exp(1.5 - 0.8 * age))
     return pd.DataFrame(
         {

@@ -35,7 +35,7 @@ REGRESSORS = [
 
 
 @pytest.mark.parametrize("model", REGRESSORS, ids=str)
-def test_spread_is_learnt_and_intervals_cover(model, world, fresh_world):
+def test_spread_is_learned_and_intervals_cover(model, world, fresh_world):
     (bags, y), (new, truth) = world, fresh_world
     model = clone(model).fit(bags, y)
     mean, std = model.predict(new, return_std=True)

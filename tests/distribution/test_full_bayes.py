@@ -194,7 +194,7 @@ def test_log_score_is_not_worse_than_laplace_over_twenty_draws():
     assert difference.mean() < 2 * difference.std(ddof=1) / np.sqrt(20) + 1e-3
 
 
-def test_prior_is_centred_at_the_evidence():
+def test_prior_is_centered_at_the_evidence():
     problem, _ = simulate(HyperPrior((-1.0, 0.0, 0.0), (0.5, 0.5, 0.5)), 1)
     fit = fit_evidence(problem)
     np.testing.assert_allclose(prior_around(fit, 0.5).location, np.log([fit.sigma2, fit.eta, fit.rho2]))

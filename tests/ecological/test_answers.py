@@ -217,7 +217,7 @@ def test_places_at_a_time_change_nothing(block: int, interval: str) -> None:
         np.testing.assert_allclose(found[column], expected[column], rtol=1e-12, err_msg=column)
 
 
-def test_honest_intervals_add_up_and_hold_the_model_s() -> None:
+def test_confounding_intervals_add_up_and_hold_the_model_s() -> None:
     f = np.random.default_rng(3).normal(scale=0.1, size=(4000, 8))
     plain, wide = ask(HERE, f), ask(HERE, f, interval="confounding")
     np.testing.assert_array_equal(wide["estimate"], plain["estimate"])

@@ -44,8 +44,8 @@ def moved(model):
 
     def ask(**asked):
         asked = {"rollup": "all", "n_draws": 3000} | asked
-        honest, plain = (model.estimate(interval=i, **asked) for i in ("confounding", "model"))
-        return honest, special.logit(honest.draws).var(axis=0) - special.logit(plain.draws).var(axis=0)
+        wide, plain = (model.estimate(interval=i, **asked) for i in ("confounding", "model"))
+        return wide, special.logit(wide.draws).var(axis=0) - special.logit(plain.draws).var(axis=0)
 
     yield ask
     model.confounding_ = None
@@ -76,9 +76,9 @@ def closed_form(model, names, effects):
 
 @pytest.mark.parametrize("names", [("race",), ("race", "sex")])
 def test_draws_of_crossings_agree_with_the_closed_form(model, moved, names):
-    honest, found = moved(by=list(names))
+    wide, found = moved(by=list(names))
     keys, expected = closed_form(model, names, TAU)
-    asked = list(zip(*(honest[n].tolist() for n in names), strict=True))
+    asked = list(zip(*(wide[n].tolist() for n in names), strict=True))
     np.testing.assert_allclose(np.sqrt(found), np.sqrt([expected[keys.index(k)] for k in asked]), rtol=0.08)
 
 
@@ -134,15 +134,15 @@ def test_groups_of_one_column_are_pulled_and_crossings_are_not(model):
             (False, [{"by": "race", "where": "sex == 2"}, {"by": ["race", "sex"]}, {"by": "sex"}]),
         ):
             for question in questions:
-                honest, plain = (model.estimate(interval=i, **asked, **question) for i in ("confounding", "model"))
-                far = [np.abs(e["estimate"] - e["neighborhood"]).sum() for e in (honest, plain)]
+                wide, plain = (model.estimate(interval=i, **asked, **question) for i in ("confounding", "model"))
+                far = [np.abs(e["estimate"] - e["neighborhood"]).sum() for e in (wide, plain)]
                 assert far[0] == pytest.approx((0.5 if pulled else 1.0) * far[1], rel=0.1)
-                width = honest["model_high"] - honest["model_low"]
+                width = wide["model_high"] - wide["model_low"]
                 # half the distance, half the spread of it
                 assert width.sum() == pytest.approx(
                     (0.5 if pulled else 1.0) * (plain["conf_high"] - plain["conf_low"]).sum(), rel=0.15
                 )
-                assert "race 0.5" in honest.diagnostics["shrunk_toward_places"] or not pulled or "where" in question
+                assert "race 0.5" in wide.diagnostics["shrunk_toward_places"] or not pulled or "where" in question
     finally:
         model.confounding_ = None
 
@@ -150,8 +150,8 @@ def test_groups_of_one_column_are_pulled_and_crossings_are_not(model):
 @pytest.mark.parametrize("kind", ["difference", "ratio"])
 def test_contrasts_show_both_widths_and_confounding_moves_no_estimate(model, kind):
     asked = {"by": "race", "rollup": "all", "contrast": kind, "n_draws": 400}
-    honest, plain = (model.estimate(interval=i, **asked) for i in ("confounding", "model"))
-    np.testing.assert_array_equal(honest["model_low"], plain["conf_low"])
-    np.testing.assert_array_equal(honest["model_high"], plain["conf_high"])
-    np.testing.assert_allclose(honest["estimate"], plain["estimate"], rtol=1e-12)
-    assert (honest["std_error"] > plain["std_error"]).all()
+    wide, plain = (model.estimate(interval=i, **asked) for i in ("confounding", "model"))
+    np.testing.assert_array_equal(wide["model_low"], plain["conf_low"])
+    np.testing.assert_array_equal(wide["model_high"], plain["conf_high"])
+    np.testing.assert_allclose(wide["estimate"], plain["estimate"], rtol=1e-12)
+    assert (wide["std_error"] > plain["std_error"]).all()

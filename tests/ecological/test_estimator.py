@@ -147,15 +147,15 @@ def test_a_person_of_weight_two_is_two_people(world, people):
     assert np.allclose(women(one)["estimate"], women(two)["estimate"], atol=1e-4)
 
 
-def test_learnt_hyperparameters_can_be_given_again(world, people):
+def test_learned_hyperparameters_can_be_given_again(world, people):
     # these few places say next to nothing about the people: with other seeds their variance ends at its lower limit
     first = make(hyperparameters=None, random_state=2).fit(people, world.places, **COUNTS)
     again = make(hyperparameters=first.hyperparameters_, random_state=2).fit(people, world.places, **COUNTS)
     assert again.hyperparameters_ == first.hyperparameters_
     assert again.log_evidence_ == pytest.approx(first.log_evidence_, abs=1e-9)
     # what is given is taken as known, so the interval may only lose the part that came from learning it
-    known, learnt = women(again), women(first)
-    assert np.allclose(known["estimate"], learnt["estimate"], atol=0.25 * learnt["std_error"].max())
+    known, learned = women(again), women(first)
+    assert np.allclose(known["estimate"], learned["estimate"], atol=0.25 * learned["std_error"].max())
 
 
 def test_filtering_in_fit_is_filtering_before(world, people):

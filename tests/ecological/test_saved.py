@@ -30,7 +30,7 @@ def through_a_file(model, folder):
 
 VARIANTS = {
     "plain": ({}, {}),
-    "learnt": ({"hyperparameters": None}, {}),
+    "learned": ({"hyperparameters": None}, {}),
     "evidence": ({}, {"evidence": POLL}),
     "turnout": ({}, {"population": "population", "evidence": POLL}),
     "state effects": ({"group": "state", "hyperparameters": FIXED | {"group": 0.05}}, {}),

@@ -38,12 +38,12 @@ def assert_highest(found: Fit, rows: Rows, terms: Terms, like: Binomial) -> None
     for name in free:
         for factor in (0.8, 0.97, 1.03, 1.25):
             moved = replace(found.hyperparameters, **{name: factor * getattr(found.hyperparameters, name)})
-            # slopes up to 0.05 pass, so a neighbour may be higher by that times the distance
+            # slopes up to 0.05 pass, so a neighbor may be higher by that times the distance
             assert find_mode(covariance(rows, terms, moved), like).log_evidence < best + 0.05 * abs(np.log(factor))
 
 
 @pytest.mark.parametrize(("group", "product"), [(False, False), (True, False), (False, True)])
-def test_no_neighbour_is_higher(group: bool, product: bool) -> None:
+def test_no_neighbor_is_higher(group: bool, product: bool) -> None:
     rows, terms, like = world(group=group, product=product)
     found = fit_scales(rows, terms, like)
     assert found.slope <= module.FLAT

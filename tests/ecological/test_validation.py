@@ -144,7 +144,7 @@ def test_log_density_and_errors_by_brute_force() -> None:
 
 
 def test_without_a_nugget_intervals_do_not_hold() -> None:
-    """Places differ by 0.3 logits for reasons of their own; a model without a nugget believes three thousand trials to a point."""
+    """Places differ by 0.3 logits for reasons of their own; a model without a nugget takes three thousand trials for the rate itself."""
     kept, without = [], []
     for seed in range(3):
         kept.append(run(world(seed, kind=None)).diagnostics["coverage"])

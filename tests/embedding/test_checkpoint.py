@@ -69,7 +69,7 @@ def equal(one, two):
 
 @pytest.mark.parametrize("stops", [[1], [3], [4], [12], [2, 1, 5, 1]])
 @pytest.mark.parametrize("where", [None, "hours >= 10 and age > 0"])
-def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(small, path, tmp_path, stops, where):
+def test_an_interrupted_pass_resumes_and_ends_with_the_same_bits(small, path, tmp_path, stops, where):
     options = {"where": where, "subgroups": {"women": "sex == 2", "old": "age > 70"}}
     whole = small.transform(path, **options)
     file = tmp_path / "state"

@@ -69,7 +69,7 @@ def test_the_three_ways_agree_for_narrow_bins(gaussian):
     for K, k in found[1:]:
         assert np.allclose(K, found[0][0], atol=1e-6)
         assert np.allclose(k, found[0][1], atol=1e-6)
-    # bins of a straight line have the line's value at their centre
+    # bins of a straight line have the line's value at their center
     K, k = gaussian.covariance("integral", low, low + 10, low + 5, low + 5, 40.0)
     guess, _ = gaussian.predict(K, k, 3 + 0.1 * low, np.full(9, 1e-6), 100.0)
     assert np.allclose(guess, 3 + 0.1 * low, atol=0.02)

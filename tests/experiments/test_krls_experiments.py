@@ -190,7 +190,7 @@ def test_the_experiment_is_read_whole(experiment, real_data):
 
 
 @pytest.mark.data
-def test_the_neighbours_letter_has_the_effect_of_the_experiment(experiment, real_data):
+def test_the_neighbors_letter_has_the_effect_of_the_experiment(experiment, real_data):
     pressure = experiment("social_pressure")
     words = pressure.first_application(pressure.read_voters(real_data / "social_pressure" / "shaming.csv.gz"))
     rows = [row.split(" | ") for row in words.splitlines()]

@@ -46,8 +46,8 @@ def world(data):
     """Thirty regions of three states with the columns of the study; the educated vote for the Democrats."""
     rng = np.random.default_rng(0)
     q, n = 30, 80
-    lean = rng.uniform(0.1, 0.6, q)
-    degree = rng.random((q, n)) < lean[:, None]
+    tilt = rng.uniform(0.1, 0.6, q)
+    degree = rng.random((q, n)) < tilt[:, None]
     income = rng.integers(5_000, 200_000, (q, n)).astype(float)
     income[:, :4] = np.nan
     people = pa.table(

@@ -37,9 +37,9 @@ def make_world(P: int = 30, size: int = 300, seed: int = 0, slopes: tuple[float,
     """Groups differ in age and schooling; the answer depends on both, and on nothing else."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(P), size)
-    lean = rng.normal(size=(P, 2))
-    age = rng.binomial(4, 1 / (1 + np.exp(-0.8 * lean[group, 0])))
-    school = rng.binomial(3, 1 / (1 + np.exp(-0.8 * lean[group, 1])))
+    tilt = rng.normal(size=(P, 2))
+    age = rng.binomial(4, 1 / (1 + np.exp(-0.8 * tilt[group, 0])))
+    school = rng.binomial(3, 1 / (1 + np.exp(-0.8 * tilt[group, 1])))
     f = -1.0 + slopes[0] * (age - 2) + slopes[1] * (school - 1.5)
     p = 1 / (1 + np.exp(-f))
     y = (rng.random(len(p)) < p).astype(float)

@@ -73,7 +73,7 @@ def test_equal_phases_do_no_harm(seed):
 
 
 def test_a_cube_of_simplices_is_the_product_of_its_sides():
-    """The paper's way to a cube: 12 simplices, each of half a face and the centre."""
+    """The paper's way to a cube: 12 simplices, each of half a face and the center."""
     cube = []
     for axis in range(3):
         for side in (0.0, 1.0):
@@ -127,8 +127,8 @@ def test_compression_keeps_integrals_of_gaussians(d):
     assert len(few.x) < len(fine.x) / 3
     assert (few.weight > 0).all()
     assert few.weight.sum() == pytest.approx(1 / math.factorial(d), rel=1e-13)
-    for centre in np.random.default_rng(d).normal(size=(5, d)):
-        truth, got = (r.weight @ np.exp(-0.5 * (((r.x - centre) / scale) ** 2).sum(axis=1)) for r in (fine, few))
+    for center in np.random.default_rng(d).normal(size=(5, d)):
+        truth, got = (r.weight @ np.exp(-0.5 * (((r.x - center) / scale) ** 2).sum(axis=1)) for r in (fine, few))
         assert got == pytest.approx(truth, rel=1e-7)
 
 
@@ -152,6 +152,6 @@ def test_compression_keeps_regions_apart_and_small_rules_as_they_are():
 def test_the_degree_is_enough(half):
     degree = degree_needed(half, 1e-8)
     x = half * np.cos(np.pi * (np.arange(200) + 0.5) / 200)
-    for centre in (0.0, 0.7, 2.0):
-        g = np.polynomial.Chebyshev.interpolate(lambda t, c=centre: np.exp(-0.5 * (half * t - c) ** 2), degree)
-        assert np.abs(g(x / half) - np.exp(-0.5 * (x - centre) ** 2)).max() < 1e-7
+    for center in (0.0, 0.7, 2.0):
+        g = np.polynomial.Chebyshev.interpolate(lambda t, c=center: np.exp(-0.5 * (half * t - c) ** 2), degree)
+        assert np.abs(g(x / half) - np.exp(-0.5 * (x - center) ** 2)).max() < 1e-7

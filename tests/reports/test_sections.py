@@ -234,7 +234,7 @@ def test_two_maps_stand_side_by_side_with_their_difference(by_place, shapes):
     assert apart.data["places"].sides == {"a": {"subgroup": "a"}, "b": {"subgroup": "b"}}
     starts = {c.name: c.options[c.start][0] for c in shown.choices.values()}
     assert (starts["a"], starts["b"]) == ("men", "women")
-    # both maps have the same colours, and the difference the same on both sides of nothing
+    # both maps have the same colors, and the difference the same on both sides of nothing
     domains = [spec_of(v, shapes)["encoding"]["color"]["condition"]["scale"]["domain"] for v in (first, second, apart)]
     assert domains[0] == domains[1]
     assert domains[2][0] == -domains[2][1]
@@ -267,7 +267,7 @@ def test_the_difference_reaches_as_far_as_the_subgroups_are_apart(shapes):
     assert [o[0] for o in shown.choices["a"].options] == ["sex 1", "sex 2"]
 
 
-def test_estimates_beyond_the_colours_are_counted(by_place, shapes):
+def test_estimates_beyond_the_colors_are_counted(by_place, shapes):
     found = by_place(PLACES)
     assert "beyond the ends" not in views(section_of("h", found, shapes=shapes))["map-a"].caption
     many = Estimates.build(

@@ -28,7 +28,7 @@ class Plane:
     Attributes
     ----------
     kind : {"plane", "degrees", "km"}
-        Plane coordinates as given; longitude and latitude used as if they were plane; kilometres about ``origin``, equal-area.
+        Plane coordinates as given; longitude and latitude used as if they were plane; kilometers about ``origin``, equal-area.
     origin : (longitude, latitude), or None
     crs : str or None
         Name of the coordinate system as noted in the source.
@@ -41,7 +41,7 @@ class Plane:
     def describe(self) -> str:
         """Say which plane it is."""
         if self.kind == "km" and self.origin is not None:
-            return f"kilometres about longitude {self.origin[0]:.6g}, latitude {self.origin[1]:.6g}"
+            return f"kilometers about longitude {self.origin[0]:.6g}, latitude {self.origin[1]:.6g}"
         if self.kind == "degrees":
             return "degrees of longitude and latitude (unprojected)"
         return f"the projected plane {self.crs!r}" if self.crs else "plane coordinates"
@@ -114,7 +114,7 @@ def place(source: Source, crs: str | None, project: Any, argument: str = "shapes
         if degrees:
             warnings.warn(
                 f"{argument} is in longitude and latitude; degrees are used as if they were a plane, so areas are in square degrees and "
-                "east-west distances are too long. Pass project='local' for an equal-area plane in kilometres.",
+                "east-west distances are too long. Pass project='local' for an equal-area plane in kilometers.",
                 CrosslevelWarning,
                 stacklevel=5,
             )

@@ -1,6 +1,6 @@
 """Have the chains of a sampler met, and how many independent draws are they worth?
 
-Rank-normalised split r-hat, bulk and tail effective sample size of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021),
+Rank-normalized split r-hat, bulk and tail effective sample size of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021),
 Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16.
 
 Draws are (n_chains, n_draws, ...) everywhere, and every function answers for each quantity on the trailing axes.
@@ -40,9 +40,9 @@ class ChainDiagnostics:
     Attributes
     ----------
     max_rhat : float
-        Largest rank-normalised split r-hat.
+        Largest rank-normalized split r-hat.
     min_ess_bulk, min_ess_tail : float
-        Smallest effective sample sizes, of the centre and of the 5 % and 95 % quantiles.
+        Smallest effective sample sizes, of the center and of the 5 % and 95 % quantiles.
     divergences : int
         Moves that the sampler could not complete.
     chains, draws : int
@@ -183,8 +183,8 @@ def effective_sample_size(draws: FloatArray) -> FloatArray:
     """
     m, n = draws.shape[:2]
     within, total = _variances(draws)
-    centred = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = fft.rfft(centred, n=fft.next_fast_len(2 * n), axis=1)
+    centered = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = fft.rfft(centered, n=fft.next_fast_len(2 * n), axis=1)
     lagged = fft.irfft(np.abs(spectrum) ** 2, n=fft.next_fast_len(2 * n), axis=1)[:, :n].mean(axis=0) / n
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = 1.0 - (within - lagged) / total

@@ -1,4 +1,4 @@
-"""Longitude and latitude to a plane in kilometres in which areas are true: Lambert's azimuthal projection of the ellipsoid.
+"""Longitude and latitude to a plane in kilometers in which areas are true: Lambert's azimuthal projection of the ellipsoid.
 
 Every area is exact; distances within 100 km of the origin are true to 1 part in 30,000, within 1,000 km to 1 in 300.
 """
@@ -18,7 +18,7 @@ ECCENTRICITY = 0.0818191908426215  # WGS 84
 
 
 def to_plane(degrees: npt.ArrayLike, origin: tuple[float, float]) -> FloatArray:
-    """Project longitude and latitude (..., 2) to kilometres east and north of ``origin``, areas kept.
+    """Project longitude and latitude (..., 2) to kilometers east and north of ``origin``, areas kept.
 
     Snyder, *Map projections: a working manual* (1987), eqs. 24-17 to 24-26.
 

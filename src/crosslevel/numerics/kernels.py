@@ -24,7 +24,7 @@ def distances(A: npt.ArrayLike, B: npt.ArrayLike, metric: str = "sphere") -> Flo
     A, B : (n, 2) and (m, 2)
         Longitude and latitude in degrees for "sphere", any two coordinates for "plane".
     metric : {"sphere", "plane"}
-        "sphere" gives kilometres along the chord through the earth: 2 R sin(arc / 2R), within 1 % of the great circle up to
+        "sphere" gives kilometers along the chord through the earth: 2 R sin(arc / 2R), within 1 % of the great circle up to
         3,000 km. A Matern kernel of the arc itself is no kernel (it can have negative eigenvalues), of the chord it is.
 
     Examples

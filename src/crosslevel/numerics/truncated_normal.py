@@ -44,8 +44,8 @@ def log_interval(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     shift = np.zeros(near.shape)
     tail = near > 0
     if not tail.all():
-        centre = ~tail
-        inside[centre] = special.erf(ROOT_HALF * far[centre]) - special.erf(ROOT_HALF * near[centre])
+        center = ~tail
+        inside[center] = special.erf(ROOT_HALF * far[center]) - special.erf(ROOT_HALF * near[center])
     if tail.any():
         n, f = near[tail], far[tail]
         with np.errstate(under="ignore"):

@@ -198,7 +198,7 @@ def test_two_coordinate_systems_are_not_mixed():
     projected = Polygons(collection(far, crs="EPSG:27700"))
     local = Polygons([here], project="local")
     for mixed in ((projected, local), (stack(projected), WeightedSum(local, [1.0]))):
-        with pytest.raises(InputError, match="'EPSG:27700' and in kilometres about.*are mixed"):
+        with pytest.raises(InputError, match="'EPSG:27700' and in kilometers about.*are mixed"):
             check_planes(*mixed)
     with pytest.raises(InputError, match="are mixed"):
         Polygons.join(projected, local)

@@ -95,8 +95,8 @@ def test_labels_go_onto_people_row_by_row():
     regions = merge_regions(SMALL)
     people = pl.DataFrame({"puma": [4, 2, 2, 1], "age": [1, 2, 3, 4]})
     assert regions.label_right(people)["region"].to_list() == ["d", "a+1", "a+1", "a+1"]
-    labelled = regions.label_left({"county": ["c", "x"]}, unmatched="report")
-    assert labelled["region"].to_pylist() == ["c", None]
+    labeled = regions.label_left({"county": ["c", "x"]}, unmatched="report")
+    assert labeled["region"].to_pylist() == ["c", None]
     with pytest.raises(InputError, match="already has a column 'region'"):
         regions.label_left({"county": ["c"], "region": [1]})
     with pytest.raises(InputError, match=r"by='county': 1 of 2 keys lie in no region \('x'\)"):

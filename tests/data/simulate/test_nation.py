@@ -1,4 +1,4 @@
-"""The simulated nation: truth adds up, weights are honest, and Goodman's regression is fooled as intended."""
+"""The simulated nation: truth adds up, weights are right, and Goodman's regression is fooled as intended."""
 
 from __future__ import annotations
 

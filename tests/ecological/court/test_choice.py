@@ -1,4 +1,4 @@
-"""Candidate of choice, polarisation, margins: draws made so that every chance is known by hand."""
+"""Candidate of choice, polarization, margins: draws made so that every chance is known by hand."""
 
 from __future__ import annotations
 

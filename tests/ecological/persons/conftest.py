@@ -49,9 +49,9 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     successes = rng.binomial(votes, rate).astype(float)
     keys = [f"t{i:02d}" for i in range(q)]
     stream = open_batches(table)
-    learnt = learn(stream, ["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000)
-    encoder = learnt.encoder
-    bins = learn_bins(encoder, encoder.encode(learnt.sample).dense(encoder.n_inputs), 8)
+    learned = learn(stream, ["race", "age", "sex"], by=["town"], weight="w", categorical=["sex"], n_sample=2000)
+    encoder = learned.encoder
+    bins = learn_bins(encoder, encoder.encode(learned.sample).dense(encoder.n_inputs), 8)
     cells = count_people(open_batches(table), bins, place="town", keys=keys, weight="w")
     xy = rng.uniform(0, 5, (q, 2))
     terms = Terms(q, "matern32", xy, "plane", True, None)

@@ -241,7 +241,7 @@ def test_starts_of_the_scales_agree(world):
 
 
 def test_sampled_draws_are_taken_as_they_are_and_reach_unseen_places(make_world, monkeypatch):
-    """Effects, place effects and rates of one draw stay together; a place not seen gets the mean its neighbours imply."""
+    """Effects, place effects and rates of one draw stay together; a place not seen gets the mean its neighbors imply."""
     from dataclasses import replace
 
     from crosslevel.ecological.persons.model import Sampled

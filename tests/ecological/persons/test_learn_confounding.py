@@ -82,7 +82,7 @@ def test_named_subgroups_where_and_contrasts(model):
     assert gap["estimate"][0] == pytest.approx(both["estimate"][1] - both["estimate"][0])
 
 
-def test_honest_intervals_are_wider_and_say_what_they_rest_on(model):
+def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
     honest, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
     assert (honest["std_error"] > plain["std_error"]).all()
     assert honest.diagnostics["tau"] == 0.37

@@ -263,7 +263,7 @@ def test_a_survey_by_state_repairs_what_composition_cannot_tell():
     truth = world.true_rates(by="sex")
     scores = {}
     for name, evidence in (("totals", None), ("survey", survey(world, 500, 1))):
-        model = fitted(world, evidence, None)  # hyperparameters are learnt with evidence too
+        model = fitted(world, evidence, None)  # hyperparameters are learned with evidence too
         found = model.estimate(by="sex").with_truth(truth, "rate")
         scores[name] = found.score()
     assert scores["totals"]["rmse"] > 0.04
@@ -271,7 +271,7 @@ def test_a_survey_by_state_repairs_what_composition_cannot_tell():
     assert scores["survey"]["coverage"] > 0.9
 
 
-def test_evidence_is_in_the_certificate_and_the_provenance(world):
+def test_evidence_is_in_convergence_and_the_provenance(world):
     model = fitted(world, {"subgroup": ["sex == 2"], "dem": [6.0], "votes": [10.0]})
     found = model.estimate(by="sex", rollup="all", n_draws=100)
     assert found.diagnostics["evidence_rows"] == 1

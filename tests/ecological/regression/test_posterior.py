@@ -70,7 +70,7 @@ def test_moments_are_the_textbooks(shape: str, product: bool) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("product", [False, True])
 def test_draws_have_the_textbooks_moments(shape: str, product: bool) -> None:
-    """Standardised by the textbook, 40,000 draws have mean 0 and covariance I to 5 Monte Carlo errors (1/200 each)."""
+    """Standardized by the textbook, 40,000 draws have mean 0 and covariance I to 5 Monte Carlo errors (1/200 each)."""
     rows, terms, mode, A = setting(shape, product)
     M, place = bags()
     mean, K = textbook(rows, terms, mode, A, M, place)

@@ -1,6 +1,6 @@
 """Simulated nations whose truth follows the model: estimates without bias, intervals that hold what they promise.
 
-Weights, field, group effects and nuggets are drawn from the prior, counts from the binomial; the hyperparameters are learnt, not
+Weights, field, group effects and nuggets are drawn from the prior, counts from the binomial; the hyperparameters are learned, not
 given. The truth of a subgroup is its latent value, shifted to the place's total as the model has it (match_totals=True) or as it is.
 """
 
@@ -52,9 +52,9 @@ def make(seed: int, *, nugget: float = TRUTH.nugget, trials: int = 4000) -> Worl
     xy = rng.uniform(0, 5, (Q, 2))
     terms = Terms(Q, "matern32", xy, "plane", True, np.arange(Q) % STATES)
     share = rng.dirichlet([4.0, 3.0, 2.0], Q)
-    centres = rng.normal(size=(G, P)) / np.sqrt(P)
+    centers = rng.normal(size=(G, P)) / np.sqrt(P)
     vectors = (
-        centres[None] + 0.35 * rng.normal(size=(Q, 1, P)) / np.sqrt(P) + 0.2 * rng.normal(size=(Q, G, P)) / np.sqrt(P)
+        centers[None] + 0.35 * rng.normal(size=(Q, 1, P)) / np.sqrt(P) + 0.2 * rng.normal(size=(Q, G, P)) / np.sqrt(P)
     )
     M = (share[:, :, None] * vectors).sum(axis=1)
     weight = rng.uniform(50, 200, Q)

@@ -83,7 +83,7 @@ def test_truth_lies_inside_the_bounds_and_one_group_units_are_known(seed):
 
 
 @pytest.mark.parametrize("method", [ecological.bounds, ecological.neighborhood, ecological.goodman])
-def test_permuting_units_and_relabelling_groups_changes_nothing(method):
+def test_permuting_units_and_relabeling_groups_changes_nothing(method):
     _, X, T = random_units(np.random.default_rng(1))
     a = method(names(X, "g"), names(T, "o"))
     order = np.random.default_rng(2).permutation(len(X))

@@ -19,8 +19,8 @@ def test_renewing_leaves_the_joint_law_as_it_is():
         alpha = np.maximum(rng.gamma(shape, 1 / rate, (2, 3)), 1e-12)
         found.append(renew(alpha, (shape, rate), hyper, rng))
     shape, rate = np.array(found).T
-    for values, centre in ((shape, 4.0), (shape / rate, 2.0)):
-        assert stats.kstest(np.log(values), stats.norm(np.log(centre), 0.7).cdf).pvalue > 1e-3
+    for values, center in ((shape, 4.0), (shape / rate, 2.0)):
+        assert stats.kstest(np.log(values), stats.norm(np.log(center), 0.7).cdf).pvalue > 1e-3
 
 
 def test_many_alphas_tell_their_prior():

@@ -30,7 +30,7 @@ def within(draws, expected, times=4.5):
     return gap.max() < times, gap
 
 
-LEANING = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
+CONTEXT = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ LEANING = np.array([[1.6, 0.5, 1.0], [0.4, 1.5, 0.9], [1.0, 1.2, 0.3]])
         (8, 1.0, None),
         (8, 0.1, None),
         (60, 0.3, None),
-        (8, 1.0, LEANING),
-        (60, 0.3, LEANING),
-        (8, 0.1, LEANING[[0, 1, 0]]),
+        (8, 1.0, CONTEXT),
+        (60, 0.3, CONTEXT),
+        (8, 0.1, CONTEXT[[0, 1, 0]]),
     ],
 )
 def test_simulating_data_and_parameters_in_turn_gives_back_the_prior(N, edge, factor):

@@ -83,7 +83,7 @@ def test_the_estimate_is_the_mean_of_the_draws_and_adds_up(answered):
         assert (answer["conf_high"] <= answer["upper"] + 1e-12)[there].all()
 
 
-def test_the_certificate_stands_in_the_answer(answered):
+def test_convergence_stands_in_the_answer(answered):
     found = answered[3]
     said = found.diagnostics
     assert said["converged"] is True

@@ -1,4 +1,4 @@
-"""EM, the linear programme, homogeneous units, bounded least squares, and the comparison of methods."""
+"""EM, the linear program, homogeneous units, bounded least squares, and the comparison of methods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_bounded_goodman_has_no_interval_and_stays_in_range():
     assert "constrained" in found.method
 
 
-def test_the_linear_programme_has_the_least_absolute_error():
+def test_the_linear_program_has_the_least_absolute_error():
     rng = np.random.default_rng(1)
     X = rng.integers(1, 50, (15, 2)).astype(float)
     yes = rng.uniform(0, 1, 15) * X.sum(axis=1)
@@ -80,8 +80,8 @@ def test_the_linear_programme_has_the_least_absolute_error():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_linear_programme_and_its_dual_agree(seed):
-    """The programme as it is written in the papers: rates, and the error of each unit and outcome above and below."""
+def test_the_linear_program_and_its_dual_agree(seed):
+    """The program as it is written in the papers: rates, and the error of each unit and outcome above and below."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 500, (20, 3)).astype(float)
     T = np.array([rng.multinomial(int(n), rng.dirichlet(np.ones(4))) for n in X.sum(axis=1)]).astype(float)

@@ -14,8 +14,8 @@ from crosslevel.ecological.tables.assumptions.hidden_context import hidden_conte
 from crosslevel.errors import ConvergenceError, InputError
 
 
-def elections(seed=0, n=40, R=3, C=3, lean=0.0):
-    """Units, their margins and inner tables; with ``lean`` every group follows the majority around it."""
+def elections(seed=0, n=40, R=3, C=3, context=0.0):
+    """Units, their margins and inner tables; with ``context`` every group follows the majority around it."""
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.ones(R), n)
     X = rng.multinomial(300, shares)
@@ -23,7 +23,7 @@ def elections(seed=0, n=40, R=3, C=3, lean=0.0):
     cells = np.empty((n, R, C))
     for i in range(n):
         around = shares[i] @ (base / base.sum(axis=1, keepdims=True))
-        p = base * around**lean
+        p = base * around**context
         cells[i] = [rng.multinomial(X[i, r], p[r] / p[r].sum()) for r in range(R)]
     return X, cells.sum(axis=1), cells
 
@@ -59,8 +59,8 @@ def test_the_answer_adds_up_and_stays_inside_the_bounds(symmetric):
 
 
 def test_context_mends_what_constancy_gets_wrong():
-    """Groups lean to the majority around them: the model with context is nearer than Goodman and than b = 0."""
-    X, T, cells = elections(n=120, lean=0.35)
+    """Groups follow the majority around them: the model with context is nearer than Goodman and than b = 0."""
+    X, T, cells = elections(n=120, context=0.35)
     truth = cells.sum(axis=0)
     with_context = wrong(ecological.rxc(X, T, kind="votes"), truth)
     assert with_context < 0.6 * wrong(ecological.rxc(X, T, kind="votes", contextual_slope=0.0), truth)
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_answer_and_the_order_of_units_does_not_mat
 
 
 def pooled_world(districts=6, n=12):
-    parts = [elections(seed=10 + k, n=n, lean=0.35) for k in range(districts)]
+    parts = [elections(seed=10 + k, n=n, context=0.35) for k in range(districts)]
     X, T = (np.concatenate([p[j] for p in parts]) for j in (0, 1))
     return X, T, [p[2].sum(axis=0) for p in parts], [f"d{k}" for k in range(districts) for _ in range(n)]
 
@@ -133,7 +133,7 @@ def test_options_a_district_lacks_are_null_there():
 
 
 def test_labels_tie_a_group_to_its_outcome_in_one_district():
-    X, T, cells = elections(n=8, lean=0.35)
+    X, T, cells = elections(n=8, context=0.35)
     groups, outcomes = pa.table(dict(zip("abc", X.T, strict=True))), pa.table(dict(zip("xyz", T.T, strict=True)))
     tied = ecological.rxc(groups, outcomes, labels={"a": "x", "b": "y", "c": "z"})
     assert tied.diagnostics["tau"] == 0.5

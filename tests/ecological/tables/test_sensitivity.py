@@ -130,14 +130,14 @@ def test_impossible_rates_are_made_possible_before_they_move():
 def test_the_slope_to_move_is_the_inverse_of_the_shift():
     X, T = some_tables(5)
     part = answered_units(ecological.rxc_em(X, T))[0]
-    centre = shifted(X, part.rates, part.low, part.high, 0.0)
+    center = shifted(X, part.rates, part.low, part.high, 0.0)
     for r, c in ((0, 0), (1, 2), (2, 1)):
         pair = np.column_stack([X[:, r], X.sum(axis=1) - X[:, r]])
         room = part.rates[:, r, c] - part.low[:, r, c]
         for move in (0.01, 0.05, 0.12):
             d = slope_to_move(pair, room, move)
             after = shifted(X, part.rates, part.low, part.high, d)[r, c]
-            assert centre[r, c] - after == pytest.approx(move, abs=1e-9)
+            assert center[r, c] - after == pytest.approx(move, abs=1e-9)
     assert slope_to_move(pair, room, 0.0) == 0
     assert slope_to_move(pair, room, 1.0) == np.inf
 

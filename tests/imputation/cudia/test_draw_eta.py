@@ -69,6 +69,6 @@ def test_a_number_and_its_variance_are_drawn_from_their_posterior():
     mean, sd = moments(h.ravel(), log.ravel())
     assert H.mean() == pytest.approx(mean, abs=0.1 * sd)
     assert H.std() == pytest.approx(sd, rel=0.1)
-    centre, spread = moments(np.log(t).ravel(), log.ravel())
-    assert np.log(tau2).mean() == pytest.approx(centre, abs=0.1 * spread)
+    center, spread = moments(np.log(t).ravel(), log.ravel())
+    assert np.log(tau2).mean() == pytest.approx(center, abs=0.1 * spread)
     assert np.log(tau2).std() == pytest.approx(spread, rel=0.1)

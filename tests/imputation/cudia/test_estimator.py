@@ -159,7 +159,7 @@ def test_nested_levels_and_a_partition_per_feature():
         assert found.to_numpy() == pytest.approx(means["income"].to_numpy(), abs=1e-10)
 
 
-def test_published_errors_weaken_what_is_learnt():
+def test_published_errors_weaken_what_is_learned():
     X, places, means, _, _ = binary_world()
     sharp = CUDIA(3, method="two_stage", ridge=5.0).fit(X, places, means)
     se = means.assign(ill=0.5, income=5.0)

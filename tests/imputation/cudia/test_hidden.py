@@ -8,8 +8,8 @@ import pytest
 from crosslevel.imputation.cudia.regression import EtaPrior, identifiability, solve_eta
 
 
-def prior(precision=3.0, centre=0.2, kind="ridge"):
-    return EtaPrior(kind, np.array([precision]), np.array([centre]), np.ones(1))
+def prior(precision=3.0, center=0.2, kind="ridge"):
+    return EtaPrior(kind, np.array([precision]), np.array([center]), np.ones(1))
 
 
 def design(groups=6, K=3, seed=0):

@@ -1,4 +1,4 @@
-"""Priors of the mixes: what is learnt, and what is most probable."""
+"""Priors of the mixes: what is learned, and what is most probable."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.special import gammaln
 from crosslevel.imputation.cudia.posterior import MixPrior, expected_log, learn_alpha, learn_logistic_normal, update_mix
 
 
-def test_learnt_exponents_are_a_maximum():
+def test_learned_exponents_are_a_maximum():
     rng = np.random.default_rng(0)
     mean_log = np.log(rng.dirichlet([0.7, 2.0, 4.0], 300)).mean(axis=0)
 
@@ -54,9 +54,9 @@ def test_the_update_is_the_most_probable_mix(prior):
         assert value(other / other.sum(axis=1, keepdims=True)) <= value(pi) + 1e-6
 
 
-def test_a_logistic_normal_is_learnt_from_mixes():
+def test_a_logistic_normal_is_learned_from_mixes():
     rng = np.random.default_rng(0)
     f = np.array([1.0, -0.5, -0.5]) + rng.normal(size=(4000, 3)) * 0.5
     found = learn_logistic_normal(np.exp(f) / np.exp(f).sum(axis=1, keepdims=True))
     assert found.mean == pytest.approx([1.0, -0.5, -0.5], abs=0.03)
-    assert found.variance == pytest.approx(np.full(3, 0.25 * 2 / 3), abs=0.02)  # centred logits lose a third
+    assert found.variance == pytest.approx(np.full(3, 0.25 * 2 / 3), abs=0.02)  # centered logits lose a third

@@ -390,9 +390,9 @@ def test_intervals_cover_where_groups_differ_for_other_reasons():
     for seed in range(12):
         rng = np.random.default_rng(seed)
         group = np.repeat(np.arange(30), 300)
-        lean = 0.4 * rng.normal(size=(30, 2))
-        a, b = (rng.binomial(4, 1 / (1 + np.exp(-lean[group, j]))) for j in (0, 1))
-        effect = 0.3 * rng.normal(size=30) + rng.choice([-1, 1]) * 0.5 * lean[:, 0]
+        tilt = 0.4 * rng.normal(size=(30, 2))
+        a, b = (rng.binomial(4, 1 / (1 + np.exp(-tilt[group, j]))) for j in (0, 1))
+        effect = 0.3 * rng.normal(size=30) + rng.choice([-1, 1]) * 0.5 * tilt[:, 0]
         slopes = 0.45 * rng.normal(size=2)
         f = -1.2 + slopes[0] * (a - 2) + slopes[1] * (b - 2) + effect[group]
         y = (rng.random(len(f)) < 1 / (1 + np.exp(-f))).astype(float)

@@ -73,15 +73,15 @@ def test_binomial_approximation():
 def test_share_intervals_hold_95_per_cent_of_what_the_model_draws():
     rng = np.random.default_rng(0)
     G = 4000
-    centre, sd, n = rng.uniform(0.005, 0.3, G), 0.5, rng.integers(50, 400, G)
-    p = special.expit(special.logit(centre) + sd * rng.normal(size=G))
+    center, sd, n = rng.uniform(0.005, 0.3, G), 0.5, rng.integers(50, 400, G)
+    p = special.expit(special.logit(center) + sd * rng.normal(size=G))
     y = rng.binomial(n, p) / n
-    low, high = share_interval(centre, np.full(G, sd**2), 1 / (n * centre * (1 - centre)), 0.95)
+    low, high = share_interval(center, np.full(G, sd**2), 1 / (n * center * (1 - center)), 0.95)
     assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.95, abs=0.012)
-    assert (low[n * centre < 1] == 0).all()
+    assert (low[n * center < 1] == 0).all()
     # a normal logit of the share would miss shares of none
-    normal = mean_interval(centre, np.sqrt(sd**2 + 1 / (n * centre * (1 - centre))), 0.95)
-    rare = n * centre < 8
+    normal = mean_interval(center, np.sqrt(sd**2 + 1 / (n * center * (1 - center))), 0.95)
+    rare = n * center < 8
     assert np.mean(((normal[0] <= y) & (y <= normal[1]))[rare]) < 0.9
     assert np.mean(((low <= y) & (y <= high))[rare]) > 0.93
 

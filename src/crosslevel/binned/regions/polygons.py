@@ -41,7 +41,7 @@ class Polygons(Regions):
     crs : str, optional
         Overrides the coordinate system the source notes: "plane", "degrees", or a name such as "EPSG:27700".
     project : "local", (longitude, latitude) or Polygons, optional
-        Project longitude and latitude to kilometres in an equal-area plane about the middle of these polygons, about a given
+        Project longitude and latitude to kilometers in an equal-area plane about the middle of these polygons, about a given
         point, or as other polygons were (which must be so for polygons used together). Without it, degrees are used as if they
         were plane coordinates, with a warning.
     repair : bool
