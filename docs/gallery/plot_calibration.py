@@ -55,6 +55,7 @@ for column, by in enumerate(("sex", "race")):
 
 # %%
 # Intervals with confounding are wider, and by race they still miss: where minorities are many everybody in this nation votes
-# otherwise, by more than in any of the labels. Labels stand for the question as far as they are like it; a survey of the group itself would tell more.
+# otherwise, by more than in any of the labels. Labels stand for the question as far as they are like it; a survey of the group itself
+# would tell more.
 # What would be said if composition acted on everybody, more and more:
 contextual_variance(model.sensitivity(by="race", rollup="all", n_draws=200))
