@@ -151,9 +151,9 @@ def test_rates():
     np.testing.assert_allclose(found, truth, rtol=0.15)
     np.testing.assert_allclose(gp.predict(AGES), deaths, rtol=1e-9)  # totals of events are kept
     model = gp._model
-    both = np.tile(np.eye(model.bins.n_cells), 2)  # log events = log people + log rate
-    np.testing.assert_allclose(model.fit.curve.mean, both @ model.rates.mean)
-    np.testing.assert_allclose(model.fit.curve.covariance, both @ model.rates.covariance @ both.T, atol=1e-10)
+    both, A = np.tile(np.eye(model.bins.n_cells), 2), 2 * model.bins.n_cells  # log events = log people + log rate
+    np.testing.assert_allclose(model.fit.curve.mean, both @ model.rates.mean[:A])
+    np.testing.assert_allclose(model.fit.curve.covariance, both @ model.rates.covariance[:A, :A] @ both.T, atol=1e-10)
     other = (Intervals.from_edges([0, 30, 60, 90]), people.reshape(3, 3).sum(axis=1))
     wide = BinnedCountGP().fit(AGES, deaths, exposure=other)
     assert wide.predict(Intervals([55], [60]), quantity="rate", return_std=True)[1] > std[0]
@@ -371,3 +371,28 @@ def test_totals_that_are_kept_have_no_error_and_print_as_counts():
     assert "e+0" not in printed
     assert "e-1" not in printed
     assert "4,301" in printed
+
+
+def test_what_is_known_of_a_bin_is_not_lost_among_its_cells():
+    """Half a million people tell the rate of a wide bin to a thousandth of it, whatever its cells may be."""
+    wide = Intervals.from_edges([0, 20, 40, 60, 80])
+    events, people = np.array([1000.0, 5000, 20000, 90000]), np.array([1e6, 1.2e6, 9e5, 4e5])
+    share = events / people
+    binomial = BinnedCountGP("binomial").fit(wide, events, trials=people).estimate()
+    of_share = np.sqrt(share * (1 - share) / people)
+    rates = BinnedCountGP().fit(wide, events, exposure=people).estimate(quantity="rate")
+    of_rate = share * np.sqrt(1 / events + 1 / people)
+    free = BinnedCountGP().fit(wide, events, preserve=False).estimate()
+    for found, truth, error in ((binomial, share, of_share), (rates, share, of_rate), (free, events, np.sqrt(events))):
+        np.testing.assert_allclose(found["estimate"], truth, atol=3.5 * error.max() / 10, rtol=0.01)
+        np.testing.assert_allclose(found["std_error"], error, rtol=0.15)
+
+
+def test_trials_of_a_billion_beside_one():
+    trials, successes = np.array([10.0, 1.0, 3.0, 1e12]), np.array([9.0, 0.0, 1.0, 5e11])
+    found = (
+        BinnedCountGP("binomial").fit(Intervals.from_edges([0, 10, 20, 30, 40]), successes, trials=trials).estimate()
+    )
+    assert found["estimate"][3] == pytest.approx(0.5, abs=2e-6)
+    assert found["std_error"][3] == pytest.approx(5e-7, rel=0.2)
+    assert ((found["conf_low"] <= found["estimate"]) & (found["estimate"] <= found["conf_high"])).all()

@@ -9,6 +9,7 @@ import pytest
 
 from crosslevel.binned import BinnedCountGP, Intervals
 from crosslevel.binned.baselines import uniform_spread
+from crosslevel.binned.counts import curve as curve_module
 from crosslevel.binned.counts import rates
 from crosslevel.binned.counts.candidates import candidates, rough_covariance
 from crosslevel.binned.counts.cells import bins_from_boxes, bins_from_edges, bins_from_intervals
@@ -230,16 +231,45 @@ def test_rates_are_the_joint_posterior_of_two_curves(monkeypatch):
     base = average_curve(bins, PoissonBins(people[None]))
     V, K = base.covariance, alone.stack([0])[0]
     flat = np.log(events.sum() / (bins.C @ np.exp(base.mean)).sum())
-    # h = (log people, log events), their prior covariance, and the events' bins
-    prior = np.block([[V, V], [V, V + K]])
-    mean = np.concatenate([base.mean, base.mean + flat])
+    # h = (log people, log events, log means of the bins of people), their prior covariance, and the events' bins
+    A, B = bins.n_cells, bins.n_bins
+    across, of_people = base.with_bins[:, :A], base.with_bins[:, A:]
+    prior = np.block([[V, V, across.T], [V, V + K, across.T], [across, across, of_people]])
+    mean = np.concatenate([base.mean, base.mean + flat, base.bins])
     like = PoissonBins(events[None])
-    modes = find_modes(prior, np.hstack([0 * bins.C, bins.C]), like, mean, start=mean[None])
+    modes = find_modes(prior, np.hstack([0 * bins.C, bins.C, np.zeros((B, B))]), like, mean, start=mean[None])
     joint = posterior_covariance(modes, prior)
-    A = bins.n_cells
-    difference = np.block([[np.eye(A), np.zeros((A, A))], [-np.eye(A), np.eye(A)]])
-    assert np.allclose(fit.mean, difference @ modes.f[0], atol=1e-6)
-    assert np.allclose(fit.covariance, difference @ joint @ difference.T, atol=1e-6)
+    slope = bins.C * np.exp(modes.f[0, A : 2 * A]) / modes.lam[0][:, None]
+    of_h = np.block(
+        [
+            [np.eye(A), np.zeros((A, A + B))],
+            [-np.eye(A), np.eye(A), np.zeros((A, B))],
+            [np.zeros((B, A)), slope, np.zeros((B, B))],
+            [np.zeros((B, 2 * A)), np.eye(B)],
+        ]
+    )
+    expected_mean = of_h @ modes.f[0]
+    expected_mean[2 * A : 2 * A + B] = np.log(modes.lam[0])
+    assert np.allclose(fit.mean, expected_mean, atol=1e-6)
+    assert np.allclose(fit.covariance, of_h @ joint @ of_h.T, atol=1e-6)
+
+
+def test_the_mean_of_a_bin_is_known_apart_from_its_cells(monkeypatch):
+    """Under one covariance: log means of bins at the mode, and the delta method."""
+    bins = cut(cell=5)
+    alone = candidates(bins, ["matern52"]).take([24])
+    monkeypatch.setattr(curve_module, "candidates", lambda *_: alone)
+    like = PoissonBins(np.array([[30.0, 20, 40, 25, 10, 8]]))
+    curve = average_curve(bins, like, roughness=(0.1,))
+    K = alone.stack([0])[0]
+    modes = find_modes(K, bins.C, like, np.full(bins.n_cells, curve_module.flat_mean(bins, like)[0]))
+    V, slope = posterior_covariance(modes, K), modes.J[0] / modes.lam[0][:, None]
+    np.testing.assert_allclose(curve.bins, np.log(modes.lam[0]))
+    np.testing.assert_allclose(curve.with_bins, np.hstack([slope @ V, slope @ V @ slope.T]), atol=1e-12)
+    mean, joint = curve.joint
+    np.testing.assert_allclose(mean, np.concatenate([curve.mean, curve.bins]))
+    np.testing.assert_allclose(joint[: bins.n_cells, : bins.n_cells], V + curve.rough, atol=1e-12)
+    np.testing.assert_allclose(joint, joint.T, atol=1e-12)
 
 
 def test_draws_have_the_mean_and_covariance_of_the_curve():

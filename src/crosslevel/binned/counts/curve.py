@@ -13,7 +13,17 @@ from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.typing import FloatArray
 
-__all__ = ["ROUGHNESS", "Curve", "Solutions", "average_curve", "blend", "flat_mean", "normalize", "solve_all"]
+__all__ = [
+    "ROUGHNESS",
+    "Curve",
+    "Solutions",
+    "average_curve",
+    "blend",
+    "flat_mean",
+    "normalize",
+    "solve_all",
+    "with_functionals",
+]
 
 
 ROUGHNESS = (0.0, 0.07, 0.14, 0.28)
@@ -41,6 +51,11 @@ class Curve:
     log_evidence : float
         Of the whole average, without the rough part.
     kernel, scale, length, weight : the candidates and their posterior weights, (n,)
+    bins : (B,)
+        The means of the observed bins on the scale of the link, averaged over the candidates. Bins are known far better than
+        their cells, and the mean of a bin is no linear function of f, so that it is not what the mean of f gives.
+    with_bins : (B, A + B)
+        Covariances of ``bins`` with f, and with one another.
     """
 
     mean: FloatArray
@@ -52,17 +67,29 @@ class Curve:
     scale: FloatArray
     length: FloatArray
     weight: FloatArray
+    bins: FloatArray
+    with_bins: FloatArray
 
     @classmethod
     def normal(cls, mean: FloatArray, covariance: FloatArray, log_evidence: float = np.nan) -> Curve:
         """Make a curve that is no average of candidates."""
         empty = np.zeros(0)
-        return cls(mean, covariance, np.zeros_like(covariance), 0.0, log_evidence, (), empty, empty, empty)
+        nothing = np.zeros((0, len(mean)))
+        return cls(
+            mean, covariance, np.zeros_like(covariance), 0.0, log_evidence, (), empty, empty, empty, empty, nothing
+        )
 
     @property
     def covariance(self) -> FloatArray:
         """Covariance of f with the rough part, (A, A)."""
         return self.within + self.rough
+
+    @property
+    def joint(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and covariance of f and of the bins, (A + B,) and (A + B, A + B)."""
+        across = self.with_bins[:, : len(self.mean)]
+        top = np.hstack([self.covariance, across.T])
+        return np.concatenate([self.mean, self.bins]), np.vstack([top, self.with_bins])
 
     def kernel_weights(self) -> dict[str, float]:
         """Give the posterior weight of each kernel."""
@@ -112,12 +139,38 @@ def average_curve(
     tried = candidates(bins, kernels, nodes)
     solved = solve_all(bins, likelihood, tried, prior_mean)
     weight, total = normalize(solved.log_evidence + tried.log_prior)
-    mean, within = blend(solved.f, weight, lambda i: solved.covariance(tried.stack([i])[0], i))
+    seen = likelihood.seen[0]
+    on_link = np.concatenate([likelihood.on_link(part.lam)[0][:, seen] for part in solved.parts])
+
+    def covariance(i: int) -> FloatArray:
+        V, (modes, row) = solved.covariance(tried.stack([i])[0], i), solved.problem(i)
+        slope = (modes.J[row] * likelihood.on_link(modes.lam[row])[1][:, None])[seen]
+        return with_functionals(V, slope)
+
+    mean, joint = blend(np.hstack([solved.f, on_link]), weight, covariance)
+    A = bins.n_cells
+    within = joint[:A, :A]
     # in several dimensions the best few; in one a coarser grid, whose weights may move with rho
     few = tried.take(np.argsort(weight)[-6:].tolist()) if bins.n_axes > 1 else candidates(bins, kernels, ROUGH_NODES)
     rho = _find_rho(bins, likelihood, few, roughness, prior_mean)
     rough = rho**2 * rough_covariance(bins.keep(likelihood.seen[0])) if rho > 0 else np.zeros_like(within)
-    return Curve(mean, within, rough, rho, total, tried.kernel, tried.scale, tried.length, weight)
+    return Curve(
+        mean[:A], within, rough, rho, total, tried.kernel, tried.scale, tried.length, weight, mean[A:], joint[A:]
+    )
+
+
+def with_functionals(V: FloatArray, slope: FloatArray) -> FloatArray:
+    """Give the covariance of x, which is V (A, A), and of linear functions slope x (B, A) of it, (A + B, A + B).
+
+    Examples
+    --------
+    >>> with_functionals(np.eye(2), np.array([[1.0, 1.0]]))
+    array([[1., 0., 1.],
+           [0., 1., 1.],
+           [1., 1., 2.]])
+    """
+    across = slope @ V
+    return np.block([[V, across.T], [across, across @ slope.T]])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from crosslevel.binned.counts.candidates import KERNELS
 from crosslevel.binned.counts.cells import CountBins, difference_nested
 from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve, blend, normalize
 from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
-from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, rake
+from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, match_shares, rake
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["CountDraws", "CountFit", "fit_counts"]
@@ -80,10 +80,15 @@ class CountFit:
         [90, 90, 90, 90, 90]
         """
         generator = np.random.default_rng(rng)
-        mean = self.curve.mean
-        f = draw_curves(mean, self.curve.covariance, n_draws, generator)
+        A = self.bins.n_cells
+        if self.preserve:
+            f = draw_curves(self.curve.mean, self.curve.covariance, n_draws, generator)
+        else:  # what a bin's sum or share is follows its own posterior, not that of its cells
+            both = draw_curves(*self.curve.joint, n_draws, generator)
+            f, on_link = both[:, :A], both[:, A:]
         if self.likelihood == "binomial":
-            return CountDraws(special.expit(f), None)
+            rounds = 1 if ((self.bins.C > 0).sum(axis=0) <= 1).all() else ROUNDS
+            return CountDraws(match_shares(self.bins.C, f, special.expit(on_link), rounds), None)
         if self.preserve and self.bins.disjoint:
             shares = draw_shares(self.bins, f)
             where = self.bins.bin_of
@@ -94,10 +99,7 @@ class CountFit:
         if self.preserve:
             expected = rake(parts, expected, self.totals)
         else:
-            # sums of exponentials bend upwards where cells are unsure though their bin is not; the sums follow their own slope instead
-            at = self.bins.C * np.exp(mean)
-            lam = at.sum(axis=1)
-            expected = rake(parts, expected, lam * np.exp((f - mean) @ at.T / lam), steps=ROUNDS, strict=False)
+            expected = rake(parts, expected, np.exp(on_link), steps=ROUNDS, strict=False)
         return CountDraws(expected, generator.poisson(expected).astype(np.int64) if self.whole else None)
 
 
@@ -144,9 +146,10 @@ def fit_counts(
         )
     if likelihood == "binomial":
         assert trials is not None
-        averaged = bins.with_rows(bins.averages)
-        curve = average_curve(averaged, BinomialBins(y[None, :], trials[None, :]), kernels, roughness)
-        return CountFit(averaged, y, curve, likelihood, False, said)
+        seen = trials > 0  # a bin without trials says nothing
+        averaged = bins.with_rows(bins.averages[seen])
+        curve = average_curve(averaged, BinomialBins(y[None, seen], trials[None, seen]), kernels, roughness)
+        return CountFit(averaged, y[seen], curve, likelihood, False, said)
     if not bins.disjoint:
         differenced = difference_nested(bins, y)
         if differenced is not None:
@@ -163,8 +166,12 @@ def fit_counts(
 def _average(curves: Sequence[Curve]) -> Curve:
     """Average curves by their evidence."""
     weight, total = normalize(np.array([c.log_evidence for c in curves]) - np.log(len(curves)))
-    mean, within = blend(np.array([c.mean for c in curves]), weight, lambda i: curves[i].within)
-    best = curves[int(np.argmax(weight))]
+    A = len(curves[0].mean)
     rough = np.einsum("i,iab->ab", weight, np.array([c.rough for c in curves]))
+    mean, joint = blend(np.array([c.joint[0] for c in curves]), weight, lambda i: curves[i].joint[1])
+    within = joint[:A, :A] - rough
+    best = curves[int(np.argmax(weight))]
     rho = float(np.sqrt(weight @ np.array([c.rho**2 for c in curves])))
-    return Curve(mean, within, rough, rho, total, best.kernel, best.scale, best.length, best.weight)
+    return Curve(
+        mean[:A], within, rough, rho, total, best.kernel, best.scale, best.length, best.weight, mean[A:], joint[A:]
+    )

@@ -79,6 +79,11 @@ class BinLikelihood(ABC):
         e = np.exp(f)
         return e, e, e
 
+    def on_link(self, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give lambda on the scale of the link, and the derivative by lambda: its logarithm."""
+        safe = np.maximum(lam, 1e-300)
+        return np.log(safe), 1.0 / safe
+
     def guess(self, size: FloatArray) -> FloatArray:
         """Give a finite first guess of f in each bin, (n, B); ``size`` (B,) sums the weights of its cells."""
         return np.log((np.where(self.seen, self.totals, np.nanmean(self.totals, -1, keepdims=True)) + 0.5) / size)
@@ -191,6 +196,11 @@ class BinomialBins(BinLikelihood):
         p = special.expit(f)
         slope = p * special.expit(-f)
         return p, slope, slope * (1.0 - 2.0 * p)
+
+    def on_link(self, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give the logit of lambda, and its derivative."""
+        p = np.clip(lam, 1e-300, 1.0 - 1e-16)
+        return special.logit(p), 1.0 / (p * (1.0 - p))
 
     def guess(self, size: FloatArray) -> FloatArray:
         """Give the smoothed logit of the share."""

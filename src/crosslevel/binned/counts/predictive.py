@@ -9,9 +9,19 @@ from scipy import special, stats
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.data.checks import check_level
 from crosslevel.errors import InputError
+from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray
 
-__all__ = ["draw_counts", "draw_curves", "draw_shares", "interval_coverage", "log_scores", "rake", "randomized_pit"]
+__all__ = [
+    "draw_counts",
+    "draw_curves",
+    "draw_shares",
+    "interval_coverage",
+    "log_scores",
+    "match_shares",
+    "rake",
+    "randomized_pit",
+]
 
 
 def draw_curves(mean: FloatArray, covariance: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
@@ -108,6 +118,36 @@ def rake(C: FloatArray, expected: FloatArray, totals: FloatArray, steps: int = 5
         f"no cells add up to all of these totals (off by {off:.1e} of the largest after {steps} rounds); the overlapping bins "
         "contradict one another. Correct the totals, or do not ask for them to be kept."
     )
+
+
+def match_shares(averages: FloatArray, f: FloatArray, shares: FloatArray, rounds: int) -> FloatArray:
+    """Shift the logits of each bin's cells together until their mean is the share drawn for the bin; give the cells' shares, (n, A).
+
+    Parameters
+    ----------
+    averages : (B, A)
+        Weights of the cells in each bin, which sum to 1.
+    f : (n, A)
+    shares : (n, B)
+        Between 0 and 1.
+    rounds : int
+        How often all bins are gone through; once suffices where they lie apart.
+
+    Examples
+    --------
+    >>> p = match_shares(np.array([[0.5, 0.5]]), np.array([[0.0, 2.0]]), np.array([[0.3]]), 1)
+    >>> round(float(p.mean()), 12)
+    0.3
+    """
+    out, n = f.copy(), len(f)
+    targets = np.clip(shares, 1e-300, 1.0 - 1e-16)
+    for _ in range(rounds):
+        for row, target in zip(averages, targets.T, strict=True):
+            cells = np.flatnonzero(row > 0)
+            draw = np.repeat(np.arange(n), len(cells))
+            found = shift_to_total(out[:, cells].reshape(1, -1), np.tile(row[cells], n), draw, target)
+            out[:, cells] += found.shift.reshape(-1, 1)
+    return np.asarray(special.expit(out))
 
 
 def log_scores(truth: FloatArray, totals: FloatArray, shares: FloatArray) -> FloatArray:

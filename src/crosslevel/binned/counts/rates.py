@@ -14,9 +14,10 @@ import numpy as np
 
 from crosslevel.binned.counts.candidates import KERNELS, candidates
 from crosslevel.binned.counts.cells import CountBins
-from crosslevel.binned.counts.curve import Curve, average_curve, blend, normalize, solve_all
+from crosslevel.binned.counts.curve import Curve, average_curve, blend, normalize, solve_all, with_functionals
+from crosslevel.binned.counts.histogram import ROUNDS
 from crosslevel.binned.counts.likelihoods import PoissonBins
-from crosslevel.binned.counts.predictive import draw_curves
+from crosslevel.binned.counts.predictive import draw_curves, rake
 from crosslevel.typing import FloatArray
 
 __all__ = ["RateFit", "fit_rates"]
@@ -28,16 +29,17 @@ class RateFit:
 
     Attributes
     ----------
-    bins : CountBins
-        Of the numerator.
-    mean : (2 A,)
-        Of the log density of the denominator, then of the log rate.
-    covariance : (2 A, 2 A)
+    bins, below : CountBins
+        Of the numerator and of the denominator.
+    mean : (2 A + B + B',)
+        Of the log density of the denominator, of the log rate, and of the log means of the bins of numerator and denominator.
+    covariance : (2 A + B + B', 2 A + B + B')
     log_evidence : float
         Of the numerator given the denominator.
     """
 
     bins: CountBins
+    below: CountBins
     mean: FloatArray
     covariance: FloatArray
     log_evidence: float
@@ -46,8 +48,8 @@ class RateFit:
     def events(self) -> Curve:
         """Curve of the numerator: its log density is that of the denominator plus the log rate."""
         A, V = self.bins.n_cells, self.covariance
-        covariance = V[:A, :A] + V[:A, A:] + V[A:, :A] + V[A:, A:]
-        return Curve.normal(self.mean[:A] + self.mean[A:], covariance, self.log_evidence)
+        covariance = V[:A, :A] + V[:A, A : 2 * A] + V[A : 2 * A, :A] + V[A : 2 * A, A : 2 * A]
+        return Curve.normal(self.mean[:A] + self.mean[A : 2 * A], covariance, self.log_evidence)
 
     def draw(self, rows: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw the rates of regions, numerator over denominator, both summed over the cells by ``rows`` (R, A): (n_draws, R).
@@ -60,10 +62,15 @@ class RateFit:
         >>> bool(first < last)
         True
         """
-        h = draw_curves(self.mean, self.covariance, n_draws, rng)
-        A = self.bins.n_cells
-        people = self.bins.weight * np.exp(h[:, :A])
-        return np.asarray(((people * np.exp(h[:, A:])) @ rows.T) / (people @ rows.T))
+        A, B = self.bins.n_cells, self.bins.n_bins
+        people, rate, of_events, of_people = np.split(
+            draw_curves(self.mean, self.covariance, n_draws, rng), [A, 2 * A, 2 * A + B], axis=1
+        )
+        above, below = (
+            rake(bins.C / bins.weight, bins.weight * np.exp(f), np.exp(on_link), steps=ROUNDS, strict=False)
+            for bins, f, on_link in ((self.bins, people + rate, of_events), (self.below, people, of_people))
+        )
+        return np.asarray((above @ rows.T) / (below @ rows.T))
 
 
 def fit_rates(
@@ -89,7 +96,7 @@ def fit_rates(
     >>> from crosslevel.binned.counts.cells import bins_from_edges
     >>> events, people = bins_from_edges([0, 10, 20, 30], cell=1), bins_from_edges([0, 15, 30], cell=1)
     >>> fit_rates(events, np.array([5.0, 20, 60]), np.array([1500.0, 1500]), people).mean.shape
-    (60,)
+    (65,)
     """
     below = bins if denominator_bins is None else denominator_bins
     base = average_curve(below, PoissonBins(denominator[None, :]), kernels)
@@ -102,19 +109,26 @@ def fit_rates(
     used = np.flatnonzero(weight > 1e-7)
     weight = weight[used] / weight[used].sum()
 
-    means = np.empty((len(used), 2 * bins.n_cells))
-    for i, one in enumerate(used):
-        modes, row = solved.problem(int(one))
+    across, of_people = base.with_bins[:, : bins.n_cells], base.with_bins[:, bins.n_cells :]
+
+    def means(i: int) -> FloatArray:
+        modes, row = solved.problem(i)
         beta = modes.beta[row]
-        means[i] = np.concatenate([base.mean + V @ beta, flat + tried.stack([int(one)])[0] @ beta])
+        rate = flat + tried.stack([i])[0] @ beta
+        return np.concatenate([base.mean + V @ beta, rate, np.log(modes.lam[row]), base.bins + across @ beta])
 
     def covariance(i: int) -> FloatArray:
+        """Of people, rate, bins of events and bins of people; the last are beforehand known with the people only."""
         modes, row = solved.problem(int(used[i]))
-        K = tried.stack([int(used[i])])[0]
-        seen = np.concatenate([modes.J[row] @ V, modes.J[row] @ K], axis=1)
-        half = np.linalg.solve(np.linalg.cholesky(modes.S[row]), seen)
-        zero = np.zeros_like(V)
-        return np.asarray(np.block([[V, zero], [zero, K]]) - half.T @ half)
+        K, J = tried.stack([int(used[i])])[0], modes.J[row]
+        zero, none = np.zeros_like(V), np.zeros_like(across)
+        prior = np.block([[V, zero, across.T], [zero, K, none.T], [across, none, of_people]])
+        half = np.linalg.solve(np.linalg.cholesky(modes.S[row]), np.hstack([J @ V, J @ K, J @ across.T]))
+        slope = J / modes.lam[row][:, None]
+        joint = with_functionals(prior - half.T @ half, np.hstack([slope, slope, np.zeros((len(J), len(across)))]))
+        A, B = bins.n_cells, len(across)
+        order = np.r_[0 : 2 * A, 2 * A + B : len(joint), 2 * A : 2 * A + B]
+        return joint[np.ix_(order, order)]
 
-    mean, joint = blend(means, weight, covariance)
-    return RateFit(bins, mean, joint, total)
+    mean, joint = blend(np.array([means(int(i)) for i in used]), weight, covariance)
+    return RateFit(bins, below, mean, joint, total)
