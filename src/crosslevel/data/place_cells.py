@@ -306,7 +306,11 @@ class PlaceCells:
         if kept.all():
             return self
         pairs = replace(self.pairs, start=np.append(self.pairs.start[:-1][kept], self.pairs.start[-1]))
-        return replace(self, pairs=pairs, total=self.total[kept], squares=self.squares[kept], count=self.count[kept])
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = replace(clusters, place=(np.cumsum(kept) - 1)[clusters.place])
+        left = {"total": self.total[kept], "squares": self.squares[kept], "count": self.count[kept]}
+        return replace(self, pairs=pairs, clusters=clusters, **left)
 
 
 def count_people(
@@ -317,6 +321,7 @@ def count_people(
     keys: Sequence[object],
     weight: str | None,
     labels: Labels | None = None,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> PlaceCells:
     """Count people by place, cell and label in one pass; places that are not among the keys are left out.
@@ -331,10 +336,17 @@ def count_people(
         The places, in order.
     weight : str or None
     labels : Labels, optional
+    cluster : str, optional
+        Column that names people who were drawn together, such as the household; ``clusters`` is then set.
     progress : callable, optional
     """
-    wanted = labels or Labels()
-    columns = list(dict.fromkeys([*bins.names, place, *([weight] if weight else []), *wanted.columns]))
+    wanted, records = labels or Labels(), None
+    if cluster is not None:
+        from crosslevel.data.clusters import ClusterRecords
+
+        records = ClusterRecords(cluster)
+    named = [name for name in (place, weight, cluster) if name is not None]
+    columns = list(dict.fromkeys([*bins.names, *named, *wanted.columns]))
     source = stream.select(columns, batch_size=BATCH_ROWS)
     strides = bins.strides()
     number = {key: i for i, key in enumerate(keys)}
@@ -354,10 +366,15 @@ def count_people(
         cell = bins.levels(batch, row).astype(np.int64) @ strides
         label = _label(batch, wanted, known)
         counter.add(own, cell, label, w)
+        if records is not None:
+            records.add(batch, row, own, cell, w)
         row += batch.num_rows
         if progress is not None:
             progress(row, source.num_rows)
-    return counter.finish(bins, list(known), row, elsewhere)
+    found = counter.finish(bins, list(known), row, elsewhere)
+    if records is None:
+        return found
+    return replace(found, clusters=records.finish(found.codes.astype(np.int64) @ strides))
 
 
 def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:

@@ -185,6 +185,8 @@ def _fitted(model: PlaceEstimator, method: str, people: Batches, places: dict[st
         "outcomes": None,
         "population": None,
     }
+    if getattr(fitted, "likelihood", None) != "aggregate":  # takes people as they are
+        asked.pop("cluster", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         fitted.fit(people, places["table"], unmatched="drop", **{**asked, "where": None})

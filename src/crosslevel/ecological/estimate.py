@@ -275,6 +275,7 @@ class PlaceEstimator(BaseEstimator):
         notes: Sequence[str],
         arguments: Mapping[str, Any],
         seed: int,
+        quiet: Sequence[str] = (),
     ) -> None:
         """Set what every fit leaves, all at once: nothing is kept of a fit that was stopped."""
         self.model_, self.places_, self.people_, self.confounding_ = model, places, people, None
@@ -296,10 +297,10 @@ class PlaceEstimator(BaseEstimator):
                 "these places cannot tell it."
                 for term in fit.at_limit
             ]
-        self.warnings_ = tuple(dict.fromkeys(said))
+        self.warnings_ = tuple(dict.fromkeys([*said, *quiet]))
         sizes = {"converged": True, "places": len(places), "people": int(n_people.sum())}
         self.convergence_ = sizes | self._describe_fits()
-        for text in self.warnings_:
+        for text in dict.fromkeys(said):  # the rest is for the reader of a result
             warnings.warn(text, CrosslevelWarning, stacklevel=3)
 
     def _describe_fits(self) -> dict[str, Any]:
@@ -314,7 +315,7 @@ class PlaceEstimator(BaseEstimator):
 
     def _describe_fit(self, fit: Any) -> dict[str, Any]:
         """Say how the search of one question ended."""
-        raise NotImplementedError
+        return dict(fit.describe())
 
     def _setting(
         self, question: Question, request: Request, asked: Mapping[str, object], said: Sequence[str]

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
-from crosslevel.data.place_cells import Clusters, Pairs
+from crosslevel.data.columns import Category
+from crosslevel.data.place_cells import Bins, Clusters, Pairs
+from crosslevel.data.published import read_by_key
+from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = ["Composition", "SampledShares", "measure_shares", "rake", "raked", "smooth_shares"]
+__all__ = ["Composition", "SampledShares", "known_shares", "measure_shares", "rake", "raked", "smooth_shares"]
 
 BLOCK = 500_000
 """People whose levels are laid out at a time."""
@@ -174,6 +178,59 @@ def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Com
 
     of_one = sampled.covariance / float(np.mean(1.0 / sampled.size))
     return Composition(smoothed, by_column(reliability), by_column(apart), of_one)
+
+
+def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> FloatArray:
+    """Read counts of whole columns by place as shares, (q, p); NaN for the levels of other columns.
+
+    Parameters
+    ----------
+    margins : dataframe
+        A row per place: its key, and a column for every level, called ``column=level`` (``race=white``), of counts.
+    by : str
+        Column that names the place.
+    keys : sequence
+        Places, in order.
+    bins : Bins
+    """
+    found = read_by_key(margins, keys, "margins", key=by, repair=", or leave these places out").columns
+    columns = dict(zip(bins.names, bins.encoder.columns, strict=True))
+    shares: list[FloatArray] = []
+    for name, size in zip(bins.names, bins.sizes, strict=True):
+        column = columns[name]
+        given = [n for n in found if n.split("=", 1)[0] == name and "=" in n]
+        if not given:
+            shares.append(np.full((len(keys), size), np.nan))
+            continue
+        if not isinstance(column, Category):
+            raise InputError(
+                f"margins has {given[0]!r}, and {name!r} is a column of numbers, which is put in bins; make a column of bands of it "
+                "and use that, or leave it out of margins."
+            )
+        levels = column.names()
+        other, missing = ([n for n in one if n not in two] for one, two in ((given, levels), (levels, given)))
+        if other or missing:
+            raise InputError(
+                f"margins must count all levels of {name!r} and no others: {listed(missing or other)} "
+                f"{'is missing' if missing else 'is no level of these people'}; the levels are {listed(levels, 12)}."
+            )
+        counts = np.column_stack([found[n] for n in levels])
+        bad = ~np.isfinite(counts).all(axis=1) | (counts < 0).any(axis=1) | ~(counts.sum(axis=1) > 0)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(
+                f"margins: the counts of {name!r} in {keys[i]!r} are {counts[i].tolist()}; they must be finite, not "
+                "negative and not all zero."
+            )
+        shares.append(counts / counts.sum(axis=1, keepdims=True))
+        for n in given:
+            del found[n]
+    if found:
+        raise InputError(
+            f"margins has the column(s) {listed(found)}, which name no level of a feature; call them column=level, such as "
+            f"{bins.names[0]}=..., or leave them out."
+        )
+    return np.hstack(shares)
 
 
 def rake(levels: AnyArray, pairs: Pairs, target: FloatArray, columns: Sequence[tuple[int, int]]) -> FloatArray:

@@ -66,14 +66,14 @@ def cut_places(cells: PlaceCells, request: Request, types: Mapping[str, pa.DataT
             columns[SUBGROUP] = pa.array([names[k] if names else str(request.where)] * len(values), pa.string())
         n = len(values) + 1
         at, size = place * n + level[cells.label] % n, q * n
-        share, square = (np.bincount(at, v, size).reshape(q, n) for v in (cells.pairs.weight, cells.square))
+        sums = [np.bincount(at, v, size).reshape(q, n) for v in (cells.pairs.weight, cells.square)]
+        share, square = (np.asarray(v, dtype=np.float64) for v in sums)
         share[:, -1] = np.where(share[:, -1] > NEGLIGIBLE, share[:, -1], 0.0)
         # parts asked for first, then the rests
         asked, rest = np.nonzero(share[:, :-1] > 0), np.flatnonzero(share[:, -1] > 0)
         where = np.concatenate([asked[0], rest]).astype(np.intp)
         which = np.concatenate([asked[1], np.full(len(rest), REST)]).astype(np.intp)
-        part = share[where, which]
-        part = part / np.bincount(where, part, q)[where]
+        part = share[where, which] / np.bincount(where, share[where, which], q)[where]
         weight = part * cells.total[where]
         effective = weight**2 / np.maximum(square[where, which], 1e-12 * weight**2)
         number = np.full((q, n), -1, dtype=np.intp)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
+from crosslevel.data.frames import to_arrow
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.queries import parse
@@ -21,15 +22,14 @@ from crosslevel.data.totals import check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, cutting_columns, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
-from crosslevel.ecological.persons.aggregate import AggregateFit
+from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers, describe_call
+from crosslevel.ecological.persons import fitting
+from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.cuts import cut_places
-from crosslevel.ecological.persons.fitting import count_in_bins, design_of, fit_persons, rake_cells
 from crosslevel.ecological.persons.groups import GroupSource, allowance_of
-from crosslevel.ecological.persons.model import PersonsFit, PersonsModel
+from crosslevel.ecological.persons.model import PersonsModel
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
-from crosslevel.numerics.laplace import Binomial
 from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
@@ -199,6 +199,8 @@ class EcologicalInference(PlaceEstimator):
         columns: Sequence[str] | None = None,
         outcomes: Sequence[str] | None = None,
         population: str | None = None,
+        cluster: str | None = None,
+        margins: Any = None,
         where: str | None = None,
         unmatched: str = "error",
         progress: Progress | None = None,
@@ -227,6 +229,12 @@ class EcologicalInference(PlaceEstimator):
         population : str, optional
             Column of places: everybody who could have been among the trials. Turnout is then modeled too, and roll-ups
             weigh subgroups by their predicted voters.
+        cluster : str, optional
+            Column of people: who was drawn together, such as the household. People of one household are alike, which makes the shares of
+            places less sure (or, for sex, more); without it everybody counts as drawn alone, and every result says so.
+        margins : dataframe, optional
+            Exact counts of columns by place, as a census has them: the key of the place and a column for every level, called
+            ``column=level`` (``sex=1``, ``sex=2``). The people of each place are raked to them, and what else is smoothed with them.
         where : str, optional
             Use these people only, here and in :meth:`estimate`. The totals must then count these people only.
         unmatched : {"error", "drop"}, default "error"
@@ -236,13 +244,20 @@ class EcologicalInference(PlaceEstimator):
         """
         self._forget()
         self._check_parameters()
+        if self.likelihood == "exact":
+            given = {"cluster": cluster, "margins": margins}
+            checks.refuse_idle_arguments(
+                type(self).fit, given, "with likelihood='exact', which takes people as they are"
+            )
         begun = time.perf_counter()
         seed = checks.read_seed(self.random_state)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
-        learned = self._learn(stream, by, columns, weight, progress=progress)
+        learned = self._learn(stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
-        bins, cells, coarser = count_in_bins(stream, learned, int(self.n_bins), by, found.keys, weight, progress)
+        bins, cells, coarser = fitting.count_in_bins(
+            stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress
+        )
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
         outside = np.array(list(cells.elsewhere.values())).reshape(-1, 2)
@@ -250,12 +265,14 @@ class EcologicalInference(PlaceEstimator):
         rows = np.append(cells.count.sum(axis=1)[lived], outside[:, 1]).astype(np.intp)
         found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
         terms, counted = self._terms(found), time.perf_counter()
-        model = fit_persons(
+        table = None if margins is None else to_arrow(margins, "margins")
+        model = fitting.fit_persons(
             cells,
             bins,
             terms,
             found.totals,
             likelihood=self.likelihood,
+            known=None if table is None else known_shares(table, by, found.keys, bins),
             interactions=self.interactions,
             contextual_variance=float(self.contextual_variance),
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
@@ -263,11 +280,21 @@ class EcologicalInference(PlaceEstimator):
             seed=seed,
             n_jobs=checks.count_jobs(self.n_jobs),
         )
-        notes = [*learned.warnings, *found.notes, *coarser]
+        notes, quiet = [*learned.warnings, *found.notes, *coarser], fitting.describe_composition(model, cluster)
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
-        self._keep(people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed)
-        self.convergence_ |= {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
+        arguments |= {} if cluster is None else {"cluster": cluster}
+        self._keep(
+            people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet
+        )
+        self.margins_ = table
+        self.call_ = describe_call(
+            self, "fit", {**self.arguments_, "margins": None if table is None else table.column_names}
+        )
+        self.convergence_ |= fitting.describe_columns(model) | {
+            "cells": len(cells.codes),
+            "place_cell_pairs": len(cells.label),
+        }
         self.convergence_ |= {"bins_of_numbers": bins.describe_bins()}
         self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
         return self
@@ -359,16 +386,10 @@ class EcologicalInference(PlaceEstimator):
             The answers for every value, with the key ``contextual_variance``. ``changes_sign`` marks subgroups whose difference from
             their neighborhood is not of one sign for all values; the warnings name them.
         """
-        from crosslevel.ecological.persons.sensitivity import refit, stack_answers
+        from crosslevel.ecological.persons.sensitivity import vary_context
 
         check_is_fitted(self, "model_")
-        values = sorted({float(v) for v in contextual_variance})
-        if len(values) < 2 or values[0] < 0 or not np.isfinite(values[-1]):
-            given = list(contextual_variance)
-            raise InputError(f"contextual_variance={given!r} must be at least two different numbers >= 0.")
-        source = getattr(self, "people_", None) if people is None else people
-        models = [refit(self, source, value) for value in values]
-        return stack_answers([m.estimate(by, subgroups, people=source, **options) for m in models], values)
+        return vary_context(self, by, subgroups, contextual_variance, people, options)
 
     def _check_parameters(self) -> None:
         self._check_common()
@@ -393,13 +414,14 @@ class EcologicalInference(PlaceEstimator):
         by: str,
         columns: Sequence[str] | None,
         weight: str | None,
+        cluster: str | None = None,
         codes: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> Learned:
         """Go over the people once, to learn how their columns are read."""
         seed = checks.read_seed(self.random_state)
         if self.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
-            seed, stream = 0, stream.select(sorted(stream.schema.names))
+            seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
             columns = columns if columns is None or isinstance(columns, str) else sorted(columns)
         return learn_people(
             stream,
@@ -435,7 +457,7 @@ class EcologicalInference(PlaceEstimator):
         check_people(places.keys, found.total, places, self.place_weight_, False)
         kinds = {name: people.schema.field(name).type for name in request.by}
         types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
-        found, jobs = rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
+        found, jobs = fitting.rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
         if self.likelihood == "exact":
             from crosslevel.ecological.persons.subgroup_draws import parts_of
 
@@ -461,42 +483,23 @@ class EcologicalInference(PlaceEstimator):
         sentence, facts = describe_allowance(self.confounding_, given.confounding, given.shrinkage)
         return given.confounding, (0.0,) * max(len(request.subgroups), 1), sentence, facts
 
-    def _describe_fit(self, fit: AggregateFit | PersonsFit) -> dict[str, Any]:
-        return fit.describe()
-
     def _fitted_moments(self, stage: int) -> Moments:
         from crosslevel.ecological.persons.prediction import fitted_rates
 
         return fitted_rates(self.model_, stage)
 
     def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
-        from crosslevel.ecological.persons.prediction import new_design, unseen
-        from crosslevel.ecological.validation import check_inhabited
+        from crosslevel.ecological.persons.prediction import new_places
 
         if stage:
             raise InputError(
                 "new places are predicted for one question only; leave out population and name one outcome in fit."
             )
-        cells = count_people(people, self.model_.bins, place=self.places_.by, keys=new, weight=self.weight_)
-        check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
-        q, jobs = len(self.places_), checks.count_jobs(self.n_jobs)
-        design, places = new_design(self.model_, cells), np.arange(q, q + len(new))
-        return unseen(self.model_.fits[stage], terms, np.arange(q), design, places, seed=self.seed_, n_jobs=jobs)
+        return new_places(self, terms, new, people)
 
     def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
-        from crosslevel.ecological.persons.prediction import held_out
+        from crosslevel.ecological.persons.prediction import held_out_places
 
-        cells = getattr(self, "cells_", None)
-        if cells is None:
+        if getattr(self, "cells_", None) is None:
             raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
-        totals, jobs = self.places_.totals, checks.count_jobs(self.n_jobs)
-        return held_out(
-            design_of(self.model_, cells, totals, stage, jobs),
-            self.model_.terms,
-            Binomial(totals.successes[stage], totals.trials[stage]),
-            folds,
-            cells.total if self.likelihood == "aggregate" else None,
-            fixed=None if self.hyperparameters is None else self.model_.fits[stage].hyperparameters,
-            seed=self.seed_,
-            n_jobs=jobs,
-        )
+        return held_out_places(self, stage, folds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
@@ -40,9 +41,22 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian
 from crosslevel.typing import AnyArray, FloatArray, Progress
 
-__all__ = ["PRIOR", "count_in_bins", "design_of", "fit_persons", "fit_question", "priors", "rake_cells"]
+__all__ = [
+    "PRIOR",
+    "count_in_bins",
+    "describe_columns",
+    "describe_composition",
+    "design_of",
+    "fit_persons",
+    "fit_question",
+    "priors",
+    "rake_cells",
+]
 
 
+LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
+"""Below this reliability of its shares, or above this share of its prior variance left, a column tells nothing; and the R2 of places on
+composition below which estimates gained nothing over the neighborhood."""
 ROUNDS = 30
 CLOSE = 0.03
 """Largest change of a log hyperparameter from one round to the next that counts as standing still."""
@@ -278,6 +292,7 @@ def count_in_bins(
     by: str,
     keys: Sequence[object],
     weight: str | None,
+    cluster: str | None,
     progress: Progress | None,
 ) -> tuple[Bins, PlaceCells, list[str]]:
     """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
@@ -285,7 +300,7 @@ def count_in_bins(
     while True:
         bins = learn_bins(learned.encoder, learned.encoded_sample(), size)
         try:
-            found = count_people(stream, bins, place=by, keys=keys, weight=weight, progress=progress)
+            found = count_people(stream, bins, place=by, keys=keys, weight=weight, cluster=cluster, progress=progress)
         except TooManyKindsError:
             if size == 2 or not bins.edges:
                 raise
@@ -302,6 +317,7 @@ def fit_persons(
     totals: Totals,
     *,
     likelihood: str = "aggregate",
+    known: FloatArray | None = None,
     interactions: Sequence[Sequence[str]] | None = None,
     contextual_variance: float = 0.0,
     fixed: Sequence[Hyperparameters] | None = None,
@@ -320,6 +336,8 @@ def fit_persons(
     totals : Totals
     likelihood : {"aggregate", "exact"}
         Place effects on the logit of the total, with people raked to smoothed shares; or on each person's, people as they are.
+    known : (q, n_levels), optional
+        Shares of places that are counted, NaN where they are not.
     interactions : sequence of (column, column), optional
     contextual_variance : float
         Variance of the effect that a place's composition has on everybody there, in units of that of people's own effects.
@@ -333,7 +351,7 @@ def fit_persons(
     effects = effects_of(bins, interactions)
     codes, pairs, raking, composition = effects.codes(cells.codes), cells.pairs, None, None
     if likelihood == "aggregate":
-        raking, composition = _smooth(cells, effects, codes)
+        raking, composition = _smooth(cells, effects, codes, known)
         pairs = replace(pairs, weight=raked(codes[:, : len(effects.sizes)], pairs, raking))
     shares = level_shares(pairs, codes, len(effects.B))
     everybody = cells.total @ shares / cells.total.sum()
@@ -372,13 +390,57 @@ def fit_persons(
     )
 
 
-def _smooth(cells: PlaceCells, effects: Effects, codes: AnyArray) -> tuple[FloatArray, Composition]:
+def _smooth(
+    cells: PlaceCells, effects: Effects, codes: AnyArray, known: FloatArray | None
+) -> tuple[FloatArray, Composition]:
     """Smooth the shares of places, and find factors that rake their people to them."""
     levels, columns = np.ascontiguousarray(codes[:, : len(effects.sizes)]), effects.columns
-    squares = np.bincount(cells.pairs.place, cells.square, cells.pairs.n_places)
-    sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, squares)
-    found = smooth_shares(sampled)
+    sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, cells.squares.sum(axis=1))
+    exact = None if known is None else ~np.isnan(known).any(axis=0)
+    if known is not None:
+        sampled = replace(sampled, shares=np.where(np.isnan(known), sampled.shares, known))
+    found = smooth_shares(sampled, exact)
     return rake(levels, cells.pairs, found.shares, columns), found
+
+
+def describe_columns(model: PersonsModel) -> dict[str, Any]:
+    """Say how well the shares of each column are measured, what its effects still owe to the prior, and R2 of the places."""
+    if model.raking is None:
+        return {}
+
+    def listing(values: FloatArray) -> str:
+        return ", ".join(f"{name} {value:.2f}" for name, value in zip(model.bins.names, values, strict=True))
+
+    return {
+        "reliability_of_shares": listing(model.reliability),
+        "prior_variance_left": listing(model.prior_left),
+        "r2_of_places_on_composition": model.explained,
+    }
+
+
+def describe_composition(model: PersonsModel, cluster: str | None) -> list[str]:
+    """Say what a reader must know about who lives where, in sentences."""
+    if model.raking is None:
+        return []
+    said = []
+    if cluster is None:
+        said.append(
+            "People count as drawn one by one; name the column of their households in fit(cluster=...), if there is one: those of a "
+            "household are alike, and shares of places are less sure than they seem."
+        )
+    told = zip(model.bins.names, model.reliability, model.prior_left, strict=True)
+    said += [
+        f"{name}: the totals tell next to nothing of it (reliability of its shares {reliability:.2f}, prior variance left {left:.2f}); "
+        "its groups are answered with their neighborhood and the prior's interval."
+        for name, reliability, left in told
+        if reliability < LEAST_RELIABILITY or left > MOST_LEFT
+    ]
+    if model.explained < LEAST_EXPLAINED:
+        said.append(
+            f"Who lives in a place explains little of its total (R2 {model.explained:.2f}, below {LEAST_EXPLAINED}): columns whose truth "
+            "is known were then hardly estimated better than by the neighborhood."
+        )
+    return said
 
 
 def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
@@ -401,8 +463,8 @@ def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int
 def _left(design: Design, found: AggregateFit | PersonsFit, totals: Totals, stage: int, n_jobs: int) -> Pairs:
     """Weigh people by their probability of being asked the next question."""
     pairs, rate = design.pairs, observed_rate(totals, stage)
-    exact = isinstance(found, PersonsFit)
-    eta = design.eta(found.linear.beta if exact else found.beta)
-    f = place_effects(pairs, eta, rate, found.linear.f if exact else found.z, n_jobs)
+    beta, guess = (found.linear.beta, found.linear.f) if isinstance(found, PersonsFit) else (found.beta, found.z)
+    eta = design.eta(beta)
+    f = place_effects(pairs, eta, rate, guess, n_jobs)
     left = asked_next(totals, stage, probabilities(pairs, eta, f)) * pairs.weight
     return replace(pairs, weight=shares_left(left, pairs))

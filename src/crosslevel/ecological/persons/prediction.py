@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, special
 
-from crosslevel.data.place_cells import Pairs, PlaceCells
+from crosslevel.data.batches import Batches
+from crosslevel.data.checks import count_jobs
+from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
 from crosslevel.ecological.covariance import (
     Hyperparameters,
     Moments,
@@ -19,14 +22,18 @@ from crosslevel.ecological.covariance import (
     place_covariance,
 )
 from crosslevel.ecological.persons.aggregate import AggregateFit, fit_aggregate, new_logits, predict_logits
-from crosslevel.ecological.persons.fitting import fit_question
+from crosslevel.ecological.persons.fitting import design_of, fit_question
 from crosslevel.ecological.persons.model import Design, Linear, PersonsFit, PersonsModel, level_shares
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates
+from crosslevel.ecological.validation import check_inhabited
 from crosslevel.numerics.laplace import Binomial, Mode
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["fitted_rates", "held_out", "linear_mode", "new_design", "unseen"]
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
+
+__all__ = ["fitted_rates", "held_out", "held_out_places", "linear_mode", "new_design", "new_places", "unseen"]
 
 
 N_DRAWS = 300
@@ -148,6 +155,30 @@ def new_design(model: PersonsModel, cells: PlaceCells) -> Design:
         shares = level_shares(cells.pairs, codes, len(model.effects.B))
         context = np.sqrt(model.contextual_variance) * (shares - model.mean_shares) @ model.effects.B
     return Design(codes, model.effects.B, cells.pairs, context)
+
+
+def new_places(fitted: EcologicalInference, terms: Terms, new: list[object], people: Batches) -> Moments:
+    """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new."""
+    model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(fitted.n_jobs)
+    cells = count_people(people, model.bins, place=fitted.places_.by, keys=new, weight=fitted.weight_)
+    check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
+    design, places = new_design(model, cells), np.arange(q, q + len(new))
+    return unseen(model.fits[0], terms, np.arange(q), design, places, seed=fitted.seed_, n_jobs=jobs)
+
+
+def held_out_places(fitted: EcologicalInference, stage: int, folds: Sequence[IntArray]) -> Moments:
+    """Predict the logit of every place from those outside its fold, as the model was fitted."""
+    totals, jobs, cells = fitted.places_.totals, count_jobs(fitted.n_jobs), fitted.cells_
+    return held_out(
+        design_of(fitted.model_, cells, totals, stage, jobs),
+        fitted.model_.terms,
+        Binomial(totals.successes[stage], totals.trials[stage]),
+        folds,
+        cells.total if fitted.likelihood == "aggregate" else None,
+        fixed=None if fitted.hyperparameters is None else fitted.model_.fits[stage].hyperparameters,
+        seed=fitted.seed_,
+        n_jobs=jobs,
+    )
 
 
 def _pairs(pairs: Pairs, places: IntArray) -> Pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,15 +11,34 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
-from crosslevel.errors import CrosslevelWarning, listed
+from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["refit", "stack_answers"]
+__all__ = ["refit", "stack_answers", "vary_context"]
 
 KEY = "contextual_variance"
+
+
+def vary_context(
+    model: EcologicalInference,
+    by: str | Sequence[str] | None,
+    subgroups: Mapping[str, str] | None,
+    contextual_variance: Sequence[float],
+    people: Any,
+    options: Mapping[str, Any],
+) -> Estimates:
+    """Ask the same under several contextual variances, each with a fit of its own."""
+    values = sorted({float(v) for v in contextual_variance})
+    if len(values) < 2 or values[0] < 0 or not np.isfinite(values[-1]):
+        raise InputError(
+            f"contextual_variance={list(contextual_variance)!r} must be at least two different numbers >= 0."
+        )
+    source = getattr(model, "people_", None) if people is None else people
+    models = [refit(model, source, value) for value in values]
+    return stack_answers([m.estimate(by, subgroups, people=source, **options) for m in models], values)
 
 
 def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:
@@ -30,7 +49,7 @@ def refit(model: EcologicalInference, people: Any, contextual_variance: float) -
     other.set_params(random_state=model.seed_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
-        other.fit(people, model.places_.table, unmatched="drop", **model.arguments_)
+        other.fit(people, model.places_.table, margins=model.margins_, unmatched="drop", **model.arguments_)
     other.confounding_ = model.confounding_
     return other
 
