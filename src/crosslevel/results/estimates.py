@@ -293,18 +293,7 @@ class Estimates:
         """Tell whether the other is the same answer, to the last bit of every number and word."""
         if not isinstance(other, Estimates):
             return False
-        names = (
-            "keys",
-            "method",
-            "level",
-            "interval",
-            "provenance",
-            "diagnostics",
-            "warnings",
-            "frame",
-            "title",
-            "kind",
-        )
+        names = [f.name for f in fields(self) if f.name not in ("table", "units", "draws")]
         if any(getattr(self, n) != getattr(other, n) for n in names) or not same_bits(self.table, other.table):
             return False
         if (self.units is None) != (other.units is None) or not _same_draws(self.draws, other.draws):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,10 @@ def to_document(estimates: Estimates, *, draws: bool = True) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        **_header(estimates),
+        **{name: getattr(estimates, name) for name in _WORDS},
+        "keys": list(estimates.keys),
+        "warnings": list(estimates.warnings),
+        "provenance": estimates.provenance.as_dict(),
         "columns": [
             {
                 "name": n,
@@ -79,25 +82,12 @@ def _read_document(document: Any, build: Callable[..., Estimates]) -> Estimates:
             columns,
             draws=draws,
             units=None if units is None else _read_document(units, build),
-            **_read_header(document),
+            keys=list(document["keys"]),
+            provenance=Provenance(**document["provenance"]),
+            **{name: document[name] for name in _WORDS},
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(error) from error
-
-
-def _header(estimates: Estimates) -> dict[str, Any]:
-    words = {name: getattr(estimates, name) for name in _WORDS}
-    return {
-        **words,
-        "keys": list(estimates.keys),
-        "warnings": list(estimates.warnings),
-        "provenance": estimates.provenance.as_dict(),
-    }
-
-
-def _read_header(document: Mapping[str, Any]) -> dict[str, Any]:
-    words = {name: document[name] for name in _WORDS}
-    return {**words, "keys": list(document["keys"]), "provenance": Provenance(**document["provenance"])}
 
 
 def _not_json(name: str) -> float:

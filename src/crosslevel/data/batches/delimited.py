@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -223,7 +223,7 @@ class DelimitedSource(Source):
         check_unique(self.name, names)
         unreadable = next((f.name for f in schema if pa.types.is_binary(f.type)), None)
         if unreadable is not None:
-            raise self._not_text(f"column {unreadable!r}")
+            raise _not_text(self.name, self._options, f"column {unreadable!r}")
         return schema
 
     def _codes(self) -> set[str]:
@@ -235,11 +235,13 @@ class DelimitedSource(Source):
             first = next(iter(reader), None)
         return set() if first is None else {n for n in numbers if _is_code(first.column(n), self.schema.field(n).type)}
 
-    def _explained(self) -> _Explained:
-        return _Explained(self)
-
-    def _not_text(self, where: str) -> FileError:
-        return _not_text(self.name, self._options, where)
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of the CSV reader into sentences."""
+        try:
+            yield
+        except READ_ERRORS as error:
+            raise self.explain(error) from error
 
     def explain(self, error: Exception) -> Exception:
         """Turn an error of the CSV reader into a sentence with file, row, column and repair."""
@@ -254,9 +256,9 @@ class DelimitedSource(Source):
                 "values as the header. Look for unquoted delimiters, or pass the right delimiter."
             )
         if isinstance(error, UnicodeError):
-            return self._not_text(getattr(error, "reason", text))
+            return _not_text(self.name, self._options, getattr(error, "reason", text))
         if "invalid UTF8" in text:
-            return self._not_text(place)
+            return _not_text(self.name, self._options, place)
         if "straddling" in text:
             return FileError(
                 f"{self.name} has a row of more than {BLOCK:,} bytes, probably a quote that is never closed; correct the file."
@@ -335,17 +337,3 @@ def _codec(encoding: str) -> str:
         raise InputError(
             f"encoding={encoding!r} is not known; say for example 'utf-8', 'latin-1' or 'cp1252'."
         ) from error
-
-
-class _Explained:
-    """Context in which the errors of the CSV reader become sentences."""
-
-    def __init__(self, source: DelimitedSource) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, READ_ERRORS):
-            raise self._source.explain(cast("Exception", error)) from error

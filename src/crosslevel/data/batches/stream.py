@@ -207,14 +207,10 @@ class Batches:
         >>> open_batches({"x": [1, 2]}).describe()
         '1 frame, 2 rows, 1 column (x)'
         """
-        first = self._sources[0]
-        if len(self._sources) == 1 and first.unit not in ("frame", "file"):
-            said = [first.name]
-        else:
-            kind = first.unit if first.unit in ("frame", "stream") else "file"
-            said = [_counted(len(self._sources), kind)]
-            said += [f"{first.name} first"] if kind == "file" and len(self._sources) > 1 else []
-            said = [first.name] if kind == "file" and len(self._sources) == 1 else said
+        first, n = self._sources[0], len(self._sources)
+        kind = first.unit if first.unit in ("frame", "stream") else "file"
+        said = [first.name] if n == 1 and kind != "frame" else [_counted(n, kind)]
+        said += [f"{first.name} first"] if kind == "file" and n > 1 else []
         if first.unit not in ("frame", "file", "stream"):
             said.append(_counted(sum(source.n_parts for source in self._sources), first.unit))
         if self.num_rows is not None:

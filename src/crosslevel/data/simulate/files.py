@@ -6,19 +6,19 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.checks import check_whole
 from crosslevel.data.simulate.geometry import feature_collection
 from crosslevel.data.simulate.levels import Cells, truth_table
 from crosslevel.data.simulate.nation import PEOPLE_SCHEMA, check_settings, draw_people, people_table, places_table
 from crosslevel.data.simulate.people import RegionDraw
 from crosslevel.data.simulate.places import Plan, plan_nation
-from crosslevel.errors import FileError, InputError
+from crosslevel.errors import FileError
 from crosslevel.typing import RandomState
 
 __all__ = ["NationFiles", "write_nation"]
@@ -136,11 +136,7 @@ def write_nation(
 def _check_files(files: int | None, n_regions: int, n_people: int) -> int:
     if files is None:
         return min(n_regions, -(-n_people // PEOPLE_PER_FILE))
-    if not isinstance(files, Integral) or isinstance(files, bool) or not 1 <= files <= n_regions:
-        raise InputError(
-            f"files={files!r} is not a whole number from 1 to n_regions={n_regions:,}; a region is in one file."
-        )
-    return int(files)
+    return check_whole(files, "files", 1, n_regions)
 
 
 def _fresh_folder(folder: str | os.PathLike[str]) -> Path:
