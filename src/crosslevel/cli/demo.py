@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
@@ -39,9 +38,10 @@ MAPPED = "sex"
 WORDS = {("sex", "1"): "men", ("sex", "2"): "women"}
 DRAWS = 300
 """A third of the library's default: intervals are the same to a point."""
-INTERVAL = ("estimate", "std_error", "conf_low", "conf_high")
-BASELINES = ("neighborhood", "goodman")
-BOUNDS = ("bound_low", "bound_high")
+COLUMNS = (
+    "variable", "subgroup", "estimate", "std_error", "conf_low", "conf_high", "truth", "coverage", "neighborhood", "goodman", "rxc",
+    "bound_low", "bound_high",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
     with quiet():
         model.fit(world.people, world.places, coords=("lon", "lat"), **named)
         parts = {variable: _asked(world, model, variable) for variable in variables}
-    found, by_region = parts[MAPPED if MAPPED in parts else variables[0]][1:]
-    columns = {name: [v for part, _, _ in parts.values() for v in part[name]] for name in parts[variables[0]][0]}
+    found, by_region = parts[MAPPED if MAPPED in parts else variables[0]]
+    whole = pa.concat_tables([answer.table.select(COLUMNS) for answer, _ in parts.values()])
     made = Estimates.build(
-        columns,
+        {name: whole[name] for name in COLUMNS},
         keys=("variable", "subgroup"),
         method=found.method,
         level=found.level,
@@ -94,29 +94,23 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
     )
 
 
-def _asked(
-    world: Nation, model: EcologicalInference, variable: str
-) -> tuple[dict[str, list[Any]], Estimates, Estimates]:
-    """Ask about one variable: the columns of the table, the national answer, and that of the regions with its truth."""
-    found = model.estimate(by=variable, rollup="all", n_draws=DRAWS)
-    local = model.estimate(by=variable, n_draws=DRAWS)
+def _asked(world: Nation, model: EcologicalInference, variable: str) -> tuple[Estimates, Estimates]:
+    """Ask about one variable: the nation and its regions, each with the truth; of the nation also how many regions' intervals hold."""
+    told: dict[str, Any] = {"by": variable, "n_draws": DRAWS}
+    found = model.estimate(**told, rollup="all").with_truth(world.true_rates(by=variable, rollup="all"), "rate")
+    local = model.estimate(**told)
     real = {(r["region"], r[variable]): r["rate"] for r in world.true_rates(by=variable).to_pylist()}
     keys = zip(local["region"].tolist(), local[variable].tolist(), strict=True)
-    local = local.with_columns(truth=np.array([real[key] for key in keys]))
-    national = {r[variable]: r["rate"] for r in world.true_rates(by=variable, rollup="all").to_pylist()}
-    contextual = _contextual(world, variable)
+    local = local.with_columns(truth=[real[key] for key in keys])  # not all who live in a region are in the survey
     levels = found[variable].tolist()
-    columns: dict[str, list[Any]] = {
-        "variable": [variable] * len(levels),
-        "subgroup": [WORDS.get((variable, str(v)), str(v)) for v in levels],
-        **{name: found[name].tolist() for name in INTERVAL},
-        "truth": [national[v] for v in levels],
-        "coverage": [_covered(local.select(**{variable: v})) for v in levels],
-        **{name: found[name].tolist() for name in BASELINES},
-        "rxc": [contextual[str(v)] for v in levels],
-        **{name: found[name].tolist() for name in BOUNDS},
-    }
-    return columns, found, local
+    own = [local.select(**{variable: v}) for v in levels]
+    contextual = _contextual(world, variable)
+    return found.with_columns(
+        variable=[variable] * len(levels),
+        subgroup=[WORDS.get((variable, str(v)), str(v)) for v in levels],
+        coverage=[coverage(e["conf_low"], e["conf_high"], e["truth"]) for e in own],
+        rxc=[contextual[str(v)] for v in levels],
+    ), local
 
 
 def _contextual(world: Nation, variable: str) -> dict[str, float]:
@@ -130,12 +124,11 @@ def _contextual(world: Nation, variable: str) -> dict[str, float]:
     return dict(zip(chosen["group"].tolist(), chosen["estimate"].tolist(), strict=True))
 
 
-def _covered(local: Estimates) -> float:
-    return coverage(local["conf_low"], local["conf_high"], local["truth"])
-
-
 def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
-    error = {n: _points(made[n] - made["truth"]) for n in ("estimate", "neighborhood", "goodman", "rxc")}
+    error = {
+        n: 100 * float(np.nanmean(np.abs(made[n] - made["truth"])))
+        for n in ("estimate", "neighborhood", "goodman", "rxc")
+    }
     inside = int(((made["conf_low"] <= made["truth"]) & (made["truth"] <= made["conf_high"])).sum())
     return (
         f"The truth is known here: {inside} of {len(made)} intervals contain it ({100 * float(score['coverage']):.0f} %, where "
@@ -146,10 +139,6 @@ def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
         "was made harder. The bounds assume nothing and carry only the survey's noise. "
         "The column coverage tells which share of the regions' own intervals contain the subgroup's truth there."
     )
-
-
-def _points(difference: npt.NDArray[np.float64]) -> float:
-    return 100 * float(np.nanmean(np.abs(difference)))
 
 
 def run(given: Given, job: Job) -> None:
