@@ -310,7 +310,7 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
     chosen: list[str] = []
     note = ""
     if max_cells is None:
-        while len(others) - len(chosen) > 1 and _rows_left(cells, chosen) > MOST_LINES * max(1, n_methods // 2):
+        while len(others) - len(chosen) > 1 and cells.most_rows(chosen) > MOST_LINES * max(1, n_methods // 2):
             chosen.append(max((k for k in others if k not in chosen), key=lambda k: len(cells.levels(k))))
     else:
         shown = set(order[:max_cells])
@@ -354,13 +354,6 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
         note=note,
         inches=(8.4, 1.2 + 0.2 * (min(len(order), max_cells or len(order)) * (n_methods + 1.2))),
     )
-
-
-def _rows_left(cells: Cells, chosen: Sequence[str]) -> float:
-    left = float(cells.table.num_rows)
-    for key in chosen:
-        left /= max(1, len(cells.levels(key)))
-    return left
 
 
 def methods(comparison: Estimates, ax: Axes | None = None, *, max_cells: int = MOST_CELLS, legend: bool = True) -> Axes:
