@@ -17,7 +17,7 @@ from crosslevel.krls.effects import scales
 from crosslevel.krls.marginal import to_marginaleffects
 from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.reading import read_predict
-from crosslevel.krls.reporting import EffectReports, find_places
+from crosslevel.krls.reporting import EffectReports, find_places, some_rows
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
@@ -140,9 +140,7 @@ class BandReports(EffectReports):
         place = find_places(column, "columns", self.effect_names_, "term")[0]
         names, seed, model = self.encoding_.names, checks.read_seed(random_state), self._model
         x = self._effects[place].column if along is None else find_places(along, "along", names)[0]
-        rows = np.arange(len(model.cells.m))
-        if len(rows) > max_rows:
-            rows = np.sort(np.random.default_rng(seed).choice(len(rows), max_rows, replace=False))
+        rows = some_rows(len(model.cells.m), max_rows, seed)
         X = model.cells.X[rows]
         band = self._bands([place], X, checks.check_level(level), simultaneous, DRAWS, seed)
         return charts.effect_curve(
@@ -162,9 +160,7 @@ class BandReports(EffectReports):
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: with bands at some rows, where the model can make them."""
         tables, X = super()._report_tables(level), self._model.cells.X
-        rows = np.arange(len(X))
-        if len(rows) > REPORT_BANDS:
-            rows = np.sort(np.random.default_rng(0).choice(len(rows), REPORT_BANDS, replace=False))
+        rows = some_rows(len(X), REPORT_BANDS)
         with contextlib.suppress(CrosslevelError):  # a large model that was loaded has no posterior of effects at rows
             tables["bands"] = self._bands(range(len(self._effects)), X[rows], level)
         return tables

@@ -18,7 +18,7 @@ from crosslevel.krls.nystrom import LowRank, choose_landmarks, nystrom, partial
 from crosslevel.krls.spectrum import GaussianKernel, Spectrum, available_memory, check_memory, decompose, memory_needed
 from crosslevel.typing import FloatArray
 
-__all__ = ["BACKENDS", "METHODS", "Path", "find_path", "partial_rank"]
+__all__ = ["BACKENDS", "METHODS", "Path", "describe_rows", "find_path", "partial_rank"]
 
 
 METHODS = ("auto", "collapse", "exact", "partial", "nystrom")
@@ -46,25 +46,21 @@ class Path:
 
     Attributes
     ----------
-    method : {"exact", "partial", "nystrom"}
     spectrum : Spectrum
     kernel : GaussianKernel
-    lost : float
-        Share of the trace of the kernel that is lost.
     description : str
         The way, in words.
+    lost : float
+        Share of the trace of the kernel that is lost.
+    approximate : bool
+        Whether the numbers are those of another model than the exact one.
     """
 
-    method: str
     spectrum: Spectrum
     kernel: GaussianKernel
-    lost: float
     description: str
-
-    @property
-    def approximate(self) -> bool:
-        """Whether the numbers are those of another model than the exact one."""
-        return self.method == "nystrom" or self.lost > 10 * TOLERANCE
+    lost: float = 0.0
+    approximate: bool = False
 
 
 def find_path(
@@ -148,46 +144,44 @@ def _exact_affordable(U: int) -> bool:
 
 
 def _exact(kernel: GaussianKernel, m: FloatArray, n: int, method: str, backend: str) -> Path:
-    U = len(m)
-    where = ""
+    U, where = len(m), ""
     if backend == "jax":
         from crosslevel.krls.jax_backend import DeviceKernel, device_name
 
         device = DeviceKernel(kernel.Z, kernel.s)
         spectrum: Spectrum = device.decompose(m)
-        kernel = device
-        where = f", on {device_name()}"
+        kernel, where = device, f", on {device_name()}"
     else:
         check_memory(U, n)
         spectrum = decompose(kernel, m)
-    description = f"exact, {n:,} rows"
-    if n > U:
-        description += f" collapsed to {U:,} distinct ones"
-    elif method == "collapse":
-        description += ", none of them equal"
-    return Path("exact", spectrum, kernel, 0.0, description + where)
+    rows = describe_rows(n, U) + (", none of them equal" if method == "collapse" and n == U else "")
+    return Path(spectrum, kernel, f"exact, {rows}{where}")
 
 
 def _partial(kernel: GaussianKernel, found: LowRank, m: FloatArray, n: int) -> Path:
     U, lost = len(m), found.lost / float(m.sum())
     exact = lost <= 10 * TOLERANCE
-    how = "exact to rounding" if exact else "truncated"
     # derivatives of what is lost are larger than it: functions around all rows keep them right to 1e-10, others to 1e-6
     kernel = kernel if exact and U <= MOST_CENTRES else found.kernel
     description = (
-        f"partial eigendecomposition, {found.rank:,} of {U:,} eigenvectors, {how} ({lost:.1g} of the trace lost)"
+        f"partial eigendecomposition, {found.rank:,} of {U:,} eigenvectors, {'exact to rounding' if exact else 'truncated'} "
+        f"({lost:.1g} of the trace lost){_collapsed(n, U)}"
     )
-    return Path("partial", found.spectrum, kernel, lost, description + _collapsed(n, U))
+    return Path(found.spectrum, kernel, description, lost, not exact)
 
 
 def _nystrom(kernel: GaussianKernel, m: FloatArray, n: int, rank: int | None, seed: int) -> Path:
     U = len(m)
     found = nystrom(kernel, m, min(rank or RANK, U), seed)
-    lost = found.lost / float(m.sum())
-    r = len(found.kernel.centers.Z)
+    lost, r = found.lost / float(m.sum()), len(found.kernel.landmarks)
     description = f"Nystrom approximation, {r:,} landmarks (seed {seed}) for {U:,} rows, {lost:.2g} of the trace lost"
-    return Path("nystrom", found.spectrum, found.kernel, lost, description + _collapsed(n, U))
+    return Path(found.spectrum, found.kernel, description + _collapsed(n, U), lost, True)
+
+
+def describe_rows(n: int, U: int) -> str:
+    """Say how many rows there are, and how many different ones."""
+    return f"{n:,} rows" + (f" collapsed to {U:,} distinct ones" if n > U else "")
 
 
 def _collapsed(n: int, U: int) -> str:
-    return f", {n:,} rows collapsed to {U:,} distinct ones" if n > U else ""
+    return f", {describe_rows(n, U)}" if n > U else ""

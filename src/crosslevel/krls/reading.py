@@ -32,6 +32,7 @@ __all__ = [
     "learn_encoding",
     "missing_rows",
     "read_fit",
+    "read_labels",
     "read_predict",
     "spread_rows",
 ]
@@ -339,28 +340,33 @@ def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
     return w
 
 
-def _labels(cluster: Any) -> pa.Table:
-    """Read labels, or a frame of one column, as a table of one column."""
-    if len(getattr(cluster, "shape", ())) == 2 and frames.is_frame(cluster):
-        table = frames.to_arrow(cluster, "cluster")
-        if table.num_columns != 1:
-            raise InputError(f"cluster has {table.num_columns:,} columns; pass one label per row.")
-        return table.rename_columns(["cluster"])
-    labels = cluster.combine_chunks() if isinstance(cluster, pa.ChunkedArray) else cluster
-    return frames.to_arrow({"cluster": labels}, "cluster")
+def read_labels(values: Any, argument: str, n: int) -> pa.Table:
+    """Read labels, one per row, as a table: the columns of a frame, or one column of an array."""
+    one_column = len(getattr(values, "shape", ())) == 1 or isinstance(values, pa.Array | pa.ChunkedArray)
+    if not one_column and frames.is_frame(values):
+        table = frames.to_arrow(values, argument)
+    else:
+        name = getattr(values, "name", None)
+        flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        table = frames.to_arrow({name if isinstance(name, str) and name else "group": flat}, argument)
+    if table.num_rows != n:
+        raise InputError(
+            f"{argument} has {table.num_rows:,} labels for {n:,} rows that fit was given; pass one per row."
+        )
+    return table
 
 
 def _clusters(cluster: Any, used: BoolArray) -> IntArray:
-    table = _labels(cluster)
-    if table.num_rows != len(used):
-        raise InputError(f"cluster has {table.num_rows:,} labels for {len(used):,} rows; pass one per row.")
+    table = read_labels(cluster, "cluster", len(used))
+    if table.num_columns != 1:
+        raise InputError(f"cluster has {table.num_columns:,} columns; pass one label per row.")
     gaps = missing_rows(table) & used
     if gaps.any():
         raise InputError(
             f"cluster is missing in {int(gaps.sum()):,} row(s), the first is row {int(np.argmax(gaps)):,}; drop these rows or "
             "give them a cluster."
         )
-    groups = frames.group_rows(table.filter(pa.array(used)), "cluster", "cluster")
+    groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "cluster")
     if len(groups) < 2:
         raise InputError("cluster has one label in all rows used; errors by cluster need at least two clusters.")
     return groups.codes.astype(np.intp)

@@ -21,12 +21,12 @@ from crosslevel.krls.reading import read_predict, spread_rows
 from crosslevel.krls.table import RESERVED, effects_summary
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EffectReports", "find_places"]
+__all__ = ["EffectReports", "find_places", "some_rows"]
 
 
 TARGETS = ("sample", "population")
@@ -230,9 +230,7 @@ class EffectReports(KernelEstimator):
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: average effects, and effects at some rows with their covariates."""
         cells, used = self._model.cells, np.flatnonzero(self._used)
-        rows = np.arange(len(used))
-        if len(rows) > REPORT_ROWS:
-            rows = np.sort(np.random.default_rng(0).choice(len(rows), REPORT_ROWS, replace=False))
+        rows = some_rows(len(used), REPORT_ROWS)
         cell, n_terms = cells.row[rows], len(self.effect_names_)
         X = cells.X[cell]
         table = subgroups.covariate_table(self.encoding_, X)
@@ -366,6 +364,11 @@ class EffectReports(KernelEstimator):
             f"the groups are slices of {listed(cut)}, whose own effect is then nearly that at a point: where it changes within "
             "about one standard deviation, its interval can fall short."
         ]
+
+
+def some_rows(n: int, most: int, seed: int = 0) -> IntArray:
+    """Give all of n rows, or a random part of them, in order."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 def find_places(

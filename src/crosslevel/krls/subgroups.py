@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
+from scipy import sparse, stats
 
 from crosslevel.data import frames, queries
 from crosslevel.data.columns import Category
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.model import Cells
-from crosslevel.krls.reading import Encoding
+from crosslevel.krls.reading import Encoding, read_labels
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
 
 MOST_GROUPS = 200
 """Each group takes a pass over the kernel."""
-UNITS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -171,21 +170,9 @@ def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subg
 
 
 def _by_label(by: Any, used: BoolArray) -> Subgroups:
-    one_column = len(getattr(by, "shape", ())) == 1 or isinstance(by, pa.Array | pa.ChunkedArray)
-    if not one_column and frames.is_frame(by):
-        table = frames.to_arrow(by, "by")
-    else:
-        name = getattr(by, "name", None)
-        values = by.combine_chunks() if isinstance(by, pa.ChunkedArray) else by
-        if not hasattr(values, "__len__"):
-            raise InputError(
-                f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row."
-            )
-        table = frames.to_arrow({name if isinstance(name, str) and name else "group": values}, "by")
-    if table.num_rows != len(used):
-        raise InputError(
-            f"by has {table.num_rows:,} labels for {len(used):,} rows that fit was given; pass one per row."
-        )
+    if not hasattr(by, "__len__") and not frames.is_frame(by):
+        raise InputError(f"by={by!r} is neither a column of X nor labels; pass a name, queries or one label per row.")
+    table = read_labels(by, "by", len(used))
     groups = frames.group_rows(table.filter(pa.array(used)), table.column_names, "by")
     return Subgroups(groups.keys, np.arange(int(used.sum())), groups.codes.astype(np.intp), frozenset())
 
@@ -231,19 +218,11 @@ def spread(groups: Subgroups, cells: Cells, facts: RowFacts, pointwise: FloatArr
         unit = facts.cluster[groups.row]
         n_units = int(facts.cluster.max()) + 1
         factor = n_units / (n_units - 1.0)
-    order = np.argsort(unit, kind="stable")
-    unit, group, psi = unit[order], groups.group[order], psi[order]
-    out = np.zeros((E * G, E * G))
-    starts = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
-    place = np.cumsum(np.r_[True, unit[1:] != unit[:-1]]) - 1
-    for first in range(0, len(starts), UNITS_AT_ONCE):
-        last = min(first + UNITS_AT_ONCE, len(starts))
-        pairs = slice(starts[first], starts[last] if last < len(starts) else len(unit))
-        code = (place[pairs] - first) * G + group[pairs]
-        sums = [np.bincount(code, values, (last - first) * G) for values in psi[pairs].T]
-        flat = np.stack(sums).reshape(E, last - first, G).transpose(1, 0, 2).reshape(last - first, -1)
-        out += flat.T @ flat
-    return factor * out
+    # what every unit adds to every average; the pairs of one unit are added up
+    place = np.arange(E)[:, None] * G + groups.group
+    pairs = (np.tile(unit, E), place.reshape(-1))
+    added = sparse.csr_array((psi.T.reshape(-1), pairs), shape=(int(unit.max()) + 1, E * G))
+    return factor * (added.T @ added).toarray()
 
 
 def differences(found: Inference, E: int, G: int) -> tuple[Inference, list[tuple[int, int]]]:

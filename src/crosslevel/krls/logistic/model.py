@@ -26,6 +26,7 @@ from crosslevel.krls.covariance import SHARE_OF_PENALTY, effect_weights, residua
 from crosslevel.krls.effects import Effect, Functionals, average_functionals, pointwise_effects
 from crosslevel.krls.inference import Inference, spectrum_of, stacked
 from crosslevel.krls.model import Cells, Fit, Solution, bandwidth_of, collapse
+from crosslevel.krls.paths import describe_rows
 from crosslevel.krls.penalty import Choice
 from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardize
 from crosslevel.numerics.newton import newton
@@ -230,8 +231,6 @@ def fit_logistic(
     y_sd = float(np.sqrt(y_mean * (1 - y_mean) * N / (N - 1.0)))
     standard = cells.rescaled(y_mean, y_sd)
     rss = float(standard.ss.sum() + cells.m @ np.square((cells.mean - p) / y_sd))
-    n, U = len(y), len(cells.m)
-    made = f"{n:,} rows" + (f" collapsed to {U:,} distinct ones" if n > U else "")
     return LogisticFit(
         cells=standard,
         scaling=scaling,
@@ -247,7 +246,7 @@ def fit_logistic(
             edf=float(np.sum(1.0 - found.keep)),
             loo=alo_loss(found, cells.m, cells.mean) / y_sd**2,  # so that loo_ is the mean log loss
         ),
-        path=f"exact, logistic, {made}",
+        path=f"exact, logistic, {describe_rows(len(y), len(cells.m))}",
         offset=found.offset,
         steps=found.steps,
     )
