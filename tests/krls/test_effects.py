@@ -55,7 +55,7 @@ def brute(kernel, scaling, coef, X, effect):
 
 def test_kinds_and_names(world):
     effects = world[3]
-    assert [e.term for e in effects] == ["a", "b", "t", "f: y", "f: z"]
+    assert [e.term for e in effects] == ["a", "b", "t", "f: y (reference x)", "f: z (reference x)"]
     assert [e.kind for e in effects] == ["derivative", "derivative", "first difference", "contrast", "contrast"]
     assert [e.contrast for e in effects[2:]] == ["1 - 0", "y - x", "z - x"]
 

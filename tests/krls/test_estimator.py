@@ -96,9 +96,10 @@ def test_every_kind_of_frame_gives_the_same(people):
 
 def test_factor_contrasts(people):
     frame, y = people
-    model = KRLS(penalty=0.5).fit(frame, y)
+    model = KRLS(penalty=0.5, reference={"arm": "control"}).fit(frame, y)
     found = model.effects()
-    assert found["term"].tolist() == ["age", "arm: letter", "arm: visit", "owner"]
+    arms = ["arm: letter (reference control)", "arm: visit (reference control)"]
+    assert found["term"].tolist() == ["age", *arms, "owner"]
     assert found["contrast"].tolist() == ["dy/dx", "letter - control", "visit - control", "1 - 0"]
     everyone = {
         arm: model.predict(frame.assign(arm=pd.Categorical([arm] * 90, frame["arm"].cat.categories)))
@@ -106,7 +107,7 @@ def test_factor_contrasts(people):
     }
     np.testing.assert_allclose(found["plug_in"][1], (everyone["letter"] - everyone["control"]).mean(), rtol=1e-9)
     np.testing.assert_allclose(model.pointwise_effects_[:, 2], everyone["visit"] - everyone["control"], rtol=1e-8)
-    dummies = KRLS(penalty=0.5, contrast="dummy").fit(frame, y)
+    dummies = KRLS(penalty=0.5, contrast="dummy", reference={"arm": "control"}).fit(frame, y)
     np.testing.assert_allclose(dummies.fitted_, model.fitted_, rtol=1e-10)
     assert abs(dummies.effects()["plug_in"][2]) < abs(
         found["plug_in"][2]
@@ -115,11 +116,30 @@ def test_factor_contrasts(people):
     assert other["contrast"].tolist()[1:3] == ["control - visit", "letter - visit"]
 
 
+def test_the_table_names_the_reference_which_is_the_most_frequent_level(people):
+    frame, y = people
+    arms = np.where(np.arange(90) % 3 > 0, "control", np.where(np.arange(90) % 2 > 0, "a letter", "visit"))
+    frame = frame.assign(arm=arms)
+    model = KRLS(penalty=0.5).fit(frame, y)
+    found = model.effects()
+    assert found["contrast"].tolist()[1:3] == ["a letter - control", "visit - control"]
+    printed = model.summary()
+    assert "arm: a letter (reference control)" in printed
+    assert "arm: control" not in printed
+    short = model.pointwise_bands("arm: visit", X=frame.iloc[:2])
+    assert short["term"].tolist() == ["arm: visit (reference control)"] * 2
+    counts = np.where(arms == "visit", 9.0, 1.0)
+    heavy = KRLS(penalty=0.5).fit(frame, y, sample_weight=counts).effects()
+    assert heavy["contrast"].tolist()[1:3] == ["a letter - visit", "control - visit"]
+    backwards = KRLS(penalty=0.5).fit(frame[::-1], y[::-1]).effects()
+    assert backwards["term"].tolist() == found["term"].tolist()
+
+
 def test_codes_are_a_factor_when_listed(people):
     frame, y = people
     coded = frame.assign(arm=frame["arm"].cat.codes.astype(int) + 1)
-    one = KRLS(penalty=0.5).fit(frame, y).effects()
-    two = KRLS(penalty=0.5, categorical=["arm"]).fit(coded, y).effects()
+    one = KRLS(penalty=0.5, reference={"arm": "control"}).fit(frame, y).effects()
+    two = KRLS(penalty=0.5, categorical=["arm"], reference={"arm": 1}).fit(coded, y).effects()
     same(one, two)
     assert two["contrast"].tolist()[1:3] == ["2 - 1", "3 - 1"]
     assert KRLS(penalty=0.5).fit(coded, y).effects()["term"].tolist() == ["age", "arm", "owner"]

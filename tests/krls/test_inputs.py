@@ -152,6 +152,8 @@ def test_names(frame, y):
         ({"rule": "gcv", "penalty": 1.0}, "rule='gcv' has no effect"),
         ({"weights": "survey"}, "weights='survey' has no effect"),
         ({"random_state": -1}, "random_state=-1 is not a seed"),
+        ({"random_state": 3, "method": "exact"}, "random_state=3 has no effect"),
+        ({"random_state": 3, "method": "collapse"}, "random_state=3 has no effect"),
     ],
 )
 def test_parameters(frame, y, params, match):

@@ -99,5 +99,5 @@ def test_the_package_agrees_on_factors(people):
     X, y = people
     model = KRLS(reference={"arm": "letter"}).fit(X, y)
     arms = me.avg_comparisons(model.to_marginaleffects(), variables="arm")
-    agree(arms, 0, model.effects(), "arm: control")
-    agree(arms, 1, model.effects(), "arm: visit")
+    agree(arms, 0, model.effects(), "arm: control (reference letter)")
+    agree(arms, 1, model.effects(), "arm: visit (reference letter)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crosslevel.errors import InputError
 from crosslevel.krls import KRLS
 from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.spectrum import GaussianKernel
@@ -161,6 +162,12 @@ def test_joint_posterior_has_the_same_diagonal(fitted, term):
 
         mixed_derivative = sum(i * j * k(a + i * step, b + j * step) for i in (1, -1) for j in (1, -1)) / 4e-8
         assert joint[0, 5] == pytest.approx(mixed_derivative, rel=1e-5)
+
+
+def test_what_only_simultaneous_bands_use_is_refused(fitted):
+    for idle in ({"n_draws": 100}, {"random_state": 3}):
+        with pytest.raises(InputError, match=f"{next(iter(idle))}=.*has no effect without simultaneous=True"):
+            fitted()[2].pointwise_bands("x0", **idle)
 
 
 def test_simultaneous_bands_are_wider_and_seeded(fitted):

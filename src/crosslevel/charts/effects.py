@@ -128,9 +128,7 @@ def effects_charts(estimates: Estimates) -> list[Chart]:
     kinds = estimates.table["kind"].to_pylist() if "kind" in estimates.table.column_names else []
     if "contrast" in kinds:
         own = estimates.select(kind="contrast")
-        words = [f"{t} ({c})" for t, c in zip(own["term"].tolist(), own["contrast"].tolist(), strict=True)]
-        cells = cells_of(own).with_key("term", words)
-        drawn = rows_chart(own, cells, name="contrasts", title="Contrasts of factors", x_title="average contrast")
+        drawn = rows_chart(own, name="contrasts", title="Contrasts of factors", x_title="average contrast")
         caption = "What the outcome would be on average at a level, less at the level it is compared with, all else unchanged."
         charts.append(replace(drawn, caption=f"{caption} {drawn.caption}", size="half"))
     return charts
@@ -187,7 +185,9 @@ def _brushed_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any])
     colors |= {n: _levels(estimates.table[n].to_pylist(), first) for n in names if estimates[n].dtype.kind not in "fiu"}
     colors = colors or {"nothing": ["rows"] * len(first)}
     columns |= {f"c{c}": pa.array(v, pa.string()) for c, v in enumerate(colors.values())}
-    own = [next((i for i, (_, words) in enumerate(along) if words == t), 0) for t in terms]
+    own = [
+        next((i for i, (_, words) in enumerate(along) if t == words or t.startswith(f"{words} (")), 0) for t in terms
+    ]
     second = min(1, len(terms) - 1)
     of_terms = [(f"e{e}", t) for e, t in enumerate(terms)]
     choices = [

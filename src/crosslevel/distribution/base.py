@@ -30,6 +30,10 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray, RandomState
 __all__ = ["BagClassifier", "BagEstimator", "BagRegressor"]
 
 
+LARGEST, SMALLEST = 1e140, 1e-140
+"""Labels, and differences of labels, whose squares can be held."""
+
+
 class BagEstimator(BaseEstimator):
     """Base of the estimators over bags; `BagRegressor` and `BagClassifier` are its two kinds.
 
@@ -265,6 +269,12 @@ class BagRegressor(RegressorMixin, BagEstimator):
         target = reading.read_numbers(y, names, n)
         if n < 2:
             raise InputError("X has 1 bag (n_samples=1); a fit needs at least 2 bags.")
+        largest, spread = float(np.abs(target).max()), float(np.ptp(target / 2.0))
+        if largest > LARGEST or 0 < spread < SMALLEST:
+            what = "large" if largest > LARGEST else "small"
+            raise InputError(
+                f"y is too {what} for its squares to be held (largest value {largest:.3g}); change its unit."
+            )
         return target
 
 

@@ -31,6 +31,8 @@ __all__ = ["BagFeatures", "LandmarkMap", "blocks", "pool", "root_inverse"]
 BLOCK = 2**18
 """Numbers (people x landmarks, or people x columns) of a block: it stays in the cache."""
 FEWEST_ROWS, MOST_ROWS = 64, 8192
+FARTHEST = 1e150
+"""Distance along a column that is as good as infinite: its square can be held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +143,7 @@ def root_inverse(K: FloatArray) -> FloatArray:
 def squared_distances(X: FloatArray, U: FloatArray) -> FloatArray:
     """Measure |x - u|^2 for every pair, (n, d); centered at the mean landmark, so that far origins cost no digits."""
     center = U.mean(axis=0)
-    A, B = X - center, U - center
+    A, B = np.clip(X - center, -FARTHEST, FARTHEST), U - center
     out = A @ (-2.0 * B.T)
     out += np.einsum("ij,ij->i", A, A)[:, None]
     out += np.einsum("ij,ij->i", B, B)

@@ -198,6 +198,8 @@ def candidate_maps(bags: Bags, settings: FeatureSettings) -> list[LandmarkMap]:
     rows, weights = sample_people(bags, max(min(SAMPLE, SAMPLE_VALUES // bags.values.shape[1]), 2), rng)
     weights = weights / weights.max()  # products of weights may overflow
     scale = _column_scale(rows, weights) if settings.standardize else np.ones(rows.shape[1])
+    if not settings.standardize:
+        _check_spread(rows)
     rows = rows / scale
     bandwidth = _bandwidth(settings.bandwidth, rows, weights, seed)
     sets = _landmark_sets(bags, settings, rows, weights, scale, bandwidth)
@@ -247,10 +249,28 @@ def _prefixes(U: FloatArray, counts: Sequence[int]) -> list[FloatArray]:
 def _column_scale(rows: FloatArray, weights: FloatArray) -> FloatArray:
     share = weights / weights.sum()
     center = share @ rows
-    sd = np.sqrt(share @ (rows - center) ** 2)
+    away = rows - center
+    unit = np.abs(away).max(axis=0)
+    plain = (unit > 1e-140) & (unit < 1e140)
+    unit = np.where(plain | (unit == 0), 1.0, unit)  # the squares of very large and very small columns cannot be held
+    sd = unit * np.sqrt(share @ (away / unit) ** 2)
     # a constant column tells people apart as little as one that is left alone
     constant = sd <= 1e-12 * np.maximum(np.abs(center), 1e-300)
-    return np.where(constant, 1.0, sd)
+    return np.where(constant, np.where(np.abs(center) > 1e100, np.abs(center), 1.0), sd)
+
+
+def _check_spread(rows: FloatArray) -> None:
+    """Refuse columns that are not divided by their standard deviation and whose squares cannot be held."""
+    spread = np.ptp(rows / 2.0, axis=0)
+    largest = np.abs(rows).max(axis=0)
+    bad = ((spread > 0) & (spread < 1e-140)) | (largest > 1e140)
+    if bad.any():
+        column = int(np.argmax(bad))
+        what = "large" if largest[column] > 1 else "small"
+        raise InputError(
+            f"X: column {column} is too {what} for its squares to be held (largest value {largest[column]:.3g}); change its unit, or pass "
+            "standardize=True."
+        )
 
 
 def _bandwidth(given: Any, rows: FloatArray, weights: FloatArray, seed: int) -> float:

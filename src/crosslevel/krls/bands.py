@@ -65,7 +65,7 @@ class BandReports(EffectReports):
         n_draws : int, optional
             Simulations behind simultaneous bands, 400 when not given; other bands need none and refuse it.
         random_state : int, None, Generator or RandomState, default 0
-            Their seed.
+            Their seed; refused without them.
 
         Returns
         -------
@@ -90,14 +90,13 @@ class BandReports(EffectReports):
         True
         """
         check_is_fitted(self, "penalty_")
-        if n_draws is not None and not simultaneous:
-            raise InputError(
-                f"n_draws={n_draws!r} has no effect without simultaneous=True; pass it, or leave n_draws out."
-            )
+        if not simultaneous:
+            idle = {"n_draws": n_draws, "random_state": random_state}
+            checks.refuse_idle_arguments(type(self).pointwise_bands, idle, "without simultaneous=True; pass it")
         if n_draws is not None and n_draws < FEWEST_DRAWS:
             raise InputError(f"n_draws={n_draws!r} is too few for a simultaneous band; pass at least {FEWEST_DRAWS}.")
         rows = self._model.cells.X if X is None else read_predict(self, X, self.encoding_, "error")[0]
-        places = find_places(columns, "columns", self.effect_names_, "term")
+        places = self._terms(columns, "columns")
         seed = checks.read_seed(random_state)
         return self._bands(places, rows, checks.check_level(level), simultaneous, n_draws or DRAWS, seed)
 
@@ -137,7 +136,7 @@ class BandReports(EffectReports):
         ('95 % on average over the curve', 'effect of x0')
         """
         check_is_fitted(self, "penalty_")
-        place = find_places(column, "columns", self.effect_names_, "term")[0]
+        place = self._terms(column, "columns")[0]
         names, seed, model = self.encoding_.names, checks.read_seed(random_state), self._model
         x = self._effects[place].column if along is None else find_places(along, "along", names)[0]
         rows = some_rows(len(model.cells.m), max_rows, seed)

@@ -25,6 +25,8 @@ __all__ = ["KernelEstimator"]
 
 
 BANDWIDTHS = ("n_columns", "maxvar")
+WIDEST = 1e12
+"""Largest bandwidth; one over it is the smallest."""
 
 
 class KernelEstimator(BaseEstimator):
@@ -148,6 +150,11 @@ class KernelEstimator(BaseEstimator):
         elif not _is_positive(bandwidth):
             raise InputError(
                 f"bandwidth={bandwidth!r} is not a positive number; pass 'n_columns', 'maxvar' or a number."
+            )
+        elif not 1.0 / WIDEST <= bandwidth <= WIDEST:
+            raise InputError(
+                f"bandwidth={bandwidth!r} is a squared distance between standardized rows, beside which all rows are "
+                f"{'equal' if bandwidth > 1 else 'infinitely far apart'}; pass 'n_columns', 'maxvar' or a number near that of columns."
             )
         if penalty is not None and not _is_positive(penalty):
             raise InputError(f"penalty={penalty!r} is not a positive number; pass None to have it chosen.")

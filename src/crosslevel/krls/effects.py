@@ -139,7 +139,9 @@ def build_effects(
         switch = Switch(own, (corners - scaling.mean[own]) / scaling.sd[own])
         reference, *others = map(label, column.labels)
         out += [
-            Effect(names[p], "contrast", f"{level} - {reference}", int(p), switch, high=k + 1)
+            Effect(
+                f"{names[p]} (reference {reference})", "contrast", f"{level} - {reference}", int(p), switch, high=k + 1
+            )
             for k, (p, level) in enumerate(zip(own, others, strict=True))
         ]
     return tuple(out)

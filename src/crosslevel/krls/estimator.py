@@ -56,7 +56,8 @@ class KRLS(RegressorMixin, BandReports):
     categorical : sequence of str, optional
         Columns of numbers that are codes. Text and categorical columns always are factors.
     reference : mapping of column to level, optional
-        The level a factor is compared with; the first when not given.
+        The level a factor is compared with; the one most rows have (the first of several) where none is given. Every row of
+        the table names it: "arm: letter (reference control)".
     first_differences : bool, default True
         False gives columns with two values a derivative.
     rank : int, optional
@@ -65,7 +66,7 @@ class KRLS(RegressorMixin, BandReports):
     backend : {"numpy", "jax"}, default "numpy"
         Where the dense algebra of the exact way is done: "jax" is a GPU, where there is one, in double precision.
     random_state : int, None, Generator or RandomState, default 0
-        Seed of the choice of landmarks; the exact ways draw nothing.
+        Seed of the choice of landmarks. The ways that draw none, "exact" and "collapse", refuse it.
     missing : {"error", "drop"}, default "error"
         "drop" leaves rows with missing values out and keeps their place, as NaN, in fitted values and predictions.
 
@@ -104,7 +105,8 @@ class KRLS(RegressorMixin, BandReports):
     -----
     After one eigendecomposition of the kernel between distinct rows everything is linear in the number of columns and
     quadratic in that of distinct rows; no covariance of that size is formed. Predictions and pointwise effects are those of
-    the shrunken fit; only average effects are debiased.
+    the shrunken fit; only average effects are debiased. A fitted model holds the distinct rows it was fitted to, so a pickle
+    of it does; `crosslevel.save` counts them in the file, and with ``allow_rows=False`` refuses.
 
     References
     ----------
@@ -265,6 +267,10 @@ class KRLS(RegressorMixin, BandReports):
             checks.check_whole(self.rank, "rank", 2)
         if self.penalty is not None:
             checks.refuse_idle(self, ["rule"], f"with penalty={self.penalty!r}; pass penalty=None to have it chosen")
+        if self.method in ("exact", "collapse"):
+            checks.refuse_idle(
+                self, ["random_state"], f"with method={self.method!r}, which draws nothing; use 'nystrom'"
+            )
         if self.method in ("nystrom", "partial"):
             checks.refuse_idle(self, ["backend"], f"with method={self.method!r}; use 'auto', 'collapse' or 'exact'")
         else:

@@ -21,7 +21,7 @@ from crosslevel.data.cells import equal_rows
 from crosslevel.krls.effects import Effect, pointwise_effects, scales
 from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
 from crosslevel.krls.paths import METHODS, find_path
-from crosslevel.krls.penalty import Choice, choose_penalty
+from crosslevel.krls.penalty import Choice, choose_penalty, given_penalty
 from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardize
 from crosslevel.typing import FloatArray, IntArray
 
@@ -375,7 +375,7 @@ def fit(
     s = bandwidth_of(bandwidth, Z, cells.m)
     path = find_path(GaussianKernel(Z, s), cells.m, len(y), method, rank=rank, backend=backend, seed=seed)
     spectrum = path.spectrum
-    given = None if penalty is None else Choice(float(penalty), np.empty((0, 2)))
+    given = None if penalty is None else given_penalty(penalty, float(spectrum.w[-1]))
     choice = given or choose_penalty(spectrum, cells, rule)
     solution = solution_at(spectrum, cells, choice.penalty)
     return Fit(

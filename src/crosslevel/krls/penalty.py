@@ -22,19 +22,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from crosslevel.errors import InputError
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
     from crosslevel.krls.model import Cells
 
-__all__ = ["RULES", "Choice", "Losses", "choose_penalty", "losses"]
+__all__ = ["RULES", "Choice", "Losses", "choose_penalty", "given_penalty", "losses"]
 
 
 RULES = ("loo", "gcv", "krls")
 LOWEST, HIGHEST = 1e-9, 1e2
 """Limits of the search, times the largest eigenvalue: below, rounding rules the loss; above, the fit is constant."""
 N_GRID = 67  # six to a decade
+EXTREME = 1e15
+"""A given penalty this many times larger or smaller than the largest eigenvalue is lost beside it in rounding."""
 N_NODES = 16
 """Chebyshev nodes between two points of the grid: the slope there is a polynomial of degree 15 to rounding."""
 TOLD_APART = 1.0
@@ -42,6 +45,7 @@ TOLD_APART = 1.0
 R_GOLDEN = 0.381966  # as R has it, not (3 - sqrt(5)) / 2
 R_EPSILON = 2.220446e-16  # likewise
 R_STEP = 0.05
+MOST_STEPS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,16 @@ def choose_penalty(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     return _krls_search(spectrum, cells) if rule == "krls" else _converged(spectrum, cells, rule)
 
 
+def given_penalty(penalty: float, top: float) -> Choice:
+    """Take a penalty as it is given; refuse one that is lost beside the largest eigenvalue of the kernel."""
+    if not top / EXTREME <= penalty <= top * EXTREME:
+        raise InputError(
+            f"penalty={penalty:g} cannot be told from {'zero' if penalty < top else 'infinity'} beside the largest eigenvalue of the "
+            f"kernel, {top:.3g}; pass one between {top / EXTREME:.0e} and {top * EXTREME:.0e}, or None to have it chosen."
+        )
+    return Choice(float(penalty), np.empty((0, 2)))
+
+
 def _converged(spectrum: Spectrum, cells: Cells, rule: str) -> Choice:
     """Find the least loss on a log grid, then the root of its slope beside it."""
     top = float(spectrum.w[-1])
@@ -270,8 +284,9 @@ def _krls_limits(w: FloatArray, N: float) -> tuple[float, float]:
     down = _first(lambda k: edf(N - k) >= 1.0, round(N))
     high = N - down
     up = _first(lambda k: edf(R_EPSILON + R_STEP * k) <= q, int(high / R_STEP) + 1)
-    low = float(np.cumsum(np.concatenate([[R_EPSILON], np.full(up, R_STEP)]))[-1])
-    return low, high
+    if up > MOST_STEPS:  # R's loop would take hours, and its rounding matters no more
+        return R_STEP * up, high
+    return float(np.cumsum(np.concatenate([[R_EPSILON], np.full(up, R_STEP)]))[-1]), high
 
 
 def _first(holds: Callable[[int], bool], most: int) -> int:

@@ -1,8 +1,8 @@
 """Read and check what `KRLS.fit` and `predict` are given: tables and arrays, outcomes, weights, clusters.
 
 A column of numbers or booleans stays as it is; with two values it is binary, and its effect is a first difference. A column of
-text, of a categorical type, or of codes that are listed is a factor; with L levels it becomes L - 1 columns of zeros and ones,
-the first level being the reference.
+text, of a categorical type, or of codes that are listed is a factor; with L levels it becomes L - 1 columns of zeros and ones.
+The reference, which the others are compared with, is the level most rows have unless another is named.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ __all__ = [
 FEWEST_ROWS = 3
 SMALLEST_SQUARES = 1e-280
 """Below this, sums of squares lose digits to underflow."""
+ROUNDING = 64 * np.finfo(np.float64).eps
+"""Range of a column, relative to its largest value, below which its values differ by rounding only."""
+MOST_ROWS = 1e15
+"""Rows that counts may stand for: beyond, one row more or less is lost to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +105,9 @@ def learn_encoding(
     categorical: Sequence[str] | None = None,
     reference: Mapping[str, Any] | None = None,
     used: BoolArray | None = None,
+    weights: FloatArray | None = None,
 ) -> Encoding:
-    """Decide what each column is, from the rows that are used."""
+    """Decide what each column is, from the rows that are used; weights say how many rows each stands for."""
     if isinstance(categorical, str):
         raise InputError(f"categorical={categorical!r} is one name; pass a list, [{categorical!r}].")
     if reference is not None and not isinstance(reference, Mapping):
@@ -110,22 +115,26 @@ def learn_encoding(
     references = dict(reference or {})
     frames.check_columns(table, list(references), "reference")
     rows = table if used is None else table.filter(pa.array(used))
+    counts = None if weights is None else weights[np.ones(len(weights), dtype=bool) if used is None else used]
     columns = tuple(
-        _with_reference(c, references) if isinstance(c, Category) else c
+        _with_reference(c, references, rows, counts) if isinstance(c, Category) else c
         for c in learn_table(rows, categorical, "X", order="given")
     )
     return _check_encoding(Encoding(columns), references)
 
 
-def _with_reference(column: Category, references: Mapping[str, Any]) -> Category:
-    """Put the reference first among the levels."""
+def _with_reference(
+    column: Category, references: Mapping[str, Any], rows: pa.Table, counts: FloatArray | None
+) -> Category:
+    """Put the reference first among the levels: the one named, or the one most rows have (the first of several)."""
     levels = column.labels
     if len(levels) < 2:
         raise InputError(
             f"X: the factor {column.name!r} has {len(levels)} level(s) ({listed(levels)}) in the rows used; an effect needs two. "
             "Leave the column out."
         )
-    first = references.get(column.name, levels[0])
+    most = int(np.argmax(np.bincount(read_codes(rows, column), counts, len(levels))))
+    first = references.get(column.name, levels[most])
     if first not in levels:
         raise unknown_name(f"reference[{column.name!r}]", first, levels, "level")
     order = sorted(range(len(levels)), key=lambda i: levels[i] != first)
@@ -218,7 +227,7 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
             f"X has {int(used.sum())} usable row(s) (n_samples = {int(used.sum())}); a fit needs at least {FEWEST_ROWS}."
         )
     if frames.is_frame(X) or estimator.categorical or estimator.reference:
-        encoding = learn_encoding(table, estimator.categorical, estimator.reference, used)
+        encoding = learn_encoding(table, estimator.categorical, estimator.reference, used, weights)
     else:  # an array has numbers only
         encoding = Encoding(tuple(Number(n) for n in table.column_names))
     matrix = encoding.encode(table.filter(pa.array(used)))
@@ -313,13 +322,17 @@ def _check_finite(matrix: FloatArray, encoding: Encoding, rows: IntArray) -> Non
 
 
 def _check_varies(matrix: FloatArray, target: FloatArray, encoding: Encoding) -> None:
-    constant = [n for n, lo, hi in zip(encoding.names, matrix.min(axis=0), matrix.max(axis=0), strict=True) if lo == hi]
+    low, high = matrix.min(axis=0), matrix.max(axis=0)
+    with np.errstate(over="ignore"):
+        same = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    constant = [n for n, s in zip(encoding.names, same, strict=True) if s]
     if constant:
         raise InputError(
             f"X: {len(constant)} column(s) have one value in all rows used ({listed(constant)}), so they explain nothing; leave "
             "them out."
         )
-    if target.min() == target.max():
+    least, most = float(target.min()), float(target.max())
+    if most == least or 0 < most / 2 - least / 2 <= ROUNDING * max(abs(least), abs(most)) / 2:
         raise InputError(f"y has one value or class in every row used ({target[0]:g}); there is nothing to explain.")
     for name, values in (("y", target), *zip((f"X: the column {n!r}" for n in encoding.names), matrix.T, strict=True)):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -336,6 +349,14 @@ def _weights(sample_weight: Any, n: int, survey: bool) -> FloatArray:
         raise InputError(
             f"sample_weight is {w[row]:g} in row {row:,}; counts are whole numbers (a row of weight 2 stands for two rows). For "
             "survey weights pass weights='survey' to KRLS."
+        )
+    if survey:  # only ratios matter; their sums shall not overflow
+        return w / w.max()
+    total = float((w / w.max()).sum()) * float(w.max())
+    if not total <= MOST_ROWS:
+        raise InputError(
+            f"sample_weight stands for {total:.3g} rows; counts are exact up to {MOST_ROWS:.0e}. Divide them by a common factor, or "
+            "pass weights='survey' to KRLS."
         )
     return w
 

@@ -208,7 +208,7 @@ class EffectReports(KernelEstimator):
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
-        places = find_places(terms, "terms", self.effect_names_, "term")
+        places = self._terms(terms, "terms")
         columns = find_places(along, "along", self.encoding_.names)
         cells, effects = self._model.cells, [self._effects[i] for i in places]
         found = self._infer(places, heterogeneity.slope_weights(cells, columns, adjust=adjust))
@@ -277,6 +277,13 @@ class EffectReports(KernelEstimator):
         if kind != "distribution":
             raise unknown_name("kind", kind, ["distribution", "ranking"], "picture")
         return charts.effect_distributions(self._pointwise, self.effect_names_, ax, weights=self._model.cells.m)
+
+    def _terms(self, wanted: str | Sequence[str] | None, argument: str) -> list[int]:
+        """Find terms; a contrast may be named without its reference, as its column of the matrix is."""
+        if wanted is not None:
+            short = {self.encoding_.names[e.column]: e.term for e in self._effects}
+            wanted = [short.get(name, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
+        return find_places(wanted, argument, self.effect_names_, "term")
 
     def _averages(self, by: Any, target: str) -> tuple[Inference, subgroups.Subgroups]:
         """Estimate the average effects of all rows or of subgroups; for the population people differ, which is added."""

@@ -55,7 +55,12 @@ CASES = [
             "missing": ["error"],
             "rank": [With(10, method="nystrom"), With(10, method="partial"), With(10, method="exact"), 10],
             "backend": [With("jax", method="nystrom"), "gpu"],
-            "random_state": [With(3, method="nystrom", rank=8), -1],
+            "random_state": [
+                With(3, method="nystrom", rank=8),
+                With(3, method="exact"),
+                With(3, method="collapse"),
+                -1,
+            ],
         },
     ),
     Case(

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.linear.model import Design, LinearFit, decompose, penalty_grid, solve
-from crosslevel.errors import unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
 __all__ = ["RULES", "find_penalty", "fit_evidence", "fit_penalty", "fit_ridge", "log_evidence", "losses"]
@@ -30,6 +30,8 @@ __all__ = ["RULES", "find_penalty", "fit_evidence", "fit_penalty", "fit_ridge", 
 
 RULES = ("loo", "gcv")
 LEAST_LEFT = 1e-300
+EXTREME = 1e15
+"""A given penalty this many times larger or smaller than the largest squared singular value is lost beside it in rounding."""
 ROUNDING = 1e-14
 """Share of a bag's residual, times the number of bags, that is rounding."""
 
@@ -196,6 +198,13 @@ def fit_ridge(
     fits = []
     for one in candidates:
         design = decompose(one, y, prior, True)
+        top = max(float(design.s[0]) ** 2 if len(design.s) else 0.0, 1e-300)
+        if penalty is not None and not top / EXTREME <= penalty <= top * EXTREME:
+            raise InputError(
+                f"penalty={penalty:g} cannot be told from {'zero' if penalty < top else 'infinity'} beside the largest squared "
+                f"singular value of the bags' means, {top:.3g}; pass one between {top / EXTREME:.0e} and {top * EXTREME:.0e}, or None "
+                "to have it chosen."
+            )
         at, bound = (penalty, "") if penalty else find_penalty(design, partial(losses, design, rule=rule), sign=-1)
         fits.append(fit_penalty(design, float(at), rule, bound))
     return _best(fits, sign=-1)

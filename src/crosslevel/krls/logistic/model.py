@@ -27,7 +27,7 @@ from crosslevel.krls.effects import Effect, Functionals, average_functionals, po
 from crosslevel.krls.inference import Inference, spectrum_of, stacked
 from crosslevel.krls.model import Cells, Fit, Solution, bandwidth_of, collapse
 from crosslevel.krls.paths import describe_rows
-from crosslevel.krls.penalty import Choice
+from crosslevel.krls.penalty import Choice, given_penalty
 from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardize
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
@@ -223,7 +223,7 @@ def fit_logistic(
     Z = scaling.apply(cells.X)
     kernel = GaussianKernel(Z, bandwidth_of(bandwidth, Z, cells.m))
     K = kernel.matrix()
-    choice = _choose(K, cells) if penalty is None else Choice(float(penalty), np.empty((0, 2)))
+    choice = _choose(K, cells) if penalty is None else given_penalty(penalty, cells.N / 4)
     found = find_mode(K, cells.m, cells.mean, choice.penalty)
     p = expit(found.f)
     N = cells.N
