@@ -101,10 +101,11 @@ def unit_tables(
     Parameters
     ----------
     groups, outcomes : dataframe or array
-        Units x groups and units x outcomes, in counts and in the same order of units. Every column of a dataframe is a
-        group (an outcome) of that name. ``groups`` may also be :class:`UnitTables`, which come back as they are.
+        Units x groups and units x outcomes, in counts and in the same order of units, or both with an index, by which they are
+        then matched. Every column of a dataframe is a group (an outcome) of that name. ``groups`` may also be
+        :class:`UnitTables`, which come back as they are.
     units : sequence, optional
-        Names of the units; ``0 .. n - 1`` when not given.
+        Names of the units; when not given, those in the index of ``groups`` (text, each once), or ``0 .. n - 1``.
     balance : {"scale", "none-of-the-above"}, optional
         What to do with units whose groups and outcomes do not add up to the same total (default: refuse). ``"scale"``
         scales their outcomes to the total of their groups, by a factor of two at most. ``"none-of-the-above"`` gives
@@ -169,6 +170,9 @@ def unit_tables(
     total = align_rows(total, keys, "total")
     total_groups = align_rows(total_groups, keys, "total_groups")
     total_outcomes = align_rows(total_outcomes, keys, "total_outcomes")
+    named = checks.names_of(groups) or []
+    if units is None and named and all(isinstance(name, str) for name in named) and len(set(named)) == len(named):
+        units = named
     X_table, T_table = _as_table(groups, "groups", "group"), _as_table(outcomes, "outcomes", "outcome")
     n = X_table.num_rows
     if T_table.num_rows != n:

@@ -107,6 +107,7 @@ def car_test(
     check_choice("weights", weights, ("population", "equal"))
     n_draws, seed = checks.check_whole(n_draws, "n_draws", 99), checks.read_seed(random_state)
     w = N / N.mean() if weights == "population" else np.ones(len(N))
+    covariates = checks.align_rows(covariates, checks.row_keys(groups), "covariates")
     blocks = {} if covariates is None else covariate_blocks(covariates, len(x))
     design = np.hstack([x, *((x[:, :, None] * Z[:, None, :]).reshape(len(x), -1) for Z in blocks.values())])
     if design.shape[1] > len(x) // 3:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslevel.data import checks
 from crosslevel.ecological.tables.assumptions.answered_units import AnsweredUnits, answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     Benchmark,
@@ -135,7 +136,10 @@ def sensitivity(
             "covariates cannot be matched to a pooled answer; take one district, result.select(district=...)."
         )
     equal = result.diagnostics.get("weights") == "equal"
-    blocks = None if covariates is None else covariate_blocks(covariates, len(parts[0].X))
+    blocks = None
+    if covariates is not None and result.units is not None:
+        units = list(dict.fromkeys(result.units["unit"].tolist()))
+        blocks = covariate_blocks(checks.align_rows(covariates, units, "covariates"), len(parts[0].X))
     found = [_part(result, part, move, allowed, equal, blocks) for part in parts]
     columns = {name: np.full(len(result), np.nan) for name in found[0].columns}
     for part, one in zip(parts, found, strict=True):
