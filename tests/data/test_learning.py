@@ -168,7 +168,7 @@ def test_the_sample_follows_the_weights():
 
 def test_too_many_levels_are_names_of_people(monkeypatch):
     table = pa.table({"id": pa.array([f"p{i}" for i in range(100_001)])})
-    with pytest.raises(InputError, match="column 'id' has more than 100,000 levels.*leave it out of columns"):
+    with pytest.raises(InputError, match="'id'.*100,000"):
         study(table)
 
 
@@ -234,9 +234,7 @@ def test_codes_and_words_may_be_text():
 
 def test_whole_numbers_that_would_merge_are_refused():
     table = pa.table({"id": [2**53, 2**53 + 1, 5]})
-    with pytest.raises(
-        InputError, match=r"column 'id' holds the whole number 9007199254740993; .* name the column in categorical"
-    ):
+    with pytest.raises(InputError, match=r"'id'.*9007199254740993"):
         study(table)
     assert len(study(table, categorical=["id"]).encoder.columns[0].levels) == 3
     with pytest.raises(InputError, match=r"X='id' holds the whole number 9007199254740993"):

@@ -333,7 +333,7 @@ def test_what_cannot_be_compared_is_refused_with_a_repair(text, message):
 
 def test_dates_that_are_none_and_columns_that_cannot_be_compared():
     table = pa.table({"day": [dt.date(2020, 1, 1)], "list": [[1]]})
-    with pytest.raises(InputError, match=r"cannot be read as one; write for example '2020-02-29'"):
+    with pytest.raises(InputError, match=r"'2020-02-29'"):
         parse("day > 'monday'").mask(table)
     with pytest.raises(InputError, match=r"write it in quotes, for example '2020-02-29'\."):
         parse("day > 2020").mask(table)

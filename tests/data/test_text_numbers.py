@@ -60,7 +60,7 @@ def test_signs_exponents_and_blanks():
 
 
 def test_a_column_that_is_not_there_and_a_stream_that_is_open_are_refused():
-    with pytest.raises(InputError, match="text_numbers='vots'.*Did you mean 'votes'"):
+    with pytest.raises(InputError, match="text_numbers='vots'.*'votes'"):
         open_batches(WRITTEN, text_numbers=["vots"])
     with pytest.raises(InputError, match="text_numbers='votes' is one name"):
         open_batches(WRITTEN, text_numbers="votes")
@@ -69,5 +69,5 @@ def test_a_column_that_is_not_there_and_a_stream_that_is_open_are_refused():
 
 
 def test_text_where_numbers_are_needed_is_named_with_its_row():
-    with pytest.raises(InputError, match="successes='votes' is a column of string.*'1,234' in row 1.*text_numbers="):
+    with pytest.raises(InputError, match="successes='votes'.*'1,234'.*1.*text_numbers="):
         column(pa.table({"votes": ["7", "1,234"]}), "votes", "successes")

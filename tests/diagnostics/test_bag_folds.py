@@ -134,7 +134,7 @@ def test_weighted_bags_have_strata_with_whole_names(world):
 
 def test_bad_input_gets_a_sentence(world, monkeypatch):
     bags, y = world
-    with pytest.raises(InputError, match="folds=1 of 40 bags is not possible; pass 2 to 40"):
+    with pytest.raises(InputError, match="folds=1.*40.*2.*40"):
         cross_validate_bags(BayesianLinear(**ONE), bags, y, folds=1)
     with pytest.raises(InputError, match="y is 2 for every bag outside fold 1"):
         cross_validate_bags(BayesianLinear(**ONE), bags, np.full(40, 2.0))

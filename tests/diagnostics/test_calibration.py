@@ -109,8 +109,8 @@ def test_bad_input_gets_a_sentence(change, message):
 
 
 def test_conformal_refuses_too_few_bags_and_unseen_strata():
-    with pytest.raises(InputError, match=r"stratum 'all' has 5 calibration bag.*need at least 19"):
+    with pytest.raises(InputError, match=r"stratum.*'all'.*5.*19"):
         fit_conformal(np.ones(5), np.zeros(5), np.ones(5))
     scale = fit_conformal(np.arange(40.0), np.zeros(40), np.ones(40), ["5"] * 40)
-    with pytest.raises(InputError, match="stratum holds '20', which the calibration bags did not"):
+    with pytest.raises(InputError, match="stratum.*'20'"):
         conformal_interval(scale, [0.0], [1.0], ["20"])

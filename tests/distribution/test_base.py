@@ -160,11 +160,11 @@ def test_classes_are_found_and_probabilities_add_up():
     table = model.estimate(new, y=truth)
     assert table.keys == ("bag", "class")
     assert table["truth"].sum() == 60
-    with pytest.raises(InputError, match="y holds 'huge', which is no class of fit"):
+    with pytest.raises(InputError, match="y.*'huge'"):
         model.log_density(new[:1], ["huge"])
-    with pytest.raises(InputError, match="y holds 7, which is no class of fit"):
+    with pytest.raises(InputError, match="y.*7"):
         model.estimate(new[:1], y=[7])
-    with pytest.raises(InputError, match="y has 1 missing class.*the first of bag 1"):
+    with pytest.raises(InputError, match="y.*1.*1"):
         BayesianLinearClassifier().fit(new[:3], np.array(["low", None, "wide"], dtype=object))
 
 
@@ -210,7 +210,7 @@ def test_shrunken_embeddings_may_have_a_second_level_too():
         assert linear.score(X[120:], y[120:]) < 0.3
         assert rbf.score(X[120:], y[120:]) > 0.6
         assert rbf.bandwidth_ in {4.0 * s for s in (0.5, 0.75, 1.0, 1.25, 1.5)}
-    with pytest.raises(InputError, match="second_level='rbff' is not a choice.*Did you mean 'rbf'"):
+    with pytest.raises(InputError, match="second_level='rbff'.*'rbf'"):
         FrequentistShrinkage(second_level="rbff").fit(X, y)
 
 

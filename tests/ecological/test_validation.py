@@ -213,7 +213,7 @@ def test_fixed_hyperparameters_stay_fixed() -> None:
 
 @pytest.mark.parametrize("k", [1, 51, 2.5, True])
 def test_bad_folds(k: Any) -> None:
-    with pytest.raises(InputError, match="is not a whole number between 2 and the 50 places"):
+    with pytest.raises(InputError, match="2.*50"):
         run(world(), k=k)
 
 
@@ -222,7 +222,7 @@ def test_leaving_out_needs_several_values() -> None:
     fitted.places_ = read_places(
         {"town": [1, 2], "yes": [1, 1], "all": [2, 2], "land": ["x", "x"]}, "town", "yes", "all"
     )
-    with pytest.raises(InputError, match="leave_out='land' has one value in all places"):
+    with pytest.raises(InputError, match="leave_out='land'"):
         run(fitted, leave_out="land")
 
 
@@ -258,7 +258,7 @@ def test_new_places_are_predicted_as_if_they_had_been_left_out() -> None:
     deviate = stats.norm.ppf(0.975) * np.sqrt(at.variance)
     np.testing.assert_allclose(found["conf_low"], special.expit(at.mean - deviate), rtol=1e-8)
     off = made.places.set_column(made.places.column_names.index("lat"), "lat", pa.array([500.0] * 24))
-    with pytest.raises(InputError, match=r"coords of 'R0006' are .* no longitude and latitude in degrees"):
+    with pytest.raises(InputError, match=r"coords.*'R0006'"):
         model.predict_places(off, people=made.people)
     # a place that was seen is known far better than one that was not
     width = found["conf_high"] - found["conf_low"]

@@ -99,7 +99,7 @@ def test_an_unseen_level_names_column_value_and_row(tmp_path):
     fitted = MeanEmbedding(8).fit(table(c=["a", "a", "b"] * 20), by="k", weight="w")
     pq.write_table(later, tmp_path / "p.parquet", row_group_size=25)
     for people in (later, tmp_path / "p.parquet", lambda: later.to_batches(7)):
-        with pytest.raises(InputError, match="column 'c' has the value 'new' in row 59"):
+        with pytest.raises(InputError, match="'c'.*'new'.*59"):
             fitted.transform(people)
     found = linear(later, fit=table(c=["a", "a", "b"] * 20), unknown="ignore")
     np.testing.assert_allclose(found["c=b"], shares([50 <= i < 59 for i in range(N)]), rtol=1e-6)
@@ -111,7 +111,7 @@ def test_an_unseen_level_names_column_value_and_row(tmp_path):
 def test_a_number_that_was_never_missing():
     late = table(x=[None, *np.asarray(BASE["x"])[1:]])
     fitted = MeanEmbedding(8).fit(table(), by="k", weight="w")
-    with pytest.raises(InputError, match="column 'x' is missing in row 0, but was never missing.*unknown='ignore'"):
+    with pytest.raises(InputError, match="'x'.*0.*unknown='ignore'"):
         fitted.transform(late)
     assert np.isfinite(linear(late, fit=table(), unknown="ignore")["x"]).all()
     with pytest.raises(InputError, match="column 'x' is infinite in row 3"):
@@ -120,9 +120,7 @@ def test_a_number_that_was_never_missing():
 
 def test_constant_columns_are_left_out_and_said():
     people = table(one=["a"] * N, none=pa.nulls(N), empty=pa.nulls(N, pa.float64()))
-    with pytest.warns(
-        CrosslevelWarning, match="3 column.s. have only one value and were left out: 'one', 'none', 'empty'"
-    ):
+    with pytest.warns(CrosslevelWarning, match="3.*'one'.*'none'.*'empty'"):
         fitted = MeanEmbedding(8).fit(people, by="k", weight="w")
     assert fitted.columns_ == ("x",)
     assert "'one'" in fitted.warnings_[0]
@@ -130,10 +128,10 @@ def test_constant_columns_are_left_out_and_said():
 
 def test_columns_that_tell_the_place_are_left_out_or_kept_on_request():
     people = table(state=[f"s{i % 2}" for i in range(N)])
-    with pytest.warns(CrosslevelWarning, match="one value within every bag and were left out.*'state'"):
+    with pytest.warns(CrosslevelWarning, match="'state'"):
         fitted = MeanEmbedding(8).fit(people, by="k", weight="w")
     assert fitted.columns_ == ("x",)
-    with pytest.warns(CrosslevelWarning, match="one value within every bag: 'state'. They tell where"):
+    with pytest.warns(CrosslevelWarning, match="'state'"):
         kept = MeanEmbedding(8).fit(people, by="k", weight="w", columns=["x", "state"])
     assert kept.columns_ == ("x", "state")
     with pytest.raises(InputError, match="no column is left.*state"):
@@ -168,7 +166,7 @@ def test_names_that_are_not_there():
     with pytest.raises(InputError, match="columns='c' is not a column"):
         fitted.transform(table())
     twice = table(c=SOME).append_column("subgroup", pa.array(BASE["k"]))
-    with pytest.raises(InputError, match="by names 'subgroup', which is the key that subgroups add"):
+    with pytest.raises(InputError, match="by.*'subgroup'"):
         fitted.transform(twice, by="subgroup", subgroups={"s": "x > 0"})
     with pytest.raises(InputError, match="by is missing; name the column"):
         MeanEmbedding(8).fit(table(), columns=["x"]).transform(table())
@@ -240,16 +238,14 @@ def test_bad_settings_are_refused_before_the_people_are_read():
             MeanEmbedding(**options).fit(never, by="k")
     with pytest.raises(InputError, match="n_jobs=0 is not a number of threads"):
         MeanEmbedding(8, n_jobs=0).fit(table(), by="k")
-    with pytest.raises(InputError, match="n_features=100 landmarks were asked for.*only 60 distinct"):
+    with pytest.raises(InputError, match="n_features=100.*60"):
         MeanEmbedding(100, "nystrom").fit(table(), by="k")
     assert MeanEmbedding(7, "landmarks").fit(table(), by="k").transform(table()).shape == (4, 7)
 
 
 def test_a_date_among_the_features_is_refused_by_name():
     people = table(day=[datetime.date(2020, 1, 1 + i % 3) for i in range(N)])
-    with pytest.raises(
-        InputError, match=r"column 'day' is of type date32\[day\], which is neither a category nor a number"
-    ):
+    with pytest.raises(InputError, match=r"'day'.*date32\[day\]"):
         MeanEmbedding(8).fit(people, by="k")
     assert "day=2020-01-03" in linear(people, categorical=["day"])
 

@@ -67,7 +67,7 @@ def test_an_empty_state():
 def test_states_that_do_not_fit_are_refused():
     one = state(chunk("a"))
     for other in (BagSums(4, ["region"]), BagSums(3, ["state"]), BagSums(3, ["region"], ["all", "x"])):
-        with pytest.raises(InputError, match="do not fit together: .* against 3 features by 'region'"):
+        with pytest.raises(InputError, match="3.*'region'"):
             one.merge(other)
     with pytest.raises(InputError, match="merged with itself"):
         one.merge(one)

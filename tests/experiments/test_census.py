@@ -140,17 +140,17 @@ def test_bad_arguments_get_a_sentence(census, write_census, tmp_path):
     for name in ("n_people", "n_regions", "n_categorical", "n_encoded"):
         with pytest.raises(InputError, match=f"{name}=0 is not a whole number of at least 1"):
             census(**({"n_people": 2_000, **SMALL} | {name: 0}))
-    with pytest.raises(InputError, match="random_state=None is not a whole number of at least 0"):
+    with pytest.raises(InputError, match="random_state=None.*0"):
         census(2_000, **SMALL, random_state=None)
-    with pytest.raises(InputError, match="n_encoded is too small by 3: 20 coded columns"):
+    with pytest.raises(InputError, match="n_encoded.*3.*20"):
         census(2_000, **(SMALL | {"n_encoded": 50}))
-    with pytest.raises(InputError, match="n_encoded is too large for 20 coded columns"):
+    with pytest.raises(InputError, match="n_encoded.*20"):
         census(2_000, **(SMALL | {"n_encoded": 1_000_000}))
     with pytest.raises(InputError, match=r"n_people=20 is too few to show every level: the widest column has \d+"):
         census(20, **SMALL)
-    with pytest.raises(InputError, match="files=0 is not a whole number from 1 to n_people=2,000"):
+    with pytest.raises(InputError, match="files=0.*1.*n_people=2,000"):
         write_census(tmp_path, 2_000, **SMALL, files=0)
-    with pytest.raises(InputError, match=r"rows_per_group=1.5 is not a whole number"):
+    with pytest.raises(InputError, match=r"rows_per_group=1.5"):
         write_census(tmp_path, 2_000, **SMALL, rows_per_group=1.5)
 
 

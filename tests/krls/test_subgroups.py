@@ -244,7 +244,7 @@ def test_other_inference(smooth, inference):
 def test_bad_groups_get_a_sentence(people):
     X, y = people
     model = KRLS().fit(X, y)
-    with pytest.raises(InputError, match="by='amr' is not a column.*Did you mean 'arm'.*pass a mapping"):
+    with pytest.raises(InputError, match="by='amr'.*'arm'"):
         model.effects(by="amr")
     with pytest.raises(InputError, match="by has 3 labels for 120 rows"):
         model.effects(by=[1, 2, 3])

@@ -224,7 +224,7 @@ def test_select_keeps_rows_units_and_draws_together(rich):
     ends = rich.select(group=["Māori", ""])
     assert ends["code"].tolist() == [2**53 + 1, 0]
     np.testing.assert_array_equal(ends.draws, rich.draws[:, [0, 3]])
-    with pytest.raises(InputError, match="group='Maori' is not a value.*Did you mean 'Māori'"):
+    with pytest.raises(InputError, match="group='Maori'.*'Māori'"):
         rich.select(group="Maori")
 
 

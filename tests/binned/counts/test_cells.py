@@ -59,7 +59,7 @@ def test_nested_bins_are_differenced():
     assert disjoint.C.sum(axis=1)[np.argsort(totals)].tolist() == [10.0, 20.0, 60.0]
     assert disjoint.warped[:, 0].max() == pytest.approx(3.0, abs=0.1)
     assert difference_nested(bins_from_intervals([0, 5], [10, 15]), np.array([1.0, 1.0])) is None
-    with pytest.raises(InputError, match="bin 0 counts 100, and the bins inside it 120"):
+    with pytest.raises(InputError, match="bin.*0.*100.*120"):
         difference_nested(bins_from_intervals([0, 0], [90, 10], cell=2), np.array([100.0, 120.0]))
     with pytest.raises(InputError, match="a whole is the sum of its parts"):
         difference_nested(bins_from_intervals([0, 0, 5], [10, 5, 10], cell=1), np.array([9.0, 3.0, 3.0]))

@@ -237,9 +237,9 @@ def test_an_open_last_bin():
     near, far = before.predict(Intervals([-5, -np.inf], [0, -5], open_ended=True))
     assert near + far == pytest.approx(30.0)
     assert near == pytest.approx(30 * (1 - np.exp(-1)), rel=0.25)
-    with pytest.raises(InputError, match="regions has an open end; pass tail="):
+    with pytest.raises(InputError, match="regions.*tail="):
         BinnedCountGP().fit(ages, y)
-    with pytest.raises(InputError, match=r"upper is infinite in row 4.*open_ended=True"):
+    with pytest.raises(InputError, match=r"upper.*4.*open_ended=True"):
         Intervals(low, high)
     with pytest.raises(InputError, match="interval without end"):
         BinnedGP().fit(ages, y, quantity="total")

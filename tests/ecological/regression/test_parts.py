@@ -152,13 +152,13 @@ def test_embeddings_are_not_copied() -> None:
 def test_bad_requests() -> None:
     with pytest.raises(InputError, match="nothing is asked for; pass by="):
         read_request(None, None, None, "town")
-    with pytest.raises(InputError, match="by names 'town', which is the place itself"):
+    with pytest.raises(InputError, match="by.*'town'"):
         read_request(["sex", "town"], None, None, "town")
     with pytest.raises(InputError, match="by names 'subgroup'"):
         read_request("subgroup", None, None, "town")
     with pytest.raises(InputError, match="is no mapping of a name to a query"):
         read_request(None, "sex == 2", None, "town")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="subgroups has the name 65, which is no text; write '65'"):
+    with pytest.raises(InputError, match="subgroups.*65.*'65'"):
         read_request(None, {65: "age > 64"}, None, "town")  # type: ignore[dict-item]
     assert read_request("sex", {"old": "age > 64"}, "age > 17", "town") == Request(
         ("sex",), {"old": "age > 64"}, "age > 17"

@@ -46,9 +46,7 @@ def test_scaling_brings_outcomes_to_the_groups_and_leaves_other_units_alone():
 
 
 def test_the_worst_units_are_named():
-    with pytest.raises(
-        InputError, match=r"in 2 of 3 unit\(s\), worst in 'a' \(100 against 80\), 'c' \(20 against 15\);"
-    ):
+    with pytest.raises(InputError, match=r"2.*3.*'a'.*\(100.*80\).*'c'.*\(20.*15\)"):
         clean(outcomes=SHORT)
 
 
@@ -152,9 +150,7 @@ def test_rows_of_one_unit_are_summed_on_request():
     np.testing.assert_array_equal(tables.X, [[30, 90], [10, 40]])
     np.testing.assert_array_equal(tables.T, [[55, 65], [20, 30]])
     assert tables.notes == ("2 rows of 1 unit(s) named more than once were summed ('a').",)
-    with pytest.raises(
-        InputError, match=r"1 unit\(s\) more than once \('a'\), with rows that differ; .*duplicates='sum'"
-    ):
+    with pytest.raises(InputError, match=r"1.*\('a'\).*duplicates='sum'"):
         clean(units=["a", "b", "a"])
     with pytest.raises(InputError, match="duplicates='add' is not a choice"):
         clean(duplicates="add")
@@ -168,8 +164,7 @@ def test_rows_pasted_in_again_are_recognized_and_one_of_each_is_kept():
     units = [*UNITS, "a", "b"]
     with pytest.raises(
         InputError,
-        match=r"2 unit\(s\) more than once \('a', 'b'\); 2 of their rows are equal .*\(first 'a'\), as if pasted in again. "
-        r"Let unit_tables\(..., duplicates='drop_identical'\) keep one of each\.$",
+        match=r"2.*\('a', 'b'\).*2.*'a'\).*duplicates='drop_identical'",
     ):
         clean(PASTED, PASTED_VOTES, units)
     tables = clean(PASTED, PASTED_VOTES, units, duplicates="drop_identical")
@@ -182,9 +177,7 @@ def test_rows_pasted_in_again_are_recognized_and_one_of_each_is_kept():
 
 
 def test_summing_equal_rows_warns():
-    with pytest.warns(
-        CrosslevelWarning, match=r"duplicates='sum' added 2 row\(s\) .*first 'a'.*150 people count again"
-    ):
+    with pytest.warns(CrosslevelWarning, match=r"duplicates='sum'.*2.*'a'.*150"):
         tables = clean(PASTED, PASTED_VOTES, [*UNITS, "a", "b"], duplicates="sum")
     assert tables.N.tolist() == [200, 100, 20]
     assert "duplicates='drop_identical' keeps one of each" in tables.notes[1]
@@ -199,9 +192,7 @@ def test_rows_that_differ_are_not_dropped():
     units, votes = [*UNITS, "a", "b"], {**PASTED_VOTES, "left": [50, 20, 5, 50, 21]}
     with pytest.raises(InputError, match=r"drop_identical'\) keep one of each; the rows of 1 unit\(s\) differ \('b'\)"):
         clean(groups, votes, units)
-    with pytest.raises(
-        InputError, match=r"1 unit\(s\) more than once \('b'\), with rows that differ; .*duplicates='sum'"
-    ):
+    with pytest.raises(InputError, match=r"1.*\('b'\).*duplicates='sum'"):
         clean(groups, votes, units, duplicates="drop_identical")
     with pytest.raises(InputError) as told:
         clean(units=["a", "b", "a"])
@@ -412,7 +403,7 @@ def test_checked_tables_take_no_further_options():
     for name, value in given.items():
         with pytest.raises(InputError, match=f"{name}=.* has no effect on tables that unit_tables has checked"):
             ecological.unit_tables(tables, **{name: value})
-    with pytest.raises(InputError, match="rest='did not vote' has no effect without balance"):
+    with pytest.raises(InputError, match="rest='did not vote'"):
         clean(rest="did not vote")
     with pytest.raises(InputError, match="outcomes is missing"):
         ecological.unit_tables(GROUPS, tables)
@@ -448,7 +439,7 @@ def test_several_columns_name_a_unit():
     assert table_from_frame(frame, **SIDES, unit=["precinct", "name"]).units == ("1/a", "1/b", "2/c")
     assert table_from_frame(frame, **SIDES, unit=["name"]).units == tuple(UNITS)
     assert table_from_frame(frame, **SIDES, unit=["county", "odd"]).units == ("n;1/2", "s;1", "s;x|y")
-    with pytest.raises(InputError, match=r"units has 1 missing name\(s\), the first in row 1"):
+    with pytest.raises(InputError, match=r"units.*1.*1"):
         table_from_frame({**frame, "county": ["n", None, "s"]}, **SIDES, unit=["county", "precinct"])
     with pytest.raises(InputError, match="cannot be joined"):
         table_from_frame({**frame, "county": ["n", ";", "s"]}, **SIDES, unit=["county", "odd"])
@@ -461,7 +452,7 @@ def test_names_are_matched_whole():
     frame = {"latino": [10, 20], "non_latino": [90, 30], "yes": [50, 20], "no": [50, 30]}
     tables = table_from_frame(frame, groups=["latino", "non_latino"], outcomes=["yes", "no"])
     np.testing.assert_array_equal(tables.X, [[10, 90], [20, 30]])
-    with pytest.raises(InputError, match="groups='latin' is not a column.*Did you mean 'latino'"):
+    with pytest.raises(InputError, match="groups='latin'.*'latino'"):
         table_from_frame(frame, groups=["latin", "non_latino"], outcomes=["yes", "no"])
 
 

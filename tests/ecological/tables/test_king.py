@@ -388,7 +388,7 @@ def test_bad_input_is_refused_in_a_sentence(changes, message):
 def test_a_fit_that_failed_gives_no_numbers_unless_asked(monkeypatch):
     X, T, _ = world(30)
     monkeypatch.setattr("crosslevel.ecological.tables.king.estimator.FAR_FROM_MODE", -1.0)
-    with pytest.raises(ConvergenceError, match="search for the mode.*rxc counts people. Pass allow_unconverged=True"):
+    with pytest.raises(ConvergenceError, match="allow_unconverged=True"):
         king(X, T, n_draws=100)
     found = king(X, T, n_draws=100, allow_unconverged=True)
     assert found.diagnostics["converged"] is False

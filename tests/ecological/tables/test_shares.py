@@ -35,9 +35,7 @@ def test_each_margin_is_multiplied_by_its_own_total(whole):
     )
     turnout = ecological.turnout(ecological.neighborhood(found))
     assert turnout["count"].sum() == pytest.approx(CAST.sum())
-    with pytest.raises(
-        InputError, match=r"do not add up to the same total in 2 of 3 unit\(s\), worst in 'a' \(200 against 120"
-    ):
+    with pytest.raises(InputError, match=r"2.*3.*'a'.*\(200.*120"):
         tables(groups, votes, **TWO)
 
 
@@ -125,7 +123,7 @@ def test_totals_are_columns_of_a_frame():
     named = {"groups": ["young", "old"], "outcomes": ["left", "right"], "unit": "name"}
     found = table_from_frame(frame, **named, total_groups="adults", total_outcomes="cast", **REST)
     np.testing.assert_allclose(found.T, tables(**TWO, **REST).T)
-    with pytest.raises(InputError, match="total_outcomes='casts' is not a column.*Did you mean 'cast'"):
+    with pytest.raises(InputError, match="total_outcomes='casts'.*'cast'"):
         table_from_frame(frame, **named, total_groups="adults", total_outcomes="casts")
-    with pytest.raises(InputError, match="total_groups='left' is among the groups or outcomes too"):
+    with pytest.raises(InputError, match="total_groups='left'"):
         table_from_frame(frame, **named, total_groups="left")

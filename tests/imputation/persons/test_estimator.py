@@ -222,7 +222,7 @@ def test_numbers_with_and_without_their_scale():
         np.testing.assert_allclose(_mean(d, group), means, atol=1e-10)
     assert draws.std() == pytest.approx(u.std(), rel=0.1)
     assert plain.estimate(by="partition").level is None
-    with pytest.raises(InputError, match="draws of 'hidden' need its standard deviation"):
+    with pytest.raises(InputError, match="'hidden'"):
         plain.sample({"x": x}, group, n_draws=1)
     errors = CrossLevelImputer(family="gaussian").fit(
         {"x": x},
@@ -349,7 +349,7 @@ def test_similar_columns_teach(world, tmp_path):
 
 def test_an_odd_column_is_warned_of_when_levels_are_borrowed(world):
     model = CrossLevelImputer(shrinkage_groups=0.2).fit(world.X, world.group, world.means)
-    with pytest.warns(CrosslevelWarning, match="1 of 6 columns, 'label 5', lost to their group means"):
+    with pytest.warns(CrosslevelWarning, match="1.*6.*'label 5'"):
         model.learn_from_similar(_labels(world, odd=True), borrow=True)
     assert model.learned_.left[0][5].lift < 0
     assert np.abs(model.learned_.adjustments[0].add).max() > 0

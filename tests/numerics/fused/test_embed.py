@@ -200,7 +200,7 @@ def test_a_given_array_takes_the_sums() -> None:
     again = embed_piece(plan, *p.rows(slice(None)), out=used)
     assert same_bits(fresh, again)
     assert again.sums.base is used
-    with pytest.raises(InputError, match=r"out has shape \(2, 50\); this piece touches 21 bags of 50 features"):
+    with pytest.raises(InputError, match=r"out.*\(2.*50\).*21.*50"):
         embed_piece(plan, *p.rows(slice(None)), out=used[:2])
 
 
@@ -241,15 +241,15 @@ def test_refuses_wrong_shapes() -> None:
     p = people(20)
     plan = plan_for("sorf", p.d)
     codes, reals, columns, weights, bags = p.rows(slice(None))
-    with pytest.raises(InputError, match=r"codes has shape \(19, 4\); pass 2 dimension.s. and 20 rows"):
+    with pytest.raises(InputError, match=r"codes.*\(19.*4\).*2.*20"):
         embed_piece(plan, codes[1:], reals, columns, weights, bags)
-    with pytest.raises(InputError, match=r"bags has shape \(20,\) and weights \(20,\); pass one row of bags"):
+    with pytest.raises(InputError, match=r"bags.*\(20,\).*\(20,\)"):
         embed_piece(plan, codes, reals, columns, weights, bags[:, 0])
-    with pytest.raises(InputError, match=r"real_columns=.* do not place 3 real column"):
+    with pytest.raises(InputError, match=r"real_columns=.*3"):
         embed_piece(plan, codes, reals, columns[1:], weights, bags)
-    with pytest.raises(InputError, match="sums must be a contiguous float64 array of 50 columns"):
+    with pytest.raises(InputError, match="sums.*float64.*50"):
         embed_rows(plan, codes, reals, columns, weights, bags, np.zeros((21, 49)))
-    with pytest.raises(InputError, match="bags runs from -1 to 20, outside -1 .none. to 4"):
+    with pytest.raises(InputError, match="bags.*-1.*20.*-1.*4"):
         embed_rows(plan, codes, reals, columns, weights, bags, np.zeros((5, 50)))
     with pytest.raises(InputError, match="scratch was made for another plan"):
         embed_piece(plan, codes, reals, columns, weights, bags, Scratch(plan_for("sorf", p.d)))
