@@ -143,31 +143,8 @@ def bins_from_intervals(
     >>> bins.disjoint
     False
     """
-    low, high, tails = _close(np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64), tail)
-    cuts = _cut(low, high, cell, tails)
-    below, above = cuts[:-1], cuts[1:]
-    middle = 0.5 * (below + above)
-    weight, places, excess = above - below, middle.copy(), np.zeros(len(middle))
-    warped = _warp(middle, low, high)
-    for edge, sign in tails:
-        assert tail is not None
-        beyond = (middle > edge) if sign > 0 else (middle < edge)
-        near, far = (
-            np.exp(-np.maximum(np.minimum(sign * (v - edge), TAIL_REACH * tail), 0.0) / tail) for v in (below, above)
-        )
-        weight = np.where(beyond, tail * np.abs(near - far), weight)
-        places[beyond] = edge
-        excess[beyond] = sign * (middle[beyond] - edge) / tail
-        at_edge = float(np.interp(edge, middle, warped)) if sign > 0 else 1.0
-        warped[beyond] = np.round(at_edge) - sign * np.expm1(-excess[beyond])
-    ends = {sign: edge for edge, sign in tails}
-    span = float(np.ptp(np.clip(cuts, ends.get(-1, cuts[0]), ends.get(1, cuts[-1]))))
-    member = (below >= low[:, None] - 1e-12 * span) & (above <= high[:, None] + 1e-12 * span)
-    _check_covered(member)
-    grid = (below[:, None], above[:, None])
-    return CountBins(
-        member * weight, *grid, weight, np.array([span]), places[:, None], excess, warped[:, None], (False,)
-    )
+    low, high = (np.asarray(v, dtype=np.float64)[:, None] for v in (lower, upper))
+    return bins_from_boxes(low, high, [cell], tail=tail)
 
 
 def bins_from_boxes(
@@ -175,6 +152,7 @@ def bins_from_boxes(
     upper: npt.ArrayLike,
     cell: Sequence[float | None] | None = None,
     categorical: Sequence[int] = (),
+    tail: float | None = None,
 ) -> CountBins:
     """Cut boxes into the cells of a product grid.
 
@@ -185,6 +163,8 @@ def bins_from_boxes(
     cell : d widths, optional
         None for an axis chooses as in :func:`bins_from_intervals`, about 1,000 cells over all axes.
     categorical : indices of axes whose values are categories
+    tail : float, optional
+        Of open ends of the only axis, see :func:`bins_from_intervals`.
 
     Examples
     --------
@@ -194,18 +174,24 @@ def bins_from_boxes(
     >>> bins.C.shape, bins.centers[1].tolist()
     ((4, 8), [2.5, 1.5])
     """
-    low, high = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
     d = low.shape[1]
     widths: Sequence[float | None] = [None] * d if cell is None else list(cell)
     if len(widths) != d:
         raise InputError(f"cell={cell!r} has {len(widths)} widths for {d} axes; pass one per axis.")
+    if d > 1 and tail is not None:
+        raise InputError(
+            f"tail={tail!r} is for the open end of Intervals, and these are boxes; give every box finite limits."
+        )
+    tails = _close(low[:, 0], high[:, 0], tail) if d == 1 else []
     most = min(40, max(4, int(1200.0 ** (1.0 / max(d - len(categorical), 1)))))
+    number = (FEWEST_CELLS, MOST_CELLS) if d == 1 else (most // 2, most)
     axes, warps = [], []
     for k in range(d):
         if k in categorical:
             axes.append(np.arange(np.floor(low[:, k].min()), np.ceil(high[:, k].max()) + 1))
         else:
-            axes.append(_cut(low[:, k], high[:, k], widths[k], [], (most // 2, most)))
+            axes.append(_cut(low[:, k], high[:, k], widths[k], tails, number))
         warps.append(_warp(0.5 * (axes[k][:-1] + axes[k][1:]), low[:, k], high[:, k]))
 
     def grid(parts: Sequence[FloatArray]) -> FloatArray:
@@ -219,7 +205,35 @@ def bins_from_boxes(
     _check_covered(member)
     flags = tuple(k in categorical for k in range(d))
     middle = 0.5 * (below + above)
-    return CountBins(member * weight, below, above, weight, span, middle, 0.0 * weight, grid(warps), flags)
+    bins = CountBins(member * weight, below, above, weight, span, middle, 0.0 * weight, grid(warps), flags)
+    return bins if tail is None else _with_tails(bins, member, tails, tail)
+
+
+def _with_tails(bins: CountBins, member: BoolArray, tails: Sequence[tuple[float, int]], tail: float) -> CountBins:
+    """Let cells beyond the edge of an open bin weigh less and less, and lie at the edge."""
+    below, above, middle = bins.lower[:, 0], bins.upper[:, 0], bins.centers[:, 0]
+    weight, places, excess, warped = bins.weight, middle.copy(), bins.excess.copy(), bins.warped[:, 0].copy()
+    for edge, sign in tails:
+        beyond = (middle > edge) if sign > 0 else (middle < edge)
+        near, far = (
+            np.exp(-np.maximum(np.minimum(sign * (v - edge), TAIL_REACH * tail), 0.0) / tail) for v in (below, above)
+        )
+        weight = np.where(beyond, tail * np.abs(near - far), weight)
+        places[beyond] = edge
+        excess[beyond] = sign * (middle[beyond] - edge) / tail
+        at_edge = float(np.interp(edge, middle, warped)) if sign > 0 else 1.0
+        warped[beyond] = np.round(at_edge) - sign * np.expm1(-excess[beyond])
+    ends = {sign: edge for edge, sign in tails}
+    span = np.array([ends.get(1, above[-1]) - ends.get(-1, below[0])])
+    return replace(
+        bins,
+        C=member * weight,
+        weight=weight,
+        span=span,
+        places=places[:, None],
+        excess=excess,
+        warped=warped[:, None],
+    )
 
 
 def difference_nested(bins: CountBins, totals: FloatArray) -> tuple[CountBins, FloatArray] | None:
@@ -279,10 +293,8 @@ def _in_runs(bins: CountBins) -> FloatArray:
     return np.asarray(np.interp(bins.centers[:, 0], edges, np.arange(len(edges), dtype=np.float64)))
 
 
-def _close(
-    low: FloatArray, high: FloatArray, tail: float | None
-) -> tuple[FloatArray, FloatArray, list[tuple[float, int]]]:
-    """Give open bins an end; list the edges where a tail begins, with its direction."""
+def _close(low: FloatArray, high: FloatArray, tail: float | None) -> list[tuple[float, int]]:
+    """Give open bins an end, in place; list the edges where a tail begins, with its direction."""
     if tail is not None and not tail > 0:
         raise InputError(f"tail={tail!r} is not a positive length; pass the mean excess over the last finite edge.")
     tails = []
@@ -300,7 +312,7 @@ def _close(
         tails.append((edge, sign))
     if tail is not None and not tails:
         raise InputError(f"tail={tail!r} has no effect: no interval of regions has an open end; leave tail out.")
-    return low, high, tails
+    return tails
 
 
 def _check_covered(member: BoolArray) -> None:

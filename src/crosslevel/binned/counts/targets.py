@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from crosslevel.binned.counts.cells import CountBins, bins_from_boxes, bins_from_intervals
+from crosslevel.binned.counts.cells import CountBins, bins_from_boxes
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array
@@ -58,16 +58,8 @@ def cut_regions(
     pieces = as_pieces(regions)
     codes = sliced_codes(pieces)
     low, high = _coded(pieces, codes)
-    if low.shape[1] == 1:
-        width = cell[0] if isinstance(cell, list | tuple) and len(cell) == 1 else cell
-        bins = bins_from_intervals(low[:, 0], high[:, 0], width, tail)
-    else:
-        if tail is not None:
-            raise InputError(
-                f"tail={tail!r} is for the open end of Intervals, and these are boxes; give every box finite limits."
-            )
-        widths = [cell] * low.shape[1] if isinstance(cell, int | float) else cell
-        bins = bins_from_boxes(low, high, widths, categorical=list(codes))
+    widths = cell if isinstance(cell, Sequence | np.ndarray) or cell is None else [cell] * low.shape[1]
+    bins = bins_from_boxes(low, high, widths, list(codes), tail)
     return (bins if pieces.simple else bins.with_rows(pieces.gather(bins.C))), codes
 
 
