@@ -396,3 +396,17 @@ def test_trials_of_a_billion_beside_one():
     assert found["estimate"][3] == pytest.approx(0.5, abs=2e-6)
     assert found["std_error"][3] == pytest.approx(5e-7, rel=0.2)
     assert ((found["conf_low"] <= found["estimate"]) & (found["estimate"] <= found["conf_high"])).all()
+
+
+def test_overlapping_bins_of_areas_and_of_rates_keep_what_is_known_of_them():
+    bins = Intervals([0, 20, 10, 40], [20, 40, 30, 60])
+    counts = np.array([9000.0, 7000, 8100, 5000])
+    pooled = BinnedCountGP(kernel="eq").fit(
+        Intervals(np.tile(bins.lower, 2), np.tile(bins.upper, 2)), np.tile(counts, 2), pool=["a"] * 4 + ["b"] * 4
+    )
+    rates = BinnedCountGP(kernel="eq").fit(bins, counts, exposure=50 * counts)
+    for found in (pooled.estimate(bins, pool="a"), rates.estimate(bins)):
+        np.testing.assert_allclose(found["estimate"], counts, rtol=0.03)
+        assert (found["std_error"] < 1.5 * np.sqrt(counts)).all()
+        assert (found["std_error"] > 0.4 * np.sqrt(counts)).all()
+    np.testing.assert_allclose(rates.estimate(bins, "rate")["estimate"], 0.02, rtol=0.02)

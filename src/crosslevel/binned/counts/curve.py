@@ -71,12 +71,12 @@ class Curve:
     with_bins: FloatArray
 
     @classmethod
-    def normal(cls, mean: FloatArray, covariance: FloatArray, log_evidence: float = np.nan) -> Curve:
-        """Make a curve that is no average of candidates."""
-        empty = np.zeros(0)
-        nothing = np.zeros((0, len(mean)))
+    def normal(cls, n_cells: int, mean: FloatArray, covariance: FloatArray, log_evidence: float = np.nan) -> Curve:
+        """Make a curve that is no average of candidates, of the mean and covariance of f (the first entries) and of the bins."""
+        A, none = n_cells, np.zeros(0)
+        within = covariance[:A, :A]
         return cls(
-            mean, covariance, np.zeros_like(covariance), 0.0, log_evidence, (), empty, empty, empty, empty, nothing
+            mean[:A], within, np.zeros_like(within), 0.0, log_evidence, (), none, none, none, mean[A:], covariance[A:]
         )
 
     @property

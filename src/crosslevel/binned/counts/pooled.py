@@ -14,7 +14,7 @@ from scipy import optimize
 
 from crosslevel.binned.counts.candidates import AREA_SCALE, KERNELS, LENGTH, area_covariance
 from crosslevel.binned.counts.cells import CountBins, difference_nested
-from crosslevel.binned.counts.curve import Curve, average_curve
+from crosslevel.binned.counts.curve import Curve, average_curve, with_functionals
 from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
@@ -74,10 +74,13 @@ class PooledFit:
         [25, 25, 25]
         """
         seen = ~np.isnan(self.totals[i])
-        y, at = PoissonBins(self.totals[[i]]), self.f[[i]]
-        covariance = posterior_covariance(find_modes(self.K, self.bins.C, y, self.mean[[i]], start=at), self.K)
+        y, at, A = PoissonBins(self.totals[[i]]), self.f[[i]], self.bins.n_cells
+        modes = find_modes(self.K, self.bins.C, y, self.mean[[i]], start=at)
+        on_link, steep = y.on_link(modes.lam[0, seen])
+        covariance = with_functionals(posterior_covariance(modes, self.K), modes.J[0, seen] * steep[:, None])
         kept = self.bins.keep(seen)
-        return CountFit(kept, self.totals[i, seen], Curve.normal(self.f[i], covariance), "poisson", kept.disjoint)
+        curve = Curve.normal(A, np.concatenate([self.f[i], on_link]), covariance)
+        return CountFit(kept, self.totals[i, seen], curve, "poisson", kept.disjoint)
 
 
 def pool_counts(bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KERNELS) -> PooledFit:

@@ -47,9 +47,11 @@ class RateFit:
     @property
     def events(self) -> Curve:
         """Curve of the numerator: its log density is that of the denominator plus the log rate."""
-        A, V = self.bins.n_cells, self.covariance
-        covariance = V[:A, :A] + V[:A, A : 2 * A] + V[A : 2 * A, :A] + V[A : 2 * A, A : 2 * A]
-        return Curve.normal(self.mean[:A] + self.mean[A : 2 * A], covariance, self.log_evidence)
+        A, B = self.bins.n_cells, self.bins.n_bins
+        sums = np.zeros((A + B, len(self.mean)))
+        sums[:A, :A] = sums[:A, A : 2 * A] = np.eye(A)
+        sums[A:, 2 * A : 2 * A + B] = np.eye(B)
+        return Curve.normal(A, sums @ self.mean, sums @ self.covariance @ sums.T, self.log_evidence)
 
     def draw(self, rows: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw the rates of regions, numerator over denominator, both summed over the cells by ``rows`` (R, A): (n_draws, R).
