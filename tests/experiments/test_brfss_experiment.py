@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,7 @@ def cudia(brfss):
 
 def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, monkeypatch):
     monkeypatch.setattr(cudia, "COLUMNS", ("age_group",))
+    monkeypatch.setattr(cudia, "CUDIA", partial(cudia.CUDIA, n_restarts=2, n_draws=50))
     whole = brfss.hidden(survey, "diabetes", "state")
     data = brfss.Hidden(whole.X.select(["age_group", "bmi_cat"]), whole.partition, whole.y)
     with warnings.catch_warnings():
