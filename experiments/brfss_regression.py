@@ -5,7 +5,7 @@ known of every person, and so is another answer y. The question is the coefficie
 answered from 20 completed data sets, pooled by Rubin's rules: once with y left out of the imputation model (*without y*), once with y in
 it (*with y*). Every ordered pair of the eight answers is asked, 56 in all.
 
-The sample is a random quarter of the people of each state. The published means are those of the *other* three quarters (disjoint), or
+The sample is a random quarter of the people of each group. The published means are those of the *other* three quarters (disjoint), or
 those of everybody, of whom the sample is a part (population). The truth is the coefficient of the real column among everybody.
 
     CROSSLEVEL_DATA=... python experiments/brfss_regression.py            # a quarter of an hour
@@ -39,7 +39,6 @@ SHARE = 0.25
 DRAWS = 20
 MEANS = {"disjoint": "other people", "population": "everybody, the sample among them"}
 WAYS = ("without y", "with y")
-TERMS = ("Intercept", "age_group", "u")
 
 
 @dataclass(frozen=True)
