@@ -180,7 +180,7 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     ...
     crosslevel.errors.InputError: context=3.5 is not a number between -1 and 2; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= cast("Any", value) <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
     return float(value)
 
@@ -195,9 +195,10 @@ def check_positive(value: object, argument: str) -> float:
     ...
     crosslevel.errors.InputError: ridge=0 is not a positive number; pass one.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
+    number = cast("Any", value)  # not a float yet: whole numbers may be too large for one
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < number < np.inf:
         raise InputError(f"{argument}={value!r} is not a positive number; pass one.")
-    if not SQUARED_UNDER <= value <= 1.0 / SQUARED_UNDER:
+    if not SQUARED_UNDER <= number <= 1.0 / SQUARED_UNDER:
         raise InputError(f"{argument}={value!r} has a square that no computer can hold; pass a number nearer to one.")
     return float(value)
 

@@ -44,7 +44,7 @@ class ClusterRecords:
         while self.held > MOST_PEOPLE:
             self._halve()
 
-    def _keep(self, kept: BoolArray, *columns: np.ndarray) -> None:  # type: ignore[type-arg]
+    def _keep(self, kept: BoolArray, *columns: np.ndarray) -> None:
         self.parts.append(tuple(c[kept] for c in columns))  # type: ignore[arg-type]
         self.held += len(self.parts[-1][0])
 

@@ -309,7 +309,7 @@ class PlaceCells:
         clusters = self.clusters
         if clusters is not None:
             clusters = replace(clusters, place=(np.cumsum(kept) - 1)[clusters.place])
-        left = {"total": self.total[kept], "squares": self.squares[kept], "count": self.count[kept]}
+        left: dict[str, Any] = {"total": self.total[kept], "squares": self.squares[kept], "count": self.count[kept]}
         return replace(self, pairs=pairs, clusters=clusters, **left)
 
 
