@@ -45,11 +45,13 @@ def people(world):
     return frame.assign(state=frame.region.map(states), always=1)
 
 
-def fit(people, world, **settings):
+def fit(people, world, cluster=None, **settings):
     settings = {"categorical": ["sex"], "n_jobs": 1, "hyperparameters": FIXED} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return EcologicalInference(**settings).fit(people, world.places, **COUNTS, columns=["sex", "race", "education"])
+        return EcologicalInference(**settings).fit(
+            people, world.places, **COUNTS, columns=["sex", "race", "education"], cluster=cluster
+        )
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +176,7 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
 def test_composition_totals_and_truth_are_of_different_people(people, world, monkeypatch):
     """One half says who lives where, the other what the totals are, and everybody what is true; then the other way round."""
     frame = people.assign(house=np.arange(len(people)) // 2)
-    model = fit(frame, world)
-    model.arguments_["cluster"] = "house"
+    model = fit(frame, world, cluster="house")
     seen = []
 
     def look(design, terms, likelihood, *rest, **options):

@@ -41,8 +41,9 @@ def found(seed: int) -> np.ndarray:
     model = EcologicalInference(categorical=["coin", "shared"], spatial=None, n_jobs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(people, totals, by="place", successes="yes", trials="all", columns=["coin", "shared"])
-    model.arguments_["cluster"] = "house"
+        model.fit(
+            people, totals, by="place", successes="yes", trials="all", columns=["coin", "shared"], cluster="house"
+        )
     stream = open_people(people, None)
     bins, cuts = comparison(model, stream, ["coin", "shared"])
     (halves,) = hide_all(model, stream, bins, cuts, read_labels(["label"], None, stream, model))
