@@ -71,8 +71,11 @@ class Answer:
 
 def methods() -> dict[str, Callable[[pa.Table, pa.Table], Estimates]]:
     names = ("goodman", "neighborhood", "rxc_em", "rxc", "king", "multinomial_dirichlet")
-    plain = {PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0)}
-    return {name: getattr(ecological, name) for name in names} | plain
+    chosen = {
+        "rxc_em": lambda x, t: ecological.rxc_em(x, t, tol=1e-3),
+        PUBLISHED: lambda x, t: ecological.multinomial_dirichlet(x, t, contextual_slope=0, contextual_slope_sd=0),
+    }
+    return {name: getattr(ecological, name) for name in names} | chosen
 
 
 def held(answer: Estimates, truth: FloatArray, low: str, high: str) -> npt.NDArray[np.bool_]:
@@ -310,7 +313,8 @@ If it is 5, rates would have to swing by half between places with and without th
 COVERED = """## Own and widened intervals against known truth
 
 The slope is learned on the other sources only: the smallest multiple of 0.05 with which the widened intervals of goodman,
-rxc_em and rxc each cover 95 % of the cells (neighborhood by itself), sources having equal weight. Registration counts as one
+rxc_em (stopped at 1e-3) and rxc (by kind of table) each cover 95 % of the cells (neighborhood by itself), sources having
+equal weight. Registration counts as one
 source, North Carolina as one, New Zealand as one. Widths are means over cells, as shares of the group.
 
 """
@@ -348,7 +352,7 @@ def reading(found: list[Answer]) -> str:
 - Where a method's own interval fails, the widened one mostly covers, and is narrower than the bounds. Cell 1 is the first
   group and outcome of each small table: on the registration tables Goodman's interval for black citizens ends below
   one half where the truth is 0.55; on illiteracy even `rxc` fails, as composition points the wrong way there, and the
-  widened interval covers. The cost is width: Goodman's intervals for `senc` double, those of `rxc` too.
+  widened interval covers. The cost is width: Goodman's intervals for `senc` double, those of `rxc` grow by 70 %.
 - `rxc` has a slope in its model, and its constants were learned on tables like these, where its own intervals mostly cover. The
   widened ones answer for tables of another kind. `multinomial_dirichlet` has the same slope in its model.
 - `neighborhood` needs more than a slope: on New Zealand, with the slope learned elsewhere, one cell in five stays outside.

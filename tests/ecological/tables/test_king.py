@@ -373,7 +373,7 @@ def test_ten_thousand_units_work_and_their_draws_are_kept_only_where_they_fit(mo
         ({"zb": 3.0}, "zb has 0 dimensions"),
         ({"n_draws": 10}, "n_draws=10 is not a whole number"),
         ({"erho": -1}, "erho=-1 is not a standard deviation"),
-        ({"sampler": "nuts"}, "sampler='nuts' is not a sampler"),
+        ({"sampler": "nuts"}, "sampler='nuts' is not a choice"),
         ({"level": 95}, "Did you mean 0.95"),
         ({"random_state": -1}, "random_state=-1 is not a seed"),
     ],

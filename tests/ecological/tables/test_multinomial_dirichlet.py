@@ -396,8 +396,8 @@ def test_units_are_kept_within_their_room(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "sampel"}, r"method='sampel' is not a method.*Did you mean 'sample'"),
-        ({"prior": "learnt"}, r"prior='learnt' is not a prior.*Did you mean 'learned'"),
+        ({"method": "sampel"}, r"method='sampel' is not a choice.*Did you mean 'sample'"),
+        ({"prior": "learnt"}, r"prior='learnt' is not a choice.*Did you mean 'learned'"),
         ({"prior": "learned", "method": "approximate"}, r"prior='learned' has no effect with method='approximate'"),
         ({"lambda1": 0}, r"lambda1=0 is not a positive number"),
         ({"lambda2": "2"}, r"lambda2='2' is not a positive number"),

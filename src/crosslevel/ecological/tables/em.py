@@ -26,21 +26,22 @@ def rxc_em(
     groups: object,
     outcomes: object = None,
     *,
-    tol: float = 1e-3,
+    tol: float = 1e-4,
     max_iterations: int = 10_000,
     units: Sequence[object] | None = None,
     allow_unconverged: bool = False,
 ) -> Estimates:
-    """Estimate R x C tables by multinomial expectation-maximization, stopped early or run to convergence.
+    """Estimate R x C tables by multinomial expectation-maximization.
 
-    Rates are assumed constant over units. Stopping early (``tol=1e-3``, the usual choice) shrinks the groups towards
-    each other, which hides aggregation bias. There is no interval.
+    Rates are assumed constant over units. There is no interval. Stopping before convergence shrinks the groups towards each
+    other; which stop is nearest differs between tables, and nothing in the margins tells. On 349 New Zealand electorates 8.3 % of votes
+    are in a wrong cell at ``tol=1e-3``, 9.0 % at 1e-4 and 9.4 % at 1e-5.
 
     Parameters
     ----------
     groups, outcomes : dataframe or array
         Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
-    tol : float, default 1e-3
+    tol : float, default 1e-4
         Stop when no rate moves by more than this in one iteration.
     max_iterations : int, default 10,000
     units : sequence, optional
@@ -60,7 +61,7 @@ def rxc_em(
 
     See Also
     --------
-    rxc : models what the early stop hides, with intervals.
+    rxc : models how rates change with composition, with intervals.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def rxc_em(
     call = ("rxc_em", locals())
     tables = unit_tables(groups, outcomes, units)
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-3, or 1e-5 for convergence.")
+        raise InputError(f"tol={tol!r} is not a number between 0 and 1; pass 1e-4, or 1e-6 for convergence.")
     X, T = tables.X, tables.T
     cells, n_iterations, moved = _iterate(X, T, float(tol), checks.check_whole(max_iterations, "max_iterations", 1))
     unfinished = (

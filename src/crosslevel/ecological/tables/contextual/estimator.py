@@ -122,7 +122,9 @@ def rxc(
     Notes
     -----
     On 349 New Zealand electorates with counted split votes (2002 to 2014) the mean share of votes in a wrong cell is
-    7.0 % alone and 4.9 % pooled in both directions; Goodman's regression, clipped, has 12.2 %.
+    7.0 % alone and 4.9 % pooled in both directions; Goodman's regression, clipped, has 12.2 %. On 285 tables of demographic groups
+    (fifteen pairings of columns of the American Community Survey 2024 in 19 states) it is 3.9 %, intervals cover 97 % of the cells, and
+    95 % with rho learned on other states.
 
     Intervals cover 95 % of cells on average over tables like these, which is no guarantee for one table. Two signs of a table that
     will not be answered well are warned of. The leverage of hidden context: outcomes scatter around what composition predicts, and if
@@ -293,7 +295,7 @@ def _matched(
     if not loose.any():
         return parts, {}
     alone = VOTES["nothing", False]
-    found = [match_outcomes(p, loose[p.columns], alone.slope, alone.tau, len(names)) for p in parts]
+    found = match_outcomes(parts, [loose[p.columns] for p in parts], alone.slope, alone.tau, len(names))
     to = [
         (tables.outcomes[c], names[label] if label < len(names) else None)
         for p in found
@@ -339,29 +341,32 @@ def _answer(
         N = part.x.sum(axis=1, keepdims=True)
         y = part.y * (N / part.y.sum(axis=1, keepdims=True))
         found, fit, ctx = part.x[:, :, None] * (y / N)[:, None, :], fits.get(k), context[k]
-        if fit is not None:
+        people, of_unit = part.x.sum(axis=0)[:, None], np.where(part.x > 0, part.x, 1.0)[:, :, None]
+        variance, unit_variance, moved = np.zeros(()), np.zeros(()), np.zeros(())
+        if fit is not None and ctx is not None:
             found = rake_units(fit.cells, fit.table, part.x, y)
+            variance = constants.variance(found.sum(axis=0) / people, fit.variance / people**2, ctx.h)
+            unit_variance = constants.variance(found / of_unit, fit.cell_variance / of_unit**2, ctx.h)
+            raw = fit.draws / people
+            moved = (raw - raw.mean(axis=0)) * (np.sqrt(variance) / np.maximum(raw.std(axis=0), 1e-9))
         cells[here] = found
-        low, high = tables.bounds.low[here], tables.bounds.high[here]
-        for at, into, people, counts in (
-            (part.units, unit_columns, part.x[:, :, None], (found, low, high)),
-            ([k], columns, part.x.sum(axis=0)[None, :, None], tuple(v.sum(axis=0)[None] for v in (found, low, high))),
-        ):
-            share, least, most = (v / np.where(people > 0, people, 1.0) for v in counts)
-            sd = np.zeros(share.shape)
-            if fit is not None and ctx is not None:
-                variance = fit.cell_variance if into is unit_columns else fit.variance[None]
-                sd = np.sqrt(constants.variance(share, variance / np.where(people > 0, people, 1.0) ** 2, ctx.h))
-            place = np.ix_(at, part.rows, part.columns)
-            into["std_error"][place] = sd
-            into["conf_low"][place] = np.clip(share - z * sd, least, np.minimum(share, most))
-            into["conf_high"][place] = np.clip(share + z * sd, np.maximum(share, least), most)
-        moved = np.zeros((n_draws, *share.shape[1:]))
-        if fit is not None:
-            raw = fit.draws / people[0]
-            moved = (raw - raw.mean(axis=0)) * (sd[0] / np.maximum(raw.std(axis=0), 1e-9))
-        draws[:, k][(slice(None), *np.ix_(part.rows, part.columns))] = np.clip(share[0] + moved, least[0], most[0])
+        by_unit = np.stack([found, tables.bounds.low[here], tables.bounds.high[here]])
+        whole = by_unit.sum(axis=1) / people
+        _fill(columns, (k, *here[1:]), whole, variance, z)
+        _fill(unit_columns, here, by_unit / of_unit, unit_variance, z)
+        draws[:, k][:, part.rows[:, None], part.columns] = np.clip(whole[0] + moved, whole[1], whole[2])
     return _Answer(cells, columns, unit_columns, draws)
+
+
+def _fill(
+    columns: dict[str, FloatArray], place: tuple[Any, ...], shares: FloatArray, variance: FloatArray, z: float
+) -> None:
+    """Fill in standard errors and intervals of shares, given with their bounds as (share, lower, upper)."""
+    share, low, high = shares
+    sd = np.sqrt(np.broadcast_to(variance, share.shape))
+    columns["std_error"][place] = sd
+    columns["conf_low"][place] = np.clip(share - z * sd, low, np.minimum(share, high))
+    columns["conf_high"][place] = np.clip(share + z * sd, np.maximum(share, low), high)
 
 
 def _convergence(fits: Mapping[int, TablePosterior], settings: Settings) -> dict[str, Any]:

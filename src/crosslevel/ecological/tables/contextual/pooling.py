@@ -2,7 +2,7 @@
 
 Pooling: the prior mean M of d belongs to a pair of labels (a group's and an outcome's), and is learned in rounds: fit every
 district given M, then move M towards the mean of their d, shrunk by one pseudo-district at zero. Matching: where the names of outcomes
-mean nothing in other districts, each district is fitted alone, and an outcome gets the label of the group whose d stands out in it.
+mean nothing in other districts, each district is fitted alone, and outcomes get labels of groups by their d.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = ["District", "Settings", "fit_districts", "match_outcomes"]
 FIRST_TAU = 1.0  # before anything is known of the label's mean
 UPDATES = 4
 STANDS_OUT = 0.7  # of d, less its mean over the groups, from which a group counts as an outcome's own
+REMATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -142,26 +143,59 @@ def _both_ways(f: TablePosterior, r: TablePosterior) -> TablePosterior:
     )
 
 
-def match_outcomes(d: District, loose: BoolArray, b: float, tau: float, unmatched: int) -> District:
-    """Give outcomes whose names mean nothing elsewhere the label of the group that prefers them, each group once.
+def match_outcomes(
+    districts: Sequence[District], loose: Sequence[BoolArray], b: float, tau: float, unmatched: int
+) -> list[District]:
+    """Give outcomes whose names mean nothing elsewhere the label of a group, each group's once.
+
+    An outcome first gets the label of the group that stands out in it in a fit of its district alone, and is then matched again by its
+    whole profile over the groups to the mean profiles of the labels.
 
     Parameters
     ----------
-    d : District
-    loose : (C,)
-        Outcomes to be matched; those left have labels already, and groups of these labels are taken.
+    districts : sequence of District
+    loose : sequence of (C,)
+        Outcomes to be matched in each; those left have labels already, and groups of these labels are taken.
     b, tau : float
-        Of the fit of this district alone.
+        Of the fits of districts alone.
     unmatched : int
-        Label of the outcomes that no group stands out in.
+        Label of the outcomes that are like none of the others, the largest number of a label.
     """
+    rates = [_rates_alone(d, b, tau) for d in districts]
+    found = [
+        _assigned(d, out, -rate, np.full(len(d.columns), -STANDS_OUT), unmatched)
+        for d, out, rate in zip(districts, loose, rates, strict=True)
+    ]
+    for _ in range(REMATCHES):
+        total, count = np.zeros((unmatched + 1, unmatched + 1)), np.ones((unmatched + 1, unmatched + 1))
+        for d, rate in zip(found, rates, strict=True):
+            place = np.ix_(d.row_labels, d.column_labels)
+            np.add.at(total, place, rate)
+            np.add.at(count, place, 1.0)
+        mean = total / count
+        for k, (d, out, rate) in enumerate(zip(found, loose, rates, strict=True)):
+            own = mean[d.row_labels][
+                :, [*d.row_labels, unmatched]
+            ]  # profiles over the groups here, of their labels and of none
+            distance = np.square(rate[:, None, :] - own[:, :, None]).mean(axis=0)
+            found[k] = _assigned(d, out, distance[:-1], distance[-1], unmatched)
+    return found
+
+
+def _rates_alone(d: District, b: float, tau: float) -> FloatArray:
+    """Give d of a fit of the district alone, less its mean over the groups: (R, C)."""
+    if min(d.prior.shape) < 2:
+        return np.zeros(d.prior.shape)
+    rates = unpack(find_mode(problem(d.x, d.y, d.prior, tau), b).theta, d.prior.shape)[1]
+    return rates - rates.mean(axis=0)
+
+
+def _assigned(d: District, loose: BoolArray, cost: FloatArray, none: FloatArray, unmatched: int) -> District:
+    """Assign labels of groups to the loose outcomes at the least cost (R, C), or no label at the cost none (C,)."""
     labels = np.where(loose, unmatched, d.column_labels)
-    rows, columns = np.flatnonzero(~np.isin(d.row_labels, labels)), np.flatnonzero(loose)
-    if min(len(d.rows), len(d.columns)) > 1 and len(rows) and len(columns):
-        found = find_mode(problem(d.x, d.y, d.prior, tau), b)
-        rates = unpack(found.theta, d.prior.shape)[1]
-        stands_out = (rates - rates.mean(axis=0))[np.ix_(rows, columns)]
-        for r, c in zip(*linear_sum_assignment(-stands_out), strict=True):
-            if stands_out[r, c] > STANDS_OUT:
-                labels[columns[c]] = d.row_labels[rows[r]]
+    free, columns = np.flatnonzero(~np.isin(d.row_labels, labels)), np.flatnonzero(loose)
+    whole = np.vstack([cost[np.ix_(free, columns)], np.tile(none[columns], (len(columns), 1))])
+    for r, c in zip(*linear_sum_assignment(whole), strict=True):
+        if r < len(free):
+            labels[columns[c]] = d.row_labels[free[r]]
     return replace(d, column_labels=labels)
