@@ -100,7 +100,7 @@ def label_table(
     if truth is not None:
         columns["truth"] = truth
     about["method"] = f"distribution regression, {about['method']}"
-    words = {"kind": "labels", "title": "Labels of bags", "interval": "predictive, of a new label"}
+    words: dict[str, Any] = {"kind": "labels", "title": "Labels of bags", "interval": "predictive, of a new label"}
     return Estimates.build(columns, keys=("bag",), level=level, **words, **about)
 
 
@@ -118,7 +118,7 @@ def class_table(
     if truth is not None:
         columns["truth"] = truth.astype(np.float64).ravel()
     about["method"] = f"distribution classification, {about['method']}"
-    words = {"kind": "classes", "title": "Classes of bags", "interval": "none"}
+    words: dict[str, Any] = {"kind": "classes", "title": "Classes of bags", "interval": "none"}
     return Estimates.build(columns, keys=("bag", "class"), level=None, **words, **about)
 
 

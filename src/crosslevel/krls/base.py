@@ -121,8 +121,10 @@ class KernelEstimator(BaseEstimator):
         given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if v is not None)
         return Provenance.of(call=f"{type(self).__name__}({given}).fit(X, y).{call}", seed=seed, data=self._data)
 
-    _rule: str
-    """The rule by which the penalty was chosen."""
+    @property
+    def _rule(self) -> str:
+        """The rule by which the penalty was chosen."""
+        raise NotImplementedError
 
     def _infer(self, places: Sequence[int], rho: FloatArray | None = None) -> Inference:
         """Estimate averages of some effects over all rows, or with row weights."""
@@ -161,4 +163,4 @@ class KernelEstimator(BaseEstimator):
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and 0 < value < np.inf
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and 0 < float(value) < np.inf
