@@ -10,6 +10,7 @@ from sklearn.base import clone
 from tests.contract.case import With
 from tests.contract.cases import CASES
 from tests.contract.test_parameters import differ
+from tests.contract.test_saved import fitted as fitted_once
 
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.results import Estimates
@@ -29,22 +30,15 @@ def answered(case, model):
         return case.answer(model)
 
 
-@pytest.fixture(scope="module")
-def models():
-    return {}
-
-
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
 def case(request):
     return request.param
 
 
 @pytest.fixture
-def model(case, models):
-    """Each case fitted once for all tests of this file that only look."""
-    if case.name not in models:
-        models[case.name] = fitted(case)
-    return models[case.name]
+def model(case):
+    """Each case fitted once for all tests of the contract that only look."""
+    return fitted_once(CASES.index(case))
 
 
 def test_fit_leaves_the_parameters_alone(case, model):
