@@ -65,3 +65,11 @@ def test_seeds_of_every_kind_give_an_integer():
 def test_a_level_is_a_number(level):
     with pytest.raises(InputError, match="95.*level=0.95"):
         checks.check_level(level)
+
+
+@pytest.mark.parametrize("values", [["1", "oops", "3"], [[1, 2], ["3", "oops"]], np.array([1.5, "oops"], dtype=object)])
+def test_an_entry_that_is_no_number_is_named_with_its_row(values):
+    with pytest.raises(InputError, match=r"y holds something that is not a number \(.*'oops'.* in row 1\)"):
+        checks.as_numbers(values, "y")
+    with pytest.raises(InputError, match=r"y holds something that is not a number"):
+        checks.as_numbers([[1, 2], [3]], "y")

@@ -79,15 +79,28 @@ def unmasked(values: Any) -> Any:
 def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArray:
     """Read an array of numbers, of ``ndim`` dimensions if given; masked entries are NaN."""
     values = unmasked(values)
-    if np.iscomplexobj(values):
-        raise InputError(f"{argument} holds complex numbers; pass real ones.")
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = None if np.iscomplexobj(values) else np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{argument} holds something that is not a number ({error}); pass numbers only.") from error
+        raise InputError(
+            f"{argument} holds something that is not a number ({_first_stray(values) or error}); pass numbers only."
+        ) from error
+    if array is None:
+        raise InputError(f"{argument} holds complex numbers; pass real ones.")
     if ndim is not None and np.ndim(values) != ndim:  # ascontiguousarray makes scalars 1-d
         raise InputError(f"{argument} has {np.ndim(values)} dimensions, shape {np.shape(values)}; it needs {ndim}.")
     return array
+
+
+def _first_stray(values: Any) -> str:
+    """Name the first entry that is no number, with its row; nothing where rows have different lengths."""
+    for row, entry in enumerate(values):
+        for value in entry if isinstance(entry, list | tuple | np.ndarray) else (entry,):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return f"{value!r} in row {row:,}" if np.ndim(value) == 0 else ""
+    return ""
 
 
 def check_finite(
