@@ -27,7 +27,7 @@ import numpy as np
 from dirichlet_prior import sources
 from ecological_data import Known, senc
 
-from crosslevel.ecological.tables.composition import ContextualEffect, predicted_by_composition
+from crosslevel.ecological.tables.contextual_effect import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.unit_tables import unit_tables
 

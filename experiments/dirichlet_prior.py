@@ -35,7 +35,7 @@ import numpy as np
 from ecological_data import NZ_YEARS, Known, new_zealand, north_carolina, senc, two_by_two
 from scipy.stats import rankdata
 
-from crosslevel.ecological.tables.composition import ContextualEffect
+from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
 from crosslevel.ecological.tables.unit_tables import unit_tables

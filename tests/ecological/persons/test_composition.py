@@ -5,7 +5,8 @@ import pytest
 
 from crosslevel.data.place_cells import Clusters, Pairs
 from crosslevel.ecological.persons import composition
-from crosslevel.ecological.persons.composition import SampledShares, measure_shares, rake, raked, smooth_shares
+from crosslevel.ecological.persons.composition import SampledShares, measure_shares, rake, smooth_shares
+from crosslevel.ecological.persons.model import raked
 
 COLUMNS = ((0, 2), (2, 5))
 

@@ -11,12 +11,11 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, cutting_columns
-from crosslevel.ecological.persons.cuts import cut_places
-from crosslevel.ecological.persons.fitting import fit_persons, rake_cells
+from crosslevel.ecological.persons.fitting import fit_persons
 from crosslevel.ecological.persons.groups import Allowance, GroupSource, part_slopes, with_pairs
-from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.model import cell_logits, rake_cells
 from crosslevel.ecological.persons.sweeps import place_effects
-from crosslevel.ecological.subgroups import REST, Request
+from crosslevel.ecological.subgroups import REST, Request, cut_places
 from crosslevel.errors import CrosslevelWarning
 
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}

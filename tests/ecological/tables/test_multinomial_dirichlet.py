@@ -10,7 +10,7 @@ import pyarrow.csv as pv
 import pytest
 from scipy import stats
 
-from crosslevel.ecological.tables.composition import ContextualEffect, predicted_by_composition
+from crosslevel.ecological.tables.contextual_effect import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
 from crosslevel.ecological.tables.dirichlet.sampler import Plan, _Chain, _score, sample_posterior

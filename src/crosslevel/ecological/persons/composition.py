@@ -24,7 +24,7 @@ from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = ["Composition", "SampledShares", "known_shares", "measure_shares", "rake", "raked", "smooth_shares"]
+__all__ = ["Composition", "SampledShares", "known_shares", "measure_shares", "rake", "smooth_shares"]
 
 BLOCK = 500_000
 """People whose levels are laid out at a time."""
@@ -253,14 +253,6 @@ def rake(levels: AnyArray, pairs: Pairs, target: FloatArray, columns: Sequence[t
     first, last = (np.array(side, dtype=np.int64) for side in zip(*columns, strict=True))
     _rake(pairs.start, pairs.cell, pairs.weight, np.ascontiguousarray(levels), target, first, last, factors)
     return factors
-
-
-def raked(levels: AnyArray, pairs: Pairs, factors: FloatArray) -> FloatArray:
-    """Multiply the weights of people by the factors of their levels, and make them add up to one in every place, (n,)."""
-    place, weight = pairs.place, pairs.weight.copy()
-    for column in range(levels.shape[1]):
-        weight *= factors[place, levels[pairs.cell, column]]
-    return weight / np.bincount(place, weight, pairs.n_places)[place]
 
 
 @njit(nogil=True)

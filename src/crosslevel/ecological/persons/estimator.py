@@ -16,8 +16,7 @@ from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.frames import to_arrow
 from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.place_cells import Labels, PlaceCells, count_people
-from crosslevel.data.queries import parse
+from crosslevel.data.place_cells import PlaceCells, count_people
 from crosslevel.data.totals import check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, cutting_columns, describe_allowance
@@ -25,18 +24,14 @@ from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameter
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers, describe_call
 from crosslevel.ecological.persons import fitting
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.cuts import cut_places
 from crosslevel.ecological.persons.groups import GroupSource, allowance_of
-from crosslevel.ecological.persons.model import PersonsModel
-from crosslevel.ecological.subgroups import Question, Request
-from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
+from crosslevel.ecological.persons.model import PersonsModel, rake_cells
+from crosslevel.ecological.subgroups import Question, Request, cut_places, labels_of
+from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
 __all__ = ["EcologicalInference"]
-
-CONTEXTUAL_VARIANCES = (0.0, 0.03, 0.1, 0.3)
-"""Contextual variances that a sensitivity analysis tries."""
 
 
 class EcologicalInference(PlaceEstimator):
@@ -95,6 +90,8 @@ class EcologicalInference(PlaceEstimator):
         How the fit ended and what was learned. A fit that does not converge raises :class:`crosslevel.errors.ConvergenceError`.
     confounding_ : LearnedConfounding or None
         What :meth:`learn_confounding` learned.
+    margins_ : pyarrow.Table or None
+        Counts that people were raked to.
     model_ : PersonsModel
     places_ : Places
         Places used, in sorted order of their keys.
@@ -115,15 +112,15 @@ class EcologicalInference(PlaceEstimator):
 
     Notes
     -----
-    k_i ~ Binomial(n_i, sum_c W_ic / (1 + exp(-(x_c . beta + b_i)))) over covariate cells c, W_ic their share of
-    the place's people: an effect for every level of every column (numbers in bins whose effects are smooth), b = level + Matern
-    field + nugget (+ group effect). The mode of all of them is found exactly, scales in turn with it under priors; draws are those of
-    the linear model at the mode, each shifted to the totals. Turnout and several outcomes are a chain of such questions, each
-    among those who are left.
+    logit y_i = logit sum_c W_ic / (1 + exp(-(x_c . beta + a))) + r_i over covariate cells c, W_ic their share of the place's people: an
+    effect for every level of every column (numbers in bins whose effects are smooth), r = level + Matern field + nugget (+ group
+    effect) + counting. With ``likelihood="exact"`` the place's effect stands inside the sum, with each person. Turnout and several
+    outcomes are a chain of such questions, each among those who are left.
 
     **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
-    ``interval="confounding"`` (the default) every draw is moved by one more effect of each subgroup, of standard deviation tau on the
-    logit scale, and re-shifted to the totals; :meth:`learn_confounding` learns tau by hiding columns that are known.
+    ``interval="confounding"`` (the default) effects may differ from what composition says, by tau on the logit scale and by a factor
+    for each column, and those of columns that mark their places are shrunk; every draw then meets the totals. The constants and what
+    they were learned on stand in every result; :meth:`learn_confounding` learns them by hiding columns that are known.
 
     People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
     kind of frame change no bit; the row groups of a file and the order of people change rounding.
@@ -288,14 +285,14 @@ class EcologicalInference(PlaceEstimator):
             people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet
         )
         self.margins_ = table
-        self.call_ = describe_call(
-            self, "fit", {**self.arguments_, "margins": None if table is None else table.column_names}
-        )
-        self.convergence_ |= fitting.describe_columns(model) | {
+        if table is not None:
+            self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
+        sizes = {
             "cells": len(cells.codes),
             "place_cell_pairs": len(cells.label),
+            "bins_of_numbers": bins.describe_bins(),
         }
-        self.convergence_ |= {"bins_of_numbers": bins.describe_bins()}
+        self.convergence_ |= fitting.describe_columns(model) | sizes
         self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
         return self
 
@@ -364,7 +361,7 @@ class EcologicalInference(PlaceEstimator):
         by: str | Sequence[str] | None = None,
         subgroups: Mapping[str, str] | None = None,
         *,
-        contextual_variance: Sequence[float] = CONTEXTUAL_VARIANCES,
+        contextual_variance: Sequence[float] = (0.0, 0.03, 0.1, 0.3),
         people: Any = None,
         **options: Any,
     ) -> Estimates:
@@ -437,13 +434,6 @@ class EcologicalInference(PlaceEstimator):
     def _source(
         self, request: Request, question: Question, people: Batches, progress: Progress | None
     ) -> tuple[Source, list[str]]:
-        for name in request.by:
-            if name not in people.schema.names:
-                raise unknown_name("by", name, people.schema.names)
-        queries = tuple((str(name), parse(query)) for name, query in request.subgroups.items())
-        where = None if request.where is None else parse(request.where)
-        for query in [q for _, q in queries] + ([] if where is None else [where]):
-            query.check(people.schema)
         places = self.places_
         found = count_people(
             people,
@@ -451,18 +441,22 @@ class EcologicalInference(PlaceEstimator):
             place=places.by,
             keys=places.keys,
             weight=self.weight_,
-            labels=Labels(request.by, queries, where),
+            labels=labels_of(request, people.schema),
             progress=progress,
         )
         check_people(places.keys, found.total, places, self.place_weight_, False)
         kinds = {name: people.schema.field(name).type for name in request.by}
         types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
-        found, jobs = fitting.rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
+        found, jobs = rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
         if self.likelihood == "exact":
             from crosslevel.ecological.persons.subgroup_draws import parts_of
 
-            options: dict[str, Any] = {"match_totals": self.match_totals, "sampling": bool(self.sampling_error)}
-            return parts_of(self.model_, found, request, places.totals, **options, types=types, n_jobs=jobs), []
+            options: dict[str, Any] = {
+                "match_totals": self.match_totals,
+                "sampling": self.sampling_error,
+                "types": types,
+            }
+            return parts_of(self.model_, found, request, places.totals, **options, n_jobs=jobs), []
         source = GroupSource(
             self.model_,
             found,

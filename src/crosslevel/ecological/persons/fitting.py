@@ -20,7 +20,7 @@ from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsErr
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
-from crosslevel.ecological.persons.composition import Composition, measure_shares, rake, raked, smooth_shares
+from crosslevel.ecological.persons.composition import Composition, measure_shares, rake, smooth_shares
 from crosslevel.ecological.persons.laplace import Laplace, laplace, start_mode
 from crosslevel.ecological.persons.model import (
     Design,
@@ -33,6 +33,8 @@ from crosslevel.ecological.persons.model import (
     effects_of,
     level_shares,
     observed_rate,
+    rake_cells,
+    raked,
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
@@ -50,7 +52,6 @@ __all__ = [
     "fit_persons",
     "fit_question",
     "priors",
-    "rake_cells",
 ]
 
 
@@ -441,14 +442,6 @@ def describe_composition(model: PersonsModel, cluster: str | None) -> list[str]:
             "is known were then hardly estimated better than by the neighborhood."
         )
     return said
-
-
-def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
-    """Give people the weights that the fit gave them."""
-    if model.raking is None:
-        return cells
-    levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]
-    return replace(cells, pairs=replace(cells.pairs, weight=raked(levels, cells.pairs, model.raking)))
 
 
 def design_of(model: PersonsModel, cells: PlaceCells, totals: Totals, stage: int, n_jobs: int = 1) -> Design:

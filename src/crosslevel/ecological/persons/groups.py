@@ -21,9 +21,7 @@ from scipy import linalg, special
 from crosslevel.data.place_cells import Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding
-from crosslevel.ecological.covariance import square_root
 from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
-from crosslevel.ecological.persons.cuts import Parts
 from crosslevel.ecological.persons.model import (
     Effects,
     PersonsModel,
@@ -33,7 +31,7 @@ from crosslevel.ecological.persons.model import (
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
-from crosslevel.ecological.subgroups import Partition
+from crosslevel.ecological.subgroups import Partition, Parts
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
@@ -338,11 +336,8 @@ class GroupSource:
         key = ("effects", stage, n_draws, seed)
         if key not in self.kept:
             fit = self.model.fits[stage]
-            values, vectors = linalg.eigh(fit.covariance, check_finite=False)
-            # symmetric, so that the order of columns changes nothing
-            root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
             z = self._by_term(EFFECTS, stage, n_draws, seed)
-            self.kept[key] = (z @ root @ self.model.effects.B.T) * self._shrink()
+            self.kept[key] = (z @ _root(fit.covariance) @ self.model.effects.B.T) * self._shrink()
         return self.kept[key]  # type: ignore[return-value]
 
     def _by_term(self, what: int, stage: int, n_draws: int, seed: int) -> FloatArray:
@@ -375,7 +370,7 @@ class GroupSource:
             for a, b in zip(effects.first[:n_columns], ends[:n_columns], strict=True):
                 C = effects.B[a:b] @ effects.B[a:b].T
                 size = np.sqrt(np.diag(C))
-                z[:, a:b] = z[:, a:b] @ square_root(C / np.outer(size, size)).T
+                z[:, a:b] = z[:, a:b] @ _root(C / np.outer(size, size))
             z[:, ends[n_columns - 1] :] = 0.0  # of two columns together, pairs count
             names = effects.names(self.model.bins.names)
             xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
@@ -415,6 +410,12 @@ class GroupSource:
                 width = 1 if shared else len(some)
                 out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, width))
         return out * size
+
+
+def _root(C: FloatArray) -> FloatArray:
+    """Give the symmetric square root of a covariance: the order of its columns changes nothing."""
+    values, vectors = linalg.eigh(C, check_finite=False)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

@@ -17,10 +17,10 @@ from crosslevel.data.place_cells import Bins, Labels, Pairs, PlaceCells, count_p
 from crosslevel.data.queries import Query
 from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
-from crosslevel.ecological.persons.composition import SampledShares, rake, raked, smooth_shares
+from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.fitting import fit_question
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
-from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares
+from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.errors import InputError
 from crosslevel.numerics.hashing import finish

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from crosslevel.data.columns import Category
-from crosslevel.data.place_cells import Bins, Pairs
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
 from crosslevel.errors import InputError, unknown_name
@@ -35,6 +35,8 @@ __all__ = [
     "effects_of",
     "level_shares",
     "observed_rate",
+    "rake_cells",
+    "raked",
     "shares_left",
 ]
 
@@ -418,3 +420,19 @@ def shares_left(weight: FloatArray, pairs: Pairs) -> FloatArray:
     """Scale weights to add up to one in every place; where nobody is left the people stay as they were."""
     whole = np.add.reduceat(weight, pairs.start[:-1])[pairs.place]
     return np.where(whole > 0, weight / np.where(whole > 0, whole, 1.0), pairs.weight)
+
+
+def raked(levels: AnyArray, pairs: Pairs, factors: FloatArray) -> FloatArray:
+    """Multiply the weights of people by the factors of their levels, and make them add up to one in every place, (n,)."""
+    place, weight = pairs.place, pairs.weight.copy()
+    for column in range(levels.shape[1]):
+        weight *= factors[place, levels[pairs.cell, column]]
+    return weight / np.bincount(place, weight, pairs.n_places)[place]
+
+
+def rake_cells(model: PersonsModel, cells: PlaceCells) -> PlaceCells:
+    """Give people the weights that the fit gave them."""
+    if model.raking is None:
+        return cells
+    levels = model.effects.codes(cells.codes)[:, : len(model.effects.sizes)]
+    return replace(cells, pairs=replace(cells.pairs, weight=raked(levels, cells.pairs, model.raking)))

@@ -12,10 +12,9 @@ from scipy import linalg, special
 from crosslevel.data.place_cells import Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Terms, divide_draws, factor_places, place_covariance, square_root
-from crosslevel.ecological.persons.cuts import cut_places
 from crosslevel.ecological.persons.model import PersonsFit, PersonsModel, Point, Sampled, asked_next, observed_rate
 from crosslevel.ecological.persons.sweeps import Targets, probabilities, shifts, target_sums, target_weights
-from crosslevel.ecological.subgroups import REST, Partition, Request
+from crosslevel.ecological.subgroups import REST, Partition, Request, cut_places
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 __all__ = ["EffectDraws", "PersonsSource", "draw_effects", "parts_of"]

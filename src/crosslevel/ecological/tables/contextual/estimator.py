@@ -17,10 +17,10 @@ from crosslevel.ecological.tables.assumptions.hidden_context import (
     at_a_bound,
     hidden_context,
 )
-from crosslevel.ecological.tables.composition import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
+from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables

@@ -21,8 +21,8 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from crosslevel.ecological.tables.composition import predicted_by_composition
 from crosslevel.ecological.tables.contextual import kernels
+from crosslevel.ecological.tables.contextual_effect import predicted_by_composition
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from crosslevel.ecological.tables.composition import ContextualEffect
+from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.moves import draw_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray

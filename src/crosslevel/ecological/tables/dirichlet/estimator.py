@@ -12,7 +12,7 @@ import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.composition import (
+from crosslevel.ecological.tables.contextual_effect import (
     SLOPE,
     SLOPE_SD,
     ContextualEffect,

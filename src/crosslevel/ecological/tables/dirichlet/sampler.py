@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.special import digamma
 
 from crosslevel.data.checks import count_jobs
-from crosslevel.ecological.tables.composition import ContextualEffect
+from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior, renew
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
