@@ -10,7 +10,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 import crosslevel as cl
-from crosslevel.cli.job import OUTPUT, Job, check_columns, file_stem, quiet, read_beside, read_geojson, read_table
+from crosslevel.cli.job import OUTPUT, Job, file_stem, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.errors import CrosslevelWarning, FileError, InputError
 
@@ -80,36 +80,46 @@ def test_a_file_is_no_folder(tmp_path):
         job(report=True)
 
 
-NOTHING = Given({}, {})
+def reading(options=(), **told):
+    return Job(Given(told, dict.fromkeys(told, "")), options)
 
 
 def test_columns_are_looked_up_in_their_file():
     options = [Option("weight", column_of="people"), Option("pairs", "crossings", several=True, column_of="people")]
-    given = Given({"weight": "w", "pairs": [("age", "sx")]}, dict.fromkeys(("weight", "pairs"), ""))
-    check_columns(options, given, {"places": ["x"]})
+    work = reading(options, weight="w", pairs=[("age", "sx")])
+    work.check_columns(places=["x"])
     with pytest.raises(InputError, match="--pairs='sx' is not a column.*Did you mean 'sex'"):
-        check_columns(options, given, {"people": ["w", "age", "sex"]})
+        work.check_columns(people=["w", "age", "sex"])
 
 
 def test_keys_of_a_csv_file_have_the_type_of_the_people(tmp_path):
     (tmp_path / "places.csv").write_text("region,n\n101,5\n102,7\n")
     people = pa.table({"region": ["101", "102"]})
-    assert read_beside(NOTHING, tmp_path / "places.csv", "region", people, "--by")["region"].to_pylist() == [
-        "101",
-        "102",
-    ]
-    numbers = read_beside(NOTHING, tmp_path / "places.csv", "region", pa.table({"region": [101]}), "--by")
+    work = reading(places=tmp_path / "places.csv", by="region")
+    assert work.read_beside("places", "by", people)["region"].to_pylist() == ["101", "102"]
+    numbers = work.read_beside("places", "by", pa.table({"region": [101]}))
     assert numbers["region"].to_pylist() == [101, 102]
     with pytest.raises(InputError, match="--by='regin' is not a column"):
-        read_beside(NOTHING, tmp_path / "places.csv", "regin", people, "--by")
+        reading(places=tmp_path / "places.csv", by="regin").read_beside("places", "by", people)
     with pytest.raises(InputError, match="places.csv has no rows where n > 9"):
-        read_table(NOTHING, tmp_path / "places.csv", "n > 9")
+        work.read("places", "n > 9")
+
+
+def test_numbers_in_text_are_columns_of_some_file(tmp_path):
+    (tmp_path / "a.csv").write_text('region,n\n101,"1,234"\n')
+    work = reading(a=tmp_path / "a.csv", text_numbers=["n"])
+    assert work.read("a")["n"].to_pylist() == [1234]
+    work.check_columns()
+    work = reading(a=tmp_path / "a.csv", text_numbers=["m"])
+    work.open("a")
+    with pytest.raises(InputError, match="--text-numbers='m' is not a column"):
+        work.check_columns()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
 def test_maps_that_are_none_are_refused(tmp_path, text):
     (tmp_path / "map.geojson").write_text(text)
     with pytest.raises(FileError, match="--map .*map.geojson is n"):
-        read_geojson(tmp_path / "map.geojson", "--map")
+        reading(map=tmp_path / "map.geojson").read_map("map")
     with pytest.raises(FileError, match="does not exist"):
-        read_geojson(tmp_path / "none.geojson", "--map")
+        reading(map=tmp_path / "none.geojson").read_map("map")

@@ -12,17 +12,7 @@ import pyarrow as pa
 
 from crosslevel.binned import BinnedCountGP, BinnedGP, Intervals, Polygons
 from crosslevel.binned.areas import shared_estimates
-from crosslevel.cli.job import (
-    FILE_HELP,
-    INPUT,
-    OUTPUT,
-    Job,
-    check_columns,
-    check_text_numbers,
-    quiet,
-    read_geojson,
-    read_table,
-)
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, spelled
 from crosslevel.data import frames
 from crosslevel.errors import InputError, unknown_name
@@ -116,7 +106,7 @@ def run(given: Given, job: Job) -> None:
     if "data" in given and not {"total", "mean_of"} & set(given):
         raise InputError("one of --total and --mean-of is needed: it names the column and says what its numbers are.")
     with quiet():
-        found, model, polygons = _areas(given) if "polygons" in given else _bins(given)
+        found, model, polygons = _areas(given, job) if "polygons" in given else _bins(given, job)
     said = f"{len(found):,} areas shared out" if model is None else f"{model.solver_[0].upper()}{model.solver_[1:]}"
     job.say(f"{said}; {job.seconds:,.1f} s")
     pages = {found.title: found} | (
@@ -126,10 +116,9 @@ def run(given: Given, job: Job) -> None:
     job.print({"estimates": found}, max_rows=None)
 
 
-def _bins(given: Given) -> tuple[Estimates, Any, None]:
-    table = read_table(given, given["data"])
-    check_columns(OPTIONS, given, {"data": table.column_names})
-    check_text_numbers(given, table.column_names)
+def _bins(given: Given, job: Job) -> tuple[Estimates, Any, None]:
+    table = job.read("data")
+    job.check_columns(data=table.column_names)
     name = "total" if "total" in given else "mean_of"
     tail = given.get("tail")
     regions = _intervals(table, given, tail)
@@ -147,7 +136,7 @@ def _bins(given: Given) -> tuple[Estimates, Any, None]:
     check_known(MODELS, chosen, given.of("Model"), "model")
     check_known(FITS, chosen, extras, "model")
     model = MODELS[chosen](**given.of("Model")).fit(**extras)
-    return model.estimate(_targets(given, tail, regions), **given.of("Answer")), model, None
+    return model.estimate(_targets(given, job, tail, regions), **given.of("Answer")), model, None
 
 
 def _intervals(table: pa.Table, given: Given, tail: float | None) -> Intervals:
@@ -159,7 +148,7 @@ def _intervals(table: pa.Table, given: Given, tail: float | None) -> Intervals:
     return Intervals(low, high, open_ended=tail is not None)
 
 
-def _targets(given: Given, tail: float | None, regions: Intervals) -> Intervals | None:
+def _targets(given: Given, job: Job, tail: float | None, regions: Intervals) -> Intervals | None:
     if "ages" in given:
         return Intervals.ages(given["ages"])
     if "single_years" in given:
@@ -168,7 +157,7 @@ def _targets(given: Given, tail: float | None, regions: Intervals) -> Intervals 
         return Intervals(*parse_bins(given["at"]), open_ended=tail is not None)
     if "at_file" not in given:
         return None
-    table = read_table(given, given["at_file"])
+    table = job.read("at_file")
     for name in ("lower", "upper", "age_groups"):
         if name in given and given[name] not in table.column_names:
             raise unknown_name(f"{spelled(name)} (in {given['at_file']})", given[name], table.column_names)
@@ -211,8 +200,8 @@ def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:
     return np.array(low), np.array(high)
 
 
-def _areas(given: Given) -> tuple[Estimates, Any, dict[str, Any]]:
-    source, target = read_geojson(given["polygons"], "--polygons"), read_geojson(given["to"], "--to")
+def _areas(given: Given, job: Job) -> tuple[Estimates, Any, dict[str, Any]]:
+    source, target = job.read_map("polygons"), job.read_map("to")
     y = _property(source, given["value"], "--value", given["polygons"])
     key, to_key = given.get("key"), given.get("to_key", given.get("key"))
     large: Any = Polygons(source, key=key)

@@ -8,18 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel import distribution
-from crosslevel.cli.job import (
-    FILE_HELP,
-    INPUT,
-    OUTPUT,
-    Job,
-    check_columns,
-    check_text_numbers,
-    open_file,
-    quiet,
-    read_beside,
-    read_table,
-)
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags
@@ -68,12 +57,12 @@ OPTIONS = [
 def run(given: Given, job: Job) -> None:
     """Read, cross-validate, fit and predict what was asked for, print the tables."""
     empty, classify = _model(given), "classify" in given
-    bags, y, left_out = _read(given)
+    bags, y, left_out = _read(given, job)
     job.say(f"{type(empty).__name__}: {len(bags):,} groups, {len(bags.values):,} members, {bags.shape[1]:,} columns")
     fresh = None
     if "predict" in given:
-        table = read_table(given, given["predict"])
-        check_columns(OPTIONS, given, {"members": table.column_names})
+        table = job.read("predict")
+        job.check_columns(members=table.column_names)
         fresh = Bags.from_frame(table, given["by"], bags.columns, given.get("weight"))
     options = given.of("Cross-validation")
     with job.progress("Cross-validating", "folds") as bar:
@@ -106,18 +95,16 @@ def _model(given: Given) -> Any:
     return known[chosen](**given.of("Model"))
 
 
-def _read(given: Given) -> tuple[Bags, AnyArray, str]:
+def _read(given: Given, job: Job) -> tuple[Bags, AnyArray, str]:
     """Read members and labels and match them; also say what was left out."""
-    by, label, stream = given["by"], given["label"], open_file(given, given["members"])
-    check_columns(OPTIONS, given, {"members": stream.schema.names})
-    labels = read_beside(given, given["labels"], by, stream, "--by")
-    check_columns(OPTIONS, given, {"labels": labels.column_names})
-    check_text_numbers(given, stream.schema.names, labels.column_names)
+    by, label, stream = given["by"], given["label"], job.open("members")
+    labels = job.read_beside("labels", "by", stream)
+    job.check_columns(members=stream.schema.names, labels=labels.column_names)
     if by == label:
         raise InputError(f"--label {label} is also --by; the label must be another column.")
     checks.check_unique(labels, by, "--by")
     columns, weight = _features(given, stream.schema), given.get("weight")
-    table = read_table(given, given["members"], columns=[by, *columns, *([weight] if weight else [])])
+    table = job.read("members", columns=[by, *columns, *([weight] if weight else [])])
     return _matched(given, Bags.from_frame(table, by, columns, weight), labels)
 
 

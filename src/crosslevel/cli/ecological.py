@@ -10,18 +10,7 @@ from typing import Any
 
 import crosslevel as cl
 from crosslevel.cli.asks import Ask, read_asks
-from crosslevel.cli.job import (
-    FILE_HELP,
-    INPUT,
-    OUTPUT,
-    Job,
-    check_columns,
-    check_text_numbers,
-    open_file,
-    read_beside,
-    read_geojson,
-    read_table,
-)
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data.checks import check_level
 from crosslevel.data.totals import read_places
@@ -105,16 +94,15 @@ def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
     by = given["by"]
-    people = open_file(given, given["people"])
-    places = read_beside(given, given["places"], by, people, "--by")
-    check_text_numbers(given, people.schema.names, places.column_names)
-    check_columns(OPTIONS, given, {"people": people.schema.names, "places": places.column_names})
+    people = job.open("people")
+    places = job.read_beside("places", "by", people)
+    job.check_columns(people=people.schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
         if name not in (EVERYWHERE, *places.column_names):
             raise unknown_name("--rollup", name, places.column_names)
     asks = read_asks(given.get("estimate", ()), people.schema)
     _check_questions(given, asks, places)
-    polygons = _read_polygons(given, places[by].to_pylist()) if "polygons" in given else None
+    polygons = _read_polygons(given, job, places[by].to_pylist()) if "polygons" in given else None
     job.folder()
     model = _fitted(given, job, people, places)
     if "learn_confounding" in given:
@@ -188,7 +176,7 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     check_known(MODELS, chosen, given.of("Model"), "model")
     check_known(FITS, chosen, facts, "model")
     model = MODELS[chosen](**given.of("Model"))
-    facts |= {n: read_table(given, facts[n]) for n in ("evidence", "survey", "margins") if n in facts}
+    facts |= {n: job.read(n) for n in ("evidence", "survey", "margins") if n in facts}
     if "lon" in given:
         facts["coords"] = (given["lon"], given["lat"])
     with job.progress("Fitting people and totals") as bar:
@@ -236,9 +224,9 @@ def _confounding(model: Any) -> dict[str, Any] | None:
     return {"words": found.describe(), "tau": known.tau, "omega": known.omega, "labels": found.table.to_pylist()}
 
 
-def _read_polygons(given: Given, places: list[object]) -> dict[str, Any]:
+def _read_polygons(given: Given, job: Job, places: list[object]) -> dict[str, Any]:
     """Read a map that shows all of these places."""
-    found = read_geojson(given["polygons"], "--polygons")
+    found = job.read_map("polygons")
     shapes = read_shapes(found)
     known = shapes.names_for(places, given["by"]) or ()
     missing = [place for place in places if str(place) not in known]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, check_text_numbers, open_file
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches
@@ -42,8 +42,8 @@ ANSWER, MODEL, BAGS, STATE, STARTED = (
 def run(given: Given, job: Job) -> None:
     """Learn, embed, write the answer, say what was found."""
     subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
-    people = open_file(given, given["people"])
-    check_text_numbers(given, people.schema.names)
+    people = job.open("people")
+    job.check_columns()
     job.out = job.out or Path("embeddings")
     out = job.folder() or job.out
     state, where = given.get("checkpoint", out / STATE), given.get("where")

@@ -10,17 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crosslevel.cli.job import (
-    FILE_HELP,
-    INPUT,
-    OUTPUT,
-    Job,
-    check_columns,
-    check_text_numbers,
-    open_file,
-    quiet,
-    read_beside,
-)
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, read_pairs
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches
@@ -77,9 +67,8 @@ MOST_NAMES = 100
 def run(given: Given, job: Job) -> None:
     """Read, fit, write what was asked for, print the tables."""
     _check(given)
-    partition, stream = given["partition"], open_file(given, given["people"], given.get("where"))
-    means = read_beside(given, given["means"], partition, stream, "--partition")
-    check_text_numbers(given, stream.schema.names, means.column_names)
+    partition, stream = given["partition"], job.open("people", given.get("where"))
+    means = job.read_beside("means", "partition", stream)
     columns = _columns(given, job, stream.schema.names, means.column_names)
     others = [partition, *([given["weight"]] if "weight" in given else [])]
     table = stream.select([*columns, *others]).to_table()
@@ -142,7 +131,7 @@ def _errors(given: Given) -> dict[str, str]:
 
 def _columns(given: Given, job: Job, people: list[str], means: list[str]) -> list[str]:
     """Refuse what neither file has; give the columns of people that are used."""
-    check_columns(OPTIONS, given, {"people": people, "means": means})
+    job.check_columns(people=people, means=means)
     taken = [given["partition"], *given["impute"], *([given["weight"]] if "weight" in given else [])]
     columns = list(given.get("columns", [n for n in people if n not in taken]))
     for option, names, known in (

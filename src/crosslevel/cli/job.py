@@ -31,14 +31,8 @@ __all__ = [
     "INPUT",
     "OUTPUT",
     "Job",
-    "check_columns",
-    "check_text_numbers",
     "file_stem",
-    "open_file",
     "quiet",
-    "read_beside",
-    "read_geojson",
-    "read_table",
 ]
 
 FILE_HELP = "Parquet, CSV or Arrow file, a folder or a quoted glob of files."
@@ -60,9 +54,11 @@ OUTPUT = [
 
 
 class Job:
-    """One run of a verb: its output folder, its console (stderr), and what it has written so far."""
+    """One run of a verb: the files it reads, its output folder, its console (stderr), and what it has written so far."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, options: Sequence[Option] = ()) -> None:
+        self.given, self.options = given, options
+        self._seen: list[str] = []
         told = given.of("Output")
         self.out: Path | None = told.get("out")
         self.report, self.as_json = bool(told.get("report")), bool(told.get("as_json"))
@@ -107,6 +103,66 @@ class Job:
         with quiet(), bar as shown:
             task = shown.add_task(what, total=None)
             yield lambda rows, total: shown.update(task, completed=rows, total=total)
+
+    def open(self, name: str, where: str | None = None, **options: Any) -> Batches:
+        """Open the file that an option names; columns of --text-numbers that it has are read as numbers."""
+        path, wanted = self.given[name], self.given.get("text_numbers", ())
+        there = [column for column in wanted if column in open_batches(path).schema.names] if wanted else None
+        found = open_batches(path, where=where, text_numbers=there or None, **options)
+        self._seen += found.schema.names
+        return found
+
+    def read(self, name: str, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
+        """Read a file whole; refuse one without rows."""
+        stream = self.open(name, where)
+        table = (stream if columns is None else stream.select(list(dict.fromkeys(columns)))).to_table()
+        if table.num_rows == 0:
+            raise InputError(f"{self.given[name]} has no rows" + (f" where {where}." if where else "."))
+        return table
+
+    def read_beside(self, name: str, by: str, people: Batches | pa.Table) -> pa.Table:
+        """Read the table that goes with people, both with the column of the option ``by``.
+
+        Keys of a CSV file get the type they have among people, so that 1001 and '1001' are the same.
+        """
+        key, path = self.given[by], self.given[name]
+        if key not in people.schema.names:
+            raise unknown_name(spelled(by), key, people.schema.names)
+        kind = people.schema.field(key).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        found = self.open(name)
+        if key not in found.schema.names:
+            raise unknown_name(f"{spelled(by)} (in {path})", key, found.schema.names)
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        delimited = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
+        if text and delimited and pa.types.is_integer(found.schema.field(key).type):
+            found = self.open(name, column_types={key: pa.string()})
+        return found.to_table()
+
+    def read_map(self, name: str) -> dict[str, Any]:
+        """Read a map: GeoJSON with features, or TopoJSON."""
+        path, option = self.given[name], spelled(name)
+        if not path.is_file():
+            raise FileError(f"{option} {path} does not exist; name a GeoJSON file.")
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{option} {path} is not JSON ({error}); name a GeoJSON file.") from error
+        if not isinstance(found, dict) or not (found.get("features") or found.get("objects")):
+            raise FileError(
+                f"{option} {path} is neither a GeoJSON FeatureCollection nor TopoJSON; name a map of the places."
+            )
+        return found
+
+    def check_columns(self, **known: Sequence[str]) -> None:
+        """Refuse a column that its file does not have, before any work is done; of --text-numbers, one that no file has."""
+        asked = [(o, known[o.column_of]) for o in self.options if o.name in self.given and o.column_of in known]
+        for option, columns in [*asked, *((o, self._seen) for o in INPUT if o.name in self.given)]:
+            value = self.given[option.name]
+            names = [n for v in value for n in (v if isinstance(v, tuple) else (v,))] if option.several else [value]
+            for name in names:
+                if name not in columns:
+                    raise unknown_name(spelled(option.name), name, list(dict.fromkeys(columns)))
 
     def folder(self) -> Path | None:
         """Make the folder for the answer, if there is to be one."""
@@ -253,69 +309,3 @@ def file_stem(*words: str) -> str:
     'sex-age_group-by-region_county'
     """
     return "-".join(re.sub(r"[^\w.-]+", "_", word).strip("_.") or "_" for word in words)
-
-
-def check_columns(options: Sequence[Option], given: Given, known: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a column that its file does not have, before any work is done."""
-    for option in options:
-        if option.name in given and option.column_of in known:
-            value = given[option.name]
-            names = [n for v in value for n in (v if isinstance(v, tuple) else (v,))] if option.several else [value]
-            for name in names:
-                if name not in known[option.column_of]:
-                    raise unknown_name(spelled(option.name), name, list(known[option.column_of]))
-
-
-def open_file(given: Given, path: Path, where: str | None = None, **options: Any) -> Batches:
-    """Open a file; columns of --text-numbers that it has are read as numbers."""
-    names = given.get("text_numbers", ())
-    there = [name for name in names if name in open_batches(path).schema.names] if names else None
-    return open_batches(path, where=where, text_numbers=there or None, **options)
-
-
-def check_text_numbers(given: Given, *files: Sequence[str]) -> None:
-    """Refuse a column of --text-numbers that no file has."""
-    known = [column for columns in files for column in columns]
-    for name in given.get("text_numbers", ()):
-        if name not in known:
-            raise unknown_name("--text-numbers", name, known)
-
-
-def read_table(given: Given, path: Path, where: str | None = None, columns: Iterable[str] | None = None) -> pa.Table:
-    """Read a file whole; refuse one without rows."""
-    stream = open_file(given, path, where)
-    table = (stream if columns is None else stream.select(list(dict.fromkeys(columns)))).to_table()
-    if table.num_rows == 0:
-        raise InputError(f"{path} has no rows" + (f" where {where}." if where else "."))
-    return table
-
-
-def read_beside(given: Given, path: Path, key: str, people: Batches | pa.Table, option: str) -> pa.Table:
-    """Read the table that goes with people; keys of a CSV file as the type they have there, so that 1001 and '1001' are the same."""
-    if key not in people.schema.names:
-        raise unknown_name(option, key, people.schema.names)
-    kind = people.schema.field(key).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    found = open_file(given, path)
-    if key not in found.schema.names:
-        raise unknown_name(f"{option} (in {path})", key, found.schema.names)
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    delimited = path.name.removesuffix(".gz").endswith((".csv", ".tsv"))
-    if text and delimited and pa.types.is_integer(found.schema.field(key).type):
-        found = open_file(given, path, column_types={key: pa.string()})
-    return found.to_table()
-
-
-def read_geojson(path: Path, option: str) -> dict[str, Any]:
-    """Read a map: GeoJSON with features, or TopoJSON."""
-    if not path.is_file():
-        raise FileError(f"{option} {path} does not exist; name a GeoJSON file.")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{option} {path} is not JSON ({error}); name a GeoJSON file.") from error
-    if not isinstance(found, dict) or not (found.get("features") or found.get("objects")):
-        raise FileError(
-            f"{option} {path} is neither a GeoJSON FeatureCollection nor TopoJSON; name a map of the places."
-        )
-    return found

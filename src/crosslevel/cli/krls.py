@@ -6,17 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crosslevel.cli.job import (
-    FILE_HELP,
-    INPUT,
-    OUTPUT,
-    Job,
-    check_columns,
-    check_text_numbers,
-    open_file,
-    quiet,
-    read_table,
-)
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature, read_pairs
 from crosslevel.data import frames
 from crosslevel.errors import InputError
@@ -58,11 +48,9 @@ def run(given: Given, job: Job) -> None:
     if y in x:
         raise InputError(f"--x {y} is the outcome; a covariate must be another column.")
     subgroups = read_pairs(given.get("subgroup", ()), "--subgroup", "name=query")
-    known = open_file(given, given["data"]).schema.names
-    check_columns(OPTIONS, given, {"data": known})
-    check_text_numbers(given, known)
+    job.check_columns(data=job.open("data").schema.names)
     columns = [y, *x, *by, *(given[n] for n in ("cluster", "weight") if n in given)]
-    table = read_table(given, given["data"], given.get("where"), columns)
+    table = job.read("data", given.get("where"), columns)
     job.say(f"Fitting {table.num_rows:,} rows, {len(x):,} covariates")
     parameters = given.of("Model")
     if "reference" in parameters:

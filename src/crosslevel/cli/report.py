@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslevel.cli.job import OUTPUT, Job, quiet, read_geojson
+from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.errors import FileError, InputError
 from crosslevel.reports import report
@@ -41,7 +41,7 @@ def run(given: Given, job: Job) -> None:
         return
     if not results:
         raise InputError("name at least one file of saved results, or --serve a folder of reports.")
-    polygons = read_geojson(given["map"], "--map") if "map" in given else None
+    polygons = job.read_map("map") if "map" in given else None
     with quiet():
         report(named_results(results), page, title=given.get("title"), polygons=polygons)
     print(json.dumps({"report": str(page)}) if job.as_json else f"Report: {page}")

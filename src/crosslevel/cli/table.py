@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel import ecological
-from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, check_text_numbers, quiet, read_table
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_classes, from_signature, spelled
 from crosslevel.data import frames
 from crosslevel.ecological import UnitTables, among_voters, compare, table_from_frame, turnout, unit_tables
@@ -57,8 +57,8 @@ def run(given: Given, job: Job) -> None:
         raise InputError("--rest names the column that --balance none-of-the-above makes; pass that too.")
     names = _methods(given)
     with quiet():
-        counts = read_table(given, given["table"])
-        check_text_numbers(given, counts.column_names)
+        counts = job.read("table")
+        job.check_columns()
         tables = table_from_frame(counts, **given.of("Counts"))
     for name in given.get("abstain", ()):
         if name not in tables.outcomes:
@@ -68,7 +68,7 @@ def run(given: Given, job: Job) -> None:
     title = "Share of each group with each outcome, by method"
     results = {COMPARISON: side_by_side(answers, title, left_out)}
     if "truth" in given:
-        results[COMPARISON] = _with_truth(results[COMPARISON], read_table(given, given["truth"]))
+        results[COMPARISON] = _with_truth(results[COMPARISON], job.read("truth"))
     if "abstain" in given:
         results |= _among_voters(answers, given["abstain"])
     for name, found in answers.items():
