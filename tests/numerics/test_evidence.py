@@ -56,6 +56,23 @@ def test_a_search_turns_back_from_points_that_fail(failure):
     assert found.convergence.converged
 
 
+@pytest.mark.parametrize("broken", [(np.nan, np.zeros(1)), (0.0, np.full(1, np.nan)), (np.inf, np.zeros(1))])
+def test_a_value_or_a_slope_that_is_no_number_is_a_failure(broken):
+    def hill(t):
+        return broken if t[0] > 2.0 else (-float((t[0] - 1.0) ** 2), np.array([-2.0 * (t[0] - 1.0)]))
+
+    found = maximize(hill, [np.array([-50.0])])
+    assert found.theta[0] == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("slope", "converged"), [(0.006, True), (0.014, False)])
+def test_a_hundredth_is_flat(slope, converged):
+    """Less than a hundredth of a log unit for a hyperparameter 2.7 times as large counts as nothing."""
+    found = maximize(lambda t: (slope * float(t[0]), np.array([slope])), [np.zeros(1)], options={"maxiter": 1})
+    assert found.convergence.converged == converged
+    assert found.convergence.slope == pytest.approx(slope)
+
+
 def test_where_nothing_can_be_computed_nothing_has_converged():
     found = maximize(lambda t: (np.nan, np.zeros(1)), [np.zeros(1)])
     assert not found.convergence.converged

@@ -201,7 +201,7 @@ def bins_from_boxes(
     weight = np.prod(above - below, axis=1)
     span = np.array([a[-1] - a[0] for a in axes])
     slack = 1e-12 * span
-    member = ((below >= low[:, None, :] - slack) & (above <= high[:, None, :] + slack)).all(axis=2)
+    member = np.asarray(((below >= low[:, None, :] - slack) & (above <= high[:, None, :] + slack)).all(axis=2))
     _check_covered(member)
     flags = tuple(k in categorical for k in range(d))
     middle = 0.5 * (below + above)

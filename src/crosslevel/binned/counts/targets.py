@@ -58,7 +58,8 @@ def cut_regions(
     pieces = as_pieces(regions)
     codes = sliced_codes(pieces)
     low, high = _coded(pieces, codes)
-    widths = cell if isinstance(cell, Sequence | np.ndarray) or cell is None else [cell] * low.shape[1]
+    several = isinstance(cell, Sequence | np.ndarray)
+    widths = list(cell) if several else [cell] * low.shape[1]
     bins = bins_from_boxes(low, high, widths, list(codes), tail)
     return (bins if pieces.simple else bins.with_rows(pieces.gather(bins.C))), codes
 

@@ -209,7 +209,8 @@ class Intervals(_Sided):
         limits = [_read_age(group, f"groups[{i}]") for i, group in enumerate(several)]
         if not limits:
             raise InputError("groups is empty; pass at least one age group, such as '18-25'.")
-        return cls(*np.array(limits).T, open_ended=True)
+        lower, upper = np.array(limits).T
+        return cls(lower, upper, open_ended=True)
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give the limits, (n, 1) each."""
