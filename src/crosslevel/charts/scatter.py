@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy import stats
 
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
@@ -19,6 +18,7 @@ from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION
 from crosslevel.charts.words import fifths, is_share, sample_words, sampled, with_level
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
+from crosslevel.results.scores import share_row
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -237,9 +237,8 @@ def reliability_chart(estimates: Estimates) -> Chart:
         return rows_chart(estimates, name="ranked", title=title, x_title="probability", fixed=["class"])
     own = estimates["class"]
     classes = list(dict.fromkeys(own.tolist()))
-    names = ("class", "predicted", "estimate", "conf_low", "conf_high", "n")
     parts = [
-        dict(zip(names, (str(c), *row), strict=True))
+        {"class": str(c), **row}
         for c in classes
         for row in reliability(estimates["estimate"][own == c], estimates["truth"][own == c])
     ]
@@ -259,24 +258,18 @@ def reliability_chart(estimates: Estimates) -> Chart:
     )
 
 
-def reliability(
-    p: npt.ArrayLike, truth: npt.ArrayLike, classes: int = CLASSES
-) -> list[tuple[float, float, float, float, int]]:
-    """Compare probabilities with what happened: (mean, share, Wilson low, Wilson high, n) in each class of equal width.
+def reliability(p: npt.ArrayLike, truth: npt.ArrayLike, classes: int = CLASSES) -> list[dict[str, float | int]]:
+    """Compare probabilities with what happened, in classes of equal width: the mean (``predicted``), and the share as a row of scores.
 
     Examples
     --------
-    >>> [(row[0], row[1], row[4]) for row in reliability([0.1, 0.15, 0.9, 0.95], [0, 1, 1, 1], classes=2)]
+    >>> rows = reliability([0.1, 0.15, 0.9, 0.95], [0, 1, 1, 1], classes=2)
+    >>> [(row["predicted"], row["estimate"], row["n"]) for row in rows]
     [(0.125, 0.5, 2), (0.925, 1.0, 2)]
     """
     q, t = np.asarray(p, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     place = np.minimum((q * classes).astype(np.intp), classes - 1)
-    rows = []
-    for c in np.unique(place):
-        own = t[place == c]
-        wilson = stats.binomtest(round(float(own.sum())), len(own)).proportion_ci(0.95, method="wilson")
-        rows.append((float(q[place == c].mean()), float(own.mean()), float(wilson.low), float(wilson.high), len(own)))
-    return rows
+    return [{"predicted": float(q[place == c].mean()), **share_row(t[place == c])} for c in np.unique(place)]
 
 
 def validation_chart(estimates: Estimates) -> Chart:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 from sklearn.base import clone
 
 from crosslevel.data.bags import Bags, as_bags
@@ -19,6 +18,7 @@ from crosslevel.distribution.base import BagClassifier, BagRegressor
 from crosslevel.distribution.predictive import class_table, label_table
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates, Provenance
+from crosslevel.results.scores import share_row
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, RandomState
 
 __all__ = ["BagValidation", "cross_validate_bags"]
@@ -251,20 +251,13 @@ def _classes(work: _Folds) -> BagValidation:
 
 def _class_row(name: str, keep: BoolArray, code: IntArray, p: FloatArray, plain: FloatArray) -> dict[str, Any]:
     own, n = code[keep], int(keep.sum())
-    right = p[keep].argmax(axis=1) == own
-    wilson = stats.binomtest(int(right.sum()), n).proportion_ci(0.95, method="wilson")
-    share = float(right.mean())
 
     def loss(q: FloatArray) -> float:
         return float(-np.log(np.maximum(q[keep][np.arange(n), own], np.finfo(np.float64).tiny)).mean())
 
     return {
         "stratum": name,
-        "estimate": share,
-        "std_error": float(np.sqrt(share * (1.0 - share) / n)),
-        "conf_low": float(wilson.low),
-        "conf_high": float(wilson.high),
-        "n": n,
+        **share_row(p[keep].argmax(axis=1) == own),
         "log_loss": loss(p),
         "baseline_accuracy": float((plain[keep].argmax(axis=1) == own).mean()),
         "baseline_log_loss": loss(plain),

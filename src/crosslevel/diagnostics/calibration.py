@@ -18,7 +18,7 @@ from scipy import special, stats
 from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
-from crosslevel.results.scores import coverage, coverage_std_error, rmse
+from crosslevel.results.scores import rmse, share_row
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 __all__ = [
@@ -204,15 +204,9 @@ def _row(
     level: float,
 ) -> dict[str, Any]:
     low, high, truth = ends[keep, 0], ends[keep, 1], t[keep]
-    share = coverage(low, high, truth)
-    wilson = stats.binomtest(round(share * len(truth)), len(truth)).proportion_ci(0.95, method="wilson")
     return {
         "stratum": name,
-        "estimate": share,
-        "std_error": coverage_std_error(low, high, truth),
-        "conf_low": float(wilson.low),
-        "conf_high": float(wilson.high),
-        "n": len(truth),
+        **share_row((low <= truth) & (truth <= high)),
         "nominal": level,
         "nll": float(nll[keep].mean()),
         "rmse": rmse(m[keep], truth),

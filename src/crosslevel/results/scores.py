@@ -13,7 +13,9 @@ from crosslevel.data.checks import as_numbers, check_counts, check_level
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["bias", "coverage", "coverage_std_error", "interval_score", "mae", "rmse", "scorecard", "wrong_cell_share"]
+__all__ = [
+    "bias", "coverage", "coverage_std_error", "interval_score", "mae", "rmse", "scorecard", "share_row", "wrong_cell_share",
+]  # fmt: skip
 
 
 def rmse(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
@@ -75,6 +77,24 @@ def coverage_std_error(low: npt.ArrayLike, high: npt.ArrayLike, truth: npt.Array
     lo, hi, t = _complete(low=low, high=high, truth=truth)
     c = coverage(lo, hi, t)
     return float(np.sqrt(c * (1.0 - c) / len(t)))
+
+
+def share_row(hits: npt.ArrayLike) -> dict[str, float | int]:
+    """Give the share of hits as the columns of a row: estimate, standard error, 95 % interval of Wilson, and n.
+
+    Examples
+    --------
+    >>> row = share_row([True, False, True, True])
+    >>> row["estimate"], row["n"], round(row["conf_low"], 3), round(row["conf_high"], 3)
+    (0.75, 4, 0.301, 0.954)
+    """
+    from scipy import stats  # takes longer to import than everything else here
+
+    hit = np.asarray(hits, dtype=np.float64)
+    share, n = float(hit.mean()), len(hit)
+    low, high = stats.binomtest(round(float(hit.sum())), n).proportion_ci(0.95, method="wilson")
+    ends = {"conf_low": float(low), "conf_high": float(high)}
+    return {"estimate": share, "std_error": float(np.sqrt(share * (1.0 - share) / n)), **ends, "n": n}
 
 
 def interval_score(
