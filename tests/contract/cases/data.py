@@ -121,6 +121,7 @@ FUNCTIONS = [
             "column_types": [{"income": "float64"}, {"nobody": "string"}, {"income": "nonsense"}],
             "encoding": ["cp437", "utf-8", "nonsense"],
             "delimiter": [";", "::"],
+            "text_numbers": [["income"], ["nobody"], "income"],
         },
         data=["source"],
     ),
