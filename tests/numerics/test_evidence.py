@@ -37,6 +37,15 @@ def test_a_bound_that_holds_is_named_and_its_slope_not_counted():
     assert found.gradient[0] == pytest.approx(8.0)
 
 
+def test_lower_bounds_hold_as_upper_ones_do():
+    found = maximize(
+        lambda t: (-float(((t + 5.0) ** 2).sum()), -2.0 * (t + 5.0)), [np.ones(1)], np.array([-1.0]), np.array([2.0])
+    )
+    assert found.theta == pytest.approx([-1.0])
+    assert found.convergence.converged
+    assert found.convergence.slope == 0.0
+
+
 def test_priors_move_the_optimum_by_precision_weights():
     found = maximize(lambda t: (-0.5 * float(t @ t), -t), [np.zeros(1)], priors=[LogNormal(np.exp(3.0), 0.5)])
     assert found.theta[0] == pytest.approx(3.0 * 4.0 / 5.0, abs=1e-4)

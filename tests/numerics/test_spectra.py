@@ -41,7 +41,7 @@ def test_units_of_the_density(kernel, d):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("tolerance", [0.5, 1e-3, 1e-8])
+@pytest.mark.parametrize("tolerance", [0.5, 1e-3, 1e-8, 1e-60])
 def test_reach_is_where_the_correlation_ends(kernel, tolerance):
     assert float(correlation(kernel, np.array(reach(kernel, tolerance)))) == pytest.approx(tolerance, rel=1e-6)
 

@@ -20,7 +20,7 @@ from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.binned.regions.boxes import Intervals
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.sums import Stack, WeightedSum
-from crosslevel.data.checks import check_finite, check_kind
+from crosslevel.data.checks import check_finite, check_kind, check_length
 from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import InputError, MissingExtraError, listed
 from crosslevel.typing import BoolArray, FloatArray
@@ -86,8 +86,7 @@ def privacy_warnings(regions: Regions, y: FloatArray, noise: FloatArray | float 
     """
     check_kind(regions, Regions, "regions", "pass Intervals, Boxes or Polygons")
     y = check_finite(y, "y", 1)
-    if len(y) != len(regions):
-        raise InputError(f"y has {len(y):,} totals for {len(regions):,} regions; pass one for each.")
+    check_length(y, "y", len(regions), "regions")
     noise = check_finite(noise, "noise")
     if noise.shape not in ((1,), (len(y),)):
         raise InputError(f"noise has shape {noise.shape}; pass one number, or one for each of the {len(y):,} totals.")

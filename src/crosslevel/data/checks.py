@@ -13,7 +13,7 @@ import inspect
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -33,6 +33,7 @@ __all__ = [
     "check_counts",
     "check_finite",
     "check_kind",
+    "check_length",
     "check_level",
     "check_positive",
     "check_successes",
@@ -118,6 +119,20 @@ def check_finite(
             f"{row}{column}; drop or fill these rows."
         )
     return array
+
+
+def check_length(values: Sized, argument: str, n: int, what: str) -> None:
+    """Refuse another number of values than there are things they are of.
+
+    Examples
+    --------
+    >>> check_length([1.0, 2.0], "sizes", 3, "regions")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: sizes has 2 values for 3 regions; pass one for each.
+    """
+    if len(values) != n:
+        raise InputError(f"{argument} has {len(values):,} values for {n:,} {what}; pass one for each.")
 
 
 def check_weights(values: Any, argument: str = "weight", n: int | None = None) -> FloatArray:

@@ -123,7 +123,7 @@ def test_gaps_and_overlaps():
         (lambda: WeightedSum([1.0, 2.0], [1.0]), "weights has 1 values for 2 parts"),
         (lambda: WeightedSum([1.0, 2.0], [1.0, 1.0], owner=[0, 2]), "owner skips region 1"),
         (lambda: WeightedSum([1.0, 2.0], [1.0, 1.0], owner=[0, 0.5]), "whole and from 0"),
-        (lambda: WeightedSum.of_population([1.0, 2.0], [1.0, -1.0]), "negative in row 1"),
+        (lambda: WeightedSum.of_population([1.0, 2.0], [1.0, -1.0]), "population has a negative count, -1 in row 1"),
         (lambda: WeightedSum.of_population([1.0, 2.0], [1.0]), "population has 1 values for 2 parts"),
         (lambda: stack(Intervals([0], [1]), [[1.0, 2.0]]), "cannot be stacked"),
         (lambda: stack(), "got nothing"),

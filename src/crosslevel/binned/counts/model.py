@@ -19,7 +19,7 @@ from crosslevel.binned.privacy import atoms_of, privacy_warnings
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import as_regions, describe_layout
 from crosslevel.binned.regions.sums import stack
-from crosslevel.data.checks import as_numbers, check_counts
+from crosslevel.data.checks import as_numbers, check_counts, check_length
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array
 
@@ -191,8 +191,7 @@ def _counts(regions: Regions, y: Any) -> FloatArray:
 
 def _per_region(values: Any, argument: str, n: int) -> FloatArray:
     counts = check_counts(values, argument, 1)
-    if len(counts) != n:
-        raise InputError(f"{argument} has {len(counts):,} values for {n:,} regions; pass one per region.")
+    check_length(counts, argument, n, "regions")
     return counts
 
 
@@ -232,8 +231,7 @@ def _pool(pool: Any, n: int) -> tuple[str, list[Any]]:
             raise InputError(f"pool names {len(pool)} columns; pass one, as in pool={{'ward': wards}}.")
         ((name, pool),) = pool.items()
     ids = [v.item() if isinstance(v, np.generic) else v for v in np.asarray(pool, dtype=object).ravel()]
-    if len(ids) != n:
-        raise InputError(f"pool has {len(ids):,} values for {n:,} regions; pass the area of each row.")
+    check_length(ids, "pool", n, "regions")
     missing = [i for i, v in enumerate(ids) if v is None or v != v]
     if missing:
         raise InputError(f"pool is missing in row {missing[0]}; name the area of every row.")

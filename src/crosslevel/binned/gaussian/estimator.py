@@ -17,7 +17,7 @@ from crosslevel.binned.gaussian.predictions import describe_predictions, draw
 from crosslevel.binned.privacy import privacy_warnings
 from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
-from crosslevel.binned.regions.boxes import PREDICTED, QUANTITIES, as_regions, describe_layout
+from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
 from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -297,8 +297,6 @@ class BinnedGP(RegionEstimator):
         return self._fit.problem.regions, self._fit.problem.y
 
     def _predict(self, regions: Regions, quantity: str | None, covariance: bool) -> Predicted:
-        if quantity is not None and quantity not in PREDICTED:
-            raise unknown_name("quantity", quantity, PREDICTED, "quantity")
         found = self._fit.posterior.predict(regions, default_scale(regions, quantity, self.quantity_), covariance)
         check_finite_numbers(found.mean, found.variance)
         return found

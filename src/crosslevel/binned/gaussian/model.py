@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslevel.binned.regions.base import Regions
 from crosslevel.binned.regions.boxes import QUANTITIES, scale_of
-from crosslevel.data.checks import as_numbers, check_finite
+from crosslevel.data.checks import as_numbers, check_finite, check_length
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
@@ -177,7 +177,7 @@ def make_problem(
         raise unknown_name("quantity", quantity, QUANTITIES, "quantity")
     n = len(regions)
     values = as_numbers(y, "y", 1)
-    _check_length(values, "y", n)
+    check_length(values, "y", n, "regions")
     if not np.isfinite(values).all():
         i = int(np.argmax(~np.isfinite(values)))
         raise InputError(
@@ -189,7 +189,7 @@ def make_problem(
     unit = np.ones(n) if quantity != "rate" else 1.0 / volume
     if sizes is not None:
         number = check_finite(sizes, "sizes", 1)
-        _check_length(number, "sizes", n)
+        check_length(number, "sizes", n, "regions")
         if (number <= 0).any():
             i = int(np.argmax(number <= 0))
             raise InputError(
@@ -199,7 +199,7 @@ def make_problem(
     known = np.zeros(n)
     if std_error is not None:
         error = check_finite(std_error, "std_error", 1)
-        _check_length(error, "std_error", n)
+        check_length(error, "std_error", n, "regions")
         if (error < 0).any():
             i = int(np.argmax(error < 0))
             raise InputError(f"std_error is negative in row {i} ({error[i]:g}); pass standard deviations.")
@@ -208,8 +208,3 @@ def make_problem(
             raise InputError(f"std_error is {error[i]:g} in row {i}, which says nothing; drop the row.")
         known = error**2
     return Problem(regions, values, scale, unit, known, scale * volume, mean)
-
-
-def _check_length(values: FloatArray, argument: str, n: int) -> None:
-    if len(values) != n:
-        raise InputError(f"{argument} has {len(values):,} values for {n:,} regions; pass one per region.")

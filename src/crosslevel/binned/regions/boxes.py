@@ -66,6 +66,19 @@ class _Sided(Regions):
             out *= factor * np.exp(1j * np.outer(middle, k[:, d])) * np.sinc(np.outer(width, k[:, d]) / (2.0 * np.pi))
         return out
 
+    def sine_integrals(self, basis: SineBasis) -> FloatArray:
+        """Integrate sines in closed form, each frequency of an axis once; where there is no width, evaluate them."""
+        out = np.ones((1, 1))
+        lower, upper = self.bounds()
+        for d in range(self.dimension):
+            index, where = np.unique(basis.index[:, d], return_inverse=True)
+            sides, rows = np.unique(np.stack([lower[:, d], upper[:, d]]), axis=1, return_inverse=True)
+            one = _sine_integrals(sides[0], sides[1], float(basis.center[d]), float(basis.half_width[d]), index)
+            whole = len(index) == len(where) and bool((where == np.arange(len(where))).all())
+            part = one[rows.ravel()] if whole else one[rows.ravel()[:, None], where]
+            out = part if d == 0 else out * part
+        return out
+
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give Gauss-Legendre points on panels no wider than ``scale``; an axis without width gets one point."""
         points, weights, owner = [], [], []
@@ -117,18 +130,6 @@ class Boxes(_Sided):
         out: dict[str, Any] = {}
         for d in range(self.dimension):
             out |= {f"lower_{d}": self.lower[:, d], f"upper_{d}": self.upper[:, d]}
-        return out
-
-    def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Integrate sines in closed form, each frequency of an axis once."""
-        out = np.ones((1, 1))
-        for d in range(self.dimension):
-            index, where = np.unique(basis.index[:, d], return_inverse=True)
-            sides, rows = np.unique(np.stack([self.lower[:, d], self.upper[:, d]]), axis=1, return_inverse=True)
-            one = _sine_integrals(sides[0], sides[1], float(basis.center[d]), float(basis.half_width[d]), index)
-            whole = len(index) == len(where) and bool((where == np.arange(len(where))).all())
-            part = one[rows.ravel()] if whole else one[rows.ravel()[:, None], where]
-            out = part if d == 0 else out * part
         return out
 
     def _take(self, rows: Int64Array) -> Self:
@@ -233,11 +234,6 @@ class Intervals(_Sided):
         shared = np.flatnonzero(self.lower[order][1:] < self.upper[order][:-1])
         return [(int(order[i]), int(order[i + 1])) for i in shared]
 
-    def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Integrate sines over every interval in closed form."""
-        box = float(basis.center[0]), float(basis.half_width[0])
-        return _sine_integrals(self.lower, self.upper, *box, basis.index[:, 0])
-
     def _take(self, rows: Int64Array) -> Self:
         return type(self)(self.lower[rows], self.upper[rows], open_ended=True)
 
@@ -277,10 +273,6 @@ class Points(_Sided):
         if self.dimension == 1:
             return {"point": self.x[:, 0]}
         return {f"point_{d}": self.x[:, d] for d in range(self.dimension)}
-
-    def sine_integrals(self, basis: SineBasis) -> FloatArray:
-        """Evaluate sines."""
-        return basis.values(self.x)
 
     def quadrature(self, scale: FloatArray | None = None) -> Pieces:
         """Give the points themselves."""

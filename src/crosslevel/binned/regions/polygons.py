@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.simplices import check_points
+from crosslevel.data.checks import check_length
 from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
@@ -92,10 +93,8 @@ class Polygons(Regions):
     def _read(self, crs: str | None, project: Any, repair: bool) -> None:
         source = read_shapes(self.shapes, self.key)
         names = source.names if self.names is None else [str(n) for n in self.names]
-        if names is not None and len(names) != len(source.shapes):
-            raise InputError(
-                f"names has {len(names):,} entries for {len(source.shapes):,} polygons; pass one per polygon."
-            )
+        if names is not None:
+            check_length(names, "names", len(source.shapes), "polygons")
         in_plane, plane = place(source, crs, project)
         shapes, repaired = sound(in_plane, list(names if names is not None else range(len(in_plane))), repair)
         if repaired:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.boxes import Points, as_regions, scale_of
-from crosslevel.data.checks import check_finite
+from crosslevel.data.checks import check_counts, check_finite, check_length
 from crosslevel.errors import InputError
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
@@ -49,9 +49,8 @@ class WeightedSum(Regions):
         parts = as_regions(self.parts, "parts")
         weights = check_finite(self.weights, "weights", 1)
         own = np.zeros(len(parts)) if self.owner is None else check_finite(self.owner, "owner", 1)
-        for argument, x in (("weights", weights), ("owner", own)):
-            if len(x) != len(parts):
-                raise InputError(f"{argument} has {len(x):,} values for {len(parts):,} parts; pass one per part.")
+        check_length(weights, "weights", len(parts), "parts")
+        check_length(own, "owner", len(parts), "parts")
         if (own != np.round(own)).any() or (own < 0).any():
             raise InputError("owner must hold row numbers of regions, whole and from 0.")
         missing = np.setdiff1d(np.arange(int(own.max()) + 1), own)
@@ -66,12 +65,8 @@ class WeightedSum(Regions):
     def of_population(cls, parts: Any, population: npt.ArrayLike, owner: npt.ArrayLike | None = None) -> Self:
         """Weight the parts so that each counts as many people as it has, spread evenly over it."""
         found = as_regions(parts, "parts")
-        people = check_finite(population, "population", 1)
-        if len(people) != len(found):
-            raise InputError(f"population has {len(people):,} values for {len(found):,} parts; pass one per part.")
-        if (people < 0).any():
-            i = int(np.argmax(people < 0))
-            raise InputError(f"population is negative in row {i} ({people[i]:g}); pass numbers of people.")
+        people = check_counts(population, "population", 1)
+        check_length(people, "population", len(found), "parts")
         return cls(found, people / found.volumes, owner)
 
     @property
