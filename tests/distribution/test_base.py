@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+import crosslevel
 from crosslevel.data.bags import Bags
 from crosslevel.distribution.base import BagRegressor
 from crosslevel.distribution.linear import estimator as module
@@ -364,3 +368,31 @@ def test_labels_with_names_are_matched_with_the_bags(world, model):
     assert matched.score(named, series) == plain.score(named, y)
     with pytest.raises(InputError, match="y is named by its index.*'town 69'"):
         clone(model).fit(named[:-1], series)
+
+
+def people_in(blob: bytes, model, people):
+    """Count the people whose values are among the bytes, as they were given or divided by the columns' scale."""
+    return max(
+        sum(all(v.tobytes() in blob for v in row) for row in form) for form in (people, people / model.map_.scale)
+    )
+
+
+@pytest.mark.parametrize("landmarks", ["kmeans", "random"])
+def test_a_pickle_holds_no_people_but_landmarks(landmarks):
+    rng = np.random.default_rng(7)
+    bags = [rng.normal(size=(12, 2)) for _ in range(20)]
+    model = MeanShrinkage(n_landmarks=6, landmarks=landmarks, bandwidth_scale=1.0).fit(bags, rng.normal(size=20))
+    assert people_in(pickle.dumps(model), model, np.concatenate(bags)) == (6 if landmarks == "random" else 0)
+
+
+def test_bags_of_one_that_a_second_kernel_keeps_are_counted(tmp_path):
+    rng = np.random.default_rng(8)
+    people = rng.normal(size=(40, 2))
+    model = BayesianLinear(n_landmarks=5, bandwidth_scale=1.0, second_level="rbf").fit(people, people[:, 0])
+    crosslevel.save(model, tmp_path / "m")
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        assert json.loads(archive.read("manifest.json"))["rows_of_people"] == 40
+    with pytest.raises(InputError, match=r"allow_rows=False, and .* holds 40 rows of people"):
+        crosslevel.save(model, tmp_path / "n", allow_rows=False)
+    groups = [rng.normal(t, 1.0, size=(9, 2)) for t in people[:, 0]]
+    crosslevel.save(model.fit(groups, people[:, 0]), tmp_path / "n", allow_rows=False)

@@ -48,6 +48,8 @@ LEVERAGE_RIDGE = 1e-3
 LEVELS = ("linear", "rbf")
 SECOND_COUNT = 100
 """Bags that serve as landmarks of the second kernel, at most."""
+LONE = 1.0 + 1e-9
+"""Effective size below which a bag is one person."""
 SECOND_SCALES = (1.0, 2.0, 4.0)
 """Multiples of the median distance between bags that are tried; the wider, the closer to the linear model."""
 
@@ -296,11 +298,17 @@ class SecondLevel:
         Landmarks, whitened embeddings of bags.
     bandwidth : float
         t.
+    people : int
+        How many of these bags hold one person, whom the embedding gives away.
     """
 
     A: FloatArray
     V: FloatArray
     bandwidth: float
+    people: int = 0
+
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"V": self.people}
 
     def apply(self, features: BagFeatures) -> BagFeatures:
         """Give the second kernel's values in place of the first's means."""
@@ -321,5 +329,7 @@ def second_levels(candidates: Sequence[BagFeatures], kind: str, seed: int) -> li
         equal = np.ones(len(points))
         width = median_scale(points, equal, seed)
         V = choose_landmarks("random", points, equal, SECOND_COUNT, width, seed)
-        out += [SecondLevel(one.whiten, V, width * scale).apply(one) for scale in SECOND_SCALES]
+        lone = {row.tobytes() for row in points[one.sizes < LONE]}
+        people = sum(v.tobytes() in lone for v in V)
+        out += [SecondLevel(one.whiten, V, width * scale, people).apply(one) for scale in SECOND_SCALES]
     return out
