@@ -7,7 +7,7 @@ import pytest
 
 from crosslevel.data.bags import Bags
 from crosslevel.distribution import features as module
-from crosslevel.distribution.features import BagFeatures, LandmarkMap, blocks, pool, root_inverse, squared_distances
+from crosslevel.distribution.features import LandmarkMap, blocks, pool, root_inverse, squared_distances
 from crosslevel.errors import InputError
 
 
@@ -135,25 +135,6 @@ def test_root_inverse_whitens_and_drops_directions_that_are_none():
     assert A.shape == (6, 3)
     np.testing.assert_allclose(A.T @ K @ A, np.eye(3), atol=1e-10)
     np.testing.assert_allclose(A @ A.T, np.linalg.pinv(K), atol=1e-8)
-
-
-def test_taking_bags_keeps_the_covariance(world):
-    bags, _ = world
-    found = pool(bags, maps_of(bags)[:1], within=True, norms=True)[0]
-    some = found.take(np.array([3, 1]))
-    assert isinstance(some, BagFeatures)
-    assert some.within is found.within
-    np.testing.assert_array_equal(some.norms, found.norms[[3, 1]])
-    np.testing.assert_array_equal(some.mu, found.mu[[3, 1]])
-
-
-def test_like_brings_the_training_bags_constants(world, fresh_world):
-    maps = maps_of(world[0])
-    known = pool(world[0], maps, within=True)
-    new = pool(fresh_world[0], maps, like=known)
-    assert new[1].within is known[1].within
-    assert new[1].m0 is known[1].m0
-    assert len(new[1]) == len(fresh_world[0])
 
 
 def test_messages(world, tmp_path):

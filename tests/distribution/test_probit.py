@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
-from tests.distribution.known_weights import label_posterior
+from tests.distribution.known_weights import label_posterior, probit_objective
 
 from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior
 from crosslevel.distribution.shrinkage.probit import (
     fit_probit,
     probit_evidence,
-    probit_objective,
     probit_probability,
 )
 from crosslevel.numerics.evidence import Convergence

@@ -9,7 +9,7 @@ a block of people is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -117,11 +117,6 @@ class BagFeatures:
         """The matrix (d, r) that makes ``mu @ whiten`` coordinates in which K is the identity; see `root_inverse`."""
         return root_inverse(self.K)
 
-    def take(self, rows: IntArray) -> BagFeatures:
-        """Give some of the bags; Sigma and m0 stay those of all."""
-        norms = None if self.norms is None else self.norms[rows]
-        return replace(self, mu=self.mu[rows], sizes=self.sizes[rows], norms=norms)
-
 
 def root_inverse(K: FloatArray) -> FloatArray:
     """Compute V w^(-1/2), (d, r), of the eigenvalues w of K above 1e-9 of the largest: ``A.T K A = I``.
@@ -174,7 +169,6 @@ def pool(
     *,
     within: bool = False,
     norms: bool = False,
-    like: Sequence[BagFeatures] | None = None,
 ) -> list[BagFeatures]:
     """Average the kernel values of each bag's people, for every map, in one pass.
 
@@ -187,8 +181,6 @@ def pool(
         Also find the covariance within bags.
     norms : bool
         Also find the mean squared length of each bag's people.
-    like : sequence of BagFeatures, optional
-        Of the training bags: K, Sigma and m0 are taken from them.
 
     Examples
     --------
@@ -219,8 +211,7 @@ def pool(
                 sums[i].add(phi, share, np.repeat(sizes[which], count) if within else None, begins, which)
                 for j in owners:
                     sums[j].source = sums[i]
-    known = [None] * len(maps) if like is None else like
-    return [s.finish(m, sizes, k) for m, s, k in zip(maps, sums, known, strict=True)]
+    return [s.finish(m, sizes) for m, s in zip(maps, sums, strict=True)]
 
 
 class _Sums:
@@ -260,13 +251,11 @@ class _Sums:
         white = phi[:, : self.d] @ self.A
         self.norms[which] += np.add.reduceat(np.einsum("ij,ij->i", white, white) * share, begins)
 
-    def finish(self, fmap: LandmarkMap, sizes: FloatArray, like: BagFeatures | None) -> BagFeatures:
+    def finish(self, fmap: LandmarkMap, sizes: FloatArray) -> BagFeatures:
         home = self if self.source is None else self.source
         assert home.mu is not None and home.square is not None and home.pilot is not None  # noqa: PT018 - for the types
         d = self.d
         mu = np.ascontiguousarray(home.mu[:, :d])
-        if like is not None:
-            return replace(like, mu=mu, sizes=sizes, map=fmap, norms=self.norms)
         within = None
         if self.within:
             away = mu - home.pilot[:d]

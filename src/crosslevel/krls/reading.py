@@ -286,11 +286,8 @@ def _check_names(estimator: Any, table: pa.Table, reset: bool) -> None:
 
 
 def _outcome(y: Any, n: int) -> FloatArray:
-    values = pa.chunked_array(y) if isinstance(y, pa.ChunkedArray) else y
-    flat = column_or_1d(
-        values.to_numpy() if isinstance(values, pa.ChunkedArray) else checks.unmasked(values), warn=True
-    )
-    target = checks.as_numbers(flat, "y", 1)
+    values = y.to_numpy() if isinstance(y, pa.ChunkedArray) else checks.unmasked(y)
+    target = checks.as_numbers(column_or_1d(values, warn=True), "y", 1)
     if len(target) != n:
         raise InputError(f"y has {len(target):,} values for {n:,} rows of X; pass one per row.")
     if np.isinf(target).any():

@@ -75,8 +75,6 @@ class LogisticFit:
     prior_variance, slope, gradient : float
     log_evidence : float
         With the log prior of the logits' scale, up to a constant.
-    curve : (n_candidates,)
-        Log evidence of every candidate.
     bound : str
     chosen : int
     converged : bool
@@ -91,7 +89,6 @@ class LogisticFit:
     log_evidence: float
     slope: float
     gradient: float
-    curve: FloatArray
     bound: str
     chosen: int
     converged: bool
@@ -193,9 +190,8 @@ def fit_logistic(candidates: Sequence[BagFeatures], t: FloatArray, prior: str = 
     if prior not in PRIORS:
         raise unknown_name("prior", prior, PRIORS, "choice")
     fits = [_fit_one(c, t, prior) for c in candidates]
-    curve = np.array([f.log_evidence for f in fits])
-    best = int(np.argmax(curve))
-    return replace(fits[best], chosen=best, curve=curve)
+    best = int(np.argmax([f.log_evidence for f in fits]))
+    return replace(fits[best], chosen=best)
 
 
 def _fit_one(features: BagFeatures, t: FloatArray, prior: str) -> LogisticFit:
@@ -238,7 +234,6 @@ def _fit_one(features: BagFeatures, t: FloatArray, prior: str) -> LogisticFit:
         log_evidence=final.log_evidence,
         slope=final.slope / len(t),
         gradient=final.gradient,
-        curve=np.array([final.log_evidence]),
         bound=bound,
         chosen=0,
         converged=final.gradient < TOLERANCE,

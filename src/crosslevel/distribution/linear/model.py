@@ -91,8 +91,6 @@ class LinearFit:
         noise / prior variance of the weights.
     criterion : float
         What chose the penalty: log evidence, or leave-one-out mean squared error.
-    curve : (n_candidates,)
-        The criterion at the best penalty of every candidate.
     edf : float
         Effective number of weights.
     bound : str
@@ -111,7 +109,6 @@ class LinearFit:
     noise: float
     penalty: float
     criterion: float
-    curve: FloatArray
     edf: float
     bound: str
     slope: float
@@ -206,7 +203,6 @@ def solve(
         noise=max(noise, design.floor),
         penalty=penalty,
         criterion=criterion,
-        curve=np.array([criterion]),
         edf=float((s2 / (s2 + penalty)).sum()) + int(design.intercept),
         bound=bound,
         slope=slope,

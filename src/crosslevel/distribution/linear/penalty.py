@@ -212,6 +212,5 @@ def fit_ridge(
 
 def _best(fits: Sequence[LinearFit], sign: int) -> LinearFit:
     """Keep the fit of the highest criterion (or the lowest, by sign -1)."""
-    curve = np.array([f.criterion for f in fits])
-    chosen = int(np.argmax(sign * curve))
-    return replace(fits[chosen], chosen=chosen, curve=curve)
+    chosen = int(np.argmax([sign * f.criterion for f in fits]))
+    return replace(fits[chosen], chosen=chosen)

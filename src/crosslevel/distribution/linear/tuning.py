@@ -117,7 +117,7 @@ def tune(bags: Bags, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: st
     }
     if not report["kept"]:
         return Tuned(fmap, fit, report)
-    return Tuned(moved, replace(after, chosen=fit.chosen, curve=fit.curve), report)
+    return Tuned(moved, replace(after, chosen=fit.chosen), report)
 
 
 def _equal_penalty(bags: Bags, y: FloatArray, fmap: LandmarkMap, rule: str) -> float:
