@@ -221,7 +221,7 @@ def test_two_coordinate_systems_are_not_mixed():
             {"key": "cod", "crs": "plane"},
             "feature 0: key='cod' is not a property.*Did you mean 'code'",
         ),
-        ([SQUARE], {"names": ["a", "b"]}, "names has 2 entries for 1 polygons"),
+        ([SQUARE], {"names": ["a", "b"]}, "names has 2 values for 1 polygons"),
         ([SQUARE], {"project": "utm"}, "project='utm' is not known"),
         ([SQUARE], {"project": 3}, "project=3 is not known"),
         (7, {}, "shapes is a int"),
