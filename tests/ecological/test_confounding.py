@@ -1,11 +1,40 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import special
 
-from crosslevel.ecological.confounding import Confounding, draw_shared, perturb, shrink, variance_factors
+from crosslevel.ecological.confounding import Confounding, draw_shared, perturb, shrink
 from crosslevel.ecological.quantities import summing
 from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.numerics.logit_shift import shift_to_total
+
+
+@dataclass(frozen=True)
+class VarianceFactors:
+    """How a confounding of unit variance shows after totals are matched: in parts, in levels shared, in levels of each place."""
+
+    part: np.ndarray
+    level: np.ndarray
+    level_own: np.ndarray
+
+
+def variance_factors(rate, share, weight, place, level):
+    """Say in closed form how confounding of unit variance shows in parts and in levels."""
+    q, n_levels = int(place.max()) + 1, int(level.max()) + 1
+    v = rate * (1.0 - rate)
+    add = summing(place, q)
+    w = share * v / np.maximum((add @ (share * v))[place], 1e-300)
+    part = (1.0 - w) ** 2 + (add @ w**2)[place] - w**2
+    by_level = summing(level, n_levels)
+    people = by_level @ weight
+    P = (by_level @ (weight * rate)) / np.maximum(people, 1e-300)
+    a = weight / np.maximum(people[level], 1e-300) * v / np.maximum((P * (1.0 - P))[level], 1e-300)
+    # J_gh = sum_i a_ig (1[g = h] - w_ih): places' parts meet pairwise
+    A, W = np.zeros((q, n_levels)), np.zeros((q, n_levels))
+    A[place, level], W[place, level] = a, w
+    J = np.diag(A.sum(axis=0)) - A.T @ W
+    return VarianceFactors(part, (J**2).sum(axis=1), by_level @ (a**2 * part))
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.queries import parse
-from crosslevel.ecological.quantities import summing
 from crosslevel.ecological.subgroups import Request
 from crosslevel.typing import FloatArray, IntArray
 
@@ -27,7 +26,6 @@ __all__ = [
     "Confounding",
     "LearnedConfounding",
     "Shared",
-    "VarianceFactors",
     "columns_apart",
     "cutting_columns",
     "describe_allowance",
@@ -36,7 +34,6 @@ __all__ = [
     "perturb",
     "shrink",
     "shrinkage_of",
-    "variance_factors",
 ]
 
 
@@ -139,25 +136,6 @@ class LearnedConfounding:
             return f"tau {c.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
         within = "" if np.isnan(self.place_coverage) else f" (within places {self.place_coverage:.2f})"
         return f"tau {c.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f}{within}"
-
-
-@dataclass(frozen=True, eq=False)
-class VarianceFactors:
-    """How a confounding of the parts shows after totals are matched.
-
-    Attributes
-    ----------
-    part : (m,)
-        K_ig: var(logit p_ig) = V + (tau^2 + omega^2) K_ig.
-    level : (n_levels,)
-        K_g: var(logit P_g) = V + tau^2 K_g + omega^2 L_g, over all places.
-    level_own : (n_levels,)
-        L_g.
-    """
-
-    part: FloatArray
-    level: FloatArray
-    level_own: FloatArray
 
 
 def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
@@ -265,41 +243,6 @@ def perturb(
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*key, int(place[some[0]]))))
             out[:, some] += confounding.omega * shared.scale * rng.standard_normal((len(f), len(some)))
     return out
-
-
-def variance_factors(
-    rate: FloatArray, share: FloatArray, weight: FloatArray, place: IntArray, level: IntArray
-) -> VarianceFactors:
-    """Say in closed form how confounding of unit variance shows in parts and in levels.
-
-    Parameters
-    ----------
-    rate, share, weight : (m,)
-        Of the parts of one partition; shares add up to one within a place.
-    place, level : (m,) int
-        Every part of the partition, the rest included as a level of its own.
-
-    Examples
-    --------
-    >>> found = variance_factors(np.array([0.5, 0.5]), np.array([1.0 - 1e-9, 1e-9]), np.ones(2), np.zeros(2, int), np.arange(2))
-    >>> found.part.round(6)
-    array([0., 2.])
-    """
-    q, n_levels = int(place.max()) + 1, int(level.max()) + 1
-    v = rate * (1.0 - rate)
-    add = summing(place, q)
-    w = share * v / np.maximum((add @ (share * v))[place], 1e-300)
-    squares = (add @ w**2)[place] - w**2
-    part = (1.0 - w) ** 2 + squares
-    by_level = summing(level, n_levels)
-    people = by_level @ weight
-    P = (by_level @ (weight * rate)) / np.maximum(people, 1e-300)
-    a = weight / np.maximum(people[level], 1e-300) * v / np.maximum((P * (1.0 - P))[level], 1e-300)
-    # J_gh = sum_i a_ig (1[g = h] - w_ih): places' parts meet pairwise
-    A, W = np.zeros((q, n_levels)), np.zeros((q, n_levels))
-    A[place, level], W[place, level] = a, w
-    J = np.diag(A.sum(axis=0)) - A.T @ W
-    return VarianceFactors(part, (J**2).sum(axis=1), by_level @ (a**2 * part))
 
 
 def describe_confounding(

@@ -279,12 +279,12 @@ def _rake(start, cell, weight, levels, target, first, last, factors):  # type: i
                 now[first[k] : last[k]] = 0.0
                 for j in range(n):
                     now[levels[cell[start[i] + j], k]] += own[j]
-                for level in range(first[k], last[k]):
-                    if now[level] > 0.0:
-                        factor = wanted[level] / now[level]
+                for at in range(first[k], last[k]):
+                    if now[at] > 0.0:
+                        factor = wanted[at] / now[at]
                         worst = max(worst, abs(factor - 1.0))
-                        now[level] = factor
-                        factors[i, level] *= factor
+                        now[at] = factor
+                        factors[i, at] *= factor
                 for j in range(n):
                     own[j] *= now[levels[cell[start[i] + j], k]]
             if worst < CLOSE:

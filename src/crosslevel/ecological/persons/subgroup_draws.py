@@ -274,8 +274,8 @@ def parts_of(
     start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
     targets = Targets(start, np.array([t for m in members for t in m], dtype=np.int32), first)
     member = np.zeros((len(members), first))
-    for label, own in enumerate(members):
-        member[label, own] = 1.0
+    for row, own in enumerate(members):
+        member[row, own] = 1.0
     sampled = [[np.zeros(len(p.place)) for _ in totals.trials] for p in partitions]
     if sampling:
         spreads = [_spreads(model, cells, member, totals, stage) for stage in range(len(totals.trials))]
