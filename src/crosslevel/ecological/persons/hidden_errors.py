@@ -7,51 +7,25 @@ G_g = d logit P_g / d e after every place is matched to its total, the error of 
 
 what the totals leave open, the doubt about how much of an effect is contextual, confounding of effects and of pairs of levels that
 all places share, and of one group in one place. Every group of a hidden label, over all places, of crossings of two columns and
-within places, has such a variance in closed form. tau is the one whose intervals have the least mean score over labels, which a label
-that is far off cannot govern; omega is the one at which squared errors within places are as large as they should be.
+within places, has such a variance in closed form.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from scipy import special, stats
+from scipy import special
 
 from crosslevel.data.place_cells import Pairs
-from crosslevel.ecological.confounding import Confounding, LearnedConfounding
+from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.persons.sweeps import probabilities, shifts
-from crosslevel.numerics.excess_variance import paule_mandel
-from crosslevel.results.scores import interval_score
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = [
-    "Errors",
-    "Groups",
-    "Halves",
-    "HiddenLabel",
-    "Learner",
-    "errors_of",
-    "learn_confounding",
-    "quantile",
-    "variance_of",
-]
-
-FEW = 3
-"""Fewer hidden labels than this tell less than the shipped constants."""
-ENOUGH, ENOUGH_FAMILIES = 8, 4
-"""Labels and families from which on the columns that are shrunk are chosen."""
-MANY_FAMILIES = 8
-"""Families from which on the normal quantile serves: each is one draw of the confounding."""
-TAUS = np.arange(0.0, 1.501, 0.01)
-"""Values of tau that are tried."""
-SCORED = 0.95
-"""Level of the intervals whose score chooses tau."""
+__all__ = ["Errors", "Groups", "HiddenLabel", "errors_of", "variance_of"]
 
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
@@ -317,206 +291,3 @@ def variance_of(errors: Errors, constants: Confounding) -> FloatArray:
     e, c = errors, constants
     shared = c.tau**2 * (e.shared + c.pairs * e.pairs)
     return np.asarray(e.model + c.distance**2 * e.contextual + shared + c.omega**2 * e.own + e.noise)
-
-
-Halves = tuple[HiddenLabel, HiddenLabel]
-
-
-class Learner:
-    """Learn constants from some hidden labels, and score others with them.
-
-    Parameters
-    ----------
-    labels : sequence of pairs of HiddenLabel
-        The halves of each label.
-    families : mapping of label to family
-        Labels of one family are left out together.
-    base : Confounding
-        Constants that are not learned.
-    shrinkage : mapping of column to float
-        How far effects are shrunk where labels are too few to choose it.
-    """
-
-    def __init__(
-        self,
-        labels: Sequence[Halves],
-        families: Mapping[str, str],
-        base: Confounding,
-        shrinkage: Mapping[str, float],
-    ) -> None:
-        self.labels = {halves[0].label: halves for halves in labels}
-        self.families, self.base, self.shrinkage = dict(families), base, dict(shrinkage)
-        self._errors: dict[tuple[str, tuple[tuple[str, float], ...]], list[dict[str, dict[str, Errors]]]] = {}
-        self._by_tau: dict[tuple[str, tuple[tuple[str, float], ...]], FloatArray | None] = {}
-        self._misses: dict[tuple[str, tuple[tuple[str, float], ...]], float] = {}
-
-    def errors(self, label: str, shrinkage: Mapping[str, float]) -> list[dict[str, dict[str, Errors]]]:
-        """Give the errors of both halves of a label."""
-        key = label, tuple(sorted(shrinkage.items()))
-        if key not in self._errors:
-            self._errors[key] = [errors_of(half, shrinkage) for half in self.labels[label]]
-        return self._errors[key]
-
-    def miss(self, label: str, shrinkage: Mapping[str, float]) -> float:
-        """Give the mean distance of a label's groups over all places from the truth."""
-        key = label, tuple(sorted(shrinkage.items()))
-        if key not in self._misses:
-            self._misses[key] = float(np.mean([_mean_miss(half, shrinkage) for half in self.labels[label]]))
-        return self._misses[key]
-
-    def others(self, label: str) -> list[str]:
-        """Name the labels of other families."""
-        return [name for name in self.labels if self.families[name] != self.families[label]]
-
-    def learn(self, names: Sequence[str]) -> tuple[Confounding, dict[str, float]]:
-        """Learn tau, omega and which columns are shrunk; the base's where labels are too few."""
-        n_families = len({self.families[name] for name in names})
-        if len(names) < FEW:
-            return self.base, self.shrinkage
-        shrinkage = self.shrinkage
-        if len(names) >= ENOUGH and n_families >= ENOUGH_FAMILIES:
-            shrinkage = self._choose(names)
-        found = [half for name in names for half in self.errors(name, shrinkage)]
-        tau, omega = self._least_score(names, shrinkage), self.base.omega
-        places = [e for half in found for e in half["places"].values() if len(e.truth)]
-        if places:
-            known = replace(self.base, tau=tau, omega=0.0)
-            omega = float(
-                np.sqrt(
-                    paule_mandel(
-                        _stacked([e.error for e in places]),
-                        _stacked([variance_of(e, known) for e in places]),
-                        _stacked([e.own for e in places]),
-                        _stacked([e.people / e.people.sum() for e in places]),
-                    )
-                )
-            )
-        degrees = None if n_families >= MANY_FAMILIES else float(n_families + 1)
-        said = f"{len(names)} columns of {n_families} families of the people given, halves of clusters kept apart"
-        learned = replace(self.base, tau=tau, omega=omega, n_labels=len(names), degrees=degrees, learned_on=said)
-        return learned, shrinkage
-
-    def _least_score(self, names: Sequence[str], shrinkage: Mapping[str, float]) -> float:
-        """Find the tau of the least mean interval score: labels far off count by how far, not by its square."""
-        scores = [s for s in (self._scores_by_tau(name, shrinkage) for name in names) if s is not None]
-        return float(TAUS[int(np.argmin(np.mean(scores, axis=0)))]) if scores else self.base.tau
-
-    def _scores_by_tau(self, label: str, shrinkage: Mapping[str, float]) -> FloatArray | None:
-        """Give the mean score of a label's intervals over all places for every tau; None where no group has an error."""
-        key = label, tuple(sorted(shrinkage.items()))
-        if key not in self._by_tau:
-            nation = [e for half in self.errors(label, shrinkage) for e in half["nation"].values() if len(e.truth)]
-            self._by_tau[key] = None
-            if nation:
-                plain = replace(self.base, tau=0.0)
-                fixed, shared = (
-                    _stacked([variance_of(e, plain) for e in nation]),
-                    _stacked([e.shared + self.base.pairs * e.pairs for e in nation]),
-                )
-                P, T = (_stacked([getattr(e, n) for e in nation]) for n in ("estimate", "truth"))
-                spread = float(stats.norm.ppf(0.5 * (1.0 + SCORED))) * np.sqrt(fixed + TAUS[:, None] ** 2 * shared)
-                low, high = special.expit(special.logit(P) - spread), special.expit(special.logit(P) + spread)
-                missed = np.maximum(low - T, 0.0) + np.maximum(T - high, 0.0)
-                self._by_tau[key] = np.mean(high - low + 2.0 / (1.0 - SCORED) * missed, axis=1)
-        return self._by_tau[key]
-
-    def _choose(self, names: Sequence[str]) -> dict[str, float]:
-        """Choose for every column whether its effects are shrunk: what is nearer to the truth over labels."""
-        columns = dict.fromkeys(column for name in names for column, _, _ in self.labels[name][0].columns)
-        chosen = dict(self.shrinkage)
-        for column in columns:
-            with_it = [name for name in names if any(c == column for c, _, _ in self.labels[name][0].columns)]
-            options = [{**self.shrinkage, column: amount} for amount in (0.0, self.base.shrinkage)]
-            losses = [np.mean([self.miss(name, option) for name in with_it]) for option in options]
-            chosen[column] = options[int(np.argmin(losses))][column]
-        return chosen
-
-    def scores(
-        self, label: str, constants: Confounding, shrinkage: Mapping[str, float], level: float
-    ) -> dict[str, Any]:
-        """Score the intervals of a label's groups: rates, so that points of a percentage are hundredths."""
-        halves = self.errors(label, shrinkage)
-        z = quantile(constants, level)
-        nation, crossed, places = (
-            [e for half in halves for e in half[part].values()] for part in ("nation", "crossings", "places")
-        )
-        said = {"share": self.labels[label][0].share, **_scores(nation, constants, z, level)}
-        said["groups"] = sum(len(e.truth) for e in halves[0]["nation"].values())
-        crossings = _scores(crossed, constants, z, level)
-        said |= {f"crossing_{n}": crossings[n] for n in ("error", "coverage", "width", "score")}
-        within = _scores(places, constants, z, level, by_people=True)
-        names = ("rmse", "neighborhood_rmse", "coverage", "width", "score")
-        return said | {f"place_{n}": within[n] for n in names}
-
-
-def _stacked(values: Sequence[FloatArray]) -> FloatArray:
-    return np.concatenate(values) if values else np.zeros(0)
-
-
-def _mean_miss(half: HiddenLabel, shrinkage: Mapping[str, float]) -> float:
-    state = _State(half, shrinkage)
-    missed = []
-    for d in half.dimensions:
-        weight = d.weight.sum(axis=0)
-        P, _, people = state.rates(d.group, len(d.names))
-        there = (weight > 0) & (people > 0)
-        missed.append(np.abs(P - d.yes.sum(axis=0) / np.maximum(weight, 1e-300))[there])
-    return float(np.mean(np.concatenate(missed)))
-
-
-def quantile(constants: Confounding, level: float) -> float:
-    """Give the quantile that intervals of a level take: Student's where few families were hidden."""
-    tail = 0.5 * (1.0 + level)
-    return float(stats.norm.ppf(tail) if constants.degrees is None else stats.t.ppf(tail, constants.degrees))
-
-
-def _scores(
-    found: Sequence[Errors], constants: Confounding, z: float, level: float, by_people: bool = False
-) -> dict[str, float]:
-    """Score intervals; every group counts alike, or by its people."""
-    names = ("error", "neighborhood_error", "rmse", "neighborhood_rmse", "coverage", "width", "score")
-    if not any(len(e.truth) for e in found):
-        return dict.fromkeys(names, float("nan"))
-    P, T, near, people = (
-        _stacked([getattr(e, n) for e in found]) for n in ("estimate", "truth", "neighborhood", "people")
-    )
-    spread = z * np.sqrt(_stacked([variance_of(e, constants) for e in found]))
-    low, high = special.expit(special.logit(P) - spread), special.expit(special.logit(P) + spread)
-    w = people / people.sum() if by_people else np.full(len(P), 1.0 / len(P))
-    values = (
-        w @ np.abs(P - T),
-        w @ np.abs(near - T),
-        np.sqrt(w @ (P - T) ** 2),
-        np.sqrt(w @ (near - T) ** 2),
-        w @ ((low <= T) & (high >= T)),
-        w @ (high - low),
-        interval_score(low, high, T, level, w),
-    )
-    return dict(zip(names, map(float, values), strict=True))
-
-
-def learn_confounding(learner: Learner, level: float = 0.95) -> LearnedConfounding:
-    """Learn from all labels, and check it leaving out one family at a time.
-
-    Parameters
-    ----------
-    learner : Learner
-    level : float
-        Level of the intervals that are checked.
-    """
-    rows = []
-    for label in learner.labels:
-        constants, shrinkage = learner.learn(learner.others(label))
-        rows.append(
-            {"label": label, "family": learner.families[label]} | learner.scores(label, constants, shrinkage, level)
-        )
-    table = pa.Table.from_pylist(rows)
-    constants, shrinkage = learner.learn(list(learner.labels))
-    means = [_mean([row[name] for row in rows]) for name in ("coverage", "place_coverage")]
-    return LearnedConfounding(constants, shrinkage, tuple(learner.labels), *means, table, level)
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Average what there is, NaN where there is nothing."""
-    there = [v for v in values if np.isfinite(v)]
-    return float(np.mean(there)) if there else float("nan")
