@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslevel.numerics.compression import compress, degree_needed
+from crosslevel.numerics.compression import compress, degree_needed, simplex_rule
 from crosslevel.numerics.simplex_integrals import (
     Rule,
     conical_rule,
@@ -155,3 +155,17 @@ def test_the_degree_is_enough(half):
     for center in (0.0, 0.7, 2.0):
         g = np.polynomial.Chebyshev.interpolate(lambda t, c=center: np.exp(-0.5 * (half * t - c) ** 2), degree)
         assert np.abs(g(x / half) - np.exp(-0.5 * (x - center) ** 2)).max() < 1e-7
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 1.6, 3.0, 7.0, 15.0, 40.0])
+def test_a_rule_of_any_scale_loses_no_simplex(scale):
+    """Simplices of all sizes beside the scale get their points: volumes, and the integral of a Gaussian of that width."""
+    sizes = np.array([0.02, 0.1, 0.3, 0.45, 0.9, 1.3, 2.0])
+    v, owner = np.concatenate([s * corner(2) for s in sizes]), np.arange(len(sizes))
+    rule = simplex_rule(v, owner, len(sizes), np.full(2, scale))
+    np.testing.assert_allclose(np.bincount(rule.owner, rule.weight), simplex_volumes(v), rtol=1e-12)
+    fine = cubature(v, owner, 12, size=np.full(2, 0.5))
+    there, truth = (
+        np.bincount(r.owner, r.weight * np.exp(-0.5 * ((r.x - 0.2) ** 2).sum(axis=1) / scale**2)) for r in (rule, fine)
+    )
+    np.testing.assert_allclose(there, truth, rtol=1e-8)
