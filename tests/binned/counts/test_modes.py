@@ -119,3 +119,14 @@ def test_a_wild_start_and_empty_bins_still_reach_the_mode():
     usual = find_modes(eq(2.0, 3.0), OVERLAPPING, like, np.full(12, 2.0))
     wild = find_modes(eq(2.0, 3.0), OVERLAPPING, like, np.full(12, 2.0), start=np.full((1, 12), 25.0))
     assert np.allclose(usual.f, wild.f, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make", [PoissonBins, lambda y: BinomialBins(y, y + 3.0), lambda y: NegativeBinomialBins(y, 4.0)]
+)
+def test_means_of_bins_on_the_scale_of_the_link(make):
+    like, lam, step = make(np.array([[2.0, 5.0, 1.0]])), np.array([[0.1, 0.5, 0.8]]), 1e-6
+    (up, _), (down, _) = like.on_link(lam + step), like.on_link(lam - step)
+    value, slope = like.on_link(lam)
+    np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-8)
+    np.testing.assert_allclose(like.link(value)[0], lam)
