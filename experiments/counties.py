@@ -253,7 +253,7 @@ def three_ways(data: Counties, y: FloatArray) -> Ways:
     seconds = time.perf_counter() - start
     alone = KRLS(penalty=model.penalty_, reference=REFERENCE, contrast="dummy").fit(data.columns, y).effects()
     beta, _ = ols(data, y)
-    terms = whole["term"].tolist()
+    terms = alone["term"].tolist()  # the same columns, named without their reference
     return Ways(
         terms,
         whole["estimate"],

@@ -16,7 +16,7 @@ MORE = {"n_landmarks": 30, "bandwidth_scale": 1.5}
 ESTIMATORS = [
     KRLS(),
     KRLS(rule="krls", inference="krls"),
-    KRLS(penalty=0.5, method="exact"),
+    KRLS(penalty=0.5, inference="hc3"),
     KernelLogistic(),
     room.BayesianLinear(),
     room.BayesianLinear(prior="iid", fit_intercept=False, landmarks="random"),

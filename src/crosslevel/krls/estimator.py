@@ -66,7 +66,8 @@ class KRLS(RegressorMixin, BandReports):
     backend : {"numpy", "jax"}, default "numpy"
         Where the dense algebra of the exact way is done: "jax" is a GPU, where there is one, in double precision.
     random_state : int, None, Generator or RandomState, default 0
-        Seed of the choice of landmarks. The ways that draw none, "exact" and "collapse", refuse it.
+        Seed of the choice of landmarks. The ways that draw none, "exact" and "collapse", refuse it; where another library sets
+        seeds, as scikit-learn's ensembles do, use "auto", which is exact as long as that is affordable.
     missing : {"error", "drop"}, default "error"
         "drop" leaves rows with missing values out and keeps their place, as NaN, in fitted values and predictions.
 
