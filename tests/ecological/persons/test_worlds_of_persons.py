@@ -68,10 +68,10 @@ def confounded(world: World, column: int, rng: np.random.Generator) -> np.ndarra
     return (rate * everybody).sum(axis=0) / everybody.sum(axis=0)
 
 
-def answers(seed: int, n_places: int, sampled: int) -> list[dict[str, float]]:
+def answers(seed: int, n_places: int, sampled: int, likelihood: str) -> list[dict[str, float]]:
     """Give a row for every group of the nation: estimate, intervals and truths."""
     world = make(seed, n_places, sampled)
-    model = EcologicalInference(categorical=list(SIZES), spatial=None, n_jobs=1)
+    model = EcologicalInference(likelihood=likelihood, categorical=list(SIZES), spatial=None, n_jobs=1)
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
@@ -97,12 +97,12 @@ def answers(seed: int, n_places: int, sampled: int) -> list[dict[str, float]]:
     return rows
 
 
-def study(seeds, n_places=PLACES, sampled=SAMPLED):
+def study(seeds, n_places=PLACES, sampled=SAMPLED, likelihood="exact"):
     """Give coverages and biases over worlds; groups of a world are dependent, so standard errors are those of worlds.
 
     ``overstated`` is by how much the distance of answers from the rates of places is too large, as a share of it.
     """
-    worlds = [answers(seed, n_places, sampled) for seed in seeds]
+    worlds = [answers(seed, n_places, sampled, likelihood) for seed in seeds]
     table = {key: np.array([[row[key] for row in world] for world in worlds], dtype=float) for key in worlds[0][0]}
     z = table["error"] / table["sd"]
     over = (table["error"] * table["far"]).sum(axis=1) / (table["far"] ** 2).sum()
@@ -120,8 +120,9 @@ def within(found: tuple[float, float], errors: float = 3.0) -> bool:
     return abs(found[0]) <= errors * found[1]
 
 
-def test_answers_of_a_few_worlds_hold_the_truth():
-    found = study(range(6))
+@pytest.mark.parametrize("likelihood", ["aggregate", "exact"])
+def test_answers_of_a_few_worlds_hold_the_truth(likelihood):
+    found = study(range(6), likelihood=likelihood)
     n = 6 * sum(SIZES.values())
     # fewer than this would be chance once in ten thousand, were groups of a world independent; they are nearly
     assert found["held"] * n >= stats.binom.ppf(1e-4, n, 0.95)
@@ -142,3 +143,18 @@ def test_answers_are_unbiased_and_intervals_cover(n_places, sampled):
     assert found["confounded, model"] < 0.8
     assert within(found["bias"])
     assert within(found["overstated"])
+
+
+@pytest.mark.slow
+def test_intervals_of_the_aggregate_form_cover():
+    """The scales are taken as known and effects have a variance of .2, not .25: the model's own intervals are a little thin.
+
+    Those that allow for confounding, which are the default, are not; answers are a tenth nearer to their places than the truth.
+    """
+    found = study(range(50), likelihood="aggregate")
+    print(found)
+    assert 0.89 <= found["held"] <= 0.98
+    assert 0.93 <= found["confounded"] <= 0.98
+    assert found["confounded, model"] < 0.8
+    assert within(found["bias"])
+    assert -0.2 < found["overstated"][0] < 0.05
