@@ -410,3 +410,11 @@ def test_overlapping_bins_of_areas_and_of_rates_keep_what_is_known_of_them():
         assert (found["std_error"] < 1.5 * np.sqrt(counts)).all()
         assert (found["std_error"] > 0.4 * np.sqrt(counts)).all()
     np.testing.assert_allclose(rates.estimate(bins, "rate")["estimate"], 0.02, rtol=0.02)
+
+
+def test_a_share_that_no_smooth_curve_has_is_named():
+    bins = Intervals.from_edges([0, 800, 804, 890, 1100, 3500, 140_000])
+    found = BinnedCountGP("binomial", "eq").fit(bins, [100, 2, 0, 0, 50, 0], trials=[1e4, 2, 1e6, 50, 50, 50])
+    assert any("no curve as smooth" in text and "row 0: 0.01 observed" in text for text in found.warnings_)
+    plain = BinnedCountGP("binomial", "eq").fit(Intervals.from_edges([0, 10, 20, 30]), [9, 6, 3], trials=[20, 20, 20])
+    assert not any("no curve as smooth" in text for text in plain.warnings_)

@@ -20,6 +20,8 @@ __all__ = ["CountDraws", "CountFit", "fit_counts"]
 
 ROUNDS = 30
 """Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""
+MISSED = 6.0
+"""Standard errors of an observed share beyond which a curve does not have it."""
 SIZES = (3.0, 10.0, 30.0, 100.0, 1000.0)
 """Values of the negative binomial's r that are weighed by evidence."""
 
@@ -149,6 +151,7 @@ def fit_counts(
         seen = trials > 0  # a bin without trials says nothing
         averaged = bins.with_rows(bins.averages[seen])
         curve = average_curve(averaged, BinomialBins(y[None, seen], trials[None, seen]), kernels, roughness)
+        said += _missed(np.flatnonzero(seen), y[seen] / trials[seen], special.expit(curve.bins), trials[seen])
         return CountFit(averaged, y[seen], curve, likelihood, False, said)
     if not bins.disjoint:
         differenced = difference_nested(bins, y)
@@ -161,6 +164,18 @@ def fit_counts(
     else:  # averaged over r by evidence
         curve = _average([average_curve(bins, NegativeBinomialBins(y[None, :], r), kernels, roughness) for r in SIZES])
     return CountFit(bins, y, curve, likelihood, bins.disjoint if preserve is None else preserve, said)
+
+
+def _missed(rows: Int64Array, share: FloatArray, fitted: FloatArray, trials: FloatArray) -> tuple[str, ...]:
+    """Name the bin whose share the curve misses most, where that is beyond chance."""
+    z = np.abs(share - fitted) / np.sqrt(np.maximum(fitted * (1.0 - fitted), 1.0 / trials) / trials)
+    worst = int(np.argmax(z))
+    if z[worst] < MISSED:
+        return ()
+    return (
+        f"{int((z >= MISSED).sum())} bin(s) have a share that no curve as smooth as these gives, the worst in row {int(rows[worst])}: "
+        f"{share[worst]:.4g} observed, {fitted[worst]:.4g} fitted. Check it, or fit bins of very different widths apart.",
+    )
 
 
 def _average(curves: Sequence[Curve]) -> Curve:
