@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,17 @@ def learn_bins(encoder: Encoder, sample: FloatArray, n_bins: int) -> Bins:
     return Bins(encoder, edges)
 
 
+class Choice(Protocol):
+    """What tells of every person whether they are meant: a query, or a rule of one's own."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of people that are read."""
+
+    def mask(self, batch: pa.RecordBatch) -> AnyArray:
+        """Tell of every row whether it is meant."""
+
+
 @dataclass(frozen=True)
 class Labels:
     """What else to tell people apart by: the values of columns, and which of several queries they match.
@@ -236,13 +247,14 @@ class Labels:
     Attributes
     ----------
     by : tuple of str
-    subgroups : tuple of (name, Query)
+    subgroups : tuple of (name, Choice)
+        Queries, as a rule.
     where : Query or None
         People who do not match are counted apart.
     """
 
     by: tuple[str, ...] = ()
-    subgroups: tuple[tuple[str, Query], ...] = ()
+    subgroups: tuple[tuple[str, Choice], ...] = ()
     where: Query | None = None
 
     @property

@@ -275,7 +275,9 @@ def _rake(start, cell, weight, levels, target, first, last, factors):  # type: i
             known[k] = whole > 0.0
         for _ in range(TURNS):
             worst = 0.0
-            for k in np.flatnonzero(known):
+            for k in range(n_columns):
+                if not known[k]:
+                    continue
                 now[first[k] : last[k]] = 0.0
                 for j in range(n):
                     now[levels[cell[start[i] + j], k]] += own[j]

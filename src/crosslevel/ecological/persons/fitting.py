@@ -397,7 +397,7 @@ def _smooth(
     """Smooth the shares of places, and find factors that rake their people to them."""
     levels, columns = np.ascontiguousarray(codes[:, : len(effects.sizes)]), effects.columns
     sampled = measure_shares(levels, cells.pairs, cells.total, cells.by_cluster(), columns, cells.squares.sum(axis=1))
-    exact = None if known is None else np.isfinite(known).all(axis=0)
+    exact = None if known is None else np.asarray(np.isfinite(known).all(axis=0))
     if known is not None:
         sampled = replace(sampled, shares=np.where(np.isnan(known), sampled.shares, known))
     found = smooth_shares(sampled, exact)

@@ -269,7 +269,7 @@ class Half:
     """
 
     def __init__(self, cluster: str | None, seed: int) -> None:
-        self.columns = [] if cluster is None else [cluster]
+        self.columns: Sequence[str] = [] if cluster is None else [cluster]
         self.seed, self.rows = seed, 0
 
     def mask(self, batch: pa.RecordBatch) -> BoolArray:
@@ -383,7 +383,7 @@ class _People:
 
     def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray]) -> Groups:
         """Give the groups of one column, or of several crossed, with the truth of everybody."""
-        group, mine, names = 0, 0, [""]
+        group, mine, names = np.zeros(len(self.cell), dtype=np.intp), np.zeros(len(inside[0]), dtype=np.intp), [""]
         for cut, within in zip(cuts, inside, strict=True):
             mine = mine * len(cut.names) + within
             group = group * len(cut.names) + cut.group[self.found.codes[self.cell, cut.column]]

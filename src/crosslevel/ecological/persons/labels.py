@@ -17,9 +17,9 @@ from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Bins, learn_bins
 from crosslevel.data.queries import parse
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
-from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, hide
+from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.errors import InputError, unknown_name
 
 if TYPE_CHECKING:

@@ -170,8 +170,8 @@ def learn_confounding(learner: Learner, level: float = 0.95) -> LearnedConfoundi
         rows.append({"label": label, "family": learner.families[label]} | learner.scores(label, constants, level))
     table = pa.Table.from_pylist(rows)
     constants = learner.learn(list(learner.labels))
-    means = [_mean([row[name] for row in rows]) for name in ("coverage", "place_coverage")]
-    return LearnedConfounding(constants, learner.shrinkage, tuple(learner.labels), *means, table, level)
+    nation, within = (_mean([row[name] for row in rows]) for name in ("coverage", "place_coverage"))
+    return LearnedConfounding(constants, learner.shrinkage, tuple(learner.labels), nation, within, table, level)
 
 
 def _mean(values: Sequence[float]) -> float:
