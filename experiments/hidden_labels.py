@@ -41,9 +41,9 @@ from us2024_data import lay, peak_memory, points, read_regions, region_of_county
 import crosslevel as cl
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.estimate import open_people
-from crosslevel.ecological.persons.learner import Learner
 from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+from crosslevel.ecological.persons.learner import Learner
 from crosslevel.errors import CrosslevelWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "hidden-labels.md"

@@ -8,8 +8,8 @@ from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.persons.learner import Learner, learn_confounding, quantile
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, _State, errors_of, variance_of
+from crosslevel.ecological.persons.learner import Learner, learn_confounding, quantile
 
 SIZES = (2, 3, 4)
 FIRST = np.array([0, 2, 5])

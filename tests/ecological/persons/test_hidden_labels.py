@@ -17,9 +17,9 @@ from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import hidden_labels, labels
 from crosslevel.ecological.persons.aggregate import fit_aggregate
-from crosslevel.ecological.persons.learner import Learner, learn_confounding
 from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.labels import alike, comparison, hide_all, read_labels
+from crosslevel.ecological.persons.learner import Learner, learn_confounding
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
