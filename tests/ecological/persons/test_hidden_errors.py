@@ -115,7 +115,7 @@ def test_parts_of_the_variance():
     shrunk = G * np.repeat([1.0, 0.5, 1.0], SIZES)
     np.testing.assert_allclose(found.model, np.diag(shrunk @ hidden.covariance @ shrunk.T), rtol=1e-12)
     np.testing.assert_allclose(found.shared, (G**2).sum(axis=1), rtol=1e-12)
-    by_column = [G[:, a:b] @ hidden.effects[a:b] for _, a, b in hidden.columns]
+    by_column = [shrunk[:, a:b] @ hidden.effects[a:b] for _, a, b in hidden.columns]
     np.testing.assert_allclose(found.contextual, np.sum(np.square(by_column), axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.neighborhood, near)
     constants = replace(SHIPPED, tau=0.2, omega=0.3, distance=0.4, pairs=0.5)

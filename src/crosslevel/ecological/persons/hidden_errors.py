@@ -3,7 +3,7 @@
 Effects e of levels are learned from totals; a group's rate follows from them and from the totals of its places. With
 G_g = d logit P_g / d e after every place is matched to its total, the error of a group has the variance
 
-    G_g V G_g' + sum_col (kd G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2) + omega^2 L_g:
+    G_g V G_g' + sum_col (distance G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2) + omega^2 L_g:
 
 what the totals leave open, the doubt about how much of an effect is contextual, confounding of effects and of pairs of levels that
 all places share, and of one group in one place. Every group of a hidden label, over all places, of crossings of two columns and
@@ -115,7 +115,7 @@ class Errors:
     model : (m,)
         G V G'.
     contextual : (m,)
-        sum_col (G_col e_col)^2, to be multiplied with kd^2.
+        sum_col (G_col e_col)^2 of the effects as they are shrunk, to be multiplied with distance^2.
     shared, pairs, own : (m,)
         What tau^2, .3 tau^2 and omega^2 are multiplied with.
     noise : (m,)
@@ -273,7 +273,7 @@ def _parts(state: _State, G: FloatArray, squares: FloatArray) -> tuple[FloatArra
     model = np.einsum("ij,ij->i", shrunk @ h.covariance, shrunk)
     contextual = np.zeros(len(G))
     for _, first, last in h.columns:
-        contextual += (G[:, first:last] @ h.effects[first:last]) ** 2
+        contextual += (shrunk[:, first:last] @ h.effects[first:last]) ** 2
     return model, contextual, np.einsum("ij,ij->i", G @ h.prior, G), squares
 
 
