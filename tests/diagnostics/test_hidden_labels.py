@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import hidden_label
 from crosslevel.ecological import DistributionRegression, EcologicalInference
 from crosslevel.ecological.persons import fitting
+from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.laplace import laplace
 from crosslevel.errors import CrosslevelWarning, InputError
 
@@ -24,6 +26,12 @@ def world():
 @pytest.fixture(scope="module")
 def people(world):
     return world.people.to_pandas().assign(**{"at work": lambda f: f.hours > 0})
+
+
+def hide(*asked, **options):
+    """Ask without households, of which a warning says what that costs."""
+    with pytest.warns(CrosslevelWarning, match="No cluster column was named"):
+        return hidden_label(*asked, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -62,14 +70,14 @@ def model(people, world):
 def test_every_method_runs_from_every_model(people, world, settings, method):
     """Settings that the other model has not are left out, and interactions with the hidden column."""
     model = fit(people, world, **dict(settings))
-    found = hidden_label(model, people, "sex == 2", by=["race"], methods=[method], n_draws=50)
+    found = hide(model, people, "sex == 2", by=["race"], methods=[method], n_draws=50)
     assert 0 <= found.select(method=method, by="race")["estimate"][0] < 0.5
 
 
 def test_scores_are_those_of_the_answers(people, model):
     """A label of two values by its name, whatever its type; the people of the fit when none are given."""
-    named = hidden_label(model, None, "at work", by=["race"], methods=["persons", "neighborhood"], n_draws=50)
-    asked = hidden_label(model, people, "`at work` == true", by=["race"], methods=["persons", "neighborhood"], n_draws=50)  # fmt: skip
+    named = hide(model, None, "at work", by=["race"], methods=["persons", "neighborhood"], n_draws=50)
+    asked = hide(model, people, "`at work` == true", by=["race"], methods=["persons", "neighborhood"], n_draws=50)  # fmt: skip
     assert named["estimate"].tolist() == asked["estimate"].tolist()
     frame = people.assign(y=people["at work"].astype(float))
     assert named.diagnostics["share"] == pytest.approx(np.average(frame.y, weights=frame.weight))
@@ -77,8 +85,15 @@ def test_scores_are_those_of_the_answers(people, model):
     cells = frame.groupby(["region", "race"], observed=True)[["y", "weight"]].apply(
         lambda g: (np.average(g.y, weights=g.weight), len(g), g.weight.sum())
     )
-    near, truth, weight = zip(*((rate[k[0]], v[0], v[2]) for k, v in cells.items() if v[1] >= 100), strict=True)
-    expected = np.sqrt(np.average((np.array(near) - truth) ** 2, weights=weight))
+    # the weights are those of the half that says who lives where
+    first = Half(None, model.seed_).mask(pa.RecordBatch.from_pandas(frame[["sex"]]))
+    half = {
+        side: frame[first == side].groupby(["region", "race"], observed=True).weight.sum() for side in (True, False)
+    }
+    kept = [k for k, v in cells.items() if v[1] >= 100]
+    square = np.array([(rate[k[0]] - cells[k][0]) ** 2 for k in kept] * 2)
+    weight = np.array([half[side][k] for side in (True, False) for k in kept])
+    expected = np.sqrt(np.average(square, weights=weight))
     assert named.select(method="neighborhood", by="race")["place_rmse"][0] == pytest.approx(expected, rel=1e-6)
 
 

@@ -41,7 +41,7 @@ def package(tmp_path):
     """A copy of what the kernels need, with a kernel that calls another."""
     root = tmp_path / "src" / "crosslevel"
     (root / "numerics").mkdir(parents=True)
-    for name in ("__init__.py", "numerics/__init__.py", "numerics/compiled.py", "errors.py"):
+    for name in ("__init__.py", "__init__.pyi", "lazy.py", "numerics/__init__.py", "numerics/compiled.py", "errors.py"):
         shutil.copy(compiled.PACKAGE / name, root / name)
     (root / "numerics" / "constants.py").write_text("FACTOR = 2\n")
     (root / "numerics" / "callee.py").write_text(CALLEE)
