@@ -96,9 +96,9 @@ class PlaceEstimator(BaseEstimator):
             The subgroup to compare with; by default each pair is compared once.
         interval : {"confounding", "model"}, optional
             Whether intervals allow for subgroups that behave differently where they live, or hold under the model alone.
-            :class:`crosslevel.EcologicalInference` allows for confounding by default (see its ``learn_confounding``), with
-            ``model_low`` and ``model_high`` beside it; once it was learned, these answers are also shrunk toward the rates of their
-            places, so the two may differ in ``estimate`` too. The errors of
+            :class:`crosslevel.EcologicalInference` allows for confounding by default (see its ``learn_confounding``): the effects of
+            columns in which places differ much are shrunk, so that the two differ in ``estimate`` too, and ``model_low`` and
+            ``model_high`` say what the model's own uncertainty leaves of the shrunk answer. The errors of
             :class:`crosslevel.ecological.DistributionRegression` have not been measured so, and it has "model" only.
         level : float, default 0.95
             Level of the intervals.
