@@ -37,7 +37,7 @@ $(VENV)/.docs: $(VENV)/.dev
 demo: $(VENV)/.run ## simulate a nation, estimate its subgroups, compare with the truth, write a report
 	@$(BIN)/crosslevel demo
 
-test: $(VENV)/.dev ## the test suite (under 20 minutes on two cores)
+test: $(VENV)/.dev ## the test suite (about 13 minutes on two cores)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 test-all: $(VENV)/.dev ## the test suite and the long studies

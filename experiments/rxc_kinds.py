@@ -537,7 +537,7 @@ district alone. The second row is what the wrong kind costs.
 ## Where expectation-maximization stops
 {em}
 
-Rates are constant in `rxc_em`; stopping early shrinks the groups towards each other, which is nearer on these tables. It was not on
+Rates are constant in `rxc_em`; stopping early shrinks the groups toward each other, which is nearer on these tables. It was not on
 elections held out of this page, so the default, 1e-4, lies between the early stop and convergence.
 """
 

@@ -86,7 +86,7 @@ def page(model: cl.EcologicalInference, people: int, seconds: float) -> str:
     return TEXT.format(
         people=f"{people:,}",
         places=len(model.places_.keys),
-        minutes=f"{seconds / 60:.0f}",
+        minutes="under a minute" if seconds < 60 else f"{seconds / 60:.0f} minutes",
         memory=f"{peak_memory():.1f}",
         r2=f"{model.model_.explained:.2f}",
         reliable=reliable,
@@ -100,12 +100,12 @@ def page(model: cl.EcologicalInference, people: int, seconds: float) -> str:
 TEXT = """# The vote of 2024 by the default model
 
 {people} adult citizens of the American Community Survey 2024 in {places} regions, and the votes of the two parties there. The paper's
-model on the same data: [](us2024.md). Made by `python experiments/us2024_people.py` ({minutes} minutes here, {memory} GB).
+model on the same data: [](us2024.md). Made by `python experiments/us2024_people.py` ({minutes} here, {memory} GB).
 
 **What to read it as.** No truth about people is known here; beside every estimate stands what it would be if everybody voted like their
-region (*neighborhood*). People are adult citizens, not voters: who turned out is not modeled. The shrinkage of race and education and the
-doubt about contextual effects were chosen with the national vote of 2024 in sight (see [](hidden-labels.md)), so that the agreement of
-these figures with surveys of that election is no test of the method. Constants were learned on {on}.
+region (*neighborhood*). People are adult citizens, not voters: who turned out is not modeled. Shrinkage and the uncertainty about
+contextual effects were chosen with the national vote of 2024 in sight (see [](hidden-labels.md)), so that the agreement of these figures
+with surveys of that election is no test of the method. Constants were learned on {on}.
 
 R2 of the regions' votes on their composition: {r2} (below .45 the method loses against the neighborhood). Reliability of the shares of
 regions: {reliable}. A column of low reliability answers with its neighborhood, and with the interval of its prior.

@@ -182,7 +182,7 @@ def test_dropping_goes_on_and_says_so():
         ([1, 2], ["1", "2"], r"'town' is int in people \(1\) and str in places \('1'\); make it one type"),
         ([1001, 1003], ["01001", "01003"], r"is int in people \(1001\) and str in places \('01001'\)"),
         (["1001", "1003"], ["01001", "01003"], r"write leading zeros in both or in neither"),
-        (["a", "b"], ["x", "y"], r"Check that by='town' is the right column, spelt alike"),
+        (["a", "b"], ["x", "y"], r"Check that by='town' is the right column, spelled alike"),
     ],
 )
 def test_keys_of_another_kind_are_told_apart(here, there, message):

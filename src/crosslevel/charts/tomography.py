@@ -242,12 +242,12 @@ def _fan(margins: Margins) -> tuple[FloatArray, FloatArray]:
 
 def _goodman(X: FloatArray, T: FloatArray, N: FloatArray) -> FloatArray | None:
     """Regress by people; None where compositions do not differ."""
-    centre = N @ X / N.sum()
-    spread = N @ (X - centre) ** 2
+    center = N @ X / N.sum()
+    spread = N @ (X - center) ** 2
     if spread <= 1e-12 * N.sum():
         return None
-    slope = N @ ((X - centre) * T) / spread
-    start = N @ T / N.sum() - slope * centre
+    slope = N @ ((X - center) * T) / spread
+    start = N @ T / N.sum() - slope * center
     return np.array([start + slope, start])
 
 
@@ -264,9 +264,9 @@ def _points(mean: FloatArray, sd: FloatArray, rho: float) -> tuple[FloatArray, F
     """Spread points evenly over the cut distribution: (k, 2), and their weights, which add up to one."""
     u, v = (np.arange(k) / k + 0.5 / k for k in _STRATA)
     b = truncated_quantile(u, mean[0], sd[0], 0.0, 1.0)
-    centre, spread = mean[1] + rho * sd[1] / sd[0] * (b - mean[0]), sd[1] * np.sqrt(1.0 - rho * rho)
-    w = truncated_quantile(v[None, :], centre[:, None], spread, 0.0, 1.0)
-    log_weight = log_interval(-centre / spread, (1.0 - centre) / spread)
+    center, spread = mean[1] + rho * sd[1] / sd[0] * (b - mean[0]), sd[1] * np.sqrt(1.0 - rho * rho)
+    w = truncated_quantile(v[None, :], center[:, None], spread, 0.0, 1.0)
+    log_weight = log_interval(-center / spread, (1.0 - center) / spread)
     weight = np.repeat(np.exp(log_weight - log_weight.max()), len(v))
     return np.column_stack([np.repeat(b, len(v)), w.ravel()]), weight / weight.sum()
 

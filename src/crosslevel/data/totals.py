@@ -316,7 +316,7 @@ def _repair(found: Places, keys: Sequence[object], some: bool) -> str:
     if not some and alike:
         return f"{found.by!r} is {keys[0]!r} in people and {found.keys[0]!r} in places; write leading zeros in both or in neither."
     if not some:
-        return f"Check that by={found.by!r} is the right column, spelt alike in both tables."
+        return f"Check that by={found.by!r} is the right column, spelled alike in both tables."
     return "Correct the keys, or pass unmatched='drop' to leave them out."
 
 

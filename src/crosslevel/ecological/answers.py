@@ -52,7 +52,7 @@ class Source(Protocol):
         """Logits to draw at a time."""
 
     def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
-        """Draw the logits of parts of neighbouring places: by partition, then by question, (n_draws, m) each."""
+        """Draw the logits of parts of neighboring places: by partition, then by question, (n_draws, m) each."""
 
     def confounded(
         self, number: int, places: slice, index: IntArray, logits: Sequence[FloatArray], seed: int
@@ -221,7 +221,7 @@ def _codes(part: Partition, apart: int = 0) -> list[IntArray]:
 
 
 def _blocks(source: Source, q: int, n_draws: int) -> Iterator[tuple[slice, list[IntArray]]]:
-    """Cut the places in neighbours whose parts are about as many as can be drawn at a time."""
+    """Cut the places in neighbors whose parts are about as many as can be drawn at a time."""
     orders = [np.argsort(part.place, kind="stable") for part in source.partitions]
     counts = np.sum([np.bincount(part.place, minlength=q) for part in source.partitions], axis=0)
     size = np.inf if source.together else max(1, source.block // n_draws)

@@ -1,9 +1,10 @@
 """Intervals that allow for confounding: one variance on the logit scale, learned by hiding known columns.
 
 That a subgroup behaves alike wherever it lives cannot be checked with totals, and it is not true: groups live in special places.
-The error this makes does not shrink with more people. It is modelled as one more draw: eta_ig + u_g + u_ig, u_g ~ N(0, tau^2)
-shared by all places, u_ig ~ N(0, omega^2) of one place, re-shifted to the place's total, so that a group that is nearly everybody
-cannot be wrong by much. Before that, estimates are shrunk toward the place's own rate by a share lambda.
+The error this makes does not shrink with more people. The constants of both forms of the likelihood are here. The aggregate form draws
+confounded *effects* (:mod:`crosslevel.ecological.persons.groups`). The exact form draws confounded groups: eta_ig + u_g + u_ig,
+u_g ~ N(0, tau^2) shared by all places, u_ig ~ N(0, omega^2) of one place. Either is re-shifted to the place's total, so that a group
+that is nearly everybody cannot be wrong by much.
 """
 
 from __future__ import annotations

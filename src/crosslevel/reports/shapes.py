@@ -282,7 +282,7 @@ def _cleaned(rings: Sequence[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int
 
 
 def _thinned(ring: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Leave out repeated points, the closing one, and points on the straight line between their neighbours."""
+    """Leave out repeated points, the closing one, and points on the straight line between their neighbors."""
     ring = ring[np.any(ring != np.roll(ring, 1, axis=0), axis=1)]
     if len(ring) < 3:
         return ring

@@ -381,7 +381,7 @@ def _search_warnings(convergence: Convergence, too_short: dict[str, float], most
     if too_short:
         shortest = ", ".join(f"{name} {value:.3g}" for name, value in too_short.items())
         said.append(
-            f"features: the likelihood still rises towards shorter lengthscales than {most_features:,} features hold ({shortest}). "
+            f"features: the likelihood still rises toward shorter lengthscales than {most_features:,} features hold ({shortest}). "
             "Regions differ by more than a smooth curve and the noise explain; let the noise be estimated, or raise max_features."
         )
     at = [n for n in convergence.at_bounds if n not in too_short]

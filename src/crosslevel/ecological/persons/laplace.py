@@ -230,7 +230,7 @@ def laplace(
     evidence = linear.height - 0.5 * len(root) * np.log(h.effect_variance) - logs - float(np.log(np.diag(L)).sum())
     point = Point(h, 1.0, linear.beta, root, linear.J, linear.W, linear.alpha, linear.level, linear.slope)
     rng = np.random.default_rng(seed)
-    return Laplace(linear, _centred(point, design, likelihood, K, L, n_pairs, rng, n_jobs), float(evidence))
+    return Laplace(linear, _centered(point, design, likelihood, K, L, n_pairs, rng, n_jobs), float(evidence))
 
 
 def start_mode(
@@ -262,7 +262,7 @@ def _inverse_root(S: FloatArray) -> tuple[FloatArray, float]:
     return np.asarray(root), float(np.log(np.diag(lower)).sum())
 
 
-def _centred(
+def _centered(
     point: Point,
     design: Design,
     likelihood: Binomial,

@@ -157,7 +157,7 @@ class PersonsSource:
     together = False
 
     def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
-        """Draw the logits of parts of neighbouring places, for every question of every partition, (n_draws, m) each.
+        """Draw the logits of parts of neighboring places, for every question of every partition, (n_draws, m) each.
 
         Parameters
         ----------

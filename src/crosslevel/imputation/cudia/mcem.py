@@ -162,7 +162,7 @@ def run_mcem(
 
 
 def _drift(path: FloatArray) -> float:
-    """Compare the last two quarters, in standard errors that allow for the correlation of neighbours."""
+    """Compare the last two quarters, in standard errors that allow for the correlation of neighbors."""
     quarter = len(path) // 4
     if quarter < 2:
         return np.inf

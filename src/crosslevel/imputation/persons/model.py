@@ -253,7 +253,7 @@ def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:
             if damping > 1e12:
                 return theta, step
     raise ConvergenceError(
-        f"the slopes did not settle in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
+        f"the slopes did not converge in {MOST_STEPS} steps (gradient {np.abs(gradient).max():.2g}); check the published means, or "
         "hold the slopes more strongly with a smaller shrinkage_groups."
     )
 
