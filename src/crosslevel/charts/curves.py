@@ -13,6 +13,7 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GREY, INK, PALE
 from crosslevel.charts.words import sampled
+from crosslevel.data.checks import refuse_idle_arguments
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, display
 from crosslevel.typing import FloatArray
@@ -243,7 +244,9 @@ def effect_curve(
     few = 1 < len(values) <= min(FEW_VALUES, len(at) - 1)
     table = {"x": _apart(at, d) if few else at, "estimate": d, "conf_low": lo, "conf_high": hi}
     dots = Mark("dot", "x", "estimate", size=16.0)
-    if color is not None:
+    if color is None:
+        refuse_idle_arguments(effect_curve, {"color_label": color_label}, "without color; pass color")
+    else:
         table["shade"] = np.asarray(color, dtype=np.float64)
         dots = Mark("dot", "x", "estimate", size=18.0, color=Shade("shade", color_label))
     bars = Mark("interval", "x", "conf_low", y2="conf_high", color=PALE, width=1.4)

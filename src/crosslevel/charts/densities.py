@@ -161,6 +161,8 @@ def margins_chart(result: Estimates, *, threshold: float = 0.0, bounds: bool = F
     rows = range(min(len(result), max_rows))
     keys = [result.table[k].to_pylist() for k in result.keys]
     has_bounds = bounds and {"lower", "upper"} <= set(result.table.column_names)
+    if bounds and not has_bounds:
+        raise InputError("bounds=True needs the columns lower and upper, which result does not have; leave bounds out.")
     parts = []
     for i in rows:
         draws = result.draws[np.isfinite(result.draws[:, i]), i]

@@ -56,7 +56,13 @@ WORLDS = {
 
 
 def bags(found):
-    return {"values": found.values, "weights": found.weights, "keys": found.keys, "columns": np.array(found.columns)}
+    return {
+        "values": found.values,
+        "offsets": found.offsets,
+        "weights": found.weights,
+        "keys": found.keys,
+        "columns": np.array(found.columns),
+    }
 
 
 def table(found):
@@ -88,6 +94,18 @@ def regions(found):
 CROSSWALK = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4], "area": [1, 1, 1, 1, 2]}
 CASES = []
 FUNCTIONS = [
+    FunctionCase(
+        Bags,
+        {"values": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "offsets": [0, 1, 3]},
+        bags,
+        variants={
+            "offsets": [[0, 2, 3], [0, 2]],
+            "weights": [[1.0, 2.0, 3.0], [1.0]],
+            "keys": [["x", "y"], ["x", "x"], "xy"],
+            "columns": [["p", "q"], ["p"]],
+        },
+        data=["values"],
+    ),
     FunctionCase(
         Bags.from_frame,
         {"people": PEOPLE, "by": "town"},

@@ -14,7 +14,10 @@ from crosslevel.diagnostics import (
     conformal_interval,
     cross_validate_bags,
     fit_conformal,
+    gaussian_nll,
+    gaussian_pit,
     hidden_label,
+    pit_uniformity,
     size_strata,
 )
 from crosslevel.distribution import BayesianLinear
@@ -56,6 +59,18 @@ def hide(model, people, column, **options):
 
 
 FUNCTIONS = [
+    *(
+        FunctionCase(
+            function,
+            FORECASTS,
+            np.asarray,
+            variants={"truth": [TRUTH + 1, TRUTH[:5]], "mean": [MEAN + 1, MEAN[:5]], "std": [2 * STD, -STD]},
+        )
+        for function in (gaussian_nll, gaussian_pit)
+    ),
+    FunctionCase(
+        pit_uniformity, {"pit": [0.1, 0.5, 0.9]}, np.asarray, variants={"pit": [[0.1, 0.2, 0.3], [2.0, 0.5, 0.1], []]}
+    ),
     FunctionCase(
         hide,
         {

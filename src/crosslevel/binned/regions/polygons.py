@@ -12,7 +12,7 @@ import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.simplices import check_points
-from crosslevel.data.checks import check_length
+from crosslevel.data.checks import check_length, refuse_idle_arguments
 from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
@@ -87,6 +87,11 @@ class Polygons(Regions):
         if self.plane is None:
             check_points(self.points, self.n_points, self.seed)
             self._read(crs, project, repair)
+        else:
+            given = {"crs": crs, "project": project, "repair": repair}
+            refuse_idle_arguments(
+                type(self), given, "with plane, which says that the shapes lie in it already; leave plane out"
+            )
         if (self.volumes <= 0).any():
             raise InputError(f"polygon {int(np.argmax(self.volumes <= 0))} has no area; drop it.")
 

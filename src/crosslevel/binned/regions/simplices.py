@@ -126,3 +126,8 @@ def check_points(points: str, n_points: int, seed: int) -> None:
         raise InputError(
             f"seed={seed!r} is not a whole number of at least 0, by which the same points are drawn each time; pass seed=0."
         )
+    for name, value, default in (("n_points", n_points, 400), ("seed", seed, 0)):
+        if points != "random" and value != default:
+            raise InputError(
+                f"{name}={value} has no effect with points={points!r}; pass points='random', or leave {name} out."
+            )

@@ -39,7 +39,7 @@ from crosslevel.ecological.persons.model import (
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
 from crosslevel.ecological.scales import fit_scales
-from crosslevel.errors import ConvergenceError
+from crosslevel.errors import ConvergenceError, unknown_name
 from crosslevel.numerics.laplace import Binomial, Gaussian
 from crosslevel.typing import AnyArray, FloatArray, Progress
 
@@ -297,6 +297,8 @@ def count_in_bins(
     progress: Progress | None,
 ) -> tuple[Bins, PlaceCells, list[str]]:
     """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
+    if cluster is not None and cluster not in stream.schema.names:
+        raise unknown_name("cluster", cluster, stream.schema.names)
     size = n_bins
     while True:
         bins = learn_bins(learned.encoder, learned.encoded_sample(), size)

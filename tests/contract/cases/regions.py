@@ -1,0 +1,158 @@
+"""What observations are of: intervals, boxes, polygons and bodies, and the kernels by their names."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.contract.case import FunctionCase, With
+
+from crosslevel.binned import Boxes, Intervals, Points, Polygons, Simplices, WeightedSum, areas, kernels, stack
+from crosslevel.data.planes import Plane
+
+SQUARES = [[[0, 0], [1, 0], [1, 1], [0, 1]], [[1, 0], [3, 0], [3, 1], [1, 1]]]
+CROSSED = [[[0, 0], [2, 0], [0, 1], [2, 1.5]]]
+BODIES = [[[[0, 0], [1, 0], [0, 1]]], [[[5, 5], [6, 5], [5, 6]], [[6, 6], [6, 5], [5, 6]]]]
+AGES = Intervals([0, 10], [10, 30])
+PARTS = Intervals([0, 10, 20], [10, 20, 40])
+LAND = {
+    "type": "FeatureCollection",
+    "features": [
+        {
+            "type": "Feature",
+            "properties": {"name": name, "code": name.upper()},
+            "geometry": {"type": "Polygon", "coordinates": [[*ring, ring[0]]]},
+        }
+        for name, ring in zip("ab", SQUARES, strict=True)
+    ],
+}
+TAKEN = {"shapes": Polygons(SQUARES).shapes, "plane": Plane()}
+LENGTH = {"variance": [2.0, -1.0], "lengthscale": [3.0, -1.0]}
+
+
+def described(regions):
+    """What is integrated over, where it lies and what it is called."""
+    low, high = regions.bounds()
+    rule = regions.quadrature()
+    names = [f"{name}={list(values)}" for name, values in regions.labels().items()]
+    return {
+        "volumes": regions.volumes,
+        "low": low,
+        "high": high,
+        "labels": np.array(names),
+        "weight": np.sort(np.ravel(rule.weight)),
+        "at": np.sort(np.ravel(rule.x)) if hasattr(rule, "x") else np.sort(np.ravel(rule.lower)),
+        "plane": np.array(str(getattr(regions, "plane", ""))),
+        "open": np.array(getattr(regions, "open_ended", False)),
+        "points": np.array(getattr(regions, "point_axes", ()), dtype=float),
+    }
+
+
+def kernel(found):
+    return np.array(repr(found))
+
+
+RULE = {
+    "points": ["random", "nonsense"],
+    "n_points": [7, With(7, points="random"), 0],
+    "seed": [1, With(1, points="random"), -1],
+}
+
+CASES = []
+FUNCTIONS = [
+    FunctionCase(
+        Intervals,
+        {"lower": [0, 10], "upper": [10, np.inf], "open_ended": True},
+        lambda found: np.array(repr(found) + str(found.bounds()) + str(found.labels())),
+        variants={"lower": [[1, 10], [11, 12]], "upper": [[9, np.inf], [10]], "open_ended": [False]},
+    ),
+    FunctionCase(Intervals.from_edges, {"edges": [0, 1, 3]}, described, variants={"edges": [[0, 2, 3], [0, 0]]}),
+    FunctionCase(Intervals.single_years, {"first": 3, "last": 6}, described, variants={"first": [2], "last": [7]}),
+    FunctionCase(Intervals.ages, {"groups": ["3-5", "6-9"]}, described, variants={"groups": [["3-6", "7-9"], ["old"]]}),
+    FunctionCase(
+        Boxes,
+        {"lower": [[0, 1], [1, 1]], "upper": [[1, 1], [2, 1]], "point_axes": [1]},
+        described,
+        variants={
+            "lower": [[[0.5, 1], [1, 1]], [[2, 1], [1, 1]]],
+            "upper": [[[0.5, 1], [2, 1]], [[1, 1]]],
+            "point_axes": [[], [2], [0]],
+        },
+    ),
+    FunctionCase(Points, {"x": [1.0, 2.0]}, described, variants={"x": [[1.0, 3.0]]}),
+    FunctionCase(
+        Polygons,
+        {"shapes": SQUARES},
+        described,
+        variants={
+            "shapes": [SQUARES[:1]],
+            "key": [With("code", shapes=LAND, key="name"), With("nobody", shapes=LAND, key="name")],
+            "names": [["p", "q"], ["p"]],
+            "crs": ["EPSG:4326", "nonsense", With("EPSG:4326", **TAKEN)],
+            "project": [True, "nonsense", With(True, **TAKEN)],
+            "repair": [With(False, shapes=CROSSED, repair=True), With(True, **TAKEN)],
+            "plane": [With(Plane(kind="km", origin=(0.0, 0.0)), **TAKEN)],
+            **RULE,
+        },
+    ),
+    FunctionCase(
+        Simplices,
+        {"bodies": BODIES},
+        described,
+        variants={"bodies": [BODIES[:1], [[[[0, 0], [1, 1], [2, 2]]]]], **RULE},
+    ),
+    FunctionCase(
+        WeightedSum,
+        {"parts": PARTS, "weights": [1.0, 2.0, 3.0]},
+        described,
+        variants={
+            "parts": [Intervals([0, 10, 20], [10, 20, 50]), "nonsense"],
+            "weights": [[1.0, 2.0, 4.0], [1.0]],
+            "owner": [[0, 0, 1], [0]],
+        },
+    ),
+    FunctionCase(
+        WeightedSum.of_population,
+        {"parts": PARTS, "population": [10.0, 20.0, 30.0]},
+        described,
+        variants={"population": [[10.0, 20.0, 40.0], [1.0]], "owner": [[0, 0, 1], [0]]},
+        data=["parts"],
+    ),
+    FunctionCase(
+        areas.nested_rate,
+        {"totals": [40, 10], "population": [100, 90, 50, 50], "parent": [0, 0, 1, 1]},
+        np.asarray,
+        variants={"totals": [[40, 20]], "population": [[50, 90, 50, 50]], "parent": [[0, 1, 1, 1]]},
+    ),
+    *(
+        FunctionCase(function, {}, kernel, variants={"axis": [1, -1], **LENGTH})
+        for function in (kernels.eq, kernels.matern12, kernels.matern32, kernels.matern52)
+    ),
+    FunctionCase(kernels.white, {}, kernel, variants={"axis": [1, -1], "variance": [2.0, -1.0]}),
+    FunctionCase(kernels.constant, {}, kernel, variants={"variance": [2.0, -1.0]}),
+    FunctionCase(kernels.own, {"H": np.cosh}, kernel, variants={"axis": [1, -1], **LENGTH}, data=["H"]),
+    FunctionCase(kernels.as_kernel, {"kernel": "eq"}, kernel, variants={"kernel": ["matern32", "nonsense"]}),
+]
+
+
+def joined(regions):
+    return stack(*regions)
+
+
+def united(sets):
+    return Polygons.join(*sets)
+
+
+joined.__qualname__, united.__qualname__ = stack.__qualname__, Polygons.join.__func__.__qualname__
+FUNCTIONS += [
+    FunctionCase(
+        joined,
+        {"regions": [AGES, [2.0, 7.0]]},
+        lambda found: {"volumes": found.volumes, "n": len(found)},
+        variants={"regions": [[AGES], [AGES, [2.0]], [AGES, "nonsense"]]},
+    ),
+    FunctionCase(
+        united,
+        {"sets": [Polygons(SQUARES[:1]), Polygons(SQUARES[1:])]},
+        described,
+        variants={"sets": [[Polygons(SQUARES[:1])], [Polygons(SQUARES[:1]), Polygons(SQUARES[:1])]]},
+    ),
+]
