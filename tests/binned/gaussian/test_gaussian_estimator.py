@@ -370,7 +370,7 @@ def test_features_that_cannot_follow_the_regions_say_so():
         gp = BinnedGP("matern32", noise=0.0, max_features=300, tolerance=1e-2).fit(
             regions, y, quantity="mean", std_error=np.full(25, 0.02)
         )
-    told = "features: the likelihood still rises towards shorter lengthscales than 300 features hold (lengthscale_"
+    told = "features: the likelihood still rises toward shorter lengthscales than 300 features hold (lengthscale_"
     assert any(str(w.message).startswith(told) for w in caught)
     assert not any("at a limit of the search: lengthscale" in n for n in gp.warnings_)
     assert any(w.startswith(told) for w in gp.estimate().warnings)
