@@ -151,7 +151,7 @@ def _not(value: bool | None) -> bool | None:
 
 def run(door: Door, rng: random.Random, until: float) -> None:
     """Compare masks and pushed-down filters with the evaluator, and let garbage be refused."""
-    while time.monotonic() < until:
+    while time.monotonic() < until or not door.cases:
         data = table(rng)
         rows = data.to_pylist()
         for _ in range(50):

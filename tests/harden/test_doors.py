@@ -14,7 +14,7 @@ APART = {"mutants"}
 @pytest.mark.parametrize("name", [name for name in DOORS if name not in BROWSER | APART])
 @pytest.mark.filterwarnings("ignore")
 def test_a_moment_at_the_door(name):
-    door = knock(name, seed=0, seconds=1.0)
+    door = knock(name, seed=0, seconds=0.0)  # the least of every door: the same cases on every machine
     assert door.cases
     assert not door.failures, "\n".join(door.notes)
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crosslevel.data.checks import check_kind
+from crosslevel.errors import InputError, listed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -58,6 +61,9 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
+GRIDS = ("x", "y", "both")
+
+
 @contextmanager
 def style(grid: str = "x") -> Iterator[None]:
     """Draw in the look of crosslevel while the block lasts; the reader's own settings come back after it.
@@ -80,16 +86,20 @@ def style(grid: str = "x") -> Iterator[None]:
     import matplotlib as mpl
     from cycler import cycler
 
+    if not isinstance(grid, str) or grid not in GRIDS:
+        raise InputError(f"grid={grid!r} is none of {listed(GRIDS)}; pass one of them.")
     with mpl.rc_context({**_SETTINGS, "axes.grid.axis": grid, "axes.prop_cycle": cycler(color=list(CYCLE))}):
         yield
 
 
 def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
     """Give the caller's axes, or new ones of this size in inches. Call it inside :func:`style`."""
-    if ax is not None:
-        return ax
     import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
 
+    if ax is not None:
+        check_kind(ax, Axes, "ax", "pass axes of matplotlib, such as those of plt.subplots()")
+        return ax
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 

@@ -13,6 +13,7 @@ from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
+from crosslevel.data.checks import check_kind
 from crosslevel.errors import InputError
 from crosslevel.numerics.truncated_normal import log_interval, truncated_quantile
 from crosslevel.results import Estimates
@@ -70,8 +71,7 @@ def tomography(
     ('share of young: yes', 2)
     """
     margins = read_margins(groups, outcomes)
-    if estimates is None and isinstance(groups, Estimates):
-        estimates = groups
+    estimates = _estimates_of(groups, estimates)
     points = None if estimates is None else unit_shares(estimates, "estimate", len(margins.X))
     true = true_shares(truth, estimates, len(margins.X))
     chosen = _chosen(units, estimates, len(margins.X))
@@ -152,8 +152,7 @@ def xt(
     ('share of young', 'share with yes')
     """
     margins = read_margins(groups, outcomes)
-    if estimates is None and isinstance(groups, Estimates):
-        estimates = groups
+    estimates = _estimates_of(groups, estimates)
     if estimates is not None and not _is_king(estimates):
         raise InputError(
             f"estimates come from {estimates.method!r}, which fits no distribution of T given X; pass those of king, or none."
@@ -249,6 +248,14 @@ def _goodman(X: FloatArray, T: FloatArray, N: FloatArray) -> FloatArray | None:
     slope = N @ ((X - center) * T) / spread
     start = N @ T / N.sum() - slope * center
     return np.array([start + slope, start])
+
+
+def _estimates_of(groups: Any, estimates: Estimates | None) -> Estimates | None:
+    """Give the estimates to draw: those given, or those whose units are drawn."""
+    if estimates is None:
+        return groups if isinstance(groups, Estimates) else None
+    check_kind(estimates, Estimates, "estimates", "pass the table that king(...) gives")
+    return estimates
 
 
 def _is_king(estimates: Estimates) -> bool:

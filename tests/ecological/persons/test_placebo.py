@@ -35,8 +35,8 @@ def world(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return people, totals
 
 
-def found(seed: int) -> np.ndarray:
-    """Give the effects of both coins, mean of the halves."""
+def hidden(seed: int) -> tuple:
+    """Hide the label, and give both halves."""
     people, totals = world(seed)
     model = EcologicalInference(categorical=["coin", "shared"], spatial=None, n_jobs=1)
     with warnings.catch_warnings():
@@ -47,8 +47,13 @@ def found(seed: int) -> np.ndarray:
     stream = open_people(people, None)
     bins, cuts = comparison(model, stream, ["coin", "shared"])
     (halves,) = hide_all(model, stream, bins, cuts, read_labels(["label"], None, stream, model))
+    return halves
+
+
+def found(seed: int) -> np.ndarray:
+    """Give the effects of both coins, mean of the halves."""
     effects = []
-    for half in halves:
+    for half in hidden(seed):
         first = {name: a for name, a, _ in half.columns}
         effects.append([half.effects[first[name] + 1] - half.effects[first[name]] for name in ("coin", "shared")])
     return np.mean(effects, axis=0)
@@ -60,6 +65,15 @@ def test_coins_have_no_effect_that_totals_could_tell(monkeypatch, smoothed, limi
         monkeypatch.setattr(hidden_labels, "_smoothed", lambda model, bins, levels, pairs, size: pairs.weight)
     effects = np.mean([found(seed) for seed in range(4)], axis=0)
     assert np.abs(effects).max() < limit
+
+
+def test_shares_that_are_noise_are_smoothed_away():
+    """Heads of a place are a sample's: half of its people vary by chance alone, and the composition that is fitted hardly does."""
+    for half in hidden(0):
+        for d in half.dimensions:
+            share = np.bincount(half.pairs.place, half.pairs.weight * (d.group == 1), PLACES)
+            by_chance = 0.25 / (HOUSES * SIZE / 2) * (SIZE if d.name == "shared" else 1)
+            assert share.var() < 0.3 * by_chance
 
 
 def test_the_same_people_would_tell_them(monkeypatch):

@@ -25,7 +25,7 @@ from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.persons.sweeps import probabilities, shifts
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Errors", "Groups", "HiddenLabel", "errors_of", "variance_of"]
+__all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "variance_of"]
 
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
@@ -157,9 +157,9 @@ class _State:
         """Give rate, neighborhood and weight of groups over all places."""
         h = self.hidden
         weight = h.people[self.place] * h.pairs.weight
-        people = _added(group, weight, n)
-        near = _added(group, weight * h.total[self.place], n)
-        return _share(_added(group, weight * self.chance, n), people), _share(near, people), people
+        people = added(group, weight, n)
+        near = added(group, weight * h.total[self.place], n)
+        return _share(added(group, weight * self.chance, n), people), _share(near, people), people
 
     @cached_property
     def terms(self) -> list[tuple[IntArray, int]]:
@@ -176,8 +176,8 @@ class _State:
     def place_slopes(self) -> list[FloatArray]:
         """D f_i / d effects, less its sign, for each term."""
         q = len(self.hidden.total)
-        whole = _added(self.place, self.slope, q)[:, None]
-        return [_added(self.place * n + code, self.slope, q * n).reshape(q, n) / whole for code, n in self.terms]
+        whole = added(self.place, self.slope, q)[:, None]
+        return [added(self.place * n + code, self.slope, q * n).reshape(q, n) / whole for code, n in self.terms]
 
     def gradients(self, row: IntArray, n_rows: int, by_place: bool) -> tuple[FloatArray, FloatArray]:
         """Give sum of slopes over the people of a row, places matched: (n_rows, p) of effects, and squares of those of pairs, (n_rows,)."""
@@ -185,12 +185,12 @@ class _State:
         slope = self.slope if by_place else h.people[self.place] * self.slope
         main, squares = np.zeros((n_rows, len(h.effects))), np.zeros(n_rows)
         if by_place:
-            whole = _added(row, slope, n_rows)[:, None]
+            whole = added(row, slope, n_rows)[:, None]
             home = np.arange(n_rows) // (n_rows // q)
         else:
-            whole = _added(row * q + self.place, slope, n_rows * q).reshape(n_rows, q)
+            whole = added(row * q + self.place, slope, n_rows * q).reshape(n_rows, q)
         for t, ((code, n), J) in enumerate(zip(self.terms, self.place_slopes, strict=True)):
-            own = _added(row * n + code, slope, n_rows * n).reshape(n_rows, n)
+            own = added(row * n + code, slope, n_rows * n).reshape(n_rows, n)
             own -= whole * J[home] if by_place else whole @ J
             if t < h.codes.shape[1]:
                 main += own
@@ -199,7 +199,8 @@ class _State:
         return main, squares
 
 
-def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
+def added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
+    """Sum values by number, (size,)."""
     return np.asarray(np.bincount(at, weights=values, minlength=size), dtype=np.float64)
 
 
@@ -235,10 +236,10 @@ def _over_places(state: _State, d: Groups) -> Errors:
     G, squares = state.gradients(d.group, n, by_place=False)
     scale = np.maximum(people * P * (1.0 - P), TINY)
     local = _own_factors(state, d)
-    people_here = _added(state.place * n + d.group, h.people[state.place] * h.pairs.weight, len(h.total) * n)
-    slope = _added(state.place * n + d.group, h.people[state.place] * state.slope, len(h.total) * n)
+    people_here = added(state.place * n + d.group, h.people[state.place] * h.pairs.weight, len(h.total) * n)
+    slope = added(state.place * n + d.group, h.people[state.place] * state.slope, len(h.total) * n)
     lived = people_here > 0
-    own = _added(np.arange(len(slope))[lived] % n, slope[lived] ** 2 * local[lived], n) / scale**2
+    own = added(np.arange(len(slope))[lived] % n, slope[lived] ** 2 * local[lived], n) / scale**2
     weight = d.weight.sum(axis=0)
     T = (d.yes.sum(axis=0) + 0.5) / (weight + 1.0)
     parts = _parts(state, G / scale[:, None], squares / scale**2)
@@ -250,8 +251,8 @@ def _within_places(state: _State, d: Groups) -> Errors:
     h, n = state.hidden, len(d.names)
     size = len(h.total) * n
     row = state.place * n + d.group
-    weight = _added(row, h.pairs.weight, size)
-    P = _share(_added(row, h.pairs.weight * state.chance, size), weight)
+    weight = added(row, h.pairs.weight, size)
+    P = _share(added(row, h.pairs.weight * state.chance, size), weight)
     kept = np.flatnonzero((d.count.ravel() >= LEAST_PEOPLE) & (weight > 0))
     G, squares = state.gradients(row, size, by_place=True)
     scale = np.maximum(weight * P * (1.0 - P), TINY)[kept]
@@ -280,7 +281,7 @@ def _parts(state: _State, G: FloatArray, squares: FloatArray) -> tuple[FloatArra
 def _own_factors(state: _State, d: Groups) -> FloatArray:
     """Say how confounding of each group of each place on its own shows in its logit, (q n_groups,)."""
     q, n = len(state.hidden.total), len(d.names)
-    slope = _added(state.place * n + d.group, state.slope, q * n).reshape(q, n)
+    slope = added(state.place * n + d.group, state.slope, q * n).reshape(q, n)
     w = slope / np.maximum(slope.sum(axis=1, keepdims=True), 1e-300)
     squares = (w**2).sum(axis=1, keepdims=True) - w**2
     return np.asarray((1.0 - w) ** 2 + squares).ravel()

@@ -19,7 +19,7 @@ from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.fitting import fit_question
-from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
+from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
 from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.errors import InputError
@@ -341,7 +341,7 @@ class _People:
         q, place = found.pairs.n_places, found.pairs.place
         weight = found.pairs.weight * found.total[place]
         self.has, self.first = _has(found, 0), _has(found, 1)
-        sums = {side: _added(place, weight * (self.first == side), q) for side in (True, False)}
+        sums = {side: added(place, weight * (self.first == side), q) for side in (True, False)}
         self.lived = np.flatnonzero((sums[True] > 0) & (sums[False] > 0))
         number = np.full(q, -1)
         number[self.lived] = np.arange(len(self.lived))
@@ -354,7 +354,7 @@ class _People:
         self.total = self._sum(self.amount * self.has) / self.weight
 
     def _sum(self, values: FloatArray) -> FloatArray:
-        return _added(self.place, values, self.q)
+        return added(self.place, values, self.q)
 
     def rates(self, first: bool) -> FloatArray:
         """Give the rates of the places in one half."""
@@ -374,12 +374,12 @@ class _People:
         mine = self.first == first
         key = self.place[mine] * len(distinct) + dense.reshape(-1)[self.cell[mine]]
         both, inverse = np.unique(key, return_inverse=True)
-        weight = _added(inverse, self.amount[mine], len(both))
+        weight = added(inverse, self.amount[mine], len(both))
         place, at = both // len(distinct), (both % len(distinct)).astype(np.int32)
         start = np.searchsorted(place, np.arange(self.q + 1)).astype(np.int64)
         groups = [distinct[at, len(used) + k].astype(np.intp) for k in range(len(cuts))]
         levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
-        return _Kinds(Pairs(start, at, weight / _added(place, weight, self.q)[place]), levels, groups)
+        return _Kinds(Pairs(start, at, weight / added(place, weight, self.q)[place]), levels, groups)
 
     def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray]) -> Groups:
         """Give the groups of one column, or of several crossed, with the truth of everybody."""
@@ -390,7 +390,7 @@ class _People:
             names = [f"{a} x {b}" if a else b for a in names for b in cut.names]
         at, size = self.place * len(names) + group, self.q * len(names)
         values = (self.amount, self.amount * self.has, self.behind, self.square)
-        weight, yes, count, square = (_added(at, v, size).reshape(self.q, -1) for v in values)
+        weight, yes, count, square = (added(at, v, size).reshape(self.q, -1) for v in values)
         kish = weight**2 / np.maximum(square, 1e-300)
         name = " x ".join(c.name for c in cuts)
         return Groups(name, tuple(names), np.asarray(mine, dtype=np.intp), weight, yes, count, kish)
@@ -401,10 +401,6 @@ def _has(found: PlaceCells, number: int) -> AnyArray:
     return np.array([number in matched for _, matched in found.labels])[found.label]
 
 
-def _added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
-    return np.asarray(np.bincount(at, weights=values, minlength=size), dtype=np.float64)
-
-
 def _telling(found: PlaceCells, used: Sequence[int]) -> list[int]:
     """Name the columns that nearly determine the label: learned from them it would be known, not inferred."""
     has = _has(found, 0)
@@ -413,7 +409,7 @@ def _telling(found: PlaceCells, used: Sequence[int]) -> list[int]:
     telling = []
     for j in used:
         code = found.codes[found.pairs.cell, j]
-        w, y = (_added(code, v, int(code.max()) + 1) for v in (weight, weight * has))
+        w, y = (added(code, v, int(code.max()) + 1) for v in (weight, weight * has))
         p = y[w > 0] / w[w > 0]
         within = float(w[w > 0] @ (p * (1.0 - p)) / w.sum())
         if within < (1.0 - TELLING) * share * (1.0 - share):

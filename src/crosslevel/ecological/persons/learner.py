@@ -92,16 +92,9 @@ class Learner:
             nation = [e for half in self.errors(label) for e in half["nation"].values() if len(e.truth)]
             self._by_tau[label] = None
             if nation:
-                plain = replace(self.base, tau=0.0)
-                fixed, shared = (
-                    _stacked([variance_of(e, plain) for e in nation]),
-                    _stacked([e.shared + self.base.pairs * e.pairs for e in nation]),
-                )
-                P, T = (_stacked([getattr(e, n) for e in nation]) for n in ("estimate", "truth"))
-                spread = float(stats.norm.ppf(0.5 * (1.0 + SCORED))) * np.sqrt(fixed + TAUS[:, None] ** 2 * shared)
-                low, high = special.expit(special.logit(P) - spread), special.expit(special.logit(P) + spread)
-                missed = np.maximum(low - T, 0.0) + np.maximum(T - high, 0.0)
-                self._by_tau[label] = np.mean(high - low + 2.0 / (1.0 - SCORED) * missed, axis=1)
+                z = float(stats.norm.ppf(0.5 * (1.0 + SCORED)))
+                tried = (replace(self.base, tau=tau) for tau in TAUS.tolist())
+                self._by_tau[label] = np.array([_scores(nation, constants, z, SCORED)["score"] for constants in tried])
         return self._by_tau[label]
 
     def scores(self, label: str, constants: Confounding, level: float, shrunk: bool = True) -> dict[str, Any]:
