@@ -12,8 +12,8 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.groups import Allowance, GroupSource, part_slopes, with_pairs
-from crosslevel.ecological.persons.model import cell_logits, rake_cells
+from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs, part_slopes
+from crosslevel.ecological.persons.model import cell_logits, number_pairs, rake_cells
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places
 from crosslevel.errors import CrosslevelWarning
@@ -105,8 +105,9 @@ def test_slopes_of_parts_are_those_of_differences(world, small):
 
 def test_pairs_of_levels_are_numbered_once(small):
     model, cells, _ = small
-    codes, columns = with_pairs(model.effects, model.effects.codes(cells.codes), [0])
+    columns = asked_pairs(model.effects, [0])
     assert columns == [(0, 1), (0, 2)]
+    codes = number_pairs(model.effects, model.effects.codes(cells.codes), columns)
     a, b = model.effects.sizes[0], model.effects.sizes[1]
     first = len(model.effects.B)
     levels = cells.codes

@@ -13,8 +13,8 @@ from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.persons import survey
 from crosslevel.ecological.persons.aggregate import AggregateFit
-from crosslevel.ecological.persons.model import cell_logits, effects_of
-from crosslevel.ecological.persons.survey import Likelihood, SurveyRows, effect_prior, fuse, number_pairs, pairs_of
+from crosslevel.ecological.persons.model import cell_logits, effects_of, number_pairs
+from crosslevel.ecological.persons.survey import Likelihood, SurveyRows, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import ConvergenceError
 

@@ -9,7 +9,8 @@ import pytest
 from crosslevel.data.simulate import nation
 from crosslevel.data.totals import read_places
 from crosslevel.ecological import DistributionRegression
-from crosslevel.ecological.regression.evidence import read_evidence, weigh_evidence
+from crosslevel.ecological.claims import read_evidence
+from crosslevel.ecological.regression.evidence import weigh_evidence
 from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
 

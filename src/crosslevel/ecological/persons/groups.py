@@ -6,7 +6,8 @@ nation, places, crossings and contrasts have one covariance:
 
     V (the fit's), shrunk   +   tau^2 (R on every level, pairs I on every two levels)   +   (distance x effect)^2, one deviate per column
 
-and omega^2 more for each part of each place. Columns that are no features have effects of their own, of variance tau^2 about nothing.
+and omega^2 more for each part of each place. With a survey that covariance is the prior of effects, and what is drawn is their posterior
+(:mod:`crosslevel.ecological.persons.survey`). Columns that are no features have effects of their own, of variance tau^2 about nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
 from crosslevel.data.place_cells import Pairs, PlaceCells
 from crosslevel.data.totals import Totals
@@ -27,15 +28,18 @@ from crosslevel.ecological.persons.model import (
     PersonsModel,
     asked_next,
     cell_logits,
+    number_pairs,
     observed_rate,
     shares_left,
+    symmetric_root,
 )
+from crosslevel.ecological.persons.survey import SurveyPosterior
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
 from crosslevel.ecological.subgroups import Partition, Parts
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Allowance", "GroupSource", "PartSlopes", "allowance_of", "part_slopes", "with_pairs"]
+__all__ = ["Allowance", "GroupSource", "PartSlopes", "allowance_of", "asked_pairs", "kept_effects", "part_slopes"]
 
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
@@ -131,30 +135,19 @@ def part_slopes(
     return PartSlopes(special.logit(P), by_level, within)
 
 
-def with_pairs(effects: Effects, codes: AnyArray, asked: Sequence[int]) -> tuple[AnyArray, list[tuple[int, int]]]:
-    """Number the effects of pairs of levels behind the others: of each column asked for with every other column.
+def kept_effects(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
+    """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
+    if allowance is None:
+        return np.ones(len(model.effects.B))
+    by_column = [allowance.shrinkage.get(name, 0.0) for name in model.bins.names]
+    amounts = [*by_column, *(max(by_column[a], by_column[b]) for a, b in model.effects.pairs)]
+    return np.asarray(1.0 - np.repeat(amounts, model.effects.widths))
 
-    Parameters
-    ----------
-    effects : Effects
-    codes : (n_cells, n_terms)
-    asked : sequence of int
-        Columns.
 
-    Returns
-    -------
-    codes : (n_cells, n_terms + n_pairs) int32
-    columns : list of (column, column)
-        Of the pairs, in their order.
-    """
+def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]:
+    """Name the pairs of columns whose effects count: each column asked for with every other column."""
     n = len(effects.sizes)
-    columns = [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
-    levels = codes[:, :n] - effects.first[:n]
-    more, first = [], len(effects.B)
-    for a, b in columns:
-        more.append(first + levels[:, a] * effects.sizes[b] + levels[:, b])
-        first += effects.sizes[a] * effects.sizes[b]
-    return np.ascontiguousarray(np.column_stack([codes, *more]).astype(np.int32)), columns
+    return [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +204,13 @@ class GroupSource:
 
     def logits(self, places: slice, parts: Sequence[IntArray], n_draws: int, seed: int) -> list[list[FloatArray]]:
         """Draw the logits of parts of neighboring places under the model: by partition, then by question, (n_draws, m) each."""
-        n = len(self.model.effects.B)
         out = []
         for number, index in enumerate(parts):
             found = []
             for stage in range(len(self.totals.trials)):
                 at = self._slopes(number, stage, places, index)
-                f = at.logit + self._effect_draws(stage, n_draws, seed) @ at.G[:, :n].T
+                drawn = self._effect_draws(stage, n_draws, seed)
+                f = at.logit + drawn @ at.G[:, : drawn.shape[1]].T
                 place = self.partitions[number].place[index]
                 if not self.match_totals:
                     f += (
@@ -237,16 +230,22 @@ class GroupSource:
         if self.allowance is None:
             return None
         given = self.allowance.confounding
-        n, part = len(self.model.effects.B), self.partitions[number]
+        part = self.partitions[number]
         place, level = part.place[index], part.level[index]
         out = []
         for stage, f in enumerate(logits):
             n_draws = len(f)
             at, scale = self._slopes(number, stage, places, index), self._scale(stage, n_draws, seed)
-            wide = f + self._shared_draws(stage, n_draws, seed) @ at.G[:, :n].T
-            _, pairs = self._codes(number)
+            posterior = self._posterior(stage)
+            wide, pairs = f.copy(), self._codes(number, stage)[1]
+            if posterior is None:
+                shared = self._shared_draws(stage, n_draws, seed)
+                wide += shared @ at.G[:, : shared.shape[1]].T
+            else:  # allows for confounding already, but of pairs of levels that the survey was not asked about
+                pairs = pairs[len(posterior.pairs) :]
             if pairs:
-                wide += self._pair_draws(stage, pairs, n_draws, seed) @ at.G[:, n:].T
+                more = self._pair_draws(stage, pairs, n_draws, seed)
+                wide += more @ at.G[:, at.G.shape[1] - more.shape[1] :].T
             if self._own(number):
                 rng = _stream(seed, OWN, stage, number)
                 own = given.tau * scale * rng.standard_normal((n_draws, part.levels.num_rows + 1))
@@ -269,13 +268,17 @@ class GroupSource:
         q, codes = pairs.n_places, model.effects.codes(self.cells.codes)
         for stage, fit in enumerate(model.fits[: len(self.totals.trials)]):
             assert isinstance(fit, AggregateFit)
-            effects = self._shrink() * (model.effects.B @ fit.beta)
+            posterior, own = self._posterior(stage), codes
+            if posterior is None:
+                effects = kept_effects(model, self.allowance) * (model.effects.B @ fit.beta)
+            else:
+                effects, own = posterior.theta, number_pairs(model.effects, codes, posterior.pairs)
             y, spread = observed_rate(self.totals, stage), np.zeros(q)
             if not self.match_totals:
                 every = np.arange(q)
                 at = predict_logits(fit, model.terms, every, fit.logit, fit.slopes, fit.context, every)
                 y, spread = special.expit(at.mean), np.sqrt(at.variance)
-            eta, inside = cell_logits(effects, codes), np.clip(y, CLIPPED, 1.0 - CLIPPED)
+            eta, inside = cell_logits(effects, own), np.clip(y, CLIPPED, 1.0 - CLIPPED)
             f = place_effects(pairs, eta, inside, special.logit(inside), self.n_jobs)
             stages.append(_Stage(effects, eta, f, pairs, spread))
             left = asked_next(self.totals, stage, probabilities(pairs, eta, f)) * pairs.weight
@@ -293,7 +296,7 @@ class GroupSource:
         if key not in self.kept:
             at, part = self._stages()[stage], self.partitions[number]
             some = slice(int(at.pairs.start[places.start]), int(at.pairs.start[places.stop]))
-            pairs, (codes, columns) = at.pairs.take(places), self._codes(number)
+            pairs, (codes, columns) = at.pairs.take(places), self._codes(number, stage)
             local = np.full(len(part.place) + 1, -1, dtype=np.int64)
             local[index] = np.arange(len(index))
             n_effects = len(self.model.effects.B) + sum(
@@ -304,15 +307,25 @@ class GroupSource:
             self.kept[key] = part_slopes(pairs, at.eta, at.f[places], codes, n_effects, own, where, effective)
         return self.kept[key]  # type: ignore[return-value]
 
-    def _codes(self, number: int) -> tuple[AnyArray, list[tuple[int, int]]]:
-        """Number the effects of every kind of people; with pairs of levels where those count."""
-        names = self.model.bins.names
+    def _posterior(self, stage: int) -> SurveyPosterior | None:
+        """Give the effects of a question given a survey, where there is one."""
+        found = self.model.surveyed
+        if found is None:
+            return None
+        return found.model[stage] if self.allowance is None else found.confounding[stage]
+
+    def _codes(self, number: int, stage: int) -> tuple[AnyArray, list[tuple[int, int]]]:
+        """Number the effects of every kind of people; with pairs of levels where those count, those of a survey first."""
+        names, posterior = self.model.bins.names, self._posterior(stage)
         asked = tuple(j for j, name in enumerate(names) if name in self.columns[number])
         if self.allowance is None or not self.allowance.confounding.pairs:
             asked = ()
-        key = ("codes", asked)
+        known = () if posterior is None else posterior.pairs
+        key = ("codes", asked, known)
         if key not in self.kept:
-            self.kept[key] = with_pairs(self.model.effects, self.model.effects.codes(self.cells.codes), asked)
+            effects = self.model.effects
+            columns = [*known, *(pair for pair in asked_pairs(effects, asked) if pair not in known)]
+            self.kept[key] = number_pairs(effects, effects.codes(self.cells.codes), columns), columns
         return self.kept[key]  # type: ignore[return-value]
 
     def _own(self, number: int) -> bool:
@@ -322,22 +335,18 @@ class GroupSource:
         fine = [n for n in levels.column_names if n in sizes and len(levels[n].unique()) > sizes[n]]
         return bool(fine) or not self.columns[number] <= set(sizes)
 
-    def _shrink(self) -> FloatArray:
-        """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
-        model = self.model
-        if self.allowance is None:
-            return np.ones(len(model.effects.B))
-        by_column = [self.allowance.shrinkage.get(name, 0.0) for name in model.bins.names]
-        amounts = [*by_column, *(max(by_column[a], by_column[b]) for a, b in model.effects.pairs)]
-        return np.asarray(1.0 - np.repeat(amounts, model.effects.widths))
-
     def _effect_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
         """Draw effects about those found, (n_draws, n_effects), as the fit has them."""
         key = ("effects", stage, n_draws, seed)
         if key not in self.kept:
-            fit = self.model.fits[stage]
+            fit, posterior = self.model.fits[stage], self._posterior(stage)
             z = self._by_term(EFFECTS, stage, n_draws, seed)
-            self.kept[key] = (z @ _root(fit.covariance) @ self.model.effects.B.T) * self._shrink()
+            if posterior is None:
+                keep = kept_effects(self.model, self.allowance)
+                self.kept[key] = (z @ symmetric_root(fit.covariance) @ self.model.effects.B.T) * keep
+            else:
+                z = np.hstack([z, *self._by_pair(stage, posterior.pairs, n_draws, seed)])
+                self.kept[key] = z @ symmetric_root(posterior.covariance)
         return self.kept[key]  # type: ignore[return-value]
 
     def _by_term(self, what: int, stage: int, n_draws: int, seed: int) -> FloatArray:
@@ -370,7 +379,7 @@ class GroupSource:
             for a, b in zip(effects.first[:n_columns], ends[:n_columns], strict=True):
                 C = effects.B[a:b] @ effects.B[a:b].T
                 size = np.sqrt(np.diag(C))
-                z[:, a:b] = z[:, a:b] @ _root(C / np.outer(size, size))
+                z[:, a:b] = z[:, a:b] @ symmetric_root(C / np.outer(size, size))
             z[:, ends[n_columns - 1] :] = 0.0  # of two columns together, pairs count
             names = effects.names(self.model.bins.names)
             xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
@@ -381,15 +390,19 @@ class GroupSource:
     def _pair_draws(self, stage: int, columns: list[tuple[int, int]], n_draws: int, seed: int) -> FloatArray:
         """Draw effects of pairs of levels, (n_draws, n_pairs)."""
         assert self.allowance is not None
-        given, names, sizes = self.allowance.confounding, self.model.bins.names, self.model.effects.sizes
-        drawn = []
+        given = self.allowance.confounding
+        size = np.sqrt(given.pairs) * given.tau * self._scale(stage, n_draws, seed)
+        return np.asarray(size * np.hstack(self._by_pair(stage, columns, n_draws, seed)))
+
+    def _by_pair(self, stage: int, columns: Sequence[tuple[int, int]], n_draws: int, seed: int) -> list[FloatArray]:
+        """Draw a standard normal for every pair of levels, columns by their names: (n_draws, levels x levels) each."""
+        names, sizes, drawn = self.model.bins.names, self.model.effects.sizes, []
         for pair in columns:
             one, two = sorted(pair, key=lambda j: names[j])
             rng = _stream(seed, PAIRS, stage, names[one], names[two])
             z = rng.standard_normal((n_draws, sizes[one], sizes[two]))
             drawn.append((z if (one, two) == pair else z.transpose(0, 2, 1)).reshape(n_draws, -1))
-        size = np.sqrt(given.pairs) * given.tau * self._scale(stage, n_draws, seed)
-        return np.asarray(size * np.hstack(drawn))
+        return drawn
 
     def _noise(self, number: int, index: IntArray, at: PartSlopes) -> FloatArray:
         """Give the standard deviation of each part's logit that the sampling of its people makes, (m,)."""
@@ -410,12 +423,6 @@ class GroupSource:
                 width = 1 if shared else len(some)
                 out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, width))
         return out * size
-
-
-def _root(C: FloatArray) -> FloatArray:
-    """Give the symmetric square root of a covariance: the order of its columns changes nothing."""
-    values, vectors = linalg.eigh(C, check_finite=False)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

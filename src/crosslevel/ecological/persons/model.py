@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
@@ -34,10 +35,12 @@ __all__ = [
     "composition",
     "effects_of",
     "level_shares",
+    "number_pairs",
     "observed_rate",
     "rake_cells",
     "raked",
     "shares_left",
+    "symmetric_root",
 ]
 
 
@@ -176,6 +179,32 @@ def cell_logits(effects: FloatArray, codes: AnyArray) -> FloatArray:
     for term in range(1, codes.shape[1]):
         out += effects[..., codes[:, term]]
     return np.asarray(out)
+
+
+def number_pairs(effects: Effects, codes: AnyArray, columns: Sequence[tuple[int, int]]) -> AnyArray:
+    """Number the effects of pairs of levels behind the others, (n_cells, n_terms + n_pairs) int32.
+
+    Parameters
+    ----------
+    effects : Effects
+    codes : (n_cells, n_terms)
+        Effects of each kind of people.
+    columns : sequence of (int, int)
+        Columns of the pairs.
+    """
+    n = len(effects.sizes)
+    levels = codes[:, :n] - effects.first[:n]
+    more, first = [], len(effects.B)
+    for a, b in columns:
+        more.append(first + levels[:, a] * effects.sizes[b] + levels[:, b])
+        first += effects.sizes[a] * effects.sizes[b]
+    return np.ascontiguousarray(np.column_stack([codes, *more]).astype(np.int32))
+
+
+def symmetric_root(C: FloatArray) -> FloatArray:
+    """Give the symmetric square root of a covariance: the order of its columns changes nothing."""
+    values, vectors = linalg.eigh(C, check_finite=False)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,6 +382,8 @@ class PersonsModel:
         R2 of the places' logits on their composition, of the last question.
     sampling : (n_levels, n_levels)
         Sampling covariance of the shares of a place, times its effective number of people; empty where people are taken as they are.
+    surveyed : SurveyFit or None
+        Effects given a survey too.
     """
 
     bins: Bins
@@ -367,6 +398,7 @@ class PersonsModel:
     prior_left: FloatArray = field(default_factory=lambda: np.zeros(0))
     explained: float = np.nan
     sampling: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    surveyed: Any = None
 
     def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""

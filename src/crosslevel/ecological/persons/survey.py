@@ -27,7 +27,7 @@ from scipy import linalg, sparse, special, stats
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
 from crosslevel.ecological.persons.aggregate import AggregateFit
-from crosslevel.ecological.persons.model import Effects, cell_logits
+from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.sweeps import level_rates, place_effects
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
@@ -40,7 +40,7 @@ __all__ = [
     "SurveyRows",
     "effect_prior",
     "fuse",
-    "number_pairs",
+    "group_slopes",
     "pairs_of",
 ]
 
@@ -153,26 +153,6 @@ def pairs_of(effects: Effects) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(chosen))
 
 
-def number_pairs(effects: Effects, codes: AnyArray, columns: Sequence[tuple[int, int]]) -> AnyArray:
-    """Number the effects of pairs of levels behind the others, (n_cells, n_terms + n_pairs) int32.
-
-    Parameters
-    ----------
-    effects : Effects
-    codes : (n_cells, n_terms)
-        Effects of each kind of people.
-    columns : sequence of (int, int)
-        Columns of the pairs.
-    """
-    n = len(effects.sizes)
-    levels = codes[:, :n] - effects.first[:n]
-    more, first = [], len(effects.B)
-    for a, b in columns:
-        more.append(first + levels[:, a] * effects.sizes[b] + levels[:, b])
-        first += effects.sizes[a] * effects.sizes[b]
-    return np.ascontiguousarray(np.column_stack([codes, *more]).astype(np.int32))
-
-
 def effect_prior(
     effects: Effects,
     fit: AggregateFit,
@@ -215,12 +195,6 @@ def effect_prior(
         root[len(mean) :, len(mean) :] = np.sqrt(confounding.pairs) * tau * np.eye(n_pairs)
     root[: len(mean), : len(mean)] = symmetric_root(covariance)
     return EffectPrior(np.append(mean, np.zeros(n_pairs)), root, symmetric_root(R))
-
-
-def symmetric_root(C: FloatArray) -> FloatArray:
-    """Give the symmetric square root of a covariance: the order of its columns changes nothing."""
-    values, vectors = linalg.eigh(C, check_finite=False)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def fuse(
@@ -423,3 +397,32 @@ class Likelihood:
         X[:, self.n_theta : self.n_theta + self.n_levels] = self.mean_levels[some].toarray()
         X[np.arange(n), self.n_theta + self.n_levels + rows.source[some]] = 1.0
         return X
+
+
+def group_slopes(
+    problem: Likelihood, at: At, people: FloatArray, group: IntArray, n: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give the rates of groups over all places, (n,), the slopes of their logits by theta, (n, n_theta), and their people, (n,).
+
+    Parameters
+    ----------
+    problem : Likelihood
+    at : At
+    people : (q,)
+        Weight of each place.
+    group : (n_pairs,) int
+        Group of the people of each pair.
+    n : int
+        Number of groups.
+    """
+    pairs, size, place = problem.pairs, problem.n_theta, problem.pairs.place
+    weight = people[place] * pairs.weight
+    p = special.expit(cell_logits(at.theta, problem.codes)[pairs.cell] + at.f[place])
+    v, whole = weight * p * (1.0 - p), np.bincount(group, weight, n)
+    P = np.clip(np.bincount(group, weight * p, n) / np.maximum(whole, 1e-300), CLIPPED, 1.0 - CLIPPED)
+    G = np.zeros((n, size))
+    for term in range(problem.codes.shape[1]):
+        G += np.bincount(group * size + problem.codes[pairs.cell, term], v, n * size).reshape(n, size)
+    by_place = np.bincount(group * len(people) + place, v, n * len(people)).reshape(n, -1)
+    G -= by_place @ problem.place_slopes(at)
+    return P, G / np.maximum(whole * P * (1.0 - P), 1e-300)[:, None], np.asarray(whole)

@@ -16,9 +16,10 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.queries import ALL, SUBGROUP
 from crosslevel.data.totals import Places, check_people, match_places
 from crosslevel.ecological.answers import Source
+from crosslevel.ecological.claims import read_evidence
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers
-from crosslevel.ecological.regression.evidence import Evidence, read_evidence, weigh_evidence
+from crosslevel.ecological.regression.evidence import Evidence, weigh_evidence
 from crosslevel.ecological.regression.model import RegressionModel, Sampling, fit_regression, sampling_of
 from crosslevel.ecological.scales import Fit
 from crosslevel.ecological.subgroups import Question, Request

@@ -8,62 +8,23 @@ poll with a design effect of 2 is entered with half its n.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from crosslevel.data import frames
-from crosslevel.data.frames import fingerprint
-from crosslevel.data.queries import ALL, SUBGROUP, parse
-from crosslevel.data.totals import Places, chain, read_counts
+from crosslevel.data.queries import ALL, SUBGROUP
+from crosslevel.data.totals import Places, chain
+from crosslevel.ecological.claims import Claims, places_of
 from crosslevel.ecological.quantities import part_bounds
 from crosslevel.embedding import Embeddings
-from crosslevel.errors import InputError, listed, nearest
+from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Claims", "Evidence", "read_evidence", "weigh_evidence"]
+__all__ = ["Evidence", "weigh_evidence"]
 
 
 FAR = 4.0
 """Standard errors by which evidence may miss what the totals allow, before it is said."""
-
-
-@dataclass(frozen=True, eq=False)
-class Claims:
-    """Evidence as it was written, checked.
-
-    Attributes
-    ----------
-    subgroup : list of str
-        Name of each row's query in ``queries``, or ALL.
-    queries : dict of name to query
-        The different ones.
-    where : list of dict
-        Column of places to the value it must have, for each row.
-    parts : (n_outcomes, r)
-    n : (r,)
-    rows : list of int
-        Row of each in the caller's table.
-    fingerprint : str
-    notes : tuple of str
-    """
-
-    subgroup: list[str]
-    queries: dict[str, str]
-    where: list[dict[str, object]]
-    parts: FloatArray
-    n: FloatArray
-    rows: list[int]
-    fingerprint: str
-    notes: tuple[str, ...]
-
-    def label(self, r: int) -> str:
-        """Say which people a row is about."""
-        who = self.queries.get(self.subgroup[r], "everybody")
-        return ", ".join([repr(who) if who != "everybody" else who, *(f"{c}={v!r}" for c, v in self.where[r].items())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,68 +56,6 @@ class Evidence:
         return len(self.M)
 
 
-def read_evidence(
-    evidence: object,
-    places: Places,
-    people: pa.Schema,
-    *,
-    successes: str | None,
-    trials: str | None,
-    outcomes: Sequence[str] | None = None,
-    population: str | None = None,
-) -> Claims:
-    """Check a table of evidence before anybody is read; rows without trials are left out.
-
-    Parameters
-    ----------
-    evidence : dataframe
-        ``subgroup``, any columns of places, and the counts.
-    places : Places
-    people : pyarrow.Schema
-        Columns that queries may use.
-    successes, trials, outcomes, population
-        Names of columns, as in :meth:`DistributionRegression.fit`.
-
-    Examples
-    --------
-    >>> from crosslevel.data.totals import read_places
-    >>> towns = read_places({"town": ["a", "b"], "yes": [3, 5], "all": [9, 9]}, "town", "yes", "all")
-    >>> poll = {"subgroup": ["sex == 2", None], "town": [None, "b"], "yes": [40, 2], "all": [60, 5]}
-    >>> found = read_evidence(poll, towns, pa.schema({"sex": pa.int64()}), successes="yes", trials="all")
-    >>> found.label(0), found.label(1), found.rows
-    ("everybody, town='b'", "'sex == 2'", [1, 0])
-    """
-    table = frames.to_arrow(evidence, "evidence")
-    try:
-        _, parts, n = read_counts(table, None, successes, trials, outcomes)
-    except InputError as error:
-        raise InputError(f"evidence: {error}") from error
-    counted = [c for c in (successes, trials, *(outcomes or ())) if c is not None]
-    where = _restrictions(table, places, counted, population)
-    if places.totals.exhaustive and not np.allclose(parts.sum(axis=0), n, rtol=1e-9):
-        i = int(np.argmax(np.abs(parts.sum(axis=0) - n)))
-        raise InputError(
-            f"evidence: the outcomes add up to the trials in every place, but to {parts[:, i].sum():g} of {n[i]:g} in row {i}; "
-            "give every outcome, the others included."
-        )
-    texts = _texts(table)
-    asked = np.flatnonzero(n > 0)
-    queries = _queries(texts, asked, people)
-    # by content, so that the order of the rows means nothing
-    order = sorted(asked.tolist(), key=lambda i: (texts[i], repr(where[i]), n[i], parts[:, i].tolist()))
-    lost = len(n) - len(asked)
-    return Claims(
-        subgroup=[queries.get(texts[i], ALL) for i in order],
-        queries={name: text for text, name in queries.items()},
-        where=[where[i] for i in order],
-        parts=parts[:, order],
-        n=n[order],
-        rows=order,
-        fingerprint=fingerprint(table),
-        notes=(f"{lost:,} row(s) of evidence without any trials were left out.",) if lost else (),
-    )
-
-
 def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places: Places) -> Evidence:
     """Find the people each row of evidence is about.
 
@@ -177,7 +76,7 @@ def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places:
     M, A = np.zeros((len(claims.n), whole.values.shape[1])), np.zeros((len(claims.n), q))
     notes = list(claims.notes)
     for r, name in enumerate(claims.subgroup):
-        inside = _inside(claims, r, places)
+        inside = places_of(claims, r, places)
         rows = np.flatnonzero((at >= 0) & (which == name) & np.isin(at, np.flatnonzero(inside)))
         if not len(rows):
             raise InputError(
@@ -193,81 +92,6 @@ def weigh_evidence(claims: Claims, found: Embeddings, whole: Embeddings, places:
         k, n = (np.vstack([np.zeros(len(claims.n)), v]) for v in (k, n))
     labels = tuple(claims.label(r) for r in range(len(claims.n)))
     return Evidence(M, A, k, n, labels, claims.fingerprint, tuple(notes))
-
-
-def _texts(table: pa.Table) -> list[str]:
-    if SUBGROUP not in table.column_names:
-        return [""] * table.num_rows
-    values = table[SUBGROUP].to_pylist()
-    for i, value in enumerate(values):
-        if value is not None and not isinstance(value, str) and value == value:
-            raise InputError(
-                f"evidence row {i}: subgroup={value!r} is no query; write text such as 'sex == 2', or nothing."
-            )
-    return [v.strip() if isinstance(v, str) else "" for v in values]
-
-
-def _queries(texts: Sequence[str], asked: IntArray, people: pa.Schema) -> dict[str, str]:
-    """Name the different queries of the rows asked about, each checked against the columns of people."""
-    named: dict[str, str] = {}
-    for i, text in ((int(i), texts[i]) for i in asked):
-        if not text or text in named:
-            continue
-        try:
-            parse(text).check(people)
-        except InputError as error:
-            raise InputError(f"evidence row {i}: {error}") from error
-        named[text] = f"evidence {len(named)}"
-    return named
-
-
-def _restrictions(
-    table: pa.Table, places: Places, counted: Sequence[str], population: str | None
-) -> list[dict[str, object]]:
-    """Say where each row holds: columns shared with places to values; those missing restrict nothing."""
-    known = [c for c in places.table.column_names if c not in (*counted, population, *(places.coords_by or ()))]
-    names = [c for c in table.column_names if c not in (SUBGROUP, *counted)]
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"evidence has the column {name!r}, which is neither 'subgroup' nor a count nor a column of places that says where "
-                f"({listed(known, 12)}).{nearest(name, [SUBGROUP, *known])} Rename or drop it."
-            )
-    where: list[dict[str, object]] = [{} for _ in range(table.num_rows)]
-    for name in names:
-        choices = set(places.table[name].to_pylist())
-        for i, value in enumerate(table[name].to_pylist()):
-            if value is None or value != value:
-                continue
-            if value not in choices:
-                raise InputError(
-                    f"evidence row {i}: {name}={value!r} is the {name} of no place.{_hint(value, choices)}"
-                )
-            where[i][name] = value
-    return where
-
-
-def _hint(value: object, choices: set[object]) -> str:
-    same = [c for c in choices if str(c) == str(value)]
-    if same:
-        return f" It is {type(same[0]).__name__} in places ({same[0]!r}); make it the same type."
-    return nearest(value, choices) or f" Places have {listed(sorted(choices, key=str))}."
-
-
-def _inside(claims: Claims, r: int, places: Places) -> npt.NDArray[np.bool_]:
-    """Tell in which places a row holds, (q,)."""
-    inside = np.ones(len(places), dtype=bool)
-    for name, value in claims.where[r].items():
-        inside &= np.array([v == value for v in places.table[name].to_pylist()], dtype=bool)
-    if not inside.any():
-        raise InputError(
-            f"evidence row {claims.rows[r]}: no place of the fit has {_pairs(claims.where[r])}; correct or drop the row."
-        )
-    return inside
-
-
-def _pairs(where: Mapping[str, object]) -> str:
-    return " and ".join(f"{c}={v!r}" for c, v in where.items())
 
 
 def _far(claims: Claims, r: int, places: Places, at: IntArray, weight: FloatArray, whole: Embeddings) -> list[str]:

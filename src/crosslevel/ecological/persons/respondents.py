@@ -1,0 +1,452 @@
+"""Respondents of surveys as counts: read, checked, put together by kind and area, and spread over the places where such people live.
+
+A respondent is kept as one of n of a kind and an area, of whom k said yes; no row of the survey is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crosslevel.data.batches import open_batches
+from crosslevel.data.columns import MISSING, UNKNOWN, Category, as_floats, is_categorical, plain_array, read_weights
+from crosslevel.data.frames import is_frame
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
+from crosslevel.data.totals import Places, Totals, chain
+from crosslevel.ecological.claims import Claims, places_of
+from crosslevel.ecological.persons.survey import SurveyRows
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "Respondents",
+    "SurveyColumns",
+    "claimed_rows",
+    "count_respondents",
+    "open_surveys",
+    "spread_rows",
+    "stack_rows",
+]
+
+EVERYWHERE = -1
+"""Area of respondents of whom nothing is known."""
+NO_COUNT = 1e-12
+
+
+@dataclass(frozen=True)
+class SurveyColumns:
+    """Which columns of a survey say what.
+
+    Attributes
+    ----------
+    outcome : str
+    by : str or None
+        Area of the respondent, a column of places too.
+    weight : tuple of str
+        Weights, and then replicate weights; empty for none.
+    """
+
+    outcome: str
+    by: str | None
+    weight: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Respondents:
+    """Respondents who are alike, counted.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The surveys.
+    levels : (m, n_columns) int32
+        Kind of people of each row.
+    area : (m,) int
+        Area of each row, or EVERYWHERE.
+    areas : (q,) int
+        Area of each place.
+    successes, trials : (n_stages, m)
+        Of each question; weighted respondents count as many as the effective number says.
+    source : (m,) int
+        Survey of each row.
+    people, effective : (n_surveys,)
+        Respondents with an answer, and how many their weights leave.
+    notes : tuple of str
+        What was left out.
+    """
+
+    names: tuple[str, ...]
+    levels: AnyArray
+    area: IntArray
+    areas: IntArray
+    successes: FloatArray
+    trials: FloatArray
+    source: IntArray
+    people: IntArray
+    effective: FloatArray
+    notes: tuple[str, ...]
+
+
+def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple[str, pa.Table]]:
+    """Read surveys: one table, a list or mapping of them, or one with a column that names them.
+
+    Parameters
+    ----------
+    survey : frame, path, or sequence or mapping of them
+    name : str or None
+        Column that tells several surveys in one table apart.
+    where : str or None
+        Use these respondents only.
+    """
+    several = isinstance(survey, Mapping) and bool(survey) and all(is_frame(v) for v in survey.values())
+    if isinstance(survey, list | tuple) or several:
+        if name is not None:
+            raise InputError(
+                f"survey_name={name!r} has no effect with several surveys, which have names; leave it out."
+            )
+        given = dict(survey) if several else {f"survey {i + 1}": one for i, one in enumerate(survey)}
+        return [(str(key), _read(one, where)) for key, one in given.items()]
+    table = _read(survey, where)
+    if name is None:
+        return [("survey", table)]
+    values = plain_array(table, name, "survey_name")
+    distinct = sorted(pc.unique(values).to_pylist(), key=str)
+    if None in distinct:
+        raise InputError(
+            f"survey_name={name!r} is missing for {values.null_count:,} respondent(s); name their survey, or drop them."
+        )
+    return [(str(v), table.filter(pc.equal(values, pa.scalar(v, values.type)))) for v in distinct]
+
+
+def _read(survey: Any, where: str | None) -> pa.Table:
+    try:
+        stream = open_batches(survey, where=where)
+        return pa.Table.from_batches(list(stream), stream.schema)
+    except InputError as error:
+        raise InputError(f"survey: {error}") from error
+
+
+def count_respondents(
+    surveys: Sequence[tuple[str, pa.Table]],
+    columns: SurveyColumns,
+    bins: Bins,
+    places: Places,
+    totals: Totals,
+    unmatched: str = "error",
+    choice: Any = None,
+) -> Respondents:
+    """Put respondents together who are alike: the same survey, kind of people and area.
+
+    Parameters
+    ----------
+    surveys : sequence of (name, table)
+    columns : SurveyColumns
+    bins : Bins
+        How people become kinds.
+    places : Places
+    totals : Totals
+        The questions.
+    unmatched : {"error", "drop"}
+        What to do with respondents of areas that places lacks.
+    choice : Query, optional
+        Who said yes, in place of the column of the outcome.
+    """
+    area_names, areas = _areas(places, columns.by)
+    parts, people, effective, notes = [], [], [], []
+    strides = bins.strides()
+    for number, (name, table) in enumerate(surveys):
+        answers = _answers(table, columns.outcome, totals) if choice is None else _chosen(table, choice)
+        area = _area_of(table, columns.by, area_names, unmatched)
+        known = np.isfinite(answers[1][-1]) & (area > EVERYWHERE - 1)
+        weight = [read_weights(_checked(table, w), w, 0) for w in columns.weight] or [np.ones(table.num_rows)]
+        known &= weight[0] > 0
+        said = f"Of the survey {name!r} " if len(surveys) > 1 else "Of the survey "
+        if not known.all():
+            lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
+            why = [f"{lost[0]:,} without an answer"] * bool(lost[0]) + [f"{lost[1]:,} of unknown areas"] * bool(lost[1])
+            notes.append(
+                f"{said}{int((~known).sum()):,} respondent(s) were left out ({', '.join(why) or 'of weight 0'})."
+            )
+        kept = table.filter(pa.array(known))
+        n = kept.num_rows
+        own = [w[known] for w in weight]
+        size = _effective(own, answers[0][0][known], answers[1][0][known]) if n else 0.0
+        cell = _levels(kept, bins).astype(np.int64) @ strides if n else np.zeros(0, dtype=np.int64)
+        scaled = own[0] * (size / own[0].sum()) if n else own[0]
+        counts = [np.nan_to_num(v[:, known]) * scaled for v in answers]
+        parts.append((np.full(n, number), area[known], cell, *counts))
+        people.append(n)
+        effective.append(size)
+    source, area, cell = (np.concatenate([part[j] for part in parts]) for j in range(3))
+    k, asked = (np.concatenate([part[j] for part in parts], axis=1) for j in (3, 4))
+    both, inverse = np.unique(np.column_stack([source, area, cell]), axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    levels = (both[:, 2][:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
+    return Respondents(
+        tuple(name for name, _ in surveys),
+        levels,
+        both[:, 1].astype(np.intp),
+        areas,
+        np.array([np.bincount(inverse, row, len(both)) for row in k]).reshape(len(k), -1),
+        np.array([np.bincount(inverse, row, len(both)) for row in asked]).reshape(len(k), -1),
+        both[:, 0].astype(np.intp),
+        np.array(people, dtype=np.intp),
+        np.array(effective, dtype=np.float64),
+        tuple(notes),
+    )
+
+
+def _checked(table: pa.Table, name: str) -> pa.Table:
+    if name not in table.column_names:
+        raise unknown_name("survey_weight", name, table.column_names)
+    return table.combine_chunks()
+
+
+def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> float:
+    """Say for how many respondents weighted ones count: Kish's number, or what replicate weights say of the share of yes."""
+    w = weights[0]
+    if len(weights) == 1:
+        return float(w.sum() ** 2 / (w**2).sum())
+    asked = np.nan_to_num(n) > 0
+    yes = np.nan_to_num(k)[asked]
+    share, *again = (float(v[asked] @ yes / max(v[asked].sum(), 1e-300)) for v in weights)
+    spread = float(np.mean((np.array(again) - share) ** 2))
+    return float(np.clip(share * (1.0 - share) / max(spread, 1e-300), 1.0, len(w)))
+
+
+def _levels(table: pa.Table, bins: Bins) -> AnyArray:
+    """Give the level of every respondent in every column; refuse what people do not have."""
+    repair = "code it as in people, or drop these respondents"
+    for column in bins.encoder.columns:
+        values = plain_array(table, column.name, "survey")
+        if isinstance(column, Category):
+            found = column.codes(values)
+            bad = (found == UNKNOWN) | ((found == MISSING) & (not column.has_null))
+            if bad.any():
+                column.refuse(values, bad, 0, "survey", repair)
+        elif not column.has_null:
+            missing = np.isnan(as_floats(values, column.name))
+            if missing.any():
+                raise InputError(
+                    f"survey: the column {column.name!r} is missing for {int(missing.sum()):,} respondent(s), and never in people; "
+                    "fill it, or drop these respondents."
+                )
+    batch = table.select(list(bins.names)).combine_chunks().to_batches()[0]
+    try:
+        return bins.levels(batch, 0)
+    except InputError as error:
+        raise InputError(str(error).replace("people:", "survey:", 1)) from error
+
+
+def _answers(table: pa.Table, outcome: str, totals: Totals) -> tuple[FloatArray, FloatArray]:
+    """Give yes and asked for every question and respondent, (n_stages, n); NaN where the answer is not known."""
+    values = plain_array(table, outcome, "survey_outcome")
+    n, stages = len(values), len(totals.trials)
+    k, asked = np.zeros((stages, n)), np.zeros((stages, n))
+    turnout = int(totals.turnout)  # who voted is no part of it
+    text = pa.types.is_dictionary(values.type) or is_categorical(values.type, outcome)
+    if len(totals.outcomes) == 1:
+        if text and not pa.types.is_boolean(values.type):
+            raise InputError(
+                f"survey_outcome={outcome!r} is a column of {values.type}; it needs 1 for {totals.outcomes[0]!r} and 0 for the rest."
+            )
+        y = as_floats(values, outcome)
+        bad = np.isfinite(y) & (y != 0.0) & (y != 1.0) | np.isinf(y)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InputError(
+                f"survey_outcome={outcome!r} has the value {y[first]:g} in row {first:,}; it needs 1 for {totals.outcomes[0]!r}, 0 for "
+                "the rest, and nothing where the answer is not known."
+            )
+        k[turnout], asked[turnout] = y, np.where(np.isnan(y), np.nan, 1.0)
+        return k, asked
+    names = [None if v is None else str(v) for v in values.to_pylist()]
+    strange = sorted({v for v in names if v is not None and v not in totals.outcomes})
+    if strange and totals.exhaustive:
+        raise InputError(
+            f"survey_outcome={outcome!r} has the value {strange[0]!r}, which is none of the outcomes ({listed(totals.outcomes)}); name "
+            "it as they are, or leave it missing."
+        )
+    number = {name: j for j, name in enumerate(totals.outcomes)}
+    chosen = np.array([np.nan if v is None else number.get(v, len(number)) for v in names])
+    for stage in range(turnout, stages):
+        left = chosen >= stage - turnout
+        asked[stage], k[stage] = left, chosen == stage - turnout
+    asked[-1] = np.where(np.isnan(chosen), np.nan, asked[-1])
+    return k, asked
+
+
+def _chosen(table: pa.Table, choice: Any) -> tuple[FloatArray, FloatArray]:
+    """Tell of every respondent whether a query is true of them; NaN where its columns are missing."""
+    known = np.ones(table.num_rows)
+    for name in choice.columns:
+        known[pc.is_null(plain_array(table, name, "survey")).to_numpy(zero_copy_only=False)] = np.nan
+    batches = table.combine_chunks().to_batches()
+    yes = np.concatenate([choice.mask(b) for b in batches]) if batches else np.zeros(0)
+    return yes[None].astype(np.float64), known[None]
+
+
+def _areas(places: Places, by: str | None) -> tuple[list[object], IntArray]:
+    """Name the areas, and number that of every place."""
+    if by is None:
+        return [], np.zeros(len(places), dtype=np.intp)
+    if by not in places.table.column_names:
+        raise unknown_name("survey_by", by, places.table.column_names, "column of places")
+    values = places.keys if by == places.by else places.column(by, "survey_by")
+    names = list(dict.fromkeys(values))
+    number = {v: i for i, v in enumerate(names)}
+    return names, np.array([number[v] for v in values], dtype=np.intp)
+
+
+def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched: str) -> IntArray:
+    """Number the area of every respondent: EVERYWHERE where it is not known, below that where places lacks it."""
+    if by is None:
+        return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
+    values = plain_array(table, by, "survey_by").to_pylist()
+    number = {v: i for i, v in enumerate(names)}
+    strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]
+    if strange and unmatched == "error":
+        kinds = {type(v).__name__ for v in names} ^ {type(v).__name__ for v in strange}
+        hint = " They are of different types." if kinds else ""
+        raise InputError(
+            f"survey_by={by!r} has {len(strange):,} value(s) that no place has ({listed(strange)}; places have {listed(names)}).{hint} "
+            "Name areas alike in both, leave them missing, or pass unmatched='drop'."
+        )
+    found = [EVERYWHERE if v is None else number.get(v, EVERYWHERE - 1) for v in values]
+    return np.array(found, dtype=np.intp)
+
+
+def spread_rows(
+    found: Respondents, stage: int, pairs: Pairs, levels: AnyArray, people: FloatArray, bins: Bins
+) -> SurveyRows | None:
+    """Say where the respondents of every row live, by who lives there; None where nobody was asked the question.
+
+    People of a kind that nobody in the area was counted of live where people of the area do.
+
+    Parameters
+    ----------
+    found : Respondents
+    stage : int
+        The question.
+    pairs : Pairs
+        Who lives where, of those who are asked it.
+    levels : (n_cells, n_columns)
+    people : (q,)
+        How many are asked it.
+    bins : Bins
+    """
+    kept = np.flatnonzero(found.trials[stage] > NO_COUNT)
+    if not len(kept):
+        return None
+    strides, place = bins.strides(), pairs.place
+    weight = people[place] * pairs.weight
+    kinds, of_kind = np.unique(found.levels[kept].astype(np.int64) @ strides, return_inverse=True)
+    of_kind, cells = of_kind.reshape(-1), levels.astype(np.int64) @ strides
+    at = np.searchsorted(kinds, cells).clip(max=len(kinds) - 1)
+    kind = np.where(kinds[at] == cells, at, -1)[pairs.cell]
+    n_areas, area = int(found.areas.max()) + 1, found.area[kept]
+    entries = [np.zeros((0, 3), dtype=np.int64)]
+    shares = [np.zeros(0)]
+    for everywhere in (False, True):
+        rows = np.flatnonzero((area == EVERYWHERE) == everywhere)
+        mine = np.zeros(len(place), dtype=np.int64) if everywhere else found.areas[place]
+        key = np.where(kind >= 0, kind * n_areas + mine, -1)
+        order = np.argsort(key, kind="stable")
+        wanted = of_kind[rows] * n_areas + (0 if everywhere else area[rows])
+        first, last = (np.searchsorted(key[order], wanted, side=side) for side in ("left", "right"))
+        seen = last > first
+        inside = [order[a:b] for a, b in zip(first[seen], last[seen], strict=True)]
+        which = np.repeat(rows[seen], (last - first)[seen])
+        chosen = np.concatenate(inside) if inside else np.zeros(0, dtype=np.intp)
+        entries.append(np.column_stack([which, of_kind[which], place[chosen]]))
+        shares.append(weight[chosen])
+        for row in rows[~seen]:
+            here = np.arange(len(people)) if everywhere else np.flatnonzero(found.areas == area[row])
+            entries.append(np.column_stack([np.full(len(here), row), np.full(len(here), of_kind[row]), here]))
+            shares.append(people[here])
+    entry, share = np.vstack(entries), np.concatenate(shares)
+    order = np.lexsort((entry[:, 2], entry[:, 0]))
+    entry, share = entry[order], share[order]
+    start = np.searchsorted(entry[:, 0], np.arange(len(kept) + 1)).astype(np.int64)
+    whole = np.bincount(entry[:, 0], share, len(kept))
+    return SurveyRows(
+        (kinds[:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32),
+        start,
+        entry[:, 1],
+        entry[:, 2],
+        share / whole[entry[:, 0]],
+        found.successes[stage][kept],
+        found.trials[stage][kept],
+        found.source[kept],
+    )
+
+
+def claimed_rows(
+    claims: Claims, found: PlaceCells, places: Places, people: FloatArray, stage: int, first: int
+) -> SurveyRows:
+    """Write published shares of subgroups as rows: all people of the subgroup, wherever they live.
+
+    Crosstabs of one source ask the same people again, so their numbers are divided by the root of how many each person stands in.
+
+    Parameters
+    ----------
+    claims : Claims
+    found : PlaceCells
+        Raked, with the queries of the claims as labels.
+    places : Places
+    people : (q,)
+        How many are asked the question.
+    stage : int
+    first : int
+        Number of the first source.
+    """
+    place = found.pairs.place
+    weight = people[place] * found.pairs.weight
+    names = list(claims.queries)
+    has = np.zeros((len(names) + 1, len(found.labels)), dtype=bool)
+    has[-1] = True  # everybody
+    for label, (_, matched) in enumerate(found.labels):
+        has[list(matched), label] = True
+    masks: list[BoolArray] = []
+    for r, name in enumerate(claims.subgroup):
+        own = has[names.index(name) if name in claims.queries else -1]
+        masks.append(own[found.label] & places_of(claims, r, places)[place])
+        if not weight[masks[-1]].sum() > 0:
+            raise InputError(
+                f"evidence row {claims.rows[r]}: nobody among the people is {claims.label(r)}, so the row cannot be used; correct the "
+                "query or the place, or drop the row."
+            )
+    source = np.array([first + claims.sources.index(s) for s in claims.source], dtype=np.intp)
+    k, n = chain(claims.parts, claims.n, places.totals.exhaustive)
+    k, n = (v[stage - int(places.totals.turnout)] for v in (k, n))
+    for number in np.unique(source):
+        mine = np.flatnonzero(source == number)
+        times = np.sum([masks[r] for r in mine], axis=0)
+        thinner = np.sqrt(float(weight @ times**2) / float(weight @ times))
+        k, n = (np.where(source == number, v / thinner, v) for v in (k, n))
+    entries = [np.flatnonzero(mask) for mask in masks]
+    start = np.concatenate([[0], np.cumsum([len(e) for e in entries])]).astype(np.int64)
+    chosen = np.concatenate(entries)
+    share = weight[chosen] / np.repeat([weight[e].sum() for e in entries], np.diff(start))
+    where = (found.pairs.cell[chosen].astype(np.intp), place[chosen])
+    return SurveyRows(found.codes, start, *where, share, k, n, source)
+
+
+def stack_rows(several: Sequence[SurveyRows]) -> SurveyRows:
+    """Put rows of several kinds one after another."""
+    if len(several) == 1:
+        return several[0]
+    shift = np.cumsum([0, *(len(one.levels) for one in several)])
+    ends = np.cumsum([0, *(int(one.start[-1]) for one in several)])
+    names = ("place", "share", "successes", "trials", "source")
+    return SurveyRows(
+        np.vstack([one.levels for one in several]),
+        np.concatenate([[0], *(one.start[1:] + end for one, end in zip(several, ends, strict=False))]).astype(np.int64),
+        np.concatenate([one.kind + s for one, s in zip(several, shift, strict=False)]),
+        *(np.concatenate([getattr(one, name) for one in several]) for name in names),
+    )
