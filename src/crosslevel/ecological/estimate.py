@@ -51,7 +51,7 @@ class PlaceEstimator(BaseEstimator):
     arguments_: dict[str, Any]
     weight_: str | None
 
-    _unsaved = ("people_", "cells_")
+    _unsaved: tuple[str, ...] = ("people_", "cells_")
     _never_saves_people = "fit it with a feature map that is not made of people, such as feature_map='sorf'"
     _method: str
     _intervals: tuple[str, ...]

@@ -23,6 +23,16 @@ TOTALS = {"by": "region", "successes": "dem", "trials": "votes"}
 OPTIONS = {"weight": "weight", "columns": ["age", "sex", "race"]}
 SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 ARGUMENTS = set(inspect.signature(EcologicalInference().fit).parameters) - {"people", "places"}
+ASKED = WORLD.survey(200).append_column("w", [np.arange(200) % 3 + 1.0]).append_column("who", [np.arange(200) % 2])
+SURVEY = {"survey": ASKED, "survey_outcome": "voted_dem"}
+POLL = {"subgroup": ["sex == 1", "sex == 2"], "dem": [60, 90], "votes": [150, 150]}
+OF_SURVEYS = {
+    "survey_outcome": ["voted_dem"],
+    "survey_by": ["state"],
+    "survey_weight": ["w"],
+    "survey_name": ["who"],
+    "selection": [0.2],
+}
 TELLS = {"progress": "tells how many people have been read"}
 
 
@@ -75,6 +85,9 @@ FUNCTIONS = [
             "population": ["population", "nobody"],
             "cluster": ["house", "nobody"],
             "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
+            "survey": [ASKED],
+            "evidence": [POLL, {**POLL, "subgroup": ["sex == 1", "nobody == 2"]}],
+            **OF_SURVEYS,
             "where": ["age >= 40"],
             "unmatched": [With("error", people=FEWER, unmatched="drop"), "nonsense"],
         },
@@ -89,9 +102,31 @@ FUNCTIONS = [
         neutral=dict.fromkeys(
             (
                 *("by", "successes", "trials", "weight", "columns", "outcomes", "population"),
-                *("cluster", "margins", "where", "unmatched", "progress"),
+                *("cluster", "margins", "where", "unmatched", "progress", "survey", "evidence", *OF_SURVEYS),
             ),
             "in the case above",
+        ),
+        data=("people", "places"),
+    ),
+    FunctionCase(
+        model().fit,
+        {"people": SOME, "places": PLACES, **TOTALS, "weight": "weight", "columns": ["sex", "race"], **SURVEY},
+        answer,
+        variants={
+            "survey": [ASKED.slice(0, 100), [ASKED, ASKED], None],
+            "survey_outcome": ["sex", "nobody", None],
+            "survey_by": ["region", "state", "nobody"],
+            "survey_weight": ["w", ["w", "who"], "nobody"],
+            "survey_name": ["who", "nobody"],
+            "selection": [0.0, 0.5, -1.0, "nonsense"],
+            "evidence": [POLL],
+        },
+        neutral=dict.fromkeys(
+            (
+                *("by", "successes", "trials", "weight", "coords", "columns", "outcomes", "population"),
+                *("cluster", "margins", "where", "unmatched", "progress"),
+            ),
+            "in the first case",
         ),
         data=("people", "places"),
     ),
@@ -99,7 +134,7 @@ FUNCTIONS = [
         model(likelihood="exact").fit,
         {"people": SOME, "places": PLACES, **TOTALS, **OPTIONS},
         answer,
-        variants={"cluster": ["house"], "margins": [MARGINS]},
+        variants={"cluster": ["house"], "margins": [MARGINS], "survey": [ASKED], "evidence": [POLL], **OF_SURVEYS},
         neutral=dict.fromkeys(
             (
                 *("by", "successes", "trials", "weight", "coords", "columns", "outcomes", "population"),

@@ -194,7 +194,7 @@ def test_the_posterior_is_that_of_importance_sampling(tiny):
 def test_without_respondents_the_prior_is_left(tiny):
     rows = ask(tiny, 40)
     nobody = replace(rows, successes=np.zeros(len(rows)), trials=np.zeros(len(rows)))
-    prior, found = fused(tiny, nobody, selection=0.1)
+    prior, found = fused(tiny, nobody, selection=1e-6)
     np.testing.assert_allclose(found.theta, prior.mean, atol=1e-12)
     np.testing.assert_allclose(found.covariance, prior.root @ prior.root, atol=1e-10)
     assert found.offset == pytest.approx(0.0)

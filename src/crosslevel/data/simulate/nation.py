@@ -112,6 +112,39 @@ class Nation:
             return rates(self.cells.over(names, owner, len(states)), states, "state", names)
         raise unknown_name("rollup", rollup, ["state", "all"], "choice")
 
+    def survey(self, n: int = 1000, *, shift: float = 0.0, random_state: RandomState = 0) -> pa.Table:
+        """Ask so many voters, drawn anew from everybody, how they voted.
+
+        Parameters
+        ----------
+        n : int, default 1000
+        shift : float, default 0
+            By how much the log-odds of answering are larger for those who voted dem.
+        random_state : int, None, Generator or RandomState, default 0
+
+        Returns
+        -------
+        pyarrow.Table
+            ``region, state, sex, race, education, urban, age_group`` as in people, and ``voted_dem``, 1 or 0.
+
+        Examples
+        --------
+        >>> asked = nation(20, 50).survey(500)
+        >>> asked.num_rows, sorted(set(asked["voted_dem"].to_pylist()))
+        (500, [0, 1])
+        """
+        rng = np.random.default_rng(read_seed(random_state))
+        names = ["sex", "race", "education", "urban", "age_group"]
+        kinds = self.true_rates(by=names)
+        dem, votes = (np.asarray(kinds[c].to_numpy(), dtype=np.float64) for c in ("dem", "count"))
+        answering = np.concatenate([dem * np.exp(shift), votes - dem])
+        drawn = rng.choice(len(answering), check_whole(n, "n", 1), p=answering / answering.sum())
+        people = kinds.take(pa.array(drawn % len(dem))).select(["region", *names])
+        homes = dict(zip(self.places["region"].to_pylist(), self.places["state"].to_pylist(), strict=True))
+        states = pa.array([homes[r] for r in people["region"].to_pylist()])
+        people = people.add_column(1, "state", states)
+        return people.append_column("voted_dem", pa.array((drawn < len(dem)).astype(np.int8)))
+
 
 def nation(
     n_regions: int = 300,

@@ -9,24 +9,22 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.frames import to_arrow
-from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.place_cells import PlaceCells, count_people
-from crosslevel.data.totals import check_people, match_places
+from crosslevel.data.place_cells import PlaceCells
+from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
-from crosslevel.ecological.confounding import Confounding, cutting_columns, describe_allowance
+from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers, describe_call
-from crosslevel.ecological.persons import fitting
+from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.groups import GroupSource, allowance_of
-from crosslevel.ecological.persons.model import PersonsModel, rake_cells
-from crosslevel.ecological.subgroups import Question, Request, cut_places, labels_of
+from crosslevel.ecological.persons.groups import allowance_of, source_of
+from crosslevel.ecological.persons.model import PersonsModel
+from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
@@ -92,6 +90,8 @@ class EcologicalInference(PlaceEstimator):
         What :meth:`learn_confounding` learned.
     margins_ : pyarrow.Table or None
         Counts that people were raked to.
+    survey_ : SurveySummary or None
+        What a survey said beside the totals: ``surveys`` (offsets), ``selection``, ``moved`` (every level without it and with it).
     model_ : PersonsModel
     places_ : Places
         Places used, in sorted order of their keys.
@@ -147,6 +147,7 @@ class EcologicalInference(PlaceEstimator):
 
     _method = "ecological inference of persons"
     _intervals = ("confounding", "model")
+    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "survey_given_")
 
     def __init__(
         self,
@@ -198,11 +199,18 @@ class EcologicalInference(PlaceEstimator):
         population: str | None = None,
         cluster: str | None = None,
         margins: Any = None,
+        survey: Any = None,
+        survey_outcome: str | None = None,
+        survey_by: str | None = None,
+        survey_weight: str | Sequence[str] | None = None,
+        survey_name: str | None = None,
+        selection: str | float = "measured",
+        evidence: Any = None,
         where: str | None = None,
         unmatched: str = "error",
         progress: Progress | None = None,
     ) -> Self:
-        """Learn how totals depend on who lives in a place.
+        """Learn how totals depend on who lives in a place, and how people of a place differ from a survey where there is one.
 
         Parameters
         ----------
@@ -232,15 +240,41 @@ class EcologicalInference(PlaceEstimator):
         margins : dataframe, optional
             Exact counts of columns by place, as a census has them: the key of the place and a column for every level, called
             ``column=level`` (``sex=1``, ``sex=2``). The people of each place are raked to them, and what else is smoothed with them.
+        survey : frame, path, or sequence or mapping of them, optional
+            Respondents who were asked the outcome, with the columns of people; several surveys have an offset each. Kept by reference
+            for :meth:`learn_confounding`; the fit holds counts of respondents who are alike, and a saved model not even those.
+        survey_outcome : str, optional
+            Column of the survey: 1 or 0, or with ``outcomes`` the name of the outcome. Respondents without an answer are left out.
+        survey_by : str, optional
+            Column of the survey and of places: where the respondent lives, be it the place or the state. Without it, or where it is
+            missing, respondents live wherever such people do.
+        survey_weight : str or sequence of str, optional
+            Columns of the survey: weights, scaled to Kish's effective number; then replicate weights, whose mean square tells that
+            number. Leave it out where the weights make up for columns of people only.
+        survey_name : str, optional
+            Column of the survey: which of several each respondent is from.
+        selection : "measured" or float, default "measured"
+            How far respondents of a group differ from its people, as a standard deviation in logits: a number, or as
+            :meth:`learn_confounding` measures it with ``survey=True``, 0.1 until then.
+        evidence : dataframe, optional
+            Published shares of subgroups: ``subgroup`` (a query), ``source``, columns of places that say where, and the counts, called
+            as in places.
         where : str, optional
-            Use these people only, here and in :meth:`estimate`. The totals must then count these people only.
+            Use these people and respondents only, here and in :meth:`estimate`. The totals must then count these people only.
         unmatched : {"error", "drop"}, default "error"
-            What to do with places that stand in one table only; every result repeats what was dropped.
+            What to do with places that stand in one table only, and with respondents of unknown areas; every result repeats it.
         progress : callable, optional
             Called with the rows of people read and, where known, the rows in all; once more from 0 for the second pass.
         """
         self._forget()
         self._check_parameters()
+        asked = {"survey": survey, "evidence": evidence, "survey_outcome": survey_outcome, "survey_by": survey_by}
+        asked |= {"survey_weight": survey_weight, "survey_name": survey_name, "selection": selection}
+        any_survey = survey is not None or evidence is not None
+        if any_survey:
+            survey_fit.check_survey(type(self).fit, asked, self.likelihood)
+        else:
+            checks.refuse_idle_arguments(type(self).fit, asked, "without survey")
         if self.likelihood == "exact":
             given = {"cluster": cluster, "margins": margins}
             checks.refuse_idle_arguments(
@@ -250,7 +284,7 @@ class EcologicalInference(PlaceEstimator):
         seed = checks.read_seed(self.random_state)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
-        learned = self._learn(stream, by, columns, weight, cluster, progress=progress)
+        learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = fitting.count_in_bins(
             stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress
@@ -278,9 +312,19 @@ class EcologicalInference(PlaceEstimator):
             n_jobs=checks.count_jobs(self.n_jobs),
         )
         notes, quiet = [*learned.warnings, *found.notes, *coarser], fitting.describe_composition(model, cluster)
+        surveyed, summary = None, None
+        if any_survey:
+            surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, **named)
+            model, summary = survey_fit.fuse_questions(
+                *(model, cells, found, surveyed, allowance_of(model, None)),
+                survey_fit.default_selection(selection),
+                checks.count_jobs(self.n_jobs),
+            )
+            notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
         arguments |= {} if cluster is None else {"cluster": cluster}
+        arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
         self._keep(
             people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet
         )
@@ -292,7 +336,10 @@ class EcologicalInference(PlaceEstimator):
             "place_cell_pairs": len(cells.label),
             "bins_of_numbers": bins.describe_bins(),
         }
-        self.convergence_ |= fitting.describe_columns(model) | sizes
+        self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
+        self.survey_, self.surveyed_ = summary, surveyed
+        self.survey_given_ = {n: asked[n] for n in ("survey", "evidence")}
+        self.data_ |= {} if surveyed is None else surveyed.fingerprint
         self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
         return self
 
@@ -405,70 +452,10 @@ class EcologicalInference(PlaceEstimator):
                 "ecological.DistributionRegression does without."
             )
 
-    def _learn(
-        self,
-        stream: Batches,
-        by: str,
-        columns: Sequence[str] | None,
-        weight: str | None,
-        cluster: str | None = None,
-        codes: Sequence[str] = (),
-        progress: Progress | None = None,
-    ) -> Learned:
-        """Go over the people once, to learn how their columns are read."""
-        seed = checks.read_seed(self.random_state)
-        if self.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
-            seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
-            columns = columns if columns is None or isinstance(columns, str) else sorted(columns)
-        return learn_people(
-            stream,
-            by=[by],
-            columns=columns,
-            weight=weight,
-            categorical=[*(self.categorical or ()), *codes],
-            seed=seed,
-            n_jobs=checks.count_jobs(self.n_jobs),
-            progress=progress,
-        )
-
     def _source(
         self, request: Request, question: Question, people: Batches, progress: Progress | None
     ) -> tuple[Source, list[str]]:
-        places = self.places_
-        found = count_people(
-            people,
-            self.model_.bins,
-            place=places.by,
-            keys=places.keys,
-            weight=self.weight_,
-            labels=labels_of(request, people.schema),
-            progress=progress,
-        )
-        check_people(places.keys, found.total, places, self.place_weight_, False)
-        kinds = {name: people.schema.field(name).type for name in request.by}
-        types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
-        found, jobs = rake_cells(self.model_, found), checks.count_jobs(self.n_jobs)
-        if self.likelihood == "exact":
-            from crosslevel.ecological.persons.subgroup_draws import parts_of
-
-            options: dict[str, Any] = {
-                "match_totals": self.match_totals,
-                "sampling": self.sampling_error,
-                "types": types,
-            }
-            return parts_of(self.model_, found, request, places.totals, **options, n_jobs=jobs), []
-        source = GroupSource(
-            self.model_,
-            found,
-            cut_places(found, request, types),
-            cutting_columns(request),
-            places.totals,
-            self.match_totals,
-            bool(self.sampling_error),
-            allowance_of(self.model_, self.confounding_) if question.interval == "confounding" else None,
-            jobs,
-        )
-        return source, []
+        return source_of(self, request, question, people, progress), []
 
     def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
         if self.likelihood == "exact":

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special, stats
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.learning import Learned
+from crosslevel.data.checks import count_jobs, read_seed
+from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
@@ -51,8 +52,12 @@ __all__ = [
     "design_of",
     "fit_persons",
     "fit_question",
+    "learn_features",
     "priors",
 ]
+
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
 
 
 LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
@@ -284,6 +289,33 @@ class _Posterior:
         kept = [p for p in points if p.weight > LEAST]
         whole = sum(p.weight for p in kept)
         return self.at(weight @ np.array(self.logs)), tuple(replace(p, weight=p.weight / whole) for p in kept)
+
+
+def learn_features(
+    model: EcologicalInference,
+    stream: Batches,
+    by: str,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    cluster: str | None = None,
+    codes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Learned:
+    """Go over the people once, to learn how their columns are read."""
+    seed = read_seed(model.random_state)
+    if model.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
+        seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
+        columns = columns if columns is None or isinstance(columns, str) else sorted(columns)
+    return learn_people(
+        stream,
+        by=[by],
+        columns=columns,
+        weight=weight,
+        categorical=[*(model.categorical or ()), *codes],
+        seed=seed,
+        n_jobs=count_jobs(model.n_jobs),
+        progress=progress,
+    )
 
 
 def count_in_bins(

@@ -15,13 +15,18 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import special
 
-from crosslevel.data.place_cells import Pairs, PlaceCells
-from crosslevel.data.totals import Totals
-from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding
+from crosslevel.data.batches import Batches
+from crosslevel.data.checks import count_jobs
+from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
+from crosslevel.data.totals import Totals, check_people
+from crosslevel.ecological.answers import Source
+from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
 from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
 from crosslevel.ecological.persons.model import (
     Effects,
@@ -30,16 +35,29 @@ from crosslevel.ecological.persons.model import (
     cell_logits,
     number_pairs,
     observed_rate,
+    rake_cells,
     shares_left,
     symmetric_root,
 )
 from crosslevel.ecological.persons.survey import SurveyPosterior
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
-from crosslevel.ecological.subgroups import Partition, Parts
+from crosslevel.ecological.subgroups import Partition, Parts, Question, Request, cut_places, labels_of
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import AnyArray, FloatArray, IntArray
+from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress
 
-__all__ = ["Allowance", "GroupSource", "PartSlopes", "allowance_of", "asked_pairs", "kept_effects", "part_slopes"]
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
+
+__all__ = [
+    "Allowance",
+    "GroupSource",
+    "PartSlopes",
+    "allowance_of",
+    "asked_pairs",
+    "kept_effects",
+    "part_slopes",
+    "source_of",
+]
 
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
@@ -423,6 +441,35 @@ class GroupSource:
                 width = 1 if shared else len(some)
                 out[:, some] = _stream(seed, *key, int(place[some[0]])).standard_normal((n_draws, width))
         return out * size
+
+
+def source_of(
+    model: EcologicalInference, request: Request, question: Question, people: Batches, progress: Progress | None
+) -> Source:
+    """Go over the people once and cut places in the parts asked for."""
+    places = model.places_
+    found = count_people(
+        people,
+        model.model_.bins,
+        place=places.by,
+        keys=places.keys,
+        weight=model.weight_,
+        labels=labels_of(request, people.schema),
+        progress=progress,
+    )
+    check_people(places.keys, found.total, places, model.place_weight_, False)
+    kinds = {name: people.schema.field(name).type for name in request.by}
+    types = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in kinds.items()}
+    found, jobs, sampling = rake_cells(model.model_, found), count_jobs(model.n_jobs), bool(model.sampling_error)
+    if model.likelihood == "exact":
+        from crosslevel.ecological.persons.subgroup_draws import parts_of
+
+        options: dict[str, Any] = {"match_totals": model.match_totals, "sampling": sampling, "types": types}
+        return parts_of(model.model_, found, request, places.totals, **options, n_jobs=jobs)
+    allowance = allowance_of(model.model_, model.confounding_) if question.interval == "confounding" else None
+    parts, columns = cut_places(found, request, types), cutting_columns(request)
+    settings = (places.totals, model.match_totals, sampling, allowance, jobs)
+    return GroupSource(model.model_, found, parts, columns, *settings)
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

@@ -17,6 +17,7 @@ from crosslevel.data.checks import count_jobs
 from crosslevel.data.place_cells import Bins, learn_bins
 from crosslevel.data.queries import parse
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
+from crosslevel.ecological.persons.fitting import learn_features
 from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
@@ -188,12 +189,12 @@ def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | 
             raise unknown_name("by", name, stream.schema.names)
     if extra:
         place, weight, columns = model.places_.by, model.weight_, [*fitted.names, *extra]
-        learned = model._learn(stream, place, columns, weight, codes=extra)
+        learned = learn_features(model, stream, place, columns, weight, codes=extra)
         wide = [c.name for c in learned.encoder.columns if c.name in extra and c.width > MOST_LEVELS]
         numbers = [name for name in wide if _is_number(stream.schema.field(name).type)]
         if numbers:  # ages, not codes of a few kinds
             codes = [name for name in extra if name not in numbers]
-            learned = model._learn(stream, place, columns, weight, codes=codes)
+            learned = learn_features(model, stream, place, columns, weight, codes=codes)
         fresh = learn_bins(learned.encoder, learned.encoded_sample(), int(model.n_bins))
         fitted = Bins(fresh.encoder, {**fresh.edges, **fitted.edges})
     cuts = cuts_of(fitted, by)

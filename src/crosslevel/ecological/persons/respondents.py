@@ -223,6 +223,11 @@ def _levels(table: pa.Table, bins: Bins) -> AnyArray:
     """Give the level of every respondent in every column; refuse what people do not have."""
     repair = "code it as in people, or drop these respondents"
     for column in bins.encoder.columns:
+        if column.name not in table.column_names:
+            raise InputError(
+                f"survey lacks the column {column.name!r}, a feature of people; add it, or leave it out of the features with "
+                f"columns={[n for n in bins.names if n in table.column_names]}."
+            )
         values = plain_array(table, column.name, "survey")
         if isinstance(column, Category):
             found = column.codes(values)

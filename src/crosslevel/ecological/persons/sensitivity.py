@@ -45,11 +45,14 @@ def refit(model: EcologicalInference, people: Any, contextual_variance: float) -
     """Fit the same question with another contextual variance."""
     if contextual_variance == float(model.contextual_variance):
         return model
+    if model.survey_ is not None and not hasattr(model, "survey_given_"):
+        raise InputError("a loaded model does not hold its survey; fit it again to vary the contextual variance.")
     other = cast("EcologicalInference", clone(model)).set_params(contextual_variance=contextual_variance)
     other.set_params(random_state=model.seed_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
-        other.fit(people, model.places_.table, margins=model.margins_, unmatched="drop", **model.arguments_)
+        surveys = {} if model.survey_ is None else model.survey_given_
+        other.fit(people, model.places_.table, margins=model.margins_, unmatched="drop", **surveys, **model.arguments_)
     other.confounding_ = model.confounding_
     return other
 

@@ -118,7 +118,7 @@ class SurveyPosterior:
     pairs : tuple of (int, int)
         Columns of the pairs of levels, in their order behind the other effects.
     offset, offset_sd : (n_surveys,)
-        s of each survey.
+        How far the respondents of each survey are above the totals: s, and the mean selection of their levels.
     delta : (n_levels,)
         Selection of levels at the mode.
     selection : float
@@ -264,7 +264,10 @@ def fuse(
         )
     phi, spread = mean + L @ u, L @ linalg.inv(H) @ L.T
     spread = 0.5 * (spread + spread.T)
-    theta, offsets = slice(0, n_theta), slice(n_theta + n_levels, None)
+    theta, overall = slice(0, n_theta), np.zeros((n_surveys, len(mean)))
+    weight = sparse.csr_array((np.maximum(rows.trials, 1e-12), (rows.source, np.arange(len(rows)))))
+    overall[:, n_theta : n_theta + n_levels] = (weight @ problem.mean_levels).toarray() / weight.sum(axis=1)[:, None]
+    overall[:, n_theta + n_levels :] = np.eye(n_surveys)
     free = np.r_[:n_theta, n_theta + n_levels : len(mean)]  # of theta and s, delta held at zero
     M = L[np.ix_(free, free)]
     held = M @ linalg.inv(np.eye(len(free)) + M.T @ A[np.ix_(free, free)] @ M) @ M.T
@@ -273,8 +276,8 @@ def fuse(
         phi[theta],
         spread[theta, theta],
         tuple(columns),
-        phi[offsets],
-        np.sqrt(np.diag(spread)[offsets]),
+        overall @ phi,
+        np.sqrt(np.einsum("ij,jk,ik->i", overall, spread, overall)),
         phi[n_theta : n_theta + n_levels],
         float(selection),
         by_delta,

@@ -1,0 +1,408 @@
+"""Fit surveys beside the totals, question by question, and say what they moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import special, stats
+
+from crosslevel.data import checks
+from crosslevel.data.batches import Batches
+from crosslevel.data.frames import as_names, fingerprint
+from crosslevel.data.place_cells import Labels, PlaceCells, count_people
+from crosslevel.data.queries import parse
+from crosslevel.data.totals import Places, Totals
+from crosslevel.ecological.claims import Claims, read_evidence
+from crosslevel.ecological.persons.fitting import design_of
+from crosslevel.ecological.persons.groups import Allowance, kept_effects
+from crosslevel.ecological.persons.model import Design, PersonsModel, observed_rate
+from crosslevel.ecological.persons.respondents import (
+    Respondents,
+    SurveyColumns,
+    claimed_rows,
+    count_respondents,
+    open_surveys,
+    spread_rows,
+    stack_rows,
+)
+from crosslevel.ecological.persons.survey import (
+    SELECTION,
+    EffectPrior,
+    Likelihood,
+    SurveyPosterior,
+    SurveyRows,
+    effect_prior,
+    fuse,
+    group_slopes,
+    pairs_of,
+)
+from crosslevel.errors import InputError
+from crosslevel.typing import FloatArray
+
+__all__ = [
+    "MEASURED",
+    "Selection",
+    "SurveyFit",
+    "SurveySummary",
+    "Surveyed",
+    "check_survey",
+    "default_selection",
+    "fuse_questions",
+    "read_surveyed",
+]
+
+MEASURED = "measured"
+FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
+"""An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
+LEAST_SHOWN = 10.0
+"""Respondents below which the direct share of a level is not given: it would be the answers of single people."""
+ARGUMENTS = ("survey_outcome", "survey_by", "survey_weight", "survey_name", "selection")
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyFit:
+    """Effects given totals and surveys, by question; None where no survey asked it.
+
+    Attributes
+    ----------
+    confounding, model : tuple of SurveyPosterior or None
+        With the prior that allows for confounding of what totals say, and with that of the model alone.
+    """
+
+    confounding: tuple[SurveyPosterior | None, ...]
+    model: tuple[SurveyPosterior | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """How far the respondents of a level may differ from its people, as a standard deviation in logits.
+
+    Attributes
+    ----------
+    sd : float
+    origin : str
+        Where it comes from, in words.
+    table : pyarrow.Table or None
+        The columns it was measured on.
+    """
+
+    sd: float
+    origin: str
+    table: pa.Table | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyed:
+    """What surveys and published shares say, as counts.
+
+    Attributes
+    ----------
+    respondents : Respondents or None
+    claims : Claims or None
+    counted : PlaceCells or None
+        People by the subgroups of the claims.
+    fingerprint : dict of str to str
+    """
+
+    respondents: Respondents | None
+    claims: Claims | None
+    counted: PlaceCells | None
+    fingerprint: dict[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """The surveys: those of respondents, then the sources of published shares."""
+        own = [] if self.respondents is None else list(self.respondents.names)
+        return own + ([] if self.claims is None else self.claims.sources)
+
+
+@dataclass(frozen=True, eq=False)
+class SurveySummary:
+    """What surveys said beside the totals.
+
+    Attributes
+    ----------
+    surveys : pyarrow.Table
+        For each survey and question: ``respondents``, ``effective`` (after weights), ``offset`` and its standard error in logits,
+        ``points``, ``points_low`` and ``points_high``, by which respondents are above the totals.
+    selection : Selection
+    moved : pyarrow.Table
+        For every level of every column over all places: ``without`` and ``with_survey``, its estimates; ``moved``, in standard
+        deviations of the first; ``from_survey``, the share of its prior variance that the survey removed; ``direct``, the share of
+        respondents, and their ``n``.
+    said, loud : tuple of str
+        Sentences for every result, and warnings.
+    """
+
+    surveys: pa.Table
+    selection: Selection
+    moved: pa.Table
+    said: tuple[str, ...]
+    loud: tuple[str, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """Give what the diagnostics of every result hold."""
+        out: dict[str, Any] = {"selection_sd": self.selection.sd, "selection_from": self.selection.origin}
+        for row in self.surveys.to_pylist():
+            first = f"{row['survey']}, {row['question']}: "
+            out |= {f"{first}{name}": row[name] for name in ("respondents", "effective", "offset", "offset_error")}
+        return out
+
+
+def check_survey(fit: Callable[..., Any], given: Mapping[str, Any], likelihood: str) -> None:
+    """Refuse arguments about a survey that mean nothing, or that cannot act with the others given."""
+    if likelihood == "exact":
+        checks.refuse_idle_arguments(fit, given, "with likelihood='exact', whose effects are not those of a prior")
+    if given["survey"] is None:
+        checks.refuse_idle_arguments(fit, {name: given[name] for name in ARGUMENTS[:-1]}, "without survey")
+    elif given["survey_outcome"] is None:
+        raise InputError("survey_outcome is missing; name the column of the survey that holds the answer.")
+    value = given["selection"]
+    if value != MEASURED and (
+        isinstance(value, bool | str) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf
+    ):
+        raise InputError(f"selection={value!r} is neither {MEASURED!r} nor a finite number >= 0, such as {SELECTION}.")
+
+
+def read_surveyed(
+    given: Mapping[str, Any],
+    stream: Batches,
+    model: PersonsModel,
+    places: Places,
+    where: str | None,
+    weight: str | None,
+    unmatched: str,
+    **named: Any,
+) -> Surveyed:
+    """Read surveys and published shares to counts."""
+    respondents, claims, counted, prints = None, None, None, {}
+    if given["survey"] is not None:
+        surveys = open_surveys(given["survey"], given["survey_name"], where)
+        found = columns_of(given)
+        respondents = count_respondents(surveys, found, model.bins, places, places.totals, unmatched)
+        told = [fingerprint(table) for _, table in surveys]
+        prints["survey"] = told[0] if len(told) == 1 else ", ".join(told)
+    if given["evidence"] is not None:
+        claims = read_evidence(given["evidence"], places, stream.schema, **named, sources=True)
+        queries = tuple((name, parse(text)) for name, text in claims.queries.items())
+        counted = count_people(
+            stream, model.bins, place=places.by, keys=places.keys, weight=weight, labels=Labels(subgroups=queries)
+        )
+        prints["evidence"] = claims.fingerprint
+    return Surveyed(respondents, claims, counted, prints)
+
+
+def default_selection(given: str | float) -> Selection:
+    """Take the selection that was stated, or the one that stands until it is measured."""
+    if given != MEASURED:
+        return Selection(float(given), "as stated in fit")
+    return Selection(SELECTION, "the default, not measured; learn_confounding(labels=[...], survey=True) measures it")
+
+
+def columns_of(given: Mapping[str, Any]) -> SurveyColumns:
+    """Read which columns of the survey say what."""
+    weight = given["survey_weight"]
+    names = () if weight is None else as_names(weight, "survey_weight")
+    return SurveyColumns(given["survey_outcome"], given["survey_by"], names)
+
+
+def fuse_questions(
+    model: PersonsModel,
+    cells: PlaceCells,
+    places: Places,
+    surveyed: Surveyed,
+    allowance: Allowance,
+    selection: Selection,
+    n_jobs: int = 1,
+) -> tuple[PersonsModel, SurveySummary]:
+    """Fit the surveys beside the totals of every question.
+
+    Parameters
+    ----------
+    model : PersonsModel
+        Fitted to the totals.
+    cells : PlaceCells
+        The people it was fitted to.
+    places : Places
+    surveyed : Surveyed
+    allowance : Allowance
+        What the prior allows for beyond the model.
+    selection : Selection
+    """
+    fits: list[SurveyPosterior | None] = []
+    plain: list[SurveyPosterior | None] = []
+    totals, told = places.totals, []
+    levels, moved = cells.codes, pa.table({})
+    for stage, fit in enumerate(model.fits):
+        design = design_of(model, cells, totals, stage, n_jobs)
+        rows = _rows(model, design, surveyed, places, cells, stage, n_jobs)
+        if rows is None or not rows.trials.sum() > 0:
+            fits.append(None)
+            plain.append(None)
+            continue
+        rate, found = observed_rate(totals, stage), []
+        for given in (allowance, None):
+            columns = () if given is None else pairs_of(model.effects)
+            constants = None if given is None else given.confounding
+            prior = effect_prior(model.effects, fit, kept_effects(model, given), constants, columns)
+            sets = (columns, prior, design.pairs, levels, rate, rows, selection.sd)
+            found.append((prior, fuse(model.effects, *sets, n_jobs)))
+        fits.append(found[0][1])
+        plain.append(found[1][1])
+        problem = Likelihood(model.effects, pairs_of(model.effects), design.pairs, levels, rate, rows, n_jobs)
+        told += _describe_surveys(surveyed, totals, stage, problem, found[0][1])
+        people = asked_people(totals, cells.total, stage)
+        moved = _describe_moves(model, problem, cells, people, surveyed, stage, *found[0])
+    surveys = pa.Table.from_pylist(told)
+    said, loud = _sentences(surveys, moved, selection, surveyed, len(model.fits) > 1)
+    summary = SurveySummary(surveys, selection, moved, tuple(said), tuple(loud))
+    if not told:
+        return model, summary
+    return replace(model, surveyed=SurveyFit(tuple(fits), tuple(plain))), summary
+
+
+def asked_people(totals: Totals, people: FloatArray, stage: int) -> FloatArray:
+    """Give how many of each place's people are asked a question, (q,)."""
+    for before in range(stage):
+        rate = observed_rate(totals, before)
+        people = people * (rate if totals.turnout and before == 0 else 1.0 - rate)
+    return people
+
+
+def _rows(
+    model: PersonsModel,
+    design: Design,
+    surveyed: Surveyed,
+    places: Places,
+    cells: PlaceCells,
+    stage: int,
+    n_jobs: int,
+) -> SurveyRows | None:
+    people, rows = asked_people(places.totals, cells.total, stage), []
+    if surveyed.respondents is not None:
+        own = spread_rows(surveyed.respondents, stage, design.pairs, cells.codes, people, model.bins)
+        rows += [] if own is None else [own]
+    if surveyed.claims is not None and surveyed.counted is not None and stage >= int(places.totals.turnout):
+        pairs = design_of(model, surveyed.counted, places.totals, stage, n_jobs).pairs
+        first = len(surveyed.names) - len(surveyed.claims.sources)
+        rows.append(claimed_rows(surveyed.claims, replace(surveyed.counted, pairs=pairs), places, people, stage, first))
+    return stack_rows(rows) if rows else None
+
+
+def _describe_surveys(
+    surveyed: Surveyed, totals: Totals, stage: int, problem: Likelihood, found: SurveyPosterior
+) -> list[dict[str, Any]]:
+    """Say how far the respondents of every survey are from the totals, in logits and in points."""
+    rows, own = problem.rows, surveyed.respondents
+    zeros = np.zeros(problem.n_levels + problem.n_surveys)
+    logit = special.logit(problem.at(np.concatenate([found.theta, zeros])).p)
+    said = []
+    for number in np.unique(rows.source).tolist():
+        mine = rows.source == number
+        weight = rows.trials[mine] / rows.trials[mine].sum()
+        at = found.offset[number] + stats.norm.ppf(0.975) * found.offset_sd[number] * np.array([0.0, -1.0, 1.0])
+        points = [float(weight @ (special.expit(logit[mine] + s) - special.expit(logit[mine]))) for s in at]
+        inside = own is not None and number < len(own.names)
+        n = float(own.people[number]) if inside and own is not None else float(rows.trials[mine].sum())
+        effective = float(own.effective[number]) if inside and own is not None else n
+        entry: dict[str, Any] = {"survey": surveyed.names[number], "question": totals.questions[stage]}
+        entry |= {"respondents": n, "effective": effective}
+        entry |= {"offset": float(found.offset[number]), "offset_error": float(found.offset_sd[number])}
+        said.append(entry | dict(zip(("points", "points_low", "points_high"), points, strict=True)))
+    return said
+
+
+def _describe_moves(
+    model: PersonsModel,
+    problem: Likelihood,
+    cells: PlaceCells,
+    people: FloatArray,
+    surveyed: Surveyed,
+    stage: int,
+    prior: EffectPrior,
+    found: SurveyPosterior,
+) -> pa.Table:
+    """Compare every level of every column without and with the survey, over all places."""
+    zeros = np.zeros(problem.n_levels + problem.n_surveys)
+    at = [problem.at(np.concatenate([theta, zeros])) for theta in (prior.mean, found.theta)]
+    covariances = (prior.root @ prior.root, found.covariance)
+    words, out = model.bins.describe(), []
+    for j, name in enumerate(model.bins.names):
+        n, group = model.bins.sizes[j], cells.codes[problem.pairs.cell, j].astype(np.intp)
+        both = [group_slopes(problem, one, people, group, n) for one in at]
+        P, (spread, left) = (
+            [rate for rate, _, _ in both],
+            [
+                np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", G, C, G), 0.0))
+                for (_, G, _), C in zip(both, covariances, strict=True)
+            ],
+        )
+        own, direct = surveyed.respondents, np.zeros((2, n))
+        if own is not None:
+            direct = np.array([np.bincount(own.levels[:, j], v[stage], n) for v in (own.successes, own.trials)])
+        shown = direct[1] >= LEAST_SHOWN
+        moves = (special.logit(P[1]) - special.logit(P[0])) / np.maximum(spread, 1e-12)
+        for i in np.flatnonzero(both[0][2] > 0):
+            out.append(
+                {
+                    "column": name,
+                    "level": words[name][i],
+                    "share": float(both[0][2][i] / both[0][2].sum()),
+                    "without": float(P[0][i]),
+                    "with_survey": float(P[1][i]),
+                    "moved": float(moves[i]),
+                    "from_survey": float(1.0 - (left[i] / max(spread[i], 1e-12)) ** 2),
+                    "direct": float(direct[0, i] / direct[1, i]) if shown[i] else None,
+                    "n": float(direct[1, i]) if shown[i] else None,
+                    "survey_share": float(direct[1, i] / direct[1].sum()) if shown[i] else None,
+                }
+            )
+    return pa.Table.from_pylist(out)
+
+
+def _sentences(
+    surveys: pa.Table, moved: pa.Table, selection: Selection, surveyed: Surveyed, several: bool
+) -> tuple[list[str], list[str]]:
+    """Say it for the reader of every result, and warn."""
+    notes = [*(surveyed.respondents.notes if surveyed.respondents is not None else ())]
+    notes += [] if surveyed.claims is None else list(surveyed.claims.notes)
+    if not surveys.num_rows:
+        return [], [*notes, "No respondent gave an answer: the estimates are those of the totals alone."]
+    said, loud = [], notes
+    for row in surveys.to_pylist():
+        about = f" (question {row['question']!r})" if several else ""
+        kish = f" ({row['effective']:,.0f} after weights)" if row["effective"] < 0.999 * row["respondents"] else ""
+        points = [100.0 * row[name] for name in ("points", "points_low", "points_high")]
+        side = "above" if points[0] >= 0 else "below"
+        said.append(
+            f"{row['respondents']:,.0f} respondents{kish} of {row['survey']!r}{about} are {abs(points[0]):.1f} points {side} the totals "
+            f"(95 % interval of the difference {points[1]:+.1f} to {points[2]:+.1f}); an offset takes that up."
+        )
+        if abs(row["offset"]) > FAR_OFFSET:
+            loud.append(
+                f"The offset of {row['survey']!r}{about} is {row['offset']:.2f} logits: check that the survey asked what the totals count, "
+                "of the same people."
+            )
+    said.append(
+        f"Respondents of a group may differ from its people by {selection.sd:.2g} logits (sd): {selection.origin}."
+    )
+    far = [row for row in moved.to_pylist() if abs(row["moved"]) > FAR_MOVED]
+    if far:
+        names = ", ".join(f"{row['column']} {row['level']} ({row['moved']:+.1f})" for row in far[:5])
+        loud.append(
+            f"The survey moves {len(far)} group(s) by more than {FAR_MOVED} standard deviations of what the totals say: {names}. Codes "
+            "that differ between survey and people do that too."
+        )
+    unlike = [r for r in moved.to_pylist() if r["survey_share"] and abs(r["survey_share"] - r["share"]) > FAR_SHARE]
+    if unlike:
+        names = ", ".join(
+            f"{r['column']} {r['level']} ({100 * r['survey_share']:.0f} % of respondents, {100 * r['share']:.0f} % of people)"
+            for r in unlike[:5]
+        )
+        said.append(f"Respondents are other people than those who live there: {names}; check that codes are alike.")
+    return said, loud

@@ -1,0 +1,340 @@
+"""EcologicalInference with a survey: what is read, what is answered, what is refused and what is kept."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COLUMNS = ["age_group", "race", "sex"]
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": COLUMNS}
+SCALES = {"effect_variance": 0.2, "nugget": 0.05}
+ASKED = {"survey_outcome": "voted_dem", "survey_by": "region"}
+
+
+def fitted(world, model=None, **given):
+    model = model or {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return cl.EcologicalInference(
+            **{"categorical": ["sex"], "spatial": None, "hyperparameters": SCALES, "n_jobs": 1, **model}
+        ).fit(world.people, world.places, **{**COUNTS, **given})
+
+
+def rates(model, by="race", **options):
+    return model.estimate(by=by, **{"rollup": "all", "n_draws": 200, **options})
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(24, 400, n_states=4, contextual=0.15, spatial=0.12, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def plain(world):
+    return fitted(world)
+
+
+@pytest.fixture(scope="module")
+def asked(world):
+    return world.survey(1500, shift=0.3, random_state=2)
+
+
+@pytest.fixture(scope="module")
+def model(world, asked):
+    return fitted(world, survey=asked, **ASKED)
+
+
+def truth(world, by, names):
+    found = {tuple(row[n] for n in names): row["rate"] for row in world.true_rates(by=by, rollup="all").to_pylist()}
+    return found
+
+
+def test_a_survey_comes_nearer_to_the_truth_and_says_by_how_much_it_is_off(world, plain, model):
+    known = truth(world, "race", ["race"])
+    errors = []
+    for one in (plain, model):
+        found = rates(one)
+        real = np.array([known[(level,)] for level in found["race"]])
+        errors.append(np.abs(found["estimate"] - real).mean())
+    assert (found["conf_low"] <= real).all()
+    assert (real <= found["conf_high"]).all()
+    assert errors[1] < 0.5 * errors[0]
+    width = [np.mean(rates(one)["conf_high"] - rates(one)["conf_low"]) for one in (plain, model)]
+    assert width[1] < 0.5 * width[0]
+    row = model.survey_.surveys.to_pylist()[0]
+    assert row["respondents"] == row["effective"] == 1500
+    assert row["offset"] == pytest.approx(0.3, abs=0.12)
+    assert row["points_low"] < 0.07 < row["points_high"]
+    assert any("points above the totals" in text for text in rates(model).warnings)
+    assert any("not measured" in text for text in rates(model).warnings)
+    assert model.convergence_["selection_sd"] == 0.1
+
+
+def test_every_draw_meets_every_total(world, model):
+    found = rates(model, by=["race", "sex"], rollup=None)
+    frame, votes = found.to_frame("pandas"), world.places.to_pandas().set_index("region")
+    whole = found.draws * frame["population"].to_numpy()
+    for region, rows in frame.groupby("region").indices.items():
+        share = whole[:, rows].sum(axis=1) / frame["population"].to_numpy()[rows].sum()
+        np.testing.assert_allclose(share, votes.dem[region] / votes.votes[region], atol=1e-8)
+
+
+def test_everything_can_be_asked(model):
+    found = model.estimate(subgroups={"young women": "sex == 2 and age_group == '18-29'"}, rollup="state", n_draws=60)
+    assert found.keys == ("state", "subgroup")
+    assert len(model.estimate(by="race", where="sex == 1", n_draws=60)["estimate"]) > 48
+    both = model.estimate(by="race", rollup="all", contrast="difference", reference="white", n_draws=60)
+    assert (both["conf_low"] < both["conf_high"]).all()
+    assert len(model.predict_places()["estimate"]) == 24
+    # a column that is no feature has an effect of its own
+    assert len(model.estimate(by="urban", rollup="all", n_draws=60)["estimate"]) == 2
+
+
+def test_confounding_is_in_the_prior_and_not_added_again(model):
+    found = rates(model, n_draws=2000)
+    wide, own = found["conf_high"] - found["conf_low"], found["model_high"] - found["model_low"]
+    np.testing.assert_allclose(wide, own, rtol=0.05)  # but for omega of every place
+    alone = rates(model, interval="model", n_draws=2000)
+    assert ((alone["conf_high"] - alone["conf_low"]) < wide).all()
+
+
+def test_nobody_who_answers_is_no_survey(world, plain, asked):
+    nobody = asked.set_column(7, "voted_dem", pa.nulls(asked.num_rows, pa.int8()))
+    found = fitted(world, survey=nobody, **ASKED)
+    assert any("No respondent" in text for text in found.warnings_)
+    assert any("1,500 without an answer" in text for text in found.warnings_)
+    assert found.model_.surveyed is None
+    for name in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_array_equal(rates(found)[name], rates(plain)[name])
+
+
+def test_order_of_respondents_and_of_columns_changes_rounding_only(world, model, asked):
+    order = np.random.default_rng(0).permutation(asked.num_rows)
+    mixed = asked.take(pa.array(order)).select(asked.column_names[::-1])
+    found = fitted(world, survey=mixed, **ASKED)
+    np.testing.assert_allclose(rates(found)["conf_low"], rates(model)["conf_low"], atol=1e-8)
+    turned = fitted(world, survey=asked, **ASKED, columns=COLUMNS[::-1])
+    np.testing.assert_allclose(rates(turned)["conf_low"], rates(model)["conf_low"], atol=1e-8)
+
+
+def test_regions_are_hardly_needed(world, model, asked):
+    """Where respondents live is known by region, by state, of some, or of nobody."""
+    some = np.random.default_rng(0).uniform(size=asked.num_rows) < 0.5
+    region = pa.array([None if s else r for s, r in zip(some, asked["region"].to_pylist(), strict=True)])
+    half = asked.set_column(0, "region", region)
+    best = rates(model)["estimate"]
+    for survey, by in ((asked, "state"), (asked.drop_columns(["region", "state"]), None), (half, "region")):
+        found = rates(fitted(world, survey=survey, survey_outcome="voted_dem", survey_by=by))
+        np.testing.assert_allclose(found["estimate"], best, atol=0.03)
+        assert not np.array_equal(found["estimate"], best)
+
+
+def test_kinds_that_nobody_was_counted_of_are_welcome(world, asked):
+    """Respondents of a kind that the sample of their region lacks."""
+    thin = world.people.take(pa.array(np.arange(0, world.people.num_rows, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        found = cl.EcologicalInference(categorical=["sex"], spatial=None, hyperparameters=SCALES).fit(
+            thin, world.places, **COUNTS, survey=asked, **ASKED
+        )
+    assert found.survey_.surveys["respondents"].to_pylist() == [1500]
+
+
+def test_weights_count_as_many_as_they_leave(world, asked):
+    even = asked.append_column("w", pa.array(np.full(asked.num_rows, 3.0)))
+    found = fitted(world, survey=even, **ASKED, survey_weight="w")
+    np.testing.assert_allclose(rates(found)["conf_low"], rates(fitted(world, survey=asked, **ASKED))["conf_low"])
+    odd = asked.append_column("w", pa.array(np.where(np.arange(asked.num_rows) % 2, 3.0, 1.0)))
+    found = fitted(world, survey=odd, **ASKED, survey_weight="w")
+    assert found.survey_.surveys["effective"].to_pylist() == [pytest.approx(1500 * 16 / 20)]
+    # replicates that hardly move the share: everybody counts
+    again = odd.append_column("r1", odd["w"]).append_column("r2", odd["w"])
+    assert (
+        fitted(world, survey=again, **ASKED, survey_weight=["w", "r1", "r2"]).survey_.surveys["effective"][0].as_py()
+        == 1500
+    )
+    rng = np.random.default_rng(0)
+    for j in range(40):
+        w = odd["w"].to_numpy() * rng.poisson(1.0, asked.num_rows)
+        odd = odd.append_column(f"b{j}", pa.array(w))
+    boot = fitted(world, survey=odd, **ASKED, survey_weight=["w", *(f"b{j}" for j in range(40))])
+    assert boot.survey_.surveys["effective"][0].as_py() == pytest.approx(1200, rel=0.5)
+
+
+def test_several_surveys_have_offsets_of_their_own(world):
+    one, two = world.survey(800, shift=0.5, random_state=1), world.survey(700, shift=-0.5, random_state=2)
+    both = pa.concat_tables([one, two]).append_column("who", pa.array(["a"] * 800 + ["b"] * 700))
+    named = fitted(world, survey=both, **ASKED, survey_name="who")
+    assert named.survey_.surveys["survey"].to_pylist() == ["a", "b"]
+    np.testing.assert_allclose(named.survey_.surveys["offset"].to_numpy(), [0.5, -0.5], atol=0.2)
+    mapped, listed = fitted(world, survey={"a": one, "b": two}, **ASKED), fitted(world, survey=[one, two], **ASKED)
+    for other in (mapped, listed):
+        np.testing.assert_allclose(rates(other)["estimate"], rates(named)["estimate"], atol=1e-9)
+    with pytest.raises(InputError, match="survey_name='who'"):
+        fitted(world, survey=[one, two], **ASKED, survey_name="who")
+
+
+def test_published_shares_say_the_same_as_respondents(world, plain, asked):
+    frame = asked.to_pandas()
+    rows = []
+    for column in ("race", "sex"):
+        for level, part in frame.groupby(column):
+            query = f"{column} == {level!r}" if column == "race" else f"sex == {level}"
+            rows.append({"subgroup": query, "dem": int(part.voted_dem.sum()), "votes": len(part), "source": "poll"})
+    found = fitted(world, evidence=pa.Table.from_pylist(rows))
+    known = truth(world, "race", ["race"])
+    real = np.array([known[(level,)] for level in rates(found)["race"]])
+    error = [np.abs(rates(one)["estimate"] - real).mean() for one in (plain, found)]
+    assert error[1] < 0.5 * error[0]
+    row = found.survey_.surveys.to_pylist()[0]
+    assert row["survey"] == "poll"
+    assert row["offset"] == pytest.approx(0.3, abs=0.2)
+    # both tables ask the same people, so each counts less than alone
+    assert row["respondents"] == pytest.approx(3000 / np.sqrt(2))
+    more = fitted(world, survey=asked, **ASKED, evidence=pa.Table.from_pylist(rows))
+    assert more.survey_.surveys["survey"].to_pylist() == ["survey", "poll"]
+    with pytest.raises(InputError, match="evidence row 0"):
+        fitted(world, evidence={"subgroup": ["sex == 9"], "dem": [1], "votes": [2]})
+
+
+def test_several_outcomes_and_turnout(world, asked):
+    places = world.places.to_pandas()
+    places["rep"] = ((places.votes - places.dem) * 0.7).round()
+    places["other"] = places.votes - places.dem - places.rep
+    names = np.where(asked["voted_dem"].to_numpy() == 1, "dem", np.where(np.arange(1500) % 3 == 0, "other", "rep"))
+    survey = asked.append_column("choice", pa.array(names))
+    given = {**COUNTS, "successes": None, "survey": survey, "survey_outcome": "choice", "survey_by": "region"}
+    model = cl.EcologicalInference(categorical=["sex"], spatial=None, hyperparameters=SCALES, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        found = model.fit(world.people, places, **given, outcomes=["dem", "rep", "other"], population="population")
+    assert [p is None for p in found.model_.surveyed.confounding] == [True, False, False]
+    table = found.estimate(by="race", rollup="all", n_draws=80)
+    shares = table.to_frame("pandas").groupby("race").estimate.sum()
+    np.testing.assert_allclose(shares, 1.0, atol=1e-6)
+    wrong = survey.set_column(survey.num_columns - 1, "choice", pa.array(np.where(names == "other", "x", names)))
+    with pytest.raises(InputError, match="'x'"):
+        model.fit(world.people, places, **{**given, "survey": wrong}, outcomes=["dem", "rep", "other"])
+
+
+def test_what_a_survey_moved_is_told(model, asked):
+    moved = model.survey_.moved.to_pandas()
+    assert set(moved.column) == set(COLUMNS)
+    assert (moved.from_survey > 0.5).all()
+    black = moved[(moved.column == "race") & (moved.level == "black")].iloc[0]
+    frame = asked.to_pandas()
+    assert black.direct == pytest.approx(frame[frame.race == "black"].voted_dem.mean())
+    assert black.n == (frame.race == "black").sum()
+    assert black.with_survey == pytest.approx(
+        rates(model)["estimate"][list(rates(model)["race"]).index("black")], abs=0.01
+    )
+
+
+def test_a_survey_of_something_else_is_warned_of(world, asked):
+    turned = asked.set_column(7, "voted_dem", pa.array([int(r != "white") for r in asked["race"].to_pylist()]))
+    assert any("standard deviations" in text for text in fitted(world, survey=turned, **ASKED).warnings_)
+    yes = asked.set_column(7, "voted_dem", pa.array(np.where(np.arange(1500) % 20, 1, 0)))
+    assert any("The offset of 'survey'" in text for text in fitted(world, survey=yes, **ASKED).warnings_)
+    women = asked.take(pa.array(np.flatnonzero((asked["sex"].to_numpy() == 2) | (np.arange(1500) % 3 == 0))))
+    assert any("other people" in text for text in fitted(world, survey=women, **ASKED).warnings_)
+    assert not any("other people" in text for text in fitted(world, survey=asked, **ASKED).warnings_)
+
+
+def test_a_saved_model_answers_alike_and_holds_no_respondent(world, model, tmp_path):
+    file = tmp_path / "model.crosslevel"
+    cl.save(model, file)
+    again = cl.load(file)
+    one, two = rates(model), rates(again, people=world.people)
+    np.testing.assert_array_equal(one["conf_low"], two["conf_low"])
+    assert again.survey_.surveys.equals(model.survey_.surveys)
+    for kept in (again, pickle.loads(pickle.dumps(model))):
+        assert not hasattr(kept, "surveyed_")
+        assert not hasattr(kept, "survey_given_")
+    # nothing of the length of the survey, or of its rows of equal people
+    rows = {1500, model.surveyed_.respondents.trials.shape[1]}
+
+    def sizes(value):
+        if isinstance(value, np.ndarray):
+            return set(value.shape)
+        if isinstance(value, pa.Table):
+            return {value.num_rows}
+        if isinstance(value, dict):
+            return set().union(*(sizes(v) for v in value.values()), set())
+        if isinstance(value, list | tuple):
+            return {len(value)}.union(*(sizes(v) for v in value), set())
+        return sizes(vars(value)) if hasattr(value, "__dict__") else set()
+
+    assert not rows & sizes(vars(again))
+
+
+def test_selection_widens(world, asked, model):
+    width = []
+    for selection in (0.0, "measured", 0.3):
+        found = rates(fitted(world, survey=asked, **ASKED, selection=selection))
+        width.append(np.mean(found["conf_high"] - found["conf_low"]))
+    assert width[0] < width[1] < width[2]
+
+
+def test_sensitivity_asks_the_survey_again(world, asked):
+    found = fitted(world, survey=asked, **ASKED).sensitivity("race", contextual_variance=(0.0, 0.1), n_draws=50)
+    assert set(found["contextual_variance"]) == {0.0, 0.1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"survey_outcome": None}, "survey_outcome"),
+        ({"survey_outcome": "nobody"}, "nobody"),
+        ({"survey_outcome": "race"}, "race"),
+        ({"survey_outcome": "sex"}, "value 2"),
+        ({"survey_by": "nobody"}, "nobody"),
+        ({"survey_weight": "nobody"}, "nobody"),
+        ({"survey_weight": "race"}, "race"),
+        ({"survey_name": "nobody"}, "nobody"),
+        ({"selection": -0.1}, "selection=-0.1"),
+        ({"selection": "guessed"}, "selection='guessed'"),
+        ({"selection": True}, "selection=True"),
+        ({"selection": np.nan}, "selection=nan"),
+        ({"model": {"likelihood": "exact"}}, "likelihood='exact'"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(world, asked, change, message):
+    with pytest.raises(InputError, match=message):
+        fitted(world, survey=asked, **{**ASKED, **change})
+
+
+@pytest.mark.parametrize("name", ["survey_outcome", "survey_by", "survey_weight", "survey_name", "selection"])
+def test_arguments_of_a_survey_are_refused_without_one(world, name):
+    with pytest.raises(InputError, match=name):
+        fitted(world, **{name: 0.2 if name == "selection" else "state"})
+
+
+def test_codes_that_people_lack_are_named(world, asked):
+    race = asked.column_names.index("race")
+    strange = asked.set_column(race, "race", pa.array(["martian", *asked["race"].to_pylist()[1:]]))
+    with pytest.raises(InputError, match="survey: the column 'race' has the value 'martian' in row 0"):
+        fitted(world, survey=strange, **ASKED)
+    missing = asked.set_column(race, "race", pa.array([None, *asked["race"].to_pylist()[1:]]))
+    with pytest.raises(InputError, match="survey: the column 'race' has a missing value"):
+        fitted(world, survey=missing, **ASKED)
+    with pytest.raises(InputError, match="survey lacks the column 'race'"):
+        fitted(world, survey=asked.drop_columns(["race"]), **ASKED)
+    place = asked.set_column(0, "region", pa.array(["nowhere", *asked["region"].to_pylist()[1:]]))
+    with pytest.raises(InputError, match="nowhere"):
+        fitted(world, survey=place, **ASKED)
+    kept = fitted(world, survey=place, **ASKED, unmatched="drop")
+    assert kept.survey_.surveys["respondents"].to_pylist() == [1499]
+    assert any("1 respondent" in text for text in kept.warnings_)
+
+
+def test_where_is_for_respondents_too(world, asked):
+    found = fitted(world, survey=asked, **ASKED, where="sex == 2", columns=["age_group", "race"])
+    assert found.survey_.surveys["respondents"].to_pylist() == [int((asked["sex"].to_numpy() == 2).sum())]
+    with pytest.raises(InputError, match="survey"):
+        fitted(world, survey=asked, **ASKED, where="income > 0")
