@@ -12,9 +12,9 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs, part_slopes
+from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs, telling_columns
 from crosslevel.ecological.persons.model import cell_logits, number_pairs, rake_cells
-from crosslevel.ecological.persons.sweeps import place_effects
+from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places
 from crosslevel.errors import CrosslevelWarning
 
@@ -195,9 +195,10 @@ def test_crossings_sum_to_their_margins(model):
 def test_what_no_feature_tells_has_an_effect_of_its_own(world, small):
     inside = ask(world, small, Request((), {"b": "race == 'b'"}, None))
     outside = ask(world, small, Request((), {"b": "w > 1"}, None))
-    assert (inside._own(0), outside._own(0)) == (False, True)
+    assert inside._telling(0).untold == 0.0
+    assert outside._telling(0).untold > 0.8
     plain, moved = wide(outside, 4_000)
-    assert (moved - plain).std(axis=0).min() > SHIPPED.tau
+    assert (moved - plain).std(axis=0).min() > SHIPPED.tau * np.sqrt(outside._telling(0).untold)
 
 
 def test_the_model_alone_is_neither_shrunk_nor_widened(world, small):
@@ -251,3 +252,30 @@ def test_only_cells_of_few_places_are_held(world, small):
 def test_pairs_of_a_slice_are_those_of_the_whole():
     pairs = Pairs(np.array([0, 2, 3]), np.array([0, 1, 0], dtype=np.int32), np.array([0.4, 0.6, 1.0]))
     assert pairs.take(slice(1, 2)).weight.tolist() == [1.0]
+
+
+def test_what_features_tell_is_the_variance_between_their_levels():
+    """Against the definition, person by person; two columns together tell a crossing that neither tells alone."""
+    rng = np.random.default_rng(0)
+    sizes = (4, 3, 2)
+    codes = np.column_stack([rng.integers(0, n, 500) for n in sizes])
+    weight = rng.uniform(0.5, 2.0, 500)
+    noisy = np.where(rng.random(500) < 0.3, rng.integers(0, 2, 500), codes[:, 0] // 2)
+    found = telling_columns(noisy, codes, sizes, weight, 1)
+    share, spread, within = weight / weight.sum(), 0.0, 0.0
+    for level in range(2):
+        has = noisy == level
+        mean = share @ has
+        spread += mean * (1 - mean)
+        for k in range(4):
+            own = codes[:, 0] == k
+            p = share[own] @ has[own] / share[own].sum()
+            within += share[own].sum() * p * (1 - p)
+    assert found.columns == (0,)
+    assert found.untold == pytest.approx(within / spread, rel=1e-12)
+    crossed = telling_columns(codes[:, 0] // 2 * 3 + codes[:, 1], codes, sizes, weight, 2)
+    assert crossed.columns == (0, 1)
+    assert crossed.untold == pytest.approx(0.0, abs=1e-12)
+    nothing = telling_columns(rng.integers(0, 2, 500), codes, sizes, weight, 1)
+    assert nothing.columns == ()
+    assert nothing.untold == 1.0

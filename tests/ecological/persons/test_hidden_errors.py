@@ -8,14 +8,41 @@ from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import SHIPPED
+from crosslevel.ecological.persons.groups import Telling
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, _State, errors_of, variance_of
 from crosslevel.ecological.persons.learner import Learner, learn_confounding, quantile
+from crosslevel.ecological.persons.model import Effects
+from crosslevel.ecological.persons.sweeps import probabilities
 
 SIZES = (2, 3, 4)
 FIRST = np.array([0, 2, 5])
 CELLS = np.array(np.meshgrid(*(range(n) for n in SIZES), indexing="ij")).reshape(3, -1).T
 NAMES = ("sex", "race", "age")
+STRUCTURE = Effects(FIRST, (), SIZES, np.eye(9))
 PLAIN = replace(SHIPPED, distance=0.0, pairs=0.0, shrinkage=0.5)
+
+
+def chances(
+    hidden: HiddenLabel, shrinkage: dict[str, float] | None = None, more: np.ndarray | None = None
+) -> np.ndarray:
+    """The chance of every pair, places matched to their totals; more is added to the logits of cells."""
+    keep = np.repeat([1.0 - (shrinkage or {}).get(name, 0.0) for name in NAMES], SIZES)
+    eta = (keep * hidden.effects)[hidden.codes].sum(axis=1) + (0.0 if more is None else more)
+    place, weight, own = hidden.pairs.place, hidden.pairs.weight, eta[hidden.pairs.cell]
+    low, high = np.full(len(hidden.total), -40.0), np.full(len(hidden.total), 40.0)
+    for _ in range(60):  # bisection
+        f = 0.5 * (low + high)
+        over = np.bincount(place, weight * special.expit(own + f[place])) > hidden.total
+        low, high = np.where(over, low, f), np.where(over, f, high)
+    return special.expit(own + f[place])
+
+
+def group_logits(hidden: HiddenLabel, d: Groups, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of groups over all places, and within each."""
+    n, place, weight = len(d.names), hidden.pairs.place, hidden.pairs.weight
+    many, row = hidden.people[place] * weight, place * n + d.group
+    nation = np.bincount(d.group, many * chance) / np.bincount(d.group, many)
+    return special.logit(nation), special.logit(np.bincount(row, weight * chance) / np.bincount(row, weight))
 
 
 def label(
@@ -34,13 +61,12 @@ def label(
     pairs = Pairs(np.arange(q + 1, dtype=np.int64) * n, np.tile(np.arange(n), q).astype(np.int32), weight.ravel())
     e, total, people = effect * rng.normal(size=9), rng.uniform(0.2, 0.8, q), rng.uniform(1e5, 1e6, q)
     codes = (CELLS + FIRST).astype(np.int32)
-    columns = tuple((name, int(a), int(b)) for name, a, b in zip(NAMES, FIRST, [2, 5, 9], strict=True))
     plain = HiddenLabel(
-        name, pairs, codes, columns, e, 1e-4 * np.eye(9), np.eye(9), total, people, (), (), float(total.mean()), ()
+        name, pairs, NAMES, STRUCTURE, codes, e, 1e-4 * np.eye(9), total, people, (), (), float(total.mean()), ()
     )
     true = replace(plain, effects=factor * e + tau * rng.normal(size=9))
     own = omega * rng.normal(size=(q, 2)) @ np.eye(2)  # of the sexes of each place
-    chance = _State(true, {}).chance
+    chance = chances(true)
     if omega:
         from crosslevel.numerics.logit_shift import shift_to_total
 
@@ -57,77 +83,97 @@ def label(
         np.add.at(w, (pairs.place, group), people[pairs.place] * pairs.weight)
         np.add.at(yes, (pairs.place, group), people[pairs.place] * pairs.weight * chance)
         name = " x ".join(NAMES[j] for j in which)
-        return Groups(name, tuple(map(str, range(k))), group, w, yes, np.full((q, k), 1e5), np.full((q, k), 1e6))
+        telling = Telling(tuple(which), 0.0)
+        return Groups(
+            name, tuple(map(str, range(k))), group, telling, w, yes, np.full((q, k), 1e5), np.full((q, k), 1e6)
+        )
 
     return replace(plain, dimensions=(groups([0]), groups([1]), groups([2])), crossings=(groups([0, 1]),))
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_slopes_are_those_of_differences(which):
+def test_what_tau_and_the_totals_leave_is_that_of_differences(which):
     hidden = label(np.random.default_rng(which))
-    d, q = hidden.dimensions[which], len(hidden.total)
-    n = len(d.names)
-
-    def logits(effects):
-        state = _State(replace(hidden, effects=effects), {})
-        row = state.place * n + d.group
-        local = np.bincount(row, hidden.pairs.weight * state.chance) / np.bincount(row, hidden.pairs.weight)
-        return special.logit(state.rates(d.group, n)[0]), special.logit(local)
-
-    steps = 1e-5 * np.eye(9)
-    moved = [(logits(hidden.effects + s), logits(hidden.effects - s)) for s in steps]
-    state = _State(hidden, {})
-    P, _, people = state.rates(d.group, n)
-    G = state.gradients(d.group, n, by_place=False)[0] / (people * P * (1 - P))[:, None]
-    np.testing.assert_allclose(G, np.array([(a[0] - b[0]) / 2e-5 for a, b in moved]).T, atol=1e-8)
-    row = state.place * n + d.group
-    weight = np.bincount(row, hidden.pairs.weight)
-    p = np.bincount(row, hidden.pairs.weight * state.chance) / weight
-    local = state.gradients(row, q * n, by_place=True)[0] / (weight * p * (1 - p))[:, None]
-    np.testing.assert_allclose(local, np.array([(a[1] - b[1]) / 2e-5 for a, b in moved]).T, atol=1e-8)
+    d, step = hidden.dimensions[which], 1e-5
+    moved = [
+        [group_logits(hidden, d, chances(replace(hidden, effects=hidden.effects + s * one))) for s in (step, -step)]
+        for one in np.eye(9)
+    ]
+    found = errors_of(hidden, {})
+    for part, k in (("nation", 0), ("places", 1)):
+        G = np.array([(up[k] - down[k]) / (2 * step) for up, down in moved]).T
+        np.testing.assert_allclose(found[part][NAMES[which]].shared, (G**2).sum(axis=1), rtol=1e-6)
+        np.testing.assert_allclose(found[part][NAMES[which]].model, 1e-4 * (G**2).sum(axis=1), rtol=1e-6)
 
 
-def test_slopes_of_pairs_are_those_of_an_effect_of_two_levels():
-    """Pairs of the columns compared by: their squared slopes are summed over all pairs of levels."""
+def test_pairs_are_those_of_the_columns_compared_by_with_every_other():
     hidden = label(np.random.default_rng(3))
-    d = hidden.dimensions[0]
-    sums = np.zeros(2)
-    for a, b in ((0, 1), (0, 2), (1, 2)):
+    d, step, sums = hidden.dimensions[0], 1e-5, np.zeros(2)
+    for a, b in ((0, 1), (0, 2)):
         for i in range(SIZES[a]):
             for j in range(SIZES[b]):
                 both = ((CELLS[:, a] == i) & (CELLS[:, b] == j)).astype(float)
-                logit = []
-                for step in (1e-5, -1e-5):
-                    codes = np.column_stack([hidden.codes, np.where(both > 0, 9, 10)]).astype(np.int32)
-                    effects = np.append(hidden.effects, [step, 0.0])
-                    state = _State(replace(hidden, codes=codes, effects=effects), {})
-                    logit.append(special.logit(state.rates(d.group, 2)[0]))
-                sums += ((logit[0] - logit[1]) / 2e-5) ** 2
+                up, down = (group_logits(hidden, d, chances(hidden, more=s * both))[0] for s in (step, -step))
+                sums += ((up - down) / (2 * step)) ** 2
     np.testing.assert_allclose(errors_of(hidden, {})["nation"]["sex"].pairs, sums, rtol=1e-6)
+
+
+def test_levels_that_no_feature_tells_have_effects_of_their_own():
+    """What answers do: the logit of the parts of a level moves in every place, and the place's parts are matched to its total."""
+    from crosslevel.numerics.logit_shift import shift_to_total
+
+    hidden = label(np.random.default_rng(8))
+    d, q, step = hidden.dimensions[1], len(hidden.total), 1e-5
+    untold = replace(d, telling=Telling((), 0.25))
+    found = errors_of(replace(hidden, dimensions=(untold,), crossings=()), {})["nation"]["race"]
+    place, n = np.repeat(np.arange(q), 3), 3
+    row = hidden.pairs.place * n + d.group
+    share = np.bincount(row, hidden.pairs.weight)
+    logit = group_logits(hidden, d, chances(hidden))[1]
+    sums = np.zeros(3)
+    for level in np.eye(3):
+        up, down = (
+            shift_to_total((logit + s * np.tile(level, q))[None], share, place, hidden.total).rate[0]
+            for s in (step, -step)
+        )
+        many = hidden.people[place] * share
+        group = np.tile(np.arange(3), q)
+        both = [special.logit(np.bincount(group, many * p) / np.bincount(group, many)) for p in (up, down)]
+        sums += ((both[0] - both[1]) / (2 * step)) ** 2
+    np.testing.assert_allclose(found.untold, 0.25 * sums, rtol=1e-5)
+    assert found.pairs.max() == 0.0
 
 
 def test_parts_of_the_variance():
     hidden = label(np.random.default_rng(4))
-    state, d = _State(hidden, {"race": 0.5}), hidden.dimensions[1]
-    P, near, people = state.rates(d.group, 3)
-    G = state.gradients(d.group, 3, by_place=False)[0] / (people * P * (1 - P))[:, None]
-    found = errors_of(hidden, {"race": 0.5})["nation"]["race"]
-    shrunk = G * np.repeat([1.0, 0.5, 1.0], SIZES)
-    np.testing.assert_allclose(found.model, np.diag(shrunk @ hidden.covariance @ shrunk.T), rtol=1e-12)
-    np.testing.assert_allclose(found.shared, (G**2).sum(axis=1), rtol=1e-12)
-    by_column = [shrunk[:, a:b] @ hidden.effects[a:b] for _, a, b in hidden.columns]
-    np.testing.assert_allclose(found.contextual, np.sum(np.square(by_column), axis=0), rtol=1e-12)
+    d, shrinkage, step = hidden.dimensions[1], {"race": 0.5}, 1e-5
+    found = errors_of(hidden, shrinkage)["nation"]["race"]
+    keep = np.repeat([1.0, 0.5, 1.0], SIZES)
+    by_column = []
+    for j in range(3):  # effects of one column, as they are shrunk, times 1 + step
+        own = np.repeat(np.arange(3) == j, SIZES) * keep * hidden.effects
+        more = own[hidden.codes].sum(axis=1)
+        up, down = (group_logits(hidden, d, chances(hidden, shrinkage, s * more))[0] for s in (step, -step))
+        by_column.append((up - down) / (2 * step))
+    np.testing.assert_allclose(found.contextual, np.sum(np.square(by_column), axis=0), rtol=1e-6)
+    np.testing.assert_allclose(
+        special.logit(found.estimate), group_logits(hidden, d, chances(hidden, shrinkage))[0], atol=1e-9
+    )
+    place, many = hidden.pairs.place, hidden.people[hidden.pairs.place] * hidden.pairs.weight
+    near = np.bincount(d.group, many * hidden.total[place]) / np.bincount(d.group, many)
     np.testing.assert_allclose(found.neighborhood, near)
     constants = replace(SHIPPED, tau=0.2, omega=0.3, distance=0.4, pairs=0.5)
     expected = found.model + 0.16 * found.contextual + 0.04 * (found.shared + 0.5 * found.pairs) + 0.09 * found.own
     np.testing.assert_allclose(variance_of(found, constants), expected)
+    alone = replace(found, untold=np.ones(3))
+    np.testing.assert_allclose(variance_of(alone, constants), expected + 0.04)
 
 
 def test_answers_meet_the_totals_of_everybody():
     hidden = label(np.random.default_rng(5))
     state = _State(hidden, {"race": 0.4})
-    whole = np.bincount(state.place, hidden.pairs.weight * state.chance)
-    np.testing.assert_allclose(whole, hidden.total, atol=1e-10)
+    chance = probabilities(hidden.pairs, state.eta, state.f)
+    np.testing.assert_allclose(np.bincount(hidden.pairs.place, hidden.pairs.weight * chance), hidden.total, atol=1e-10)
 
 
 def learner(seed, n=12, **options):

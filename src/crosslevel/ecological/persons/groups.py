@@ -7,7 +7,8 @@ nation, places, crossings and contrasts have one covariance:
     V (the fit's), shrunk   +   tau^2 (R on every level, pairs I on every two levels)   +   (distance x effect)^2, one deviate per column
 
 and omega^2 more for each part of each place. With a survey that covariance is the prior of effects, and what is drawn is their posterior
-(:mod:`crosslevel.ecological.persons.survey`). Columns that are no features have effects of their own, of variance tau^2 about nothing.
+(:mod:`crosslevel.ecological.persons.survey`). Columns that are no features have effects of their own about nothing, of variance tau^2
+times the share of them that no feature tells.
 """
 
 from __future__ import annotations
@@ -40,9 +41,8 @@ from crosslevel.ecological.persons.model import (
     symmetric_root,
 )
 from crosslevel.ecological.persons.survey import SurveyPosterior
-from crosslevel.ecological.persons.sweeps import place_effects, probabilities
+from crosslevel.ecological.persons.sweeps import PartSlopes, part_slopes, place_effects, probabilities
 from crosslevel.ecological.subgroups import Partition, Parts, Question, Request, cut_places, labels_of
-from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress
 
 if TYPE_CHECKING:
@@ -51,16 +51,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Allowance",
     "GroupSource",
-    "PartSlopes",
+    "Telling",
     "allowance_of",
     "asked_pairs",
+    "correlation_root",
     "kept_effects",
-    "part_slopes",
     "source_of",
+    "telling_columns",
 ]
 
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
+TOLD = 0.1
+"""A feature that tells less than this share of the variance of levels does not count as telling them."""
 EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL = range(9)
 """First numbers of the keys of random streams: what is drawn depends on its name alone, not on what else is drawn."""
 
@@ -90,69 +93,6 @@ def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> All
     return Allowance(found, shrinkage)
 
 
-@dataclass(frozen=True, eq=False)
-class PartSlopes:
-    """Parts of places at the effects found.
-
-    Attributes
-    ----------
-    logit : (m,)
-    G : (m, n_effects)
-        Derivative of each logit by the effects, the places' totals held.
-    within : (m,)
-        Variance of a rate between the people of a part, with one person of the place's usual spread added.
-    """
-
-    logit: FloatArray
-    G: FloatArray
-    within: FloatArray
-
-
-def part_slopes(
-    pairs: Pairs,
-    eta: FloatArray,
-    f: FloatArray,
-    codes: AnyArray,
-    n_effects: int,
-    part: AnyArray,
-    place: IntArray,
-    effective: FloatArray,
-) -> PartSlopes:
-    """Sum people to the parts of their places, with slopes.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    eta : (n_cells,)
-        Logit of each kind of people but for its place.
-    f : (q,)
-        Place effects that meet the totals.
-    codes : (n_cells, n_terms)
-        Effects of each kind of people.
-    n_effects : int
-    part : (n,) int
-        Part of each pair, -1 for none; the parts of a place are all its people.
-    place : (m,) int
-        Place of each part.
-    effective : (m,)
-        Kish's number of people behind each.
-    """
-    m, q = len(place), pairs.n_places
-    weight, rate, square, slope, by_level = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, n_effects))
-    _sum_parts(pairs.start, pairs.cell, pairs.weight, eta, f, codes, part, weight, rate, square, slope, by_level)
-    whole = np.maximum(np.bincount(place, slope, q), 1e-300)
-    J = np.zeros((q, n_effects))
-    np.add.at(J, place, by_level)
-    J /= whole[:, None]
-    by_level -= slope[:, None] * J[place]
-    safe = np.maximum(weight, 1e-300)
-    P = np.clip(rate / safe, 1e-12, 1.0 - 1e-12)
-    by_level /= (safe * P * (1.0 - P))[:, None]
-    usual = np.maximum(np.bincount(place, square, q) - np.bincount(place, rate, q) ** 2, 0.0)
-    within = np.maximum(square / safe - P**2, 0.0) + usual[place] / np.maximum(effective, 1.0)
-    return PartSlopes(special.logit(P), by_level, within)
-
-
 def kept_effects(model: PersonsModel, allowance: Allowance | None) -> FloatArray:
     """Give what is kept of each effect; of two columns together, as of the one that is shrunk more."""
     if allowance is None:
@@ -166,6 +106,68 @@ def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]
     """Name the pairs of columns whose effects count: each column asked for with every other column."""
     n = len(effects.sizes)
     return [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What the features tell of the levels that people are cut by.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Features that tell them.
+    untold : float
+        Share of the levels' variance that they leave: 0 where levels follow from features, 1 where these tell nothing.
+    """
+
+    columns: tuple[int, ...]
+    untold: float
+
+
+def telling_columns(level: AnyArray, codes: AnyArray, sizes: Sequence[int], weight: FloatArray, most: int) -> Telling:
+    """Find the features that levels follow from, the most telling first, and what they leave untold.
+
+    What is told is the share of the variance of the levels that lies between the people of different levels of the features
+    (Goodman and Kruskal's tau).
+
+    Parameters
+    ----------
+    level : (n,) int
+        Level of each kind of people of each place.
+    codes : (n, n_columns) int
+        Their levels of the features.
+    sizes : sequence of int
+        Levels of each feature.
+    weight : (n,)
+        Number of people.
+    most : int
+        Features to look at together.
+
+    Examples
+    --------
+    >>> age = np.array([0, 1, 2, 3])
+    >>> found = telling_columns(age // 2, np.column_stack([[0, 0, 1, 0], age]), (2, 4), np.ones(4), 1)
+    >>> found.columns, found.untold
+    ((1,), 0.0)
+    """
+    n_levels, share = int(level.max()) + 1, weight / weight.sum()
+    spread = 1.0 - float((np.bincount(level, share) ** 2).sum())
+    chosen: tuple[int, ...] = ()
+    told, kind, n_kinds = 0.0, np.zeros(len(level), dtype=np.int64), 1
+    while spread > 0.0 and len(chosen) < most:
+        tried = {}
+        for j in set(range(len(sizes))) - {*chosen}:
+            both = np.bincount((kind * sizes[j] + codes[:, j]) * n_levels + level, share, n_kinds * sizes[j] * n_levels)
+            both = both.reshape(-1, n_levels)
+            whole = both.sum(axis=1)
+            held = float((both[whole > 0] ** 2 / whole[whole > 0, None]).sum())
+            tried[j] = 1.0 - (1.0 - held) / spread
+        best = max(sorted(tried), key=lambda j: tried[j])
+        if tried[best] < told + TOLD:
+            break
+        chosen, told = (*chosen, best), tried[best]
+        kind, n_kinds = kind * sizes[best] + codes[:, best], n_kinds * sizes[best]
+    return Telling(tuple(sorted(chosen)), float(np.clip(1.0 - told, 0.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +266,9 @@ class GroupSource:
             if pairs:
                 more = self._pair_draws(stage, pairs, n_draws, seed)
                 wide += more @ at.G[:, at.G.shape[1] - more.shape[1] :].T
-            if self._own(number):
+            if untold := self._telling(number).untold:
                 rng = _stream(seed, OWN, stage, number)
-                own = given.tau * scale * rng.standard_normal((n_draws, part.levels.num_rows + 1))
+                own = np.sqrt(untold) * given.tau * scale * rng.standard_normal((n_draws, part.levels.num_rows + 1))
                 wide += own[:, level]  # the rest is the last
             if given.omega > 0:
                 size = np.full(len(place), given.omega)
@@ -334,10 +336,10 @@ class GroupSource:
 
     def _codes(self, number: int, stage: int) -> tuple[AnyArray, list[tuple[int, int]]]:
         """Number the effects of every kind of people; with pairs of levels where those count, those of a survey first."""
-        names, posterior = self.model.bins.names, self._posterior(stage)
-        asked = tuple(j for j, name in enumerate(names) if name in self.columns[number])
-        if self.allowance is None or not self.allowance.confounding.pairs:
-            asked = ()
+        posterior = self._posterior(stage)
+        asked: tuple[int, ...] = ()
+        if self.allowance is not None and self.allowance.confounding.pairs:
+            asked = self._telling(number).columns
         known = () if posterior is None else posterior.pairs
         key = ("codes", asked, known)
         if key not in self.kept:
@@ -346,12 +348,25 @@ class GroupSource:
             self.kept[key] = number_pairs(effects, effects.codes(self.cells.codes), columns), columns
         return self.kept[key]  # type: ignore[return-value]
 
-    def _own(self, number: int) -> bool:
-        """Tell whether a partition is cut by what no feature tells: another column, or finer values of numbers."""
-        sizes = dict(zip(self.model.bins.names, self.model.bins.sizes, strict=True))
-        levels = self.partitions[number].levels
-        fine = [n for n in levels.column_names if n in sizes and len(levels[n].unique()) > sizes[n]]
-        return bool(fine) or not self.columns[number] <= set(sizes)
+    def _telling(self, number: int) -> Telling:
+        """Say which features tell what a partition is cut by: those it names, else those that other columns follow from."""
+        key = ("telling", number)
+        if key not in self.kept:
+            bins, levels = self.model.bins, self.partitions[number].levels
+            sizes = dict(zip(bins.names, bins.sizes, strict=True))
+            named = tuple(j for j, name in enumerate(bins.names) if name in self.columns[number])
+            fine = any(n in sizes and len(levels[n].unique()) > sizes[n] for n in levels.column_names)
+            found = Telling(named, 0.0)
+            if fine or not self.columns[number] <= set(sizes):
+                pairs = self.cells.pairs
+                weight = self.cells.total[pairs.place] * pairs.weight
+                level = self.parts[number].level[self.cells.label]
+                level = np.where(level < 0, levels.num_rows, level)  # the rest is the last
+                codes = self.cells.codes[pairs.cell]
+                found = telling_columns(level, codes, bins.sizes, weight, len(self.columns[number]))
+                found = Telling(tuple(sorted({*named, *found.columns})), found.untold)
+            self.kept[key] = found
+        return self.kept[key]  # type: ignore[return-value]
 
     def _effect_draws(self, stage: int, n_draws: int, seed: int) -> FloatArray:
         """Draw effects about those found, (n_draws, n_effects), as the fit has them."""
@@ -392,13 +407,9 @@ class GroupSource:
             assert self.allowance is not None
             effects, given = self.model.effects, self.allowance.confounding
             z = self._by_term(CONFOUNDED, stage, n_draws, seed)
-            ends = np.cumsum(effects.widths)
-            n_columns = len(effects.sizes)
-            for a, b in zip(effects.first[:n_columns], ends[:n_columns], strict=True):
-                C = effects.B[a:b] @ effects.B[a:b].T
-                size = np.sqrt(np.diag(C))
-                z[:, a:b] = z[:, a:b] @ symmetric_root(C / np.outer(size, size))
-            z[:, ends[n_columns - 1] :] = 0.0  # of two columns together, pairs count
+            for j, (a, b) in enumerate(effects.columns):
+                z[:, a:b] = z[:, a:b] @ correlation_root(effects, j)
+            z[:, sum(effects.sizes) :] = 0.0  # of two columns together, pairs count
             names = effects.names(self.model.bins.names)
             xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
             away = np.repeat(np.hstack(xi), effects.widths, axis=1) * self._stages()[stage].effects
@@ -472,27 +483,15 @@ def source_of(
     return GroupSource(model.model_, found, parts, columns, *settings)
 
 
+def correlation_root(effects: Effects, column: int) -> FloatArray:
+    """Give a square root of the prior correlation of the effects of a column, (n_levels, n_levels)."""
+    a, b = effects.columns[column]
+    C = effects.B[a:b] @ effects.B[a:b].T
+    size = np.sqrt(np.diag(C))
+    return symmetric_root(C / np.outer(size, size))
+
+
 def _stream(seed: int, *key: int | str) -> np.random.Generator:
     """Give the random numbers that belong to a key."""
     words = tuple(zlib.crc32(k.encode()) if isinstance(k, str) else k for k in key)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))
-
-
-@njit(nogil=True)
-def _sum_parts(  # type: ignore[no-untyped-def]  # pragma: no cover
-    start, cell, weight, eta, f, codes, part, whole, rate, square, slope, by_level
-):
-    n_terms = codes.shape[1]
-    for i in range(len(start) - 1):
-        for j in range(start[i], start[i + 1]):
-            g, c = part[j], cell[j]
-            if g < 0:
-                continue
-            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
-            v = weight[j] * p * (1.0 - p)
-            whole[g] += weight[j]
-            rate[g] += weight[j] * p
-            square[g] += weight[j] * p * p
-            slope[g] += v
-            for t in range(n_terms):
-                by_level[g, codes[c, t]] += v

@@ -1,28 +1,28 @@
-"""Learn how far subgroups are off for reasons that totals cannot show, from labels that were hidden and are known.
+"""How far subgroups of hidden labels are off, and the parts of the variance that constants of confounding give the error.
 
 Effects e of levels are learned from totals; a group's rate follows from them and from the totals of its places. With
 G_g = d logit P_g / d e after every place is matched to its total, the error of a group has the variance
 
-    G_g V G_g' + sum_col (distance G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2) + omega^2 L_g:
+    G_g V G_g' + sum_col (distance G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2 + untold |C_g|^2) + omega^2 L_g:
 
 what the totals leave open, the doubt about how much of an effect is contextual, confounding of effects and of pairs of levels that
-all places share, and of one group in one place. Every group of a hidden label, over all places, of crossings of two columns and
-within places, has such a variance in closed form.
+all places share, of levels that no feature tells, and of one group in one place. Every group of a hidden label, over all places, of
+crossings of two columns and within places, has such a variance in closed form; the slopes are those that answers use.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
-from crosslevel.ecological.persons.sweeps import probabilities, shifts
+from crosslevel.ecological.persons.groups import Telling, asked_pairs, correlation_root
+from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs
+from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 __all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "variance_of"]
@@ -45,6 +45,8 @@ class Groups:
         Of the groups.
     group : (n_pairs,) int
         Group of every pair.
+    telling : Telling
+        Features that the groups follow from.
     weight, yes : (q, n_groups)
         Weight of everybody, and of those who have the label.
     count, effective : (q, n_groups)
@@ -54,6 +56,7 @@ class Groups:
     name: str
     names: tuple[str, ...]
     group: IntArray
+    telling: Telling
     weight: FloatArray
     yes: FloatArray
     count: FloatArray
@@ -69,13 +72,15 @@ class HiddenLabel:
     label : str
     pairs : Pairs
         Composition: kinds of people of each place, smoothed.
+    columns : tuple of str
+        Features.
+    structure : Effects
+        Which effects there are.
     codes : (n_cells, n_terms) int32
         Effects of each kind.
-    columns : tuple of (name, first, last)
-        Effects of each column.
     effects : (p,)
-    covariance, prior : (p, p)
-        Of the effects given the totals, and their correlation before.
+    covariance : (p, p)
+        Of the effects given the totals.
     total : (q,)
         Rate of everybody in each place, which answers are matched to.
     people : (q,)
@@ -91,11 +96,11 @@ class HiddenLabel:
 
     label: str
     pairs: Pairs
+    columns: tuple[str, ...]
+    structure: Effects
     codes: AnyArray
-    columns: tuple[tuple[str, int, int], ...]
     effects: FloatArray
     covariance: FloatArray
-    prior: FloatArray
     total: FloatArray
     people: FloatArray
     dimensions: tuple[Groups, ...]
@@ -116,8 +121,8 @@ class Errors:
         G V G'.
     contextual : (m,)
         sum_col (G_col e_col)^2 of the effects as they are shrunk, to be multiplied with distance^2.
-    shared, pairs, own : (m,)
-        What tau^2, .3 tau^2 and omega^2 are multiplied with.
+    shared, pairs, untold, own : (m,)
+        What tau^2, .3 tau^2, tau^2 and omega^2 are multiplied with.
     noise : (m,)
         Variance of the truth itself, zero over all places.
     """
@@ -130,6 +135,7 @@ class Errors:
     contextual: FloatArray
     shared: FloatArray
     pairs: FloatArray
+    untold: FloatArray
     own: FloatArray
     noise: FloatArray
 
@@ -139,64 +145,51 @@ class Errors:
         return np.asarray(special.logit(self.truth) - special.logit(self.estimate))
 
 
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Groups of every place at the effects, matched to the totals.
+
+    Attributes
+    ----------
+    place, group : (m,) int
+    rate, share : (m,)
+        Rate of the part, and its share of the place's people.
+    slope : (m,)
+        share rate (1 - rate): how much the place's total moves with the logit of the part.
+    G : (m, p + n_pairs)
+        Derivative of the logit by the effects and by those of pairs of levels.
+    """
+
+    place: IntArray
+    group: IntArray
+    rate: FloatArray
+    share: FloatArray
+    slope: FloatArray
+    G: FloatArray
+
+
 class _State:
     """A hidden label at given effects, every place matched to its total."""
 
     def __init__(self, hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> None:
         h = self.hidden = hidden
-        keep = np.ones(len(h.effects))
-        for name, first, last in h.columns:
-            keep[first:last] = 1.0 - shrinkage.get(name, 0.0)
-        self.keep, self.place = keep, h.pairs.place
-        eta = (keep * h.effects)[h.codes].sum(axis=1)
-        f = shifts(h.pairs, eta[None], h.total, special.logit(h.total)[None])[0]
-        self.chance = probabilities(h.pairs, eta, f)
-        self.slope = h.pairs.weight * self.chance * (1.0 - self.chance)
+        keep = [1.0 - shrinkage.get(name, 0.0) for name in h.columns]
+        keep += [min(keep[a], keep[b]) for a, b in h.structure.pairs]
+        self.keep = np.repeat(keep, h.structure.widths)
+        self.eta = cell_logits(self.keep * h.effects, h.codes)
+        self.f = place_effects(h.pairs, self.eta, h.total, special.logit(h.total))
 
-    def rates(self, group: IntArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Give rate, neighborhood and weight of groups over all places."""
-        h = self.hidden
-        weight = h.people[self.place] * h.pairs.weight
-        people = added(group, weight, n)
-        near = added(group, weight * h.total[self.place], n)
-        return _share(added(group, weight * self.chance, n), people), _share(near, people), people
-
-    @cached_property
-    def terms(self) -> list[tuple[IntArray, int]]:
-        """Effects of every pair, term by term, with the number of effects of the term: columns first, then pairs of dimensions."""
-        h = self.hidden
-        main = [(h.codes[:, t][h.pairs.cell].astype(np.intp), len(h.effects)) for t in range(h.codes.shape[1])]
-        crossed = [
-            (a.group * len(b.names) + b.group, len(a.names) * len(b.names))
-            for a, b in itertools.combinations(h.dimensions, 2)
-        ]
-        return main + crossed
-
-    @cached_property
-    def place_slopes(self) -> list[FloatArray]:
-        """D f_i / d effects, less its sign, for each term."""
-        q = len(self.hidden.total)
-        whole = added(self.place, self.slope, q)[:, None]
-        return [added(self.place * n + code, self.slope, q * n).reshape(q, n) / whole for code, n in self.terms]
-
-    def gradients(self, row: IntArray, n_rows: int, by_place: bool) -> tuple[FloatArray, FloatArray]:
-        """Give sum of slopes over the people of a row, places matched: (n_rows, p) of effects, and squares of those of pairs, (n_rows,)."""
-        h, q = self.hidden, len(self.hidden.total)
-        slope = self.slope if by_place else h.people[self.place] * self.slope
-        main, squares = np.zeros((n_rows, len(h.effects))), np.zeros(n_rows)
-        if by_place:
-            whole = added(row, slope, n_rows)[:, None]
-            home = np.arange(n_rows) // (n_rows // q)
-        else:
-            whole = added(row * q + self.place, slope, n_rows * q).reshape(n_rows, q)
-        for t, ((code, n), J) in enumerate(zip(self.terms, self.place_slopes, strict=True)):
-            own = added(row * n + code, slope, n_rows * n).reshape(n_rows, n)
-            own -= whole * J[home] if by_place else whole @ J
-            if t < h.codes.shape[1]:
-                main += own
-            else:
-                squares += (own**2).sum(axis=1)
-        return main, squares
+    def parts(self, d: Groups) -> _Parts:
+        """Sum the people of every place to groups, with slopes."""
+        h, n = self.hidden, len(d.names)
+        number, part = np.unique(h.pairs.place * n + d.group, return_inverse=True)
+        columns = asked_pairs(h.structure, d.telling.columns)
+        codes = number_pairs(h.structure, h.codes, columns)
+        n_effects = len(h.effects) + sum(h.structure.sizes[a] * h.structure.sizes[b] for a, b in columns)
+        place, many = number // n, np.full(len(number), np.inf)
+        at = part_slopes(h.pairs, self.eta, self.f, codes, n_effects, part.reshape(-1), place, many)
+        rate = special.expit(at.logit)
+        return _Parts(place, number % n, rate, at.share, at.share * rate * (1.0 - rate), at.G)
 
 
 def added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
@@ -231,64 +224,76 @@ def errors_of(hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> dict[str, 
 
 
 def _over_places(state: _State, d: Groups) -> Errors:
-    n, h = len(d.names), state.hidden
-    P, near, people = state.rates(d.group, n)
-    G, squares = state.gradients(d.group, n, by_place=False)
+    h, n, at = state.hidden, len(d.names), state.parts(d)
+    by_group = h.people[at.place]
+    people, near, yes = (
+        added(at.group, by_group * at.share * v, n) for v in (np.ones(len(at.place)), h.total[at.place], at.rate)
+    )
+    P = _share(yes, people)
     scale = np.maximum(people * P * (1.0 - P), TINY)
-    local = _own_factors(state, d)
-    people_here = added(state.place * n + d.group, h.people[state.place] * h.pairs.weight, len(h.total) * n)
-    slope = added(state.place * n + d.group, h.people[state.place] * state.slope, len(h.total) * n)
-    lived = people_here > 0
-    own = added(np.arange(len(slope))[lived] % n, slope[lived] ** 2 * local[lived], n) / scale**2
+    slope = by_group * at.slope / scale[at.group]  # of the group's logit by that of its part
+    to_group = sparse.csr_array((slope, (at.group, np.arange(len(slope)))), shape=(n, len(slope)))
     weight = d.weight.sum(axis=0)
     T = (d.yes.sum(axis=0) + 0.5) / (weight + 1.0)
-    parts = _parts(state, G / scale[:, None], squares / scale**2)
+    own = added(at.group, slope**2 * _own_factors(at, len(h.total)), n)
+    parts = _variances(state, d, to_group @ at.G, to_group @ _level_slopes(at, len(h.total), n))
     kept = (weight > 0) & (people > 0) & (parts[2] >= LEAST_FACTOR)
+    near = _share(near, people)
     return Errors(*(v[kept] for v in (P, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))))
 
 
 def _within_places(state: _State, d: Groups) -> Errors:
-    h, n = state.hidden, len(d.names)
-    size = len(h.total) * n
-    row = state.place * n + d.group
-    weight = added(row, h.pairs.weight, size)
-    P = _share(added(row, h.pairs.weight * state.chance, size), weight)
-    kept = np.flatnonzero((d.count.ravel() >= LEAST_PEOPLE) & (weight > 0))
-    G, squares = state.gradients(row, size, by_place=True)
-    scale = np.maximum(weight * P * (1.0 - P), TINY)[kept]
-    parts = _parts(state, G[kept] / scale[:, None], squares[kept] / scale**2)
-    effective = d.effective.ravel()[kept]
-    T = np.clip((_share(d.yes, d.weight).ravel()[kept] * effective + 0.5) / (effective + 1.0), 1e-9, 1 - 1e-9)
-    p = P[kept]
-    share = d.weight.ravel()[kept] / h.people[kept // n]
-    noise = np.clip(1.0 - share, 0.0, 1.0) / np.maximum(effective * p * (1.0 - p), 1e-9)
-    found = (p, T, h.total[kept // n], d.weight.ravel()[kept], *parts, _own_factors(state, d)[kept], noise)
-    telling = parts[2] >= LEAST_FACTOR
-    return Errors(*(v[telling] for v in found))
+    h, n, at = state.hidden, len(d.names), state.parts(d)
+    count, weight, effective, yes = (
+        v.ravel()[at.place * n + at.group] for v in (d.count, d.weight, d.effective, _share(d.yes, d.weight))
+    )
+    parts = _variances(state, d, at.G, _level_slopes(at, len(h.total), n))
+    T = np.clip((yes * effective + 0.5) / (effective + 1.0), 1e-9, 1 - 1e-9)
+    open_ = np.clip(1.0 - weight / h.people[at.place], 0.0, 1.0)
+    noise = open_ / np.maximum(effective * at.rate * (1.0 - at.rate), 1e-9)
+    kept = (count >= LEAST_PEOPLE) & (parts[2] >= LEAST_FACTOR)
+    own = _own_factors(at, len(h.total))
+    return Errors(*(v[kept] for v in (at.rate, T, h.total[at.place], weight, *parts, own, noise)))
 
 
-def _parts(state: _State, G: FloatArray, squares: FloatArray) -> tuple[FloatArray, ...]:
-    """Give G V G', sum of squares by column, G R G' and those of pairs."""
-    h = state.hidden
-    shrunk = G * state.keep
+def _variances(state: _State, d: Groups, G: FloatArray, C: FloatArray) -> tuple[FloatArray, ...]:
+    """Give G V G', the sum of squares by column, G R G', those of pairs and of levels that no feature tells."""
+    h, p = state.hidden, len(state.hidden.effects)
+    main, crossed = G[:, :p], G[:, p:]
+    shrunk = main * state.keep
     model = np.einsum("ij,ij->i", shrunk @ h.covariance, shrunk)
-    contextual = np.zeros(len(G))
-    for _, first, last in h.columns:
-        contextual += (shrunk[:, first:last] @ h.effects[first:last]) ** 2
-    return model, contextual, np.einsum("ij,ij->i", G @ h.prior, G), squares
+    contextual, shared, first = np.zeros(len(G)), np.zeros(len(G)), 0
+    for number, width in enumerate(h.structure.widths):
+        some = slice(first, first + width)
+        contextual += (shrunk[:, some] @ h.effects[some]) ** 2
+        if number < len(h.columns):  # of two columns together, pairs count
+            shared += ((main[:, some] @ correlation_root(h.structure, number)) ** 2).sum(axis=1)
+        first += width
+    return model, contextual, shared, (crossed**2).sum(axis=1), d.telling.untold * (C**2).sum(axis=1)
 
 
-def _own_factors(state: _State, d: Groups) -> FloatArray:
-    """Say how confounding of each group of each place on its own shows in its logit, (q n_groups,)."""
-    q, n = len(state.hidden.total), len(d.names)
-    slope = added(state.place * n + d.group, state.slope, q * n).reshape(q, n)
-    w = slope / np.maximum(slope.sum(axis=1, keepdims=True), 1e-300)
-    squares = (w**2).sum(axis=1, keepdims=True) - w**2
-    return np.asarray((1.0 - w) ** 2 + squares).ravel()
+def _weights(at: _Parts, q: int) -> FloatArray:
+    """Give how far a place's level moves when the logit of a part does, (m,)."""
+    return np.asarray(at.slope / np.maximum(added(at.place, at.slope, q), 1e-300)[at.place])
+
+
+def _level_slopes(at: _Parts, q: int, n: int) -> FloatArray:
+    """Give the derivative of the logit of each part by an effect of each group on its own, totals matched, (m, n)."""
+    moved = np.zeros((q, n))
+    moved[at.place, at.group] = _weights(at, q)
+    slopes = -moved[at.place]
+    slopes[np.arange(len(at.group)), at.group] += 1.0
+    return slopes
+
+
+def _own_factors(at: _Parts, q: int) -> FloatArray:
+    """Say how confounding of each group of each place on its own shows in its logit, (m,)."""
+    w = _weights(at, q)
+    return np.asarray((1.0 - w) ** 2 + added(at.place, w**2, q)[at.place] - w**2)
 
 
 def variance_of(errors: Errors, constants: Confounding) -> FloatArray:
     """Give the variance of the error of each group that the constants allow for."""
     e, c = errors, constants
-    shared = c.tau**2 * (e.shared + c.pairs * e.pairs)
+    shared = c.tau**2 * (e.shared + c.pairs * e.pairs + e.untold)
     return np.asarray(e.model + c.distance**2 * e.contextual + shared + c.omega**2 * e.own + e.noise)

@@ -19,6 +19,7 @@ from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.fitting import fit_question
+from crosslevel.ecological.persons.groups import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
 from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
@@ -191,24 +192,22 @@ def hide(
         rate, n = people.rates(not first), people.sizes(not first)
         where = model.model_.terms.take(people.lived)
         beta, covariance = _learned(model, design, where, Binomial(rate * n, n), people.weight, n_jobs)
-        e, B = effects.B @ beta, effects.B
-        correlation = B @ B.T
-        scale = np.sqrt(np.diag(correlation))
-        names = [*kept.names, *(f"{kept.names[a]} x {kept.names[b]}" for a, b in effects.pairs)]
-        ends = [*effects.first[1:].tolist(), len(e)]
-        columns = tuple(zip(names, effects.first.tolist(), ends, strict=True))
-        dimensions = tuple(people.groups([cut], [group]) for cut, group in zip(left, kinds.groups, strict=True))
-        both = itertools.combinations(zip(left, kinds.groups, strict=True), 2)
-        crossed = tuple(people.groups([a, b], [in_a, in_b]) for (a, in_a), (b, in_b) in both)
+        dimensions, crossed = (
+            tuple(
+                people.groups([left[k] for k in some], [kinds.groups[k] for k in some], kinds, kept)
+                for some in itertools.combinations(range(len(left)), together)
+            )
+            for together in (1, 2)
+        )
         sides.append(
             HiddenLabel(
                 label.name,
                 pairs,
+                kept.names,
+                effects,
                 codes,
-                columns,
-                e,
-                B @ covariance @ B.T,
-                correlation / np.outer(scale, scale),
+                effects.B @ beta,
+                effects.B @ covariance @ effects.B.T,
                 np.clip(people.total, 1e-6, 1.0 - 1e-6),
                 people.weight,
                 dimensions,
@@ -381,7 +380,7 @@ class _People:
         levels = np.ascontiguousarray(distinct[:, : len(used)], dtype=np.int32)
         return _Kinds(Pairs(start, at, weight / added(place, weight, self.q)[place]), levels, groups)
 
-    def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray]) -> Groups:
+    def groups(self, cuts: Sequence[Cut], inside: Sequence[IntArray], kinds: _Kinds, bins: Bins) -> Groups:
         """Give the groups of one column, or of several crossed, with the truth of everybody."""
         group, mine, names = np.zeros(len(self.cell), dtype=np.intp), np.zeros(len(inside[0]), dtype=np.intp), [""]
         for cut, within in zip(cuts, inside, strict=True):
@@ -393,7 +392,9 @@ class _People:
         weight, yes, count, square = (added(at, v, size).reshape(self.q, -1) for v in values)
         kish = weight**2 / np.maximum(square, 1e-300)
         name = " x ".join(c.name for c in cuts)
-        return Groups(name, tuple(names), np.asarray(mine, dtype=np.intp), weight, yes, count, kish)
+        of_pairs = self.weight[kinds.pairs.place] * kinds.pairs.weight
+        telling = telling_columns(mine, kinds.levels[kinds.pairs.cell], bins.sizes, of_pairs, len(cuts))
+        return Groups(name, tuple(names), np.asarray(mine, dtype=np.intp), telling, weight, yes, count, kish)
 
 
 def _has(found: PlaceCells, number: int) -> AnyArray:

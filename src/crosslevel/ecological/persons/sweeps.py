@@ -17,14 +17,16 @@ from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import AnyArray, FloatArray, Int64Array
+from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
 
 __all__ = [
+    "PartSlopes",
     "Rates",
     "Targets",
     "hessian",
     "jacobian",
     "level_rates",
+    "part_slopes",
     "place_effects",
     "probabilities",
     "rates",
@@ -384,3 +386,89 @@ def _targets(  # type: ignore[no-untyped-def]  # pragma: no cover
                 p = own[j] / (1.0 + odds[s, cell[j]] * here)
                 for k in range(label_start[label[j]], label_start[label[j] + 1]):
                     out[s, i, target[k]] += p
+
+
+@dataclass(frozen=True, eq=False)
+class PartSlopes:
+    """Parts of places at the effects found.
+
+    Attributes
+    ----------
+    logit : (m,)
+    G : (m, n_effects)
+        Derivative of each logit by the effects, the places' totals held.
+    within : (m,)
+        Variance of a rate between the people of a part, with one person of the place's usual spread added.
+    share : (m,)
+        Of the people of its place.
+    """
+
+    logit: FloatArray
+    G: FloatArray
+    within: FloatArray
+    share: FloatArray
+
+
+def part_slopes(
+    pairs: Pairs,
+    eta: FloatArray,
+    f: FloatArray,
+    codes: AnyArray,
+    n_effects: int,
+    part: AnyArray,
+    place: IntArray,
+    effective: FloatArray,
+) -> PartSlopes:
+    """Sum people to the parts of their places, with slopes.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    eta : (n_cells,)
+        Logit of each kind of people but for its place.
+    f : (q,)
+        Place effects that meet the totals.
+    codes : (n_cells, n_terms)
+        Effects of each kind of people.
+    n_effects : int
+    part : (n,) int
+        Part of each pair, -1 for none; the parts of a place are all its people.
+    place : (m,) int
+        Place of each part.
+    effective : (m,)
+        Kish's number of people behind each.
+    """
+    m, q = len(place), pairs.n_places
+    weight, rate, square, slope, by_level = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, n_effects))
+    _sum_parts(pairs.start, pairs.cell, pairs.weight, eta, f, codes, part, weight, rate, square, slope, by_level)
+    whole = np.maximum(np.bincount(place, slope, q), 1e-300)
+    J = np.zeros((q, n_effects))
+    np.add.at(J, place, by_level)
+    J /= whole[:, None]
+    by_level -= slope[:, None] * J[place]
+    safe = np.maximum(weight, 1e-300)
+    P = np.clip(rate / safe, 1e-12, 1.0 - 1e-12)
+    by_level /= (safe * P * (1.0 - P))[:, None]
+    usual = np.maximum(np.bincount(place, square, q) - np.bincount(place, rate, q) ** 2, 0.0)
+    within = np.maximum(square / safe - P**2, 0.0) + usual[place] / np.maximum(effective, 1.0)
+    return PartSlopes(special.logit(P), by_level, within, weight)
+
+
+@njit(nogil=True)
+def _sum_parts(  # type: ignore[no-untyped-def]  # pragma: no cover
+    start, cell, weight, eta, f, codes, part, whole, rate, square, slope, by_level
+):
+    n_terms = codes.shape[1]
+    for i in range(len(start) - 1):
+        for j in range(start[i], start[i + 1]):
+            g, c = part[j], cell[j]
+            if g < 0:
+                continue
+            p = 1.0 / (1.0 + np.exp(-(eta[c] + f[i])))
+            v = weight[j] * p * (1.0 - p)
+            whole[g] += weight[j]
+            rate[g] += weight[j] * p
+            square[g] += weight[j] * p * p
+            slope[g] += v
+            for t in range(n_terms):
+                by_level[g, codes[c, t]] += v
