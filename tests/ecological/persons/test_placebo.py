@@ -54,7 +54,7 @@ def found(seed: int) -> np.ndarray:
     """Give the effects of both coins, mean of the halves."""
     effects = []
     for half in hidden(seed):
-        first = {name: a for name, a, _ in half.columns}
+        first = {name: a for name, (a, _) in zip(half.columns, half.structure.columns, strict=True)}
         effects.append([half.effects[first[name] + 1] - half.effects[first[name]] for name in ("coin", "shared")])
     return np.mean(effects, axis=0)
 
