@@ -13,18 +13,19 @@ import ast
 import compileall
 import importlib
 import importlib.util
+import math
 import os
 import random
 import re
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.harden.door import ROOT, Door, Fork, scratch
+from tests.harden.watch import Test, Watch, run_tests
 
 __all__ = ["Mutant", "Tried", "mutants_of", "run", "sources", "tests_of"]
 
@@ -43,13 +44,20 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
-TIMEOUT = 150.0
-"""Seconds after which tests that pass in less are said to have noticed a mutant: a loop that no longer ends."""
 SCORE = 0.85
 SLOW = {"fused_jax", "sampled"}
+ASIDE = {"experiments", "browser", "harden", "contract", "conformance", "golden"}
+"""Folders of tests that are left out: they take long, or look at everything at once."""
+FILES = 10
+"""Files of tests that are tried for one file."""
+LONG, SLOWEST, BUDGET = 10.0, 120.0, 240.0
+"""Seconds for a test uncompiled, for one compiled, and for all tests of a file."""
 MOMENT = 10.0
-"""Seconds under which only one small file is tried."""
+"""Seconds under which only one small file is tried; and those that a test has beyond ten times what it takes."""
+QUICK = 0.5
+"""Seconds under which tests of all files come before the others."""
 LEAST = 3
+SAME = "the same"
 PER_FILE = 4
 """Mutants of one file before the next file's turn."""
 LISTED = Path(__file__).with_name("survivors.md")
@@ -75,6 +83,18 @@ class Mutant:
         _, change = list(_changes(node))[self.change]
         change(node)
         return ast.unparse(ast.fix_missing_locations(tree))
+
+    def function(self) -> str:
+        """Name the function that is changed; empty where the change acts when the file is read."""
+        tree = ast.parse(self.path.read_text())
+        node = next(n for i, n in enumerate(ast.walk(tree)) if i == self.node)
+        classes = [c for c in tree.body if isinstance(c, ast.ClassDef)]
+        for prefix, body in [("", tree.body), *((f"{c.name}.", c.body) for c in classes)]:
+            for function in body:
+                inside = isinstance(function, ast.FunctionDef) and any(node in ast.walk(part) for part in function.body)
+                if isinstance(function, ast.FunctionDef) and inside:
+                    return f"{prefix}{function.name}"
+        return ""
 
 
 def sources(every: bool = True) -> list[Path]:
@@ -128,19 +148,24 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
 
 
 def tests_of(path: Path) -> list[str]:
-    """Name the tests that look at a file: those of its own name, those that import it, and its examples."""
+    """Name files of tests that look at a file: those that import it, its package, or a module that uses it; its examples come first."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    module = ".".join(("crosslevel", *parts))
-    pattern = re.compile(
-        rf"(from|import)\s+{re.escape(module)}\b|from {re.escape('.'.join(('crosslevel', *parts[:-1])))} import [^\n]*\b{parts[-1]}\b"
-    )
-    files = [p for p in sorted((ROOT / "tests").rglob("test_*.py")) if pattern.search(p.read_text())]
-    files = [p for p in files if "experiments" not in p.parts and "browser" not in p.parts]
-    room = ROOT / "tests" / parts[0]
+    room, folder = ROOT / "tests" / parts[0], ROOT.joinpath("tests", *parts[:-1])
+    users = [p for p in PACKAGE.rglob("*.py") if _imports(p.read_text(), parts)]
+    modules = [p.relative_to(PACKAGE).with_suffix("").parts for p in users]
+    texts = {p: p.read_text() for p in sorted((ROOT / "tests").rglob("test_*.py")) if not ASIDE & set(p.parts)}
+    files = [p for p, text in texts.items() if _imports(text, parts)]
+    files += [p for p in texts if len(parts) > 2 and p.is_relative_to(folder)]
+    files += [p for p, text in texts.items() if any(_imports(text, module) for module in modules)]
     files = [p for p in files if p.is_relative_to(room)] or files  # its room's own tests are quick, and must suffice
-    if not files and room.is_dir():
-        files = sorted(room.rglob("test_*.py"))
-    return [str(p.relative_to(ROOT)) for p in files[:6]] + [str(path.relative_to(ROOT))]
+    return [str(p.relative_to(ROOT)) for p in dict.fromkeys([path, *files])][:FILES]
+
+
+def _imports(text: str, parts: tuple[str, ...]) -> bool:
+    """Tell whether a text imports a module, or a package by its ``__init__``."""
+    *package, name = ("crosslevel", *(part for part in parts if part != "__init__"))
+    module, above = re.escape(".".join([*package, name])), re.escape(".".join(package))
+    return bool(re.search(rf"(from|import)\s+{module}\s|from {above} import [^\n]*\b{name}\b", text))
 
 
 class Workshop:
@@ -153,38 +178,71 @@ class Workshop:
         for name in ("pyproject.toml", "conftest.py"):
             shutil.copy(ROOT / name, self.root / name)
         compileall.compile_dir(str(self.root), quiet=2, workers=1)
+        self._known: dict[Path, tuple[list[Test], list[Test]]] = {}
+        self._compiled: dict[Path, list[Test]] = {}
 
-    def passes(self, path: Path, source: str | None = None) -> bool:
-        """Tell whether the tests of a file pass, with another source in its place."""
+    def learn(self, path: Path) -> tuple[list[Test], list[Test]]:
+        """Run the tests of a file as it is, uncompiled: those that pass, with what they reach, and the others."""
+        if path not in self._known:
+            tests = self._run(path, _rewritten(path), tests_of(path), {}, compiled=False)
+            self._known[path] = [t for t in tests if t.passed], [t for t in tests if not t.passed]
+        return self._known[path]
+
+    def compiled(self, path: Path) -> list[Test]:
+        """Run the tests that do not pass uncompiled, or not in time, with the compiler: those that pass."""
+        if path not in self._compiled:
+            names = {t.name: SLOWEST for t in self.learn(path)[1]}
+            tests = self._run(path, _rewritten(path), files_of(names), {}, compiled=True) if names else []
+            self._compiled[path] = [t for t in tests if t.passed and t.name in names]
+        return self._compiled[path]
+
+    def notices(self, mutant: Mutant) -> str:
+        """Give the test that notices a mutant, or nothing."""
+        source, function = mutant.source(), mutant.function()
+        if source == _rewritten(mutant.path):
+            return SAME
+        for compiled in (False, True):
+            tests = self.compiled(mutant.path) if compiled else self.learn(mutant.path)[0]
+            if function and not compiled:
+                tests = [t for t in tests if function in t.reached]
+            limits = {
+                t.name: MOMENT + 10 * t.seconds
+                for t in sorted(tests, key=lambda t: (t.seconds > QUICK, _file(t.name), t.seconds))
+            }
+            if not limits:
+                continue
+            done = self._run(mutant.path, source, files_of(limits), limits, compiled)
+            if failed := next((t.name for t in done if not t.passed), ""):
+                return failed
+        return ""
+
+    def _run(self, path: Path, source: str, files: list[str], limits: dict[str, float], compiled: bool) -> list[Test]:
         inside = self.root / path.relative_to(ROOT)
         before = inside.read_text()
-        if source is not None:
-            Path(importlib.util.cache_from_source(str(inside))).unlink(missing_ok=True)
-            inside.write_text(source)
+        Path(importlib.util.cache_from_source(str(inside))).unlink(missing_ok=True)
+        inside.write_text(source)
+        watch = Watch("" if limits or compiled else str(inside), limits, SLOWEST if compiled else LONG, BUDGET)
         try:
-            fork = Fork(self._test, tests_of(path))
-            return fork.wait(TIMEOUT) == "done" and fork.value in (0, 5)
+            fork = Fork(run_tests, self.root, self.cache, files, watch, compiled)
+            ended = fork.wait(2 * BUDGET)
         finally:
             inside.write_text(before)
+        if ended == "done":
+            return [Test(*test) for test in cast("list[tuple[Any, ...]]", fork.value)]
+        return [Test(f"{ended} {fork.value}", passed=False)]
 
-    def _test(self, tests: list[str]) -> int:
-        import numba
-        import pytest
 
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        os.chdir(self.root)
-        sys.dont_write_bytecode = True  # nor may bytecode of a mutant be found by the next
-        taken = {str(ROOT), str(ROOT / "src"), ""}
-        sys.path[:] = [str(self.root / "src"), str(self.root), *(p for p in sys.path if p not in taken)]
-        for name in [n for n in sys.modules if n.split(".")[0] in ("tests", "crosslevel", "conftest")]:
-            del sys.modules[name]
-        importlib.invalidate_caches()
-        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(self.cache)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        options += ["-m", "not slow and not data and not browser"]
-        return int(pytest.main([*options, *tests]))
+def _rewritten(path: Path) -> str:
+    return ast.unparse(ast.parse(path.read_text()))
+
+
+def _file(name: str) -> str:
+    return name.split("::")[0]
+
+
+def files_of(names: Iterable[str]) -> list[str]:
+    """Name the files of tests, each once, in their order."""
+    return list(dict.fromkeys(map(_file, names)))
 
 
 @dataclass
@@ -218,40 +276,64 @@ def listed() -> set[str]:
     return {row.replace("\\|", "|") for row in rows}
 
 
-def try_mutants(files: list[Path], seed: int, until: float, every: bool = False) -> Tried:
-    """Try mutants at random until the time is over; all of them where every is set."""
-    for name in BENEATH:
-        importlib.import_module(name)
-    rng, known = random.Random(seed), listed()
+def drawn(files: list[Path], seed: int, count: int) -> list[Mutant]:
+    """Draw so many mutants, of every file in proportion to its mutants."""
+    rng = random.Random(seed)
+    every: list[Mutant] = []
+    for path in files:
+        some = mutants_of(path)
+        rng.shuffle(some)
+        every += some
+    step = max(len(every) / count, 1.0)
+    begin = rng.random() * step
+    return [every[at] for i in range(count) if (at := int(begin + i * step)) < len(every)]
+
+
+def in_turn(files: list[Path], seed: int) -> Iterator[Mutant]:
+    """Give every mutant in random order, a few of one file at a time."""
+    rng = random.Random(seed)
     waiting = {path: mutants_of(path) for path in files}
     for some in waiting.values():
         rng.shuffle(some)
-    tried = Tried(0, [], [])
+    while left := [p for p, some in waiting.items() if some]:
+        path = rng.choices(left, [len(waiting[p]) for p in left])[0]
+        for _ in range(min(PER_FILE, len(waiting[path]))):
+            yield waiting[path].pop()
+
+
+def try_mutants(mutants: Iterable[Mutant], until: float = math.inf, verbose: bool = False) -> Tried:
+    """Try mutants until the time is over."""
+    for name in BENEATH:
+        importlib.import_module(name)
+    known, tried = listed(), Tried(0, [], [])
     broken: set[Path] = set()
     with scratch() as folder:
         shop = Workshop(folder)
-        tested: set[Path] = set()
-        while any(waiting.values()) and (every or time.monotonic() < until or tried.mutants < LEAST):
-            path = rng.choice([p for p, some in waiting.items() if some])
-            if path not in tested:
-                tested.add(path)
-                if not shop.passes(path):
-                    print(f"the tests of {path.relative_to(ROOT)} do not pass as it is: {tests_of(path)}", flush=True)
-                    broken.add(path)
-            if path in broken:
-                waiting[path].clear()
+        for mutant in mutants:
+            if time.monotonic() > until and tried.mutants >= LEAST:
+                break
+            if mutant.path in broken:
                 continue
-            for _ in range(min(PER_FILE, len(waiting[path]))):
-                if time.monotonic() > until and not every and tried.mutants >= LEAST:
-                    break
-                mutant = waiting[path].pop()
-                tried.mutants += 1
-                if shop.passes(path, mutant.source()):
-                    tried.alive.append(mutant)
-                    if name_of(mutant) in known:
-                        tried.listed.append(mutant)
-                    else:
-                        print(f"survived: | {name_of(mutant)} | (line {mutant.line})", flush=True)
+            begun = time.monotonic()
+            if not shop.learn(mutant.path)[0] and not shop.compiled(mutant.path):
+                print(
+                    f"no test of {mutant.path.relative_to(ROOT)} passes as it is: {tests_of(mutant.path)}", flush=True
+                )
+                broken.add(mutant.path)
+                continue
+            by = shop.notices(mutant)
+            if by == SAME:
+                continue
+            tried.mutants += 1
+            if not by:
+                tried.alive.append(mutant)
+                if name_of(mutant) in known:
+                    tried.listed.append(mutant)
+            if verbose or (not by and mutant not in tried.listed):
+                ended = f"noticed by {by}" if by else "SURVIVED"
+                print(
+                    f"{ended}: | {name_of(mutant)} | line {mutant.line}, {time.monotonic() - begun:.1f} s", flush=True
+                )
     return tried
 
 
@@ -259,7 +341,7 @@ def run(door: Door, rng: random.Random, until: float) -> None:
     """Try mutants for a while; below the score, each that survives is a wrong answer nobody would notice."""
     everything = "--all-mutants" in os.environ.get("HARDEN_OPTIONS", "")
     files = sources(everything) if until - time.monotonic() > MOMENT else [PACKAGE / "numerics" / "newton.py"]
-    tried = try_mutants(files, rng.randrange(2**32), until, everything)
+    tried = try_mutants(in_turn(files, rng.randrange(2**32)), math.inf if everything else until)
     door.cases = tried.mutants
     for mutant in tried.alive:
         if mutant not in tried.listed and tried.score < SCORE:
@@ -277,10 +359,16 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--sample", type=int, help="try so many, of every file in proportion, however long it takes")
+    parser.add_argument("--all", action="store_true", help="try every one")
+    parser.add_argument("--verbose", action="store_true", help="print those that are noticed too")
     given = parser.parse_args()
-    files = [p.resolve() for p in given.files] or sources(given.all)
-    tried = try_mutants(files, given.seed, time.monotonic() + given.seconds, given.all)
+    files = [p.resolve() for p in given.files] or sources(given.all or bool(given.sample))
+    if given.sample:
+        tried = try_mutants(drawn(files, given.seed, given.sample), verbose=given.verbose)
+    else:
+        until = math.inf if given.all else time.monotonic() + given.seconds
+        tried = try_mutants(in_turn(files, given.seed), until, given.verbose)
     noticed = tried.mutants - len(tried.alive)
     print(
         f"{tried.mutants} mutants tried (seed {given.seed}), {noticed} noticed, {len(tried.listed)} listed: {100 * tried.score:.0f} %"
