@@ -50,8 +50,8 @@ ASIDE = {"experiments", "browser", "harden", "contract", "conformance", "golden"
 """Folders of tests that are left out: they take long, or look at everything at once."""
 FILES = 10
 """Files of tests that are tried for one file."""
-LONG, SLOWEST, BUDGET = 10.0, 120.0, 240.0
-"""Seconds for a test uncompiled, for one compiled, and for all tests of a file."""
+LONG, SLOWEST, BUDGET, HANG = 4.0, 120.0, 100.0, 900.0
+"""Seconds of the processor for a test uncompiled, for one compiled, for all tests of a file; and after which tests are said not to end."""
 MOMENT = 10.0
 """Seconds under which only one small file is tried; and those that a test has beyond ten times what it takes."""
 QUICK = 0.5
@@ -177,59 +177,60 @@ class Workshop:
             shutil.copytree(ROOT / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "conftest.py"):
             shutil.copy(ROOT / name, self.root / name)
+        for path in sources():  # as a mutant is written, so that nothing else is different there
+            (self.root / path.relative_to(ROOT)).write_text(_rewritten(path))
         compileall.compile_dir(str(self.root), quiet=2, workers=1)
-        self._known: dict[Path, tuple[list[Test], list[Test]]] = {}
-        self._compiled: dict[Path, list[Test]] = {}
+        self._known: dict[str, list[Test]] = {}
+        self._compiled: dict[str, float] = {}
 
-    def learn(self, path: Path) -> tuple[list[Test], list[Test]]:
-        """Run the tests of a file as it is, uncompiled: those that pass, with what they reach, and the others."""
-        if path not in self._known:
-            tests = self._run(path, _rewritten(path), tests_of(path), {}, compiled=False)
-            self._known[path] = [t for t in tests if t.passed], [t for t in tests if not t.passed]
-        return self._known[path]
+    def learn(self, file: str) -> list[Test]:
+        """Run the tests of a file as everything is, uncompiled, and see what they reach."""
+        if file not in self._known:
+            watch = Watch(f"{self.root}/src/crosslevel/", {}, LONG, BUDGET)
+            self._known[file] = self._run([file], watch, compiled=False, first=False)
+        return self._known[file]
 
-    def compiled(self, path: Path) -> list[Test]:
-        """Run the tests that do not pass uncompiled, or not in time, with the compiler: those that pass."""
-        if path not in self._compiled:
-            names = {t.name: SLOWEST for t in self.learn(path)[1]}
-            tests = self._run(path, _rewritten(path), files_of(names), {}, compiled=True) if names else []
-            self._compiled[path] = [t for t in tests if t.passed and t.name in names]
-        return self._compiled[path]
+    def compiled(self, tests: list[Test]) -> list[Test]:
+        """Run tests that do not pass uncompiled, or not in time, with the compiler: those that pass."""
+        new = {t.name: SLOWEST for t in tests if t.name not in self._compiled}
+        if new:
+            done = self._run(files_of(new), Watch("", new, LONG, HANG), compiled=True, first=False)
+            self._compiled |= dict.fromkeys(new, math.inf) | {t.name: t.seconds for t in done if t.passed}
+        return [Test(t.name, s) for t in tests if (s := self._compiled[t.name]) < math.inf]
 
     def notices(self, mutant: Mutant) -> str:
-        """Give the test that notices a mutant, or nothing."""
-        source, function = mutant.source(), mutant.function()
-        if source == _rewritten(mutant.path):
+        """Give the test that notices a mutant, or nothing: the nearest files first, uncompiled, then what must be compiled."""
+        if mutant.source() == _rewritten(mutant.path):
             return SAME
-        for compiled in (False, True):
-            tests = self.compiled(mutant.path) if compiled else self.learn(mutant.path)[0]
-            if function and not compiled:
-                tests = [t for t in tests if function in t.reached]
-            limits = {
-                t.name: MOMENT + 10 * t.seconds
-                for t in sorted(tests, key=lambda t: (t.seconds > QUICK, _file(t.name), t.seconds))
-            }
-            if not limits:
-                continue
-            done = self._run(mutant.path, source, files_of(limits), limits, compiled)
-            if failed := next((t.name for t in done if not t.passed), ""):
-                return failed
-        return ""
+        function, files = mutant.function(), tests_of(mutant.path)
+        name = f"{mutant.path.relative_to(PACKAGE)}:{function}"
+        others: list[Test] = []
+        for some in (files[:2], *([file] for file in files[2:])):
+            tests = [t for file in some for t in self.learn(file) if name in t.reached or not function]
+            others += [t for t in tests if not t.passed]
+            if by := self._failing(mutant, [t for t in tests if t.passed], compiled=False):
+                return by
+        return self._failing(mutant, self.compiled(others), compiled=True)
 
-    def _run(self, path: Path, source: str, files: list[str], limits: dict[str, float], compiled: bool) -> list[Test]:
-        inside = self.root / path.relative_to(ROOT)
-        before = inside.read_text()
+    def _failing(self, mutant: Mutant, tests: list[Test], compiled: bool) -> str:
+        tests = sorted(tests, key=lambda t: (t.seconds > QUICK, _file(t.name), t.seconds))
+        if not tests:
+            return ""
+        limits = {t.name: MOMENT + 10 * t.seconds for t in tests}
+        inside = self.root / mutant.path.relative_to(ROOT)
         Path(importlib.util.cache_from_source(str(inside))).unlink(missing_ok=True)
-        inside.write_text(source)
-        watch = Watch("" if limits or compiled else str(inside), limits, SLOWEST if compiled else LONG, BUDGET)
+        inside.write_text(mutant.source())
         try:
-            fork = Fork(run_tests, self.root, self.cache, files, watch, compiled)
-            ended = fork.wait(2 * BUDGET)
+            done = self._run(files_of(limits), Watch("", limits, LONG, HANG), compiled, first=True)
         finally:
-            inside.write_text(before)
-        if ended == "done":
+            inside.write_text(_rewritten(mutant.path))
+        return next((t.name for t in done if not t.passed), "")
+
+    def _run(self, files: list[str], watch: Watch, compiled: bool, first: bool) -> list[Test]:
+        fork = Fork(run_tests, self.root, self.cache, files, watch, compiled, first)
+        if fork.wait(HANG) == "done":
             return [Test(*test) for test in cast("list[tuple[Any, ...]]", fork.value)]
-        return [Test(f"{ended} {fork.value}", passed=False)]
+        return [Test(f"{fork.ended} {fork.value}", passed=False)]
 
 
 def _rewritten(path: Path) -> str:
@@ -267,7 +268,7 @@ def name_of(mutant: Mutant) -> str:
 
 
 def listed() -> set[str]:
-    """Read the survivors that are known, with a reason each."""
+    """Read the survivors that are known, with a reason each; the change ``any`` stands for every change of a line."""
     rows = [
         line.strip().strip("|").rsplit("|", 1)[0].strip()
         for line in LISTED.read_text().splitlines()
@@ -301,33 +302,30 @@ def in_turn(files: list[Path], seed: int) -> Iterator[Mutant]:
             yield waiting[path].pop()
 
 
+def is_listed(mutant: Mutant, known: set[str]) -> bool:
+    """Tell whether a survivor is known."""
+    name = name_of(mutant)
+    return name in known or f"{name.rsplit(' | ', 1)[0]} | any" in known
+
+
 def try_mutants(mutants: Iterable[Mutant], until: float = math.inf, verbose: bool = False) -> Tried:
     """Try mutants until the time is over."""
     for name in BENEATH:
         importlib.import_module(name)
     known, tried = listed(), Tried(0, [], [])
-    broken: set[Path] = set()
     with scratch() as folder:
         shop = Workshop(folder)
         for mutant in mutants:
             if time.monotonic() > until and tried.mutants >= LEAST:
                 break
-            if mutant.path in broken:
-                continue
             begun = time.monotonic()
-            if not shop.learn(mutant.path)[0] and not shop.compiled(mutant.path):
-                print(
-                    f"no test of {mutant.path.relative_to(ROOT)} passes as it is: {tests_of(mutant.path)}", flush=True
-                )
-                broken.add(mutant.path)
-                continue
             by = shop.notices(mutant)
             if by == SAME:
                 continue
             tried.mutants += 1
             if not by:
                 tried.alive.append(mutant)
-                if name_of(mutant) in known:
+                if is_listed(mutant, known):
                     tried.listed.append(mutant)
             if verbose or (not by and mutant not in tried.listed):
                 ended = f"noticed by {by}" if by else "SURVIVED"
