@@ -246,3 +246,62 @@ def test_intervals_cover():
         hits.append((found["conf_low"] < truth) & (truth < found["conf_high"]))
     assert 0.90 < np.mean(hits) < 0.985
     assert np.mean(hits, axis=0).min() > 0.87
+
+
+def test_a_fit_says_of_itself_what_its_probabilities_say(voters, rng):
+    """Sums of squares, degrees of freedom, leave-one-out and coefficients of rows, from the definition, rows repeated."""
+    X, y = voters(25)
+    X, y = np.vstack([X, X[:10]]), np.r_[y, 1 - y[:5], y[5:10]]
+    fit = fit_logistic(X, y, penalty=0.6)
+    p = fit.predict(X)
+    assert fit.y_sd == pytest.approx(np.std(y, ddof=1), rel=1e-12)
+    assert fit.y_mean == pytest.approx(y.mean(), rel=1e-12)
+    assert fit.solution.rss == pytest.approx(np.square((y - p) / y.std(ddof=1)).sum(), rel=1e-8)
+    np.testing.assert_allclose(fit.p[fit.cells.row], p, rtol=1e-8)
+    assert fit.steps > 1
+    # the fit to the working outcome is linear in it; its trace is the degrees of freedom
+    m, K, q = fit.cells.m, fit.kernel.matrix(), fit.p * (1 - fit.p)
+    U = len(m)
+    A = np.block([[K + 0.6 * np.diag(1 / (m * q)), np.ones((U, 1))], [np.ones((1, U)), np.zeros((1, 1))]])
+    smoother = np.hstack([K, np.ones((U, 1))]) @ np.linalg.inv(A)[:, :U]
+    assert fit.solution.edf == pytest.approx(np.trace(smoother), rel=1e-8)
+    own = np.bincount(fit.cells.row, fit.row_coefficients(y))  # rows share the coefficient of what they have in common
+    np.testing.assert_allclose(own, fit.solution.coef, atol=1e-6)
+    # one observation of a row left out: to first order its log odds fall by h / (1 - h) (y - p) / q
+    h = (np.diag(smoother) / m)[fit.cells.row]
+    without = np.log(p / (1 - p)) - h / (1 - h) * (y - p) / (p * (1 - p))
+    loss = np.logaddexp(0.0, np.where(y == 1, -without, without)).sum()
+    assert fit.solution.loo * fit.y_sd**2 == pytest.approx(loss, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_penalty_chosen_has_the_least_loss_of_all(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 2))
+    y = (rng.random(60) < expit(2.0 * np.sin(2.0 * X[:, 0]))).astype(float)
+    fit = fit_logistic(X, y)
+    K = kernel_of(X)
+    grid = np.geomspace(1e-6, 1e2, 81) * 15.0
+    losses = np.array([alo_loss(find_mode(K, np.ones(60), y, g), np.ones(60), y) for g in grid[grid > 1e-3]])
+    best = grid[grid > 1e-3][losses.argmin()]
+    assert fit.choice.bound is None
+    assert fit.choice.penalty == pytest.approx(best, rel=0.3)
+    assert fit.solution.loo * fit.y_sd**2 <= losses.min() * (1 + 1e-6)
+    penalties, values = fit.choice.curve.T
+    assert (np.diff(penalties) > 0).all()
+    for g, value in zip(penalties[[0, -1]], values[[0, -1]], strict=True):
+        expected = alo_loss(find_mode(K, np.ones(60), y, g), np.ones(60), y)
+        assert value * fit.y_sd**2 == pytest.approx(expected, rel=1e-7)
+    assert penalties[-1] == pytest.approx(1e2 * 60 / 4, rel=1e-9)
+
+
+def test_a_penalty_at_the_end_of_the_search_is_said_to_be_there():
+    """Outcomes that alternate however the columns lie have no smooth part: the penalty is the largest that is tried."""
+    X = np.linspace(-1, 1, 40)[:, None]
+    fit = fit_logistic(X, (np.arange(40) % 2).astype(float))
+    assert fit.choice.bound == "upper"
+    assert fit.choice.penalty == pytest.approx(1e2 * 40 / 4, rel=1e-9)
+    # an outcome that follows from the column, without an error anywhere: the less smooth the better
+    sharp = fit_logistic(np.repeat([[0.0], [1.0], [2.0], [3.0]], 50, axis=0), np.repeat([0.0, 1.0, 0.0, 1.0], 50))
+    assert sharp.choice.bound == "lower"
+    assert sharp.choice.penalty == pytest.approx(1e-6 * 200 / 4, rel=1e-9)

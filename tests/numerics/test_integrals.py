@@ -217,6 +217,25 @@ def test_a_kernel_of_ones_own_is_its_double_antiderivative(name):
     np.testing.assert_allclose(mine.diagonal((s, t), 1.3), np.diag(exact), atol=2e-7)
 
 
+def test_a_kernel_of_ones_own_uses_the_derivatives_and_the_density_it_is_given():
+    """matern12: H = r + exp(-r), H' = 1 - exp(-r), k = exp(-r), density 2 / (1 + w^2)."""
+    mine = Antiderivative(
+        lambda r: r + np.exp(-r), lambda r: -np.expm1(-r), lambda r: np.exp(-r), lambda w: 2 / (1 + w * w)
+    )
+    s, t = np.array([0.0, 0.5, 2.0, 1.0, 4.0]), np.array([1.0, 3.0, 5.0, 1.0, 4.0])
+    K, G = mine.covariance((s, t), None, 1.3, gradient=True)
+    exact, slope = correlation("matern12").covariance((s, t), None, 1.3, gradient=True)
+    np.testing.assert_allclose(K, exact, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(G, slope, rtol=1e-9, atol=1e-9)
+    half = Antiderivative(mine.H, mine.slope)  # k by differences of the slope
+    np.testing.assert_allclose(half.covariance((s, t), None, 1.3)[0], exact, atol=1e-10)
+    w = np.array([0.0, -0.7, 3.0])
+    for found, expected in zip(mine.spectral_density(w, 1.3), spectral_density("matern12", w, 1.3), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+    assert half.spectral_density(w, 1.3) is None
+    assert mine.covariance((s, t), None, 1.3)[1] is None
+
+
 def test_a_double_antiderivative_with_a_slope_at_zero_is_refused():
     with pytest.raises(InputError, match=r"slope 0.5 at r = 0.*Subtract 0.5"):
         Antiderivative(lambda r: 1.5 * r + np.exp(-r))
@@ -241,6 +260,10 @@ def test_white_noise_is_what_is_shared():
     s, t = np.array([0.0, 1.0, 5.0]), np.array([2.0, 4.0, 5.0])
     K, _ = White().covariance((s, t), None, 1.0)
     assert K.tolist() == [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
+    assert White().diagonal((s, t), 1.0).tolist() == [2.0, 3.0, 0.0]
+    across, slope = White().covariance((s, t), (np.array([1.5, 9.0]), np.array([3.0, 10.0])), 2.0, gradient=True)
+    assert across.tolist() == [[0.5, 0.0], [1.5, 0.0], [0.0, 0.0]]
+    assert not slope.any()  # no lengthscale changes what is shared
 
 
 def test_unknown_names():

@@ -169,3 +169,18 @@ def test_a_rule_of_any_scale_loses_no_simplex(scale):
         np.bincount(r.owner, r.weight * np.exp(-0.5 * ((r.x - 0.2) ** 2).sum(axis=1) / scale**2)) for r in (rule, fine)
     )
     np.testing.assert_allclose(there, truth, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("edge", "n_points", "error"),
+    [(0.045, 4, 1e-8), (0.09, 9, 1e-9), (0.19, 9, 1e-9), (0.39, 25, 1e-11), (0.95, 25, 1e-9)],
+)
+def test_points_of_a_simplex_are_as_many_as_its_size_asks_for(edge, n_points, error):
+    """One triangle beside a Gaussian of width one, at its top, on its slope and in its tail."""
+    triangle = edge * np.array([[[0.0, 0.0], [1.0, 0.0], [0.3, 0.6]]])
+    for center in ([0.0, 0.0], [0.7, -0.6], [-1.5, 1.0]):
+        rule = simplex_rule(triangle + center, np.array([0]), 1, np.ones(2))
+        assert len(rule.weight) <= n_points
+        fine = cubature(triangle + center, [0], 20)
+        got, truth = (r.weight @ np.exp(-0.5 * (r.x**2).sum(axis=1)) for r in (rule, fine))
+        assert got == pytest.approx(truth, rel=error)
