@@ -1,0 +1,136 @@
+"""Effects, their priors and who lives where: array functions against loops over people."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crosslevel.data.columns import Category, Encoder, Number
+from crosslevel.data.place_cells import Bins, Pairs
+from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
+from crosslevel.ecological.persons import model
+from crosslevel.errors import InputError
+
+COLUMNS = (
+    Category("sex", pa.array(["f", "m"]), False),
+    Number("age", 40.0, 10.0, True),
+    Category("race", pa.array(["a", "b", "c"]), False),
+)
+BINS = Bins(Encoder(COLUMNS), {"age": np.array([-1.0, 0.0, 1.0])})  # four bins and a level for missing
+CELLS = np.array([[0, 0, 0], [1, 4, 2], [0, 3, 1], [1, 2, 0]], dtype=np.int32)
+PAIRS = Pairs(np.array([0, 3, 5]), np.array([0, 1, 3, 1, 2], dtype=np.int32), np.array([0.5, 0.3, 0.2, 0.6, 0.4]))
+TOTAL = np.array([100.0, 300.0])
+
+
+@pytest.fixture
+def effects():
+    return model.effects_of(BINS, [("age", "race"), ("race", "sex")])
+
+
+def test_effects_are_numbered_column_by_column_and_pair_by_pair(effects):
+    assert effects.sizes == (2, 5, 3)
+    assert effects.pairs == ((1, 2), (2, 0))
+    assert effects.widths == [2, 5, 3, 15, 6]
+    assert effects.first.tolist() == [0, 2, 7, 10, 25]
+    assert effects.columns == [(0, 2), (2, 7), (7, 10)]
+    assert effects.names(["sex", "age", "race"]) == ["sex", "age", "race", "age x race", "race x sex"]
+    for cell, codes in zip(CELLS, effects.codes(CELLS), strict=True):
+        sex, age, race = cell.tolist()
+        assert codes.tolist() == [sex, 2 + age, 7 + race, 10 + age * 3 + race, 25 + race * 2 + sex]
+
+
+def test_priors_of_effects(effects):
+    """Categories and missing values independent, bins a trend and a curve of width .35 from -1 to 1, pairs a quarter."""
+    expected = np.eye(31)
+    x = np.array([-1.0, -1 / 3, 1 / 3, 1.0])
+    for i in range(4):
+        for j in range(4):
+            expected[2 + i, 2 + j] = x[i] * x[j] + np.exp(-((x[i] - x[j]) ** 2) / (2 * 0.35**2))
+    expected[10:, 10:] *= 0.25
+    np.testing.assert_allclose(effects.B @ effects.B.T, expected, atol=1e-8)
+
+
+def test_two_bins_have_no_curve():
+    B = model.effects_of(Bins(Encoder(COLUMNS[1:2]), {"age": np.array([0.0])})).B
+    np.testing.assert_array_equal(B, np.eye(3))
+
+
+def test_pairs_that_are_none_and_too_many_effects_are_refused():
+    for bad in ("ab", ("sex",), ("sex", "sex"), ("sex", "age", "race")):
+        with pytest.raises(InputError, match="interactions has"):
+            model.effects_of(BINS, [bad])
+    with pytest.raises(InputError, match="incomes"):
+        model.effects_of(BINS, [("sex", "incomes")])
+    wide = Category("county", pa.array([f"c{i:04}" for i in range(2_999)]), False)
+    with pytest.raises(InputError, match="3,001 effects"):
+        model.effects_of(Bins(Encoder((wide, COLUMNS[0])), {}))
+
+
+def test_pairs_of_levels_are_numbered_behind_all_others(effects):
+    found = model.number_pairs(effects, effects.codes(CELLS), [(0, 1), (1, 2)])
+    np.testing.assert_array_equal(found[:, :5], effects.codes(CELLS))
+    for (sex, age, race), row in zip(CELLS.tolist(), found.tolist(), strict=True):
+        assert row[5:] == [31 + sex * 5 + age, 31 + 10 + age * 3 + race]
+
+
+def test_logits_of_cells_add_up_their_effects(effects):
+    beta = np.random.default_rng(0).normal(size=(2, 31))
+    design = model.Design(effects.codes(CELLS), effects.B, PAIRS)
+    expected = np.array([[(effects.B @ b)[c].sum() for c in effects.codes(CELLS)] for b in beta])
+    np.testing.assert_allclose(design.eta(beta), expected, rtol=1e-12)
+    np.testing.assert_allclose(design.eta(beta[0]), expected[0], rtol=1e-12)
+
+
+def test_shares_and_composition_are_means_over_people(effects):
+    codes = effects.codes(CELLS)
+    expected = np.zeros((2, 31))
+    for place, some in ((0, slice(0, 3)), (1, slice(3, 5))):
+        for cell, weight in zip(PAIRS.cell[some], PAIRS.weight[some], strict=True):
+            for code in codes[cell]:
+                expected[place, code] += weight
+    np.testing.assert_allclose(model.level_shares(PAIRS, codes, 31), expected, rtol=1e-14)
+    mean = (100.0 * expected[0] + 300.0 * expected[1]) / 400.0
+    np.testing.assert_allclose(
+        model.composition(PAIRS, TOTAL, codes, effects.B), (expected - mean) @ effects.B, atol=1e-14
+    )
+
+
+def test_weights_left_and_raked_add_up_in_every_place():
+    left = model.shares_left(np.array([0.1, 0.0, 0.3, 0.0, 0.0]), PAIRS)
+    np.testing.assert_allclose(left, [0.25, 0.0, 0.75, 0.6, 0.4])  # nobody left in the second: as they were
+    levels = CELLS[:, [0, 2]] + [0, 2]
+    factors = np.array([[1.0, 2.0, 0.5, 1.0, 3.0], [4.0, 1.0, 1.0, 0.5, 1.0]])
+    made = np.array([0.5 * 1 * 0.5, 0.3 * 2 * 3, 0.2 * 2 * 0.5, 0.6 * 1 * 1, 0.4 * 4 * 0.5])
+    expected = np.concatenate([made[:3] / made[:3].sum(), made[3:] / made[3:].sum()])
+    np.testing.assert_allclose(model.raked(levels, PAIRS, factors), expected, rtol=1e-14)
+
+
+def test_rates_counted_and_who_is_asked_next():
+    totals = SimpleNamespace(turnout=True, successes=[np.array([3.0, 0.0])], trials=[np.array([4.0, 0.0])])
+    assert model.observed_rate(totals, 0).tolist() == [0.75, 0.5]
+    chance = np.array([0.2, 0.9])
+    np.testing.assert_allclose(model.asked_next(totals, 0, chance), chance)  # who votes is asked for whom
+    np.testing.assert_allclose(model.asked_next(totals, 1, chance), 1 - chance)  # who has not chosen yet
+    totals.turnout = False
+    np.testing.assert_allclose(model.asked_next(totals, 0, chance), 1 - chance)
+
+
+def test_context_adds_to_slopes_and_prior_of_places(effects):
+    rng = np.random.default_rng(1)
+    context, J = rng.normal(size=(2, 3)), rng.normal(size=(2, 31))
+    terms, h = Terms(2, None, None, "plane", True, None), Hyperparameters(0.3, nugget=0.2)
+    plain = model.Design(effects.codes(CELLS), effects.B, PAIRS)
+    given = model.Design(effects.codes(CELLS), effects.B, PAIRS, context)
+    np.testing.assert_array_equal(given.rows(J).M, np.hstack([J, context]))
+    np.testing.assert_array_equal(plain.rows(J).M, J)
+    prior = place_covariance(terms, h)
+    np.testing.assert_array_equal(plain.place_prior(terms, h), prior)
+    np.testing.assert_allclose(given.place_prior(terms, h) - prior, 0.3 * context @ context.T, atol=1e-12)
+
+
+def test_the_symmetric_root_is_the_square_root():
+    A = np.random.default_rng(2).normal(size=(4, 3))
+    root = model.symmetric_root(A @ A.T)  # of rank three: an eigenvalue of zero, or less by rounding
+    np.testing.assert_allclose(root, root.T, atol=1e-12)
+    np.testing.assert_allclose(root @ root, A @ A.T, atol=1e-12)
