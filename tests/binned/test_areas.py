@@ -117,10 +117,8 @@ def test_log_scores_are_probabilities():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"population": [1.0, 2.0]},
-            "regions has 2 areas, population 2 and parent 3|regions has 3 areas, population 2",
-        ),
+        ({"population": [1.0, 2.0]}, "population has 2 values for 3 regions"),
+        ({"parent": [0, 1]}, "parent has 2 values for 3 small areas"),
         ({"parent": [0, 1, 2]}, "parent must hold whole numbers from 0 to 1"),
         ({"parent": [0, 0, 0]}, r"1 row\(s\) of totals have no small area"),
         ({"totals": [5, 900]}, "successes exceed trials"),

@@ -6,18 +6,23 @@ import numpy as np
 import pytest
 
 import crosslevel as cl
-from crosslevel import ecological, krls
+from crosslevel import charts, ecological, krls
 from crosslevel.binned import areas, baselines, privacy
 from crosslevel.data.batches import open_batches
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
-from crosslevel.diagnostics import conformal_interval
+from crosslevel.diagnostics import ConformalScale, conformal_interval
 from crosslevel.distribution import BayesianLinear
 from crosslevel.errors import InputError
-from crosslevel.imputation import evaluate
+from crosslevel.imputation import evaluate, pool
 
 SQUARES = cl.Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4)])
 X, Y = np.arange(20.0)[:, None], np.arange(20.0)
+PEOPLE = {"place": list("abcd") * 6, "sex": [0, 1, 1] * 8, "age": list(range(24))}
+PLACES = {"place": list("abcd"), "yes": [1, 2, 3, 4], "n": [9, 9, 9, 9]}
+TOTALS = {"by": "place", "successes": "yes", "trials": "n", "coords": ("yes", "n")}
+RING = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"region": "a"}, "geometry": RING}]}
 GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
 
 
@@ -46,6 +51,27 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: open_batches({"x": [1]}, column_types=3).to_table(), "column_types"),
         (lambda: read_county_votes("votes.csv", recode=7), "recode"),
         (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, Y % 2, methods=1j), "methods"),
+        (lambda: evaluate({"x": Y % 3}, ["a", "b"] * 10, "text"), "truth holds something"),
+        (lambda: ecological.king(GROUPS, GROUPS, esigma=5e-324), "esigma=5e-324"),
+        (lambda: areas.nested_rate("text", [9.0] * 4, [0] * 4), "totals"),
+        (lambda: areas.nested_rate([4.0], [9.0] * 4, 0), "parent"),
+        (lambda: cl.Polygons.join(SQUARES, None), r"sets\[1\]"),
+        (lambda: cl.Polygons([[[0, 0], [1, 0], [0, 1]]], plane="text"), "plane='text'"),
+        (lambda: cl.Intervals.single_years(None, 3), "first=None"),
+        (lambda: cl.MeanEmbedding(categorical=2.5).fit({"p": [1, 2], "x": [1.0, 2.0]}, by="p"), "categorical=2.5"),
+        (lambda: cl.EcologicalInference(categorical=2.5).fit(PEOPLE, PLACES, **TOTALS), "categorical=2.5"),
+        (lambda: cl.EcologicalInference(interactions=True).fit(PEOPLE, PLACES, **TOTALS), "interactions=True"),
+        (lambda: cl.EcologicalInference(hyperparameters=2.5).fit(PEOPLE, PLACES, **TOTALS), "hyperparameters=2.5"),
+        (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),
+        (lambda: cl.load(2.5), "path=2.5"),
+        (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),
+        (lambda: pool([[1.0], [2.0]], [[1.0], [1.0]], n_complete="many"), "n_complete='many'"),
+        (lambda: conformal_interval(ConformalScale(0.9, {"5": 2.0}, {"5": 9}, 2.0), [1.0], [1.0], "5"), "stratum"),
+        (lambda: charts.effect_curve([1.0], [1.0], [1.0], 2.5), "high"),
+        (lambda: charts.effect_curve([1.0], [1.0], [1.0], [1.0], color=[1.0, 2.0]), "color has 2"),
+        (lambda: charts.effect_distributions([[1.0]], ["a"], weights="text"), "weights"),
+        (lambda: charts.choropleth(MAP, {"a": 1.0}, cmap="nonsense"), "cmap='nonsense'"),
+        (lambda: charts.choropleth(MAP, {"a": 1.0}, vmin="low"), "vmin='low'"),
     ],
 )
 def test_a_hostile_value_is_refused_by_name(call, name):

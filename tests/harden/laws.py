@@ -35,7 +35,8 @@ def _told_otherwise(telling: str) -> Callable[[World, Data, Answer, np.random.Ge
         moved = TELLINGS[telling](world, data, rng)
         if moved is None:
             return ""
-        return differs(answer, world.told(moved), world.tolerance, world.in_errors.get(telling, 0.0))
+        tolerance = 0.0 if telling in world.exact else world.tolerance
+        return differs(answer, world.told(moved), tolerance, world.in_errors.get(telling, 0.0))
 
     return law
 

@@ -27,8 +27,18 @@ from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
 from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.binned.regions.population import holders
-from crosslevel.data.checks import check_counts, check_kind, check_level, check_successes, check_whole, read_seed
+from crosslevel.data.checks import (
+    as_numbers,
+    check_counts,
+    check_kind,
+    check_length,
+    check_level,
+    check_successes,
+    check_whole,
+    read_seed,
+)
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.results import Estimates, Provenance
@@ -141,11 +151,12 @@ def nested_rate(totals: npt.ArrayLike, population: npt.ArrayLike, parent: npt.Ar
     >>> nested_rate([30.0], [100.0, 200.0], [0, 0])
     array([10., 20.])
     """
-    y, people = np.asarray(totals, dtype=np.float64), np.asarray(population, dtype=np.float64)
-    own = np.asarray(parent)
+    y, people = check_counts(totals, "totals", 1), check_counts(population, "population", 1)
+    own = _parents(parent, len(people), len(y))
     return people * (y / np.bincount(own, people, minlength=len(y)))[own]
 
 
+@checked
 def area_correlations(
     regions: Regions, kernels: Sequence[str] = KERNELS, nodes: int = 5, tolerance: float = 1e-3
 ) -> AreaCorrelations:
@@ -188,6 +199,7 @@ def area_correlations(
     return AreaCorrelations(np.stack(R), tuple(names), np.array(used), np.array(priors), error)
 
 
+@checked
 def share_out(
     regions: Regions,
     totals: npt.ArrayLike,
@@ -270,6 +282,7 @@ def share_out(
     return SharedOut(shifted.rate * people, people, own, weights, chosen, made.error)
 
 
+@checked
 def shared_estimates(
     large: Polygons,
     totals: npt.ArrayLike,
@@ -363,14 +376,9 @@ def _inputs(
 ) -> tuple[FloatArray, Int64Array, FloatArray, FloatArray]:
     people = check_counts(population, "population", 1)
     check_size(people, "population")
-    own = np.asarray(parent)
     y = check_counts(totals, "totals", 1)
-    if not len(regions) == len(people) == len(own):
-        raise InputError(
-            f"regions has {len(regions):,} areas, population {len(people):,} and parent {len(own):,}; pass one of each per small area."
-        )
-    if own.dtype.kind not in "iu" or (own < 0).any() or (own >= len(y)).any():
-        raise InputError(f"parent must hold whole numbers from 0 to {len(y) - 1} (rows of totals); see holders().")
+    check_length(people, "population", len(regions), "regions")
+    own = _parents(parent, len(people), len(y))
     trials = np.asarray(np.bincount(own, people, minlength=len(y)), dtype=np.float64)
     childless = np.flatnonzero(trials <= 0)
     if len(childless):
@@ -378,7 +386,16 @@ def _inputs(
             f"{len(childless):,} row(s) of totals have no small area with people ({listed(childless)}); drop them."
         )
     check_successes(y, trials)
-    return people, own.astype(np.int64), y, trials
+    return people, own, y, trials
+
+
+def _parents(parent: npt.ArrayLike, n: int, rows: int) -> Int64Array:
+    """Read the row of totals that holds each of n small areas."""
+    own = as_numbers(parent, "parent", 1)
+    check_length(own, "parent", n, "small areas")
+    if not np.isin(own, np.arange(rows)).all():
+        raise InputError(f"parent must hold whole numbers from 0 to {rows - 1} (rows of totals); see holders().")
+    return own.astype(np.int64)
 
 
 def _allot(weights: FloatArray, number: int, rng: np.random.Generator) -> Int64Array:

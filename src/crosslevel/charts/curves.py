@@ -11,9 +11,10 @@ import pyarrow as pa
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREY, INK, PALE
+from crosslevel.charts.style import BLUE, GREY, INK, PALE, check_color
 from crosslevel.charts.words import sampled
-from crosslevel.data.checks import refuse_idle_arguments
+from crosslevel.data.checks import as_numbers, check_length, check_level, refuse_idle_arguments
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, display
 from crosslevel.typing import FloatArray
@@ -30,6 +31,7 @@ APART = 0.012
 PER_UNIT = "per unit of the axis"
 
 
+@checked
 def histogram(
     estimates: Estimates,
     ax: Axes | None = None,
@@ -81,6 +83,7 @@ def histogram(
             raise InputError(
                 f"these estimates are of several {key}s ({listed(several)}); draw one, with est.select({key}={several[0]!r})."
             )
+    check_color(color)
     chart = curve_chart(
         estimates,
         observed=observed,
@@ -183,7 +186,7 @@ def _steps(estimates: Estimates, own: npt.NDArray[np.bool_], area: str, totals: 
 
 
 def _bars(observed: tuple[Any, Any, Any], totals: bool) -> pa.Table:
-    low, high, y = (np.asarray(v, dtype=np.float64) for v in observed)
+    low, high, y = (as_numbers(values, "observed", 1) for values in observed)
     if not low.shape == high.shape == y.shape:
         raise InputError(
             f"observed has {len(low)}, {len(high)} and {len(y)} values; pass lower, upper and a total per bin."
@@ -193,6 +196,7 @@ def _bars(observed: tuple[Any, Any, Any], totals: bool) -> pa.Table:
     return pa.table({"from": low, "to": high, "height": y / (high - low) if totals else y})
 
 
+@checked
 def effect_curve(
     x: npt.ArrayLike,
     effect: npt.ArrayLike,
@@ -233,7 +237,9 @@ def effect_curve(
     >>> ax.get_xlabel(), ax.get_title(loc="left")
     ('age', '95 % on average over the curve')
     """
-    at, d, lo, hi = (np.asarray(v, dtype=np.float64) for v in (x, effect, low, high))
+    given = {"x": x, "effect": effect, "low": low, "high": high}
+    at, d, lo, hi = (as_numbers(values, name, 1) for name, values in given.items())
+    check_level(level)
     if not len(at) == len(d) == len(lo) == len(hi):
         raise InputError(
             f"x, effect, low and high have {len(at)}, {len(d)}, {len(lo)} and {len(hi)} values; pass as many of each."
@@ -247,7 +253,8 @@ def effect_curve(
     if color is None:
         refuse_idle_arguments(effect_curve, {"color_label": color_label}, "without color; pass color")
     else:
-        table["shade"] = np.asarray(color, dtype=np.float64)
+        table["shade"] = as_numbers(color, "color", 1)
+        check_length(table["shade"], "color", len(at), "values of x")
         dots = Mark("dot", "x", "estimate", size=18.0, color=Shade("shade", color_label))
     bars = Mark("interval", "x", "conf_low", y2="conf_high", color=PALE, width=1.4)
     held = "for all rows at once" if simultaneous else "on average over the curve"
@@ -280,6 +287,7 @@ def _apart(x: FloatArray, d: FloatArray) -> FloatArray:
     return x + width * shift
 
 
+@checked
 def contextual_variance(answer: Estimates, ax: Axes | None = None, *, max_lines: int = 8, legend: bool = True) -> Axes:
     """Draw the answers of ``EcologicalInference.sensitivity`` against the contextual variance, a line per subgroup.
 

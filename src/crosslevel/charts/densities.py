@@ -12,6 +12,8 @@ import pyarrow as pa
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
+from crosslevel.data.checks import as_numbers, check_weights
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, display
 from crosslevel.typing import FloatArray
@@ -26,6 +28,7 @@ POINTS = 256
 """Of a density of draws."""
 
 
+@checked
 def effect_distributions(
     effects: npt.ArrayLike,
     names: Sequence[str],
@@ -56,8 +59,8 @@ def effect_distributions(
     >>> [t.get_text() for t in ax.get_yticklabels()]
     ['age', 'treated']
     """
-    D = np.asarray(effects, dtype=np.float64)
-    if D.ndim != 2 or D.shape[1] != len(names):
+    D = as_numbers(effects, "effects", 2)
+    if D.shape[1] != len(names):
         raise InputError(f"effects has the shape {D.shape} for {len(names)} names; pass a column per name.")
     if not D.size:
         raise InputError("effects has no values; there is nothing to draw.")
@@ -68,7 +71,7 @@ def distributions_chart(
     D: FloatArray, names: Sequence[str], *, weights: npt.ArrayLike | None = None, scaled: bool = True
 ) -> Chart:
     """Describe the distribution of each column of D, one below the other, a dot at its mean."""
-    w = np.ones(len(D)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = np.ones(len(D)) if weights is None else check_weights(weights, "weights", len(D))
     whole = ~np.isnan(D).any(axis=1)
     D, w = D[whole], w[whole]
     largest = np.abs(D).max(axis=0)
@@ -113,6 +116,7 @@ def _ridge(label: str, x: FloatArray, *, words: str, **columns: float | FloatArr
     return pa.table(table)
 
 
+@checked
 def margins(
     result: Estimates, ax: Axes | None = None, *, threshold: float = 0.0, bounds: bool = False, max_rows: int = 24
 ) -> Axes:

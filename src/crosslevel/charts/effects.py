@@ -15,6 +15,7 @@ from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GREY, ORANGE
 from crosslevel.charts.words import MOST_POINTS, fifths, sample_words, sampled, with_level
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, display
 
@@ -44,6 +45,7 @@ def stars(p: float | None) -> str:
     return "***" if p < 0.001 else "**" if p < 0.01 else "*"
 
 
+@checked
 def effect_ranking(estimates: Estimates, ax: Axes | None = None) -> Axes:
     """Draw average effects in the order of their sizes in standard errors, plug-in effects as open marks.
 

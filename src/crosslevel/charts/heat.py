@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade
-from crosslevel.charts.matplotlib import draw
+from crosslevel.charts.matplotlib import draw, scheme
 from crosslevel.charts.style import INK
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, display
 from crosslevel.typing import FloatArray
@@ -28,6 +29,7 @@ DARK = 0.016
 """Luminance of the ink."""
 
 
+@checked
 def transfers(
     result: Estimates, ax: Axes | None = None, *, counts: bool = False, intervals: bool = True, cmap: str = "Blues"
 ) -> Axes:
@@ -131,13 +133,14 @@ def _inks(share: FloatArray, cmap: str) -> list[str]:
     """Choose dark or white for each cell, whichever has the larger contrast by WCAG's relative luminance."""
     import matplotlib as mpl
 
-    rgb = mpl.colormaps["Blues" if cmap == "blues" else cmap](np.nan_to_num(share))[:, :3]
+    rgb = mpl.colormaps[scheme(cmap)](np.nan_to_num(share))[:, :3]
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     luminance = linear @ [0.2126, 0.7152, 0.0722]
     light = (1.05 / (luminance + 0.05) > (luminance + 0.05) / (DARK + 0.05)) & np.isfinite(share)
     return ["white" if w else INK for w in light]
 
 
+@checked
 def cluster_profiles(result: Estimates, ax: Axes | None = None, *, max_columns: int = MOST_COLUMNS) -> Axes:
     """Draw the clusters of CUDIA as a table of colors: what is known of their people, and their hidden means.
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from crosslevel.charts.cells import Cells, cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, VERMILION
+from crosslevel.charts.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
 from crosslevel.charts.words import is_share, level_words, named
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
 
@@ -195,6 +196,7 @@ def _lines(cells: Cells, fixed: Sequence[str]) -> list[str]:
     return kept
 
 
+@checked
 def intervals(
     estimates: Estimates,
     ax: Axes | None = None,
@@ -245,6 +247,7 @@ def intervals(
     >>> intervals(est).get_xlabel()
     'estimate and 95 % interval (wald)'
     """
+    check_color(color)
     _check_rows(estimates, "max_rows", max_rows)
     cells = cells_of(estimates)
     chosen = _baselines(estimates, cells, baselines)
@@ -356,6 +359,7 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
     )
 
 
+@checked
 def methods(comparison: Estimates, ax: Axes | None = None, *, max_cells: int = MOST_CELLS, legend: bool = True) -> Axes:
     """Draw what each method says of each cell: a dot with its interval, the deterministic bounds behind.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from crosslevel.charts.matplotlib import draw_places
 from crosslevel.charts.style import plain, style
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 
@@ -28,6 +29,7 @@ SURE = "magma_r"
 SHARES = ("estimate", "conf_low", "conf_high", "lower", "upper", "width", "turnout")
 
 
+@checked
 def choropleth(
     polygons: Mapping[str, Any],
     values: Mapping[Any, float],
@@ -88,6 +90,7 @@ def choropleth(
     return draw_places(features, shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
 
 
+@checked
 def estimate_map(
     estimates: Estimates,
     polygons: Mapping[str, Any],
@@ -185,6 +188,7 @@ def by_names_of(polygons: Mapping[str, Any], values: Mapping[Any, float], key: s
     return {known[str(place)]: value for place, value in values.items()}
 
 
+@checked
 def estimate_pair(
     estimates: Estimates,
     polygons: Mapping[str, Any],
@@ -248,6 +252,7 @@ def _two(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
     return made[0], made[1]
 
 
+@checked
 def unit_map(
     result: Estimates,
     polygons: Mapping[Any, Any],

@@ -11,6 +11,7 @@ import numpy as np
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade, field_rows
 from crosslevel.charts.style import CYCLE, GREY, INK, PALE, new_axes, note, plain, style
+from crosslevel.errors import unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _dot(canvas: _Canvas, mark: Mark, level: float) -> None:
         shade = mark.color
         limits = dict(zip(("vmin", "vmax"), shade.domain or (None, None), strict=True))
         drawn = canvas.ax.scatter(
-            x, y, s=area, c=np.asarray(canvas.rows[mark.data][shade.field], dtype=float), cmap=_scheme(shade.scheme),
+            x, y, s=area, c=np.asarray(canvas.rows[mark.data][shade.field], dtype=float), cmap=scheme(shade.scheme),
             edgecolors="white", linewidths=0.4, zorder=level, **limits,
         )  # fmt: skip
         if shade.title:
@@ -279,7 +280,7 @@ def _cell(canvas: _Canvas, mark: Mark, level: float) -> None:
     image = np.full((len(canvas.y_names.at), len(canvas.x_names.at)), np.nan)
     image[y, x] = np.asarray(canvas.rows[mark.data][mark.color.field], dtype=float)
     low, high = mark.color.domain or (None, None)
-    colors = mpl.colormaps[_scheme(mark.color.scheme)].with_extremes(bad=PALE)
+    colors = mpl.colormaps[scheme(mark.color.scheme)].with_extremes(bad=PALE)
     canvas.ax.imshow(
         np.ma.masked_invalid(image), cmap=colors, vmin=low, vmax=high, aspect="auto", alpha=mark.alpha, zorder=level
     )
@@ -415,7 +416,7 @@ def draw_places(
         paths.append(Path.make_compound_path(*(Path(np.asarray(r), closed=True) for part in parts for r in part)))
     with style():
         ax = new_axes(ax, 7.0, 5.0)
-        colors = mpl.colormaps[_scheme(cmap)].with_extremes(bad=GREY)
+        colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GREY)
         drawn = PathCollection(paths, edgecolors="white", linewidths=0.3, cmap=colors)
         drawn.set_array(np.ma.masked_invalid(np.asarray(values, dtype=float)))
         drawn.set_clim(*limits)
@@ -428,8 +429,14 @@ def draw_places(
     return ax
 
 
-def _scheme(name: str) -> str:
-    return SCHEMES.get(name, name)
+def scheme(name: str) -> str:
+    """Give matplotlib's name of a color map, refusing what is none."""
+    import matplotlib as mpl
+
+    own = SCHEMES.get(name, name)
+    if own not in mpl.colormaps:
+        raise unknown_name("cmap", name, list(mpl.colormaps), "color map")
+    return own
 
 
 def _root(values: Any) -> FloatArray:

@@ -16,6 +16,7 @@ from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION
 from crosslevel.charts.words import fifths, is_share, sample_words, sampled, with_level
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
 from crosslevel.results.scores import share_row
@@ -84,6 +85,7 @@ def labels_chart(estimates: Estimates) -> Chart:
     )
 
 
+@checked
 def predicted_bags(
     estimates: Estimates,
     ax: Axes | None = None,
@@ -133,10 +135,12 @@ def predicted_bags(
     if not np.isfinite(sd).all():
         raise InputError("estimates has rows without std_error; classes of bags have none, draw est.plot('intervals').")
     keep = np.isfinite(truth)
+    some = ""
     if sizes is not None:
-        keep &= (size >= sizes[0]) & (size <= sizes[1])
+        least, most = sizes
+        keep &= (size >= least) & (size <= most)
+        some = f" of size {least:g} to {most:g}"
     if not keep.any():
-        some = "" if sizes is None else f" of size {sizes[0]:g} to {sizes[1]:g}"
         raise InputError(f"estimates has no bag{some} whose label is known; there is nothing to draw.")
     rows = np.flatnonzero(keep)
     held = (_numbers(estimates, "conf_low") <= truth) & (truth <= _numbers(estimates, "conf_high"))
@@ -201,6 +205,7 @@ def coverage_chart(scores: Estimates) -> Chart:
     )
 
 
+@checked
 def bag_calibration(scores: Estimates, ax: Axes | None = None) -> Axes:
     """Draw how often intervals held the label in each class of bag sizes, beside the nominal level.
 
@@ -324,6 +329,7 @@ def imputed_chart(result: Estimates, *, feature: str | None = None, label: bool 
     )
 
 
+@checked
 def imputed_means(
     result: Estimates, ax: Axes | None = None, *, feature: str | None = None, label: bool | None = None
 ) -> Axes:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
@@ -27,6 +28,7 @@ _SCHEMA = pa.schema({"level": pa.string(), "x": pa.float64(), "y": pa.float64(),
 _NEAR_ONE = 0.995  # the bias has no limit as a variable comes to hold all of composition
 
 
+@checked
 def contour(
     answer: Estimates,
     group: str | None = None,
@@ -153,6 +155,7 @@ def _curve(level: float, scale: float, strengths: FloatArray, top: float) -> tup
     return inside[shown], y[shown]
 
 
+@checked
 def slope_curve(
     answer: Estimates,
     group: str | None = None,

@@ -15,7 +15,7 @@ from crosslevel.errors import InputError, listed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "new_axes", "note", "plain", "style"]
+__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "check_color", "new_axes", "note", "plain", "style"]
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
@@ -103,6 +103,14 @@ def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
+def check_color(color: str) -> None:
+    """Refuse what is no color of matplotlib."""
+    from matplotlib.colors import is_color_like
+
+    if not is_color_like(color):
+        raise InputError(f"color={color!r} is no color of matplotlib; pass one, such as 'tab:blue' or '#0072B2'.")
+
+
 def plain(text: str) -> str:
     r"""Keep matplotlib from reading dollar signs in a label as mathematics.
 
@@ -111,7 +119,7 @@ def plain(text: str) -> str:
     >>> print(plain("$10k to $20k"))
     \$10k to \$20k
     """
-    return text.replace("$", r"\$")
+    return text.encode("utf-8", "replace").decode().replace("$", r"\$")  # half a pair of surrogates is no letter
 
 
 def note(ax: Axes, text: str) -> None:

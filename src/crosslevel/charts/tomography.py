@@ -14,6 +14,7 @@ from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import GREY, INK, PALE, VERMILION
 from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
 from crosslevel.data.checks import check_kind
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
 from crosslevel.numerics.truncated_normal import log_interval, truncated_quantile
 from crosslevel.results import Estimates
@@ -30,6 +31,7 @@ BAND = 0.8
 _STRATA = (400, 60)  # points of the fitted distribution, by first and by second coordinate
 
 
+@checked
 def tomography(
     groups: object,
     outcomes: object = None,
@@ -116,6 +118,7 @@ def tomography(
     return draw(chart, ax, legend=legend)
 
 
+@checked
 def xt(
     groups: object,
     outcomes: object = None,
@@ -200,8 +203,6 @@ def _chosen(units: Sequence[object] | None, estimates: Estimates | None, n: int)
     """Number the units to draw in ink."""
     if units is None:
         return np.empty(0, dtype=np.intp)
-    if isinstance(units, str):
-        raise InputError(f"units={units!r} is one name; pass a list, [{units!r}].")
     names = list(range(n)) if estimates is None else by_unit(estimates).table["unit"].to_pylist()[::4]
     place = {name: i for i, name in enumerate(names)}
     strangers = [u for u in units if u not in place]

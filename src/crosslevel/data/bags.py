@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.checks import align_rows, row_keys
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
@@ -46,6 +47,7 @@ class Bag:
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
+@checked
 class Bags:
     """A ragged sequence of bags of weighted people.
 
@@ -117,6 +119,7 @@ class Bags:
             )
 
     @classmethod
+    @checked
     def from_frame(
         cls,
         people: object,
@@ -168,6 +171,7 @@ class Bags:
         return cls(values, offsets, weights=weights, keys=frames.keys_of(groups.keys), columns=chosen)
 
     @classmethod
+    @checked
     def from_list(
         cls,
         bags: Iterable[npt.ArrayLike],
@@ -386,8 +390,6 @@ def _check_offsets(offsets: npt.ArrayLike, n_rows: int) -> Int64Array:
 def _check_keys(keys: Sequence[object] | AnyArray | None, n: int) -> AnyArray:
     if keys is None:
         return _frozen(np.arange(n))
-    if isinstance(keys, str):
-        raise InputError(f"keys={keys!r} is one name; pass a sequence of {n:,} names.")
     listed_keys = list(keys)
     try:
         hash(tuple(listed_keys))

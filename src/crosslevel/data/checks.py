@@ -95,7 +95,7 @@ def as_numbers(values: Any, argument: str, ndim: int | None = None) -> FloatArra
 
 def _first_stray(values: Any) -> str:
     """Name the first entry that is no number, with its row; nothing where rows have different lengths."""
-    for row, entry in enumerate(values):
+    for row, entry in enumerate(values if isinstance(values, list | tuple) or np.ndim(values) else np.ravel(values)):
         for value in entry if isinstance(entry, list | tuple | np.ndarray) else (entry,):
             try:
                 float(value)
@@ -210,6 +210,8 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= cast("Any", value) <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
+    if 1.0 / SQUARED_UNDER < abs(cast("Any", value)) < np.inf:
+        raise InputError(f"{argument}={value!r} has a square that no computer can hold; pass a number nearer to one.")
     return float(value)
 
 

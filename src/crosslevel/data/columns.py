@@ -425,12 +425,11 @@ def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[
 
 def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
     """Refuse a bare name and names that are no columns."""
-    if isinstance(names, str):
-        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
-    for name in names:
+    chosen = frames.as_list(names, argument)
+    for name in chosen:
         if name not in known:
             raise unknown_name(argument, name, list(known))
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(chosen))
 
 
 def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:

@@ -240,7 +240,7 @@ def learn_people(
         The features; all columns but ``by`` and ``weight`` when not given.
     """
     known = people.schema.names
-    for argument, names in (("by", by), ("weight", [weight] if weight else [])):
+    for argument, names in (("by", by), ("weight", [] if weight is None else [weight])):
         check_names(names, known, argument)
     if columns is None:
         chosen = [n for n in known if n not in by and n != weight]
@@ -315,7 +315,7 @@ def learn(
     progress : callable, optional
         Called with the rows done and, where known, the rows in all.
     """
-    needed = list(dict.fromkeys([*columns, *by, *([weight] if weight else [])]))
+    needed = list(dict.fromkeys([*columns, *by, *([] if weight is None else [weight])]))
     stream = people.select(needed, batch_size=BATCH_ROWS)
     kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
     levels = {c: _Levels() for c in columns if kinds[c]}

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.checks import check_level, read_seed
+from crosslevel.data.signatures import checked
 from crosslevel.diagnostics.calibration import calibration_table, size_strata, strata_of
 from crosslevel.distribution import reading
 from crosslevel.distribution.base import BagClassifier, BagRegressor
@@ -43,6 +44,7 @@ class BagValidation:
         return {"scores": self.scores, "predictions": self.predictions}
 
 
+@checked
 def cross_validate_bags(
     model: BagRegressor | BagClassifier,
     X: Any,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import rmse, share_row
@@ -74,6 +75,7 @@ def pit_uniformity(pit: npt.ArrayLike) -> float:
     return float(stats.kstest(values, "uniform").pvalue)
 
 
+@checked
 def size_strata(sizes: npt.ArrayLike, edges: Sequence[float] | int | None = None) -> npt.NDArray[np.str_]:
     """Name the class of sizes each bag belongs to.
 
@@ -116,6 +118,7 @@ def size_strata(sizes: npt.ArrayLike, edges: Sequence[float] | int | None = None
     return np.array(names)[place]
 
 
+@checked
 def calibration_table(
     truth: npt.ArrayLike,
     mean: npt.ArrayLike,
@@ -164,9 +167,7 @@ def calibration_table(
         raise InputError(f"interval has shape {ends.shape}; pass {n:,} rows of two ends, the lower first.")
     nll = gaussian_nll(t, m, s) if log_density is None else -_like("log_density", log_density, n)
     u = gaussian_pit(t, m, s) if pit is None else _like("pit", pit, n)
-    labels = np.full(n, ALL) if stratum is None else np.asarray(stratum)
-    if labels.shape != (n,):
-        raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {n:,} forecasts.")
+    labels = _labels(stratum, n)
     made = [_row(name, keep, t, m, ends, nll, u, level) for name, keep in strata_of(labels)]
     columns = {name: [r[name] for r in made] for name in made[0]}
     return Estimates.build(
@@ -237,6 +238,7 @@ class ConformalScale:
     overall: float
 
 
+@checked
 def fit_conformal(
     truth: npt.ArrayLike,
     mean: npt.ArrayLike,
@@ -260,14 +262,13 @@ def fit_conformal(
     check_level(level)
     t, m, s = _forecast(truth, mean, std)
     score = np.abs(t - m) / s
-    labels = np.full(len(t), ALL) if stratum is None else np.asarray(stratum).astype(str)
-    if labels.shape != t.shape:
-        raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {len(t):,} forecasts.")
+    labels = _labels(stratum, len(t)).astype(str)
     factors = {str(v): _conformal_quantile(score[labels == v], level, str(v)) for v in np.unique(labels)}
     counts = {str(v): int((labels == v).sum()) for v in np.unique(labels)}
     return ConformalScale(level, factors, counts, _conformal_quantile(score, level, ALL))
 
 
+@checked
 def conformal_interval(
     scale: ConformalScale, mean: npt.ArrayLike, std: npt.ArrayLike, stratum: npt.ArrayLike | None = None
 ) -> FloatArray:
@@ -283,7 +284,7 @@ def conformal_interval(
     if stratum is None:
         factor = np.full(len(m), scale.overall)
     else:
-        labels = np.asarray(stratum).astype(str)
+        labels = _labels(stratum, len(m)).astype(str)
         unseen = sorted(set(labels.tolist()) - set(scale.factors))
         if unseen:
             raise InputError(
@@ -292,6 +293,13 @@ def conformal_interval(
             )
         factor = np.array([scale.factors[v] for v in labels.tolist()])
     return np.column_stack([m - factor * s, m + factor * s])
+
+
+def _labels(stratum: npt.ArrayLike | None, n: int) -> AnyArray:
+    labels = np.full(n, ALL) if stratum is None else np.asarray(stratum)
+    if labels.shape != (n,):
+        raise InputError(f"stratum has shape {labels.shape}; pass one label for each of the {n:,} forecasts.")
+    return labels
 
 
 def _conformal_quantile(score: FloatArray, level: float, name: str) -> float:

@@ -24,6 +24,7 @@ from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.published import check_range, read_published
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.baselines import (
     ecological_logistic,
@@ -64,6 +65,7 @@ class _World:
     mean: FloatArray
 
 
+@checked
 def evaluate(
     X: Any,
     partition: Any,
@@ -206,6 +208,7 @@ def _fitted(
     return rows
 
 
+@checked
 def evaluate_downstream(
     X: Any,
     partition: Any,

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crosslevel.data.checks import as_numbers, check_finite, check_level, refuse_idle_arguments
+from crosslevel.data.checks import as_numbers, check_between, check_finite, check_level, refuse_idle_arguments
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
@@ -88,6 +89,7 @@ def rubin(Q: FloatArray, U: FloatArray, n_complete: float = np.inf) -> Pooled:
     return Pooled(Q.mean(axis=0), np.sqrt(total), df, within, between, missing)
 
 
+@checked
 def pool(
     estimates: Any,
     std_errors: Any = None,
@@ -171,7 +173,7 @@ def pool(
         said = [f"the columns of the analysis were not compared with those of the imputer; pass imputer=. {RULE}"]
     for sentence in said:
         warnings.warn(sentence, CrosslevelWarning, stacklevel=2)
-    found = rubin(Q, U, n_complete)
+    found = rubin(Q, U, check_between(n_complete, "n_complete", 1.0, np.inf))
     half = stats.t.ppf(0.5 + 0.5 * level, found.df) * found.std_error
     return Estimates.build(
         {
@@ -192,6 +194,7 @@ def pool(
     )
 
 
+@checked
 def pool_statistic(
     draws: Any,
     statistic: Callable[[FloatArray], Any],

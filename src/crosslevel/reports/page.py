@@ -14,6 +14,7 @@ import pyarrow.csv as pv
 
 from crosslevel.charts.chart import Chart, Places, Rows
 from crosslevel.charts.words import plain
+from crosslevel.data.checks import check_kind
 from crosslevel.errors import InputError
 from crosslevel.reports.encode import encode_column
 from crosslevel.reports.sections import Section
@@ -207,7 +208,9 @@ def _csv(table: pa.Table) -> str:
 def figure_svg(ax: Any) -> str:
     """Draw the figure of an Axes as SVG text to stand inside a page, the same bytes each time."""
     import matplotlib as mpl
+    from matplotlib.figure import FigureBase
 
+    check_kind(getattr(ax, "figure", ax), FigureBase, "a value of figures", "pass axes of matplotlib")
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "crosslevel", "svg.fonttype": "none"}):
         ax.figure.savefig(

@@ -20,6 +20,7 @@ from crosslevel.charts.kinds import KINDS, charts_of
 from crosslevel.charts.maps import by_names_of, estimate_map
 from crosslevel.charts.matplotlib import draw
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.reports import bundle
 from crosslevel.reports.encode import pack_tables
@@ -139,6 +140,7 @@ def _script_json(value: Any) -> str:
     return text
 
 
+@checked
 def report(
     results: Any,
     path: str | os.PathLike[str] | None = None,

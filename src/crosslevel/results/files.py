@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data.atomic import whole_file
+from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError
 from crosslevel.results.provenance import installed_version
 from crosslevel.results.state import Reader, Writer, is_saveable
@@ -51,6 +52,7 @@ _ZIP_ERRORS = (
 )
 
 
+@checked
 def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) -> None:
     """Write a fitted model or a result into one file that :func:`load` reads.
 
@@ -120,6 +122,7 @@ def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) 
         ) from error
 
 
+@checked
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what :func:`save` wrote.
 

@@ -217,7 +217,7 @@ def test_the_encoding_is_said(tmp_path):
 
 
 def test_a_path_is_needed():
-    with pytest.raises(InputError, match=r"path=None is a NoneType, not a path"):
+    with pytest.raises(InputError, match=r"path=None is of type NoneType"):
         read_acs_pums(None)
 
 

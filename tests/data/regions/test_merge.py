@@ -132,7 +132,7 @@ def test_rules_on_several_columns_and_on_integers():
     ("arguments", "message"),
     [
         ({"left": []}, "left is empty; name at least one column"),
-        ({"collapse": ["a", "b"]}, r"collapse=\['a', 'b'\] is no mapping of labels to rules; write for example"),
+        ({"collapse": ["a", "b"]}, r"collapse=\['a', 'b'\] is of type list; pass a dictionary"),
         ({"left": "conty"}, r"left='conty' is not a column.*Did you mean 'county'"),
         ({"collapse": {"X": "zz*"}}, r"collapse\['X'\] matches no left key of the crosswalk; its keys are 'a', 'b'"),
         ({"collapse": {"X": []}}, r"collapse\['X'\] is empty"),

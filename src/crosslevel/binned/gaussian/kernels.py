@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslevel.data.checks import check_positive
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals.correlations import CORRELATIONS, Antiderivative, Correlation, correlation
 from crosslevel.typing import FloatArray
@@ -282,7 +283,7 @@ def _positive(value: Any, argument: str) -> float | None:
     number = read_number(value, argument)
     if number is not None and number <= 0:
         raise InputError(f"{argument}={value!r} is not a positive number; pass one, or None to have it estimated.")
-    return number
+    return None if number is None else check_positive(number, argument)
 
 
 def _lengths(lengthscale: Any, dimension: int) -> list[float | None]:

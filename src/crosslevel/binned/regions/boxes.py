@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.data.checks import as_numbers, check_finite
+from crosslevel.data.checks import as_numbers, check_finite, check_whole
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 
@@ -21,6 +22,8 @@ QUANTITIES = ("total", "mean", "rate")
 """What y may be."""
 PREDICTED = (*QUANTITIES, "density")
 """What may be predicted; a density over a region is its mean."""
+MOST_YEARS = 10_000
+"""No age is older, and no year later."""
 PER_PANEL = 4
 """Points of the quadrature per panel and axis: a function that changes over a panel's width is integrated to about 1e-6."""
 _X, _W = np.polynomial.legendre.leggauss(PER_PANEL)
@@ -93,6 +96,7 @@ class _Sided(Regions):
         return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Boxes(_Sided):
     """Boxes in d dimensions: products of intervals.
@@ -136,6 +140,7 @@ class Boxes(_Sided):
         return replace(self, lower=self.lower[rows], upper=self.upper[rows])
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervals(_Sided):
     """Intervals [lower, upper) of a line: age groups, income bands, times of exposure.
@@ -180,6 +185,7 @@ class Intervals(_Sided):
         return cls(e[:-1], e[1:])
 
     @classmethod
+    @checked
     def single_years(cls, first: int, last: int) -> Self:
         """Make an interval for each year of age from ``first`` up to, and without, ``last``.
 
@@ -188,6 +194,7 @@ class Intervals(_Sided):
         >>> Intervals.single_years(0, 3).upper
         array([1., 2., 3.])
         """
+        check_whole(last, "last", check_whole(first, "first", 0, MOST_YEARS) + 1, MOST_YEARS)
         return cls.from_edges(np.arange(first, last + 1, dtype=np.float64))
 
     @classmethod

@@ -12,9 +12,10 @@ import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.simplices import check_points
-from crosslevel.data.checks import check_length, refuse_idle_arguments
+from crosslevel.data.checks import check_kind, check_length, refuse_idle_arguments
 from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
 from crosslevel.numerics.compression import simplex_rule
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
@@ -23,6 +24,7 @@ from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 __all__ = ["Polygons"]
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Polygons(Regions):
     """Polygons in the plane: holes and multipolygons allowed.
@@ -203,6 +205,8 @@ class Polygons(Regions):
         """
         if not sets:
             raise InputError("join needs at least one set of polygons.")
+        for i, one in enumerate(sets):
+            check_kind(one, Polygons, f"sets[{i}]", "pass Polygons")
         check_planes(*sets)
         names = None if any(s.names is None for s in sets) else [n for s in sets for n in s.names or ()]
         return replace(sets[0], shapes=[shape for s in sets for shape in s.shapes], names=names)

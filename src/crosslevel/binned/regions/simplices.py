@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.data.checks import check_finite
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.compression import simplex_rule
 from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_volumes
@@ -22,6 +23,7 @@ __all__ = ["Simplices", "check_points"]
 RULES = ("cubature", "random")
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Simplices(Regions):
     """Regions that are unions of simplices: segments, triangles, tetrahedra, and so on.

@@ -30,6 +30,7 @@ from crosslevel.data.batches.formats import find_files
 from crosslevel.data.batches.sources import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
 from crosslevel.data.queries import Query, parse
+from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError, unknown_name
 
 __all__ = ["read_acs_pums"]
@@ -59,11 +60,12 @@ FIPS_OF_STATE = {
 """FIPS state code of each postal code."""
 
 
+@checked
 def read_acs_pums(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     columns: Sequence[str] | None = None,
     where: str | Query | None = None,
-    states: Sequence[str | int] | None = None,
+    states: Sequence[str | int] | str | int | None = None,
     *,
     column_types: Mapping[str, object] | None = None,
     batch_size: int = BATCH_SIZE,
@@ -80,7 +82,7 @@ def read_acs_pums(
         The columns to give; all by default.
     where : str or Query, optional
         The people to give, for example ``"AGEP >= 18 and CIT != 5"``.
-    states : sequence, optional
+    states : sequence, str or int, optional
         Only these, as postal codes or state codes: ``["AL", "06", 48]``. Files of other states are not opened.
     column_types : mapping, optional
         Types for columns that are read wrongly otherwise.

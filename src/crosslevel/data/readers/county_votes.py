@@ -14,6 +14,7 @@ import pyarrow as pa
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, check_alike, header, open_file
 from crosslevel.data.batches.formats import find_files
 from crosslevel.data.batches.stream import Batches
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 
 __all__ = ["read_county_votes"]
@@ -52,6 +53,7 @@ Place = tuple[int | str | None, ...]
 Candidate = tuple[Place, str | None, str | None]
 
 
+@checked
 def read_county_votes(
     path: str | os.PathLike[str],
     year: int | None = None,

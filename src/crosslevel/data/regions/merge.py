@@ -29,6 +29,7 @@ from crosslevel.data.regions.keys import (
     zero_padding,
 )
 from crosslevel.data.regions.sums import Regions, Side
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, nearest
 
 __all__ = ["merge_regions"]
@@ -37,6 +38,7 @@ Node: TypeAlias = str | Key
 """A left place of the graph: a key, or the label of collapsed keys."""
 
 
+@checked
 def merge_regions(
     crosswalk: object,
     left: str | Sequence[str] = "county",
@@ -84,8 +86,6 @@ def merge_regions(
     table = to_arrow(crosswalk, "crosswalk")
     if not table.num_rows:
         raise InputError("crosswalk has no rows; pass one row per overlap of a left and a right place.")
-    if not isinstance(collapse, Mapping | None):
-        raise InputError(f"collapse={collapse!r} is no mapping of labels to rules; write for example {{'AK': '02*'}}.")
     lefts, rights = as_names(left, "left"), as_names(right, "right")
     found, others = read_keys(table, lefts, "left"), read_keys(table, rights, "right")
     rules = tuple(make_rule(str(k), rule, found.kinds, lefts) for k, rule in (collapse or {}).items())

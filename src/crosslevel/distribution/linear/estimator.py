@@ -286,8 +286,8 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
     def _check_parameters(self) -> None:
         if self.norm not in NORMS:
             raise unknown_name("norm", self.norm, list(NORMS), "choice")
-        if self.penalty is not None and not 0 < self.penalty < np.inf:
-            raise InputError(f"penalty={self.penalty!r} is not a positive number; pass None to have it chosen.")
+        if self.penalty is not None:
+            checks.check_positive(self.penalty, "penalty")
         if not self.fine_tune:
             checks.refuse_idle(self, ["tuning_steps"], "without fine_tune=True; pass it")
         elif self.second_level != "linear":

@@ -16,6 +16,9 @@ from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["MeanShrinkage", "MeanShrinkageClassifier", "ShrinkageEstimator"]
 
+MOST_PENALTY = 1e100
+"""Weights are zero long before."""
+
 
 class ShrinkageEstimator(BagEstimator):
     """The parameters of all models whose embeddings are uncertain."""
@@ -229,9 +232,9 @@ def check_penalty(penalty: object, n_candidates: int) -> float | None:
     if (
         isinstance(penalty, bool)
         or not isinstance(penalty, int | float | np.number)
-        or not 0 <= float(penalty) < np.inf
+        or not 0 <= penalty <= MOST_PENALTY
     ):
-        raise InputError(f"penalty={penalty!r} is not 'evidence' or a number of at least 0.")
+        raise InputError(f"penalty={penalty!r} is not 'evidence' or a number from 0 to {MOST_PENALTY:g}.")
     if penalty == 0 and n_candidates > 1:
         raise InputError(
             "penalty=0 gives the features nothing to be compared by; name one n_landmarks and one bandwidth_scale, or pass "

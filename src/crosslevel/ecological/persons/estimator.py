@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +29,9 @@ from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress, RandomState
 
 __all__ = ["EcologicalInference"]
+
+MOST_CONTEXT = 1e4
+"""No effect of a context on a logit has a larger variance."""
 
 
 class EcologicalInference(PlaceEstimator):
@@ -441,11 +443,7 @@ class EcologicalInference(PlaceEstimator):
         if self.likelihood == "aggregate":
             checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
         check_integers(self, {"n_bins": 2})
-        value = self.contextual_variance
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
-            raise InputError(
-                f"contextual_variance={value!r} is not a finite number >= 0; 0 says that there is no such effect."
-            )
+        checks.check_between(self.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
         if not self.nugget:
             raise InputError(
                 "nugget=False leaves places no effect of their own, through which the totals are matched; "

@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslevel import ecological
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
@@ -24,6 +25,7 @@ METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "lp", "rxc_em", "
 COLUMNS = ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper", "count", "voters", "turnout", "people")
 
 
+@checked
 def compare(
     groups: object,
     outcomes: object = None,

@@ -381,7 +381,7 @@ class CrossLevelImputer(Imputer):
     def _scale(self, name: str) -> float | None:
         """Look up the sd of a hidden number."""
         scale = self.scale.get(name) if isinstance(self.scale, Mapping) else self.scale
-        return None if scale is None else float(scale)
+        return None if scale is None else checks.check_positive(scale, "scale")
 
     def _settings(self, seed: int) -> Settings:
         checks.check_between(self.curvature, "curvature", 0.0, np.inf)

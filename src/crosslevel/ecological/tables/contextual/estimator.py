@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
 from crosslevel.ecological.tables.assumptions.hidden_context import (
     TOO_LITTLE,
@@ -40,6 +41,7 @@ LIKE_VOTES = 0.004
 """Share of variance left by composition below which a table of at least 3 x 3 options looks like two votes of the same people."""
 
 
+@checked
 def rxc(
     groups: object,
     outcomes: object = None,
@@ -227,8 +229,6 @@ def _fit(parts: list[District], settings: Settings) -> dict[int, TablePosterior]
 
 def _districts_of(tables: UnitTables, pool: Sequence[object], groups: object) -> list[object]:
     """Tell the district of every unit kept."""
-    if isinstance(pool, str):
-        raise InputError(f"pool={pool!r} is one string; pass the district of every unit, one per row of groups.")
     names = [getattr(d, "item", lambda d=d: d)() for d in (getattr(pool, "tolist", lambda: pool)())]
     kept = rows_kept(tables, groups, "pool", len(names))
     missing = [i for i, d in enumerate(names) if d is None or d != d]

@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariate_table
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
@@ -41,6 +42,7 @@ LITTLE_VARIATION = 0.02
 """Standard deviation of X below which the units say little about which group is which."""
 
 
+@checked
 def king(
     groups: object,
     outcomes: object = None,
@@ -219,7 +221,7 @@ def _diagnostics(problem: Problem, mode: Mode, found: ParameterDraws) -> dict[st
 def _check_sd(value: object, argument: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
         raise InputError(f"{argument}={value!r} is not a standard deviation; pass a number > 0, or 0 for no prior.")
-    return float(value)
+    return checks.check_positive(value, argument) if value else 0.0
 
 
 def _shares(tables: UnitTables) -> tuple[FloatArray, FloatArray]:
