@@ -13,7 +13,7 @@ import inspect
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -42,6 +42,7 @@ __all__ = [
     "check_whole",
     "count_jobs",
     "names_of",
+    "read_list",
     "read_seed",
     "refuse_idle",
     "refuse_idle_arguments",
@@ -102,6 +103,23 @@ def _first_stray(values: Any) -> str:
             except (TypeError, ValueError):
                 return f"{value!r} in row {row:,}" if np.ndim(value) == 0 else ""
     return ""
+
+
+def read_list(names: Any, argument: str) -> list[Any]:
+    """Read several names or settings, refusing a bare name and what has no entries.
+
+    Examples
+    --------
+    >>> read_list("age", "columns")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: columns='age' is one name; pass a list, columns=['age'].
+    """
+    if isinstance(names, str):
+        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
+    if not isinstance(names, Iterable) or getattr(names, "ndim", 1) == 0:
+        raise InputError(f"{argument}={names!r} is no list; pass one, {argument}=[...].")
+    return list(names)
 
 
 def check_finite(

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crosslevel.data import frames
+from crosslevel.data.checks import read_list
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray
 
@@ -425,7 +426,7 @@ def first_row(tables: Iterable[pa.Table | pa.RecordBatch], name: str, bad: list[
 
 def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tuple[str, ...]:
     """Refuse a bare name and names that are no columns."""
-    chosen = frames.as_list(names, argument)
+    chosen = read_list(names, argument)
     for name in chosen:
         if name not in known:
             raise unknown_name(argument, name, list(known))

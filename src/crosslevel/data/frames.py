@@ -274,23 +274,6 @@ def as_names(names: str | Sequence[str], argument: str) -> tuple[str, ...]:
     return out
 
 
-def as_list(names: Any, argument: str) -> list[Any]:
-    """Read several names, refusing a bare one and what holds none.
-
-    Examples
-    --------
-    >>> as_list("age", "columns")
-    Traceback (most recent call last):
-    ...
-    crosslevel.errors.InputError: columns='age' is one name; pass a list, columns=['age'].
-    """
-    if isinstance(names, str):
-        raise InputError(f"{argument}={names!r} is one name; pass a list, {argument}=[{names!r}].")
-    if not isinstance(names, Iterable) or getattr(names, "ndim", 1) == 0:
-        raise InputError(f"{argument}={names!r} is no list of names; pass one, {argument}=[...].")
-    return list(names)
-
-
 def group_rows(table: pa.Table, by: str | Sequence[str], argument: str = "by") -> Groups:
     """Number the groups of rows with equal keys, in sorted key order whatever the order of the rows.
 

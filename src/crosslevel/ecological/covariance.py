@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from crosslevel.data.frames import as_list
+from crosslevel.data.checks import read_list
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.laplace import Mode
@@ -154,7 +154,7 @@ def read_hyperparameters(given: Any, terms: Terms, questions: Sequence[str]) -> 
     """Read hyperparameters that are not to be learned: one set for all questions, or one for each."""
     if given is None:
         return None
-    sets = [given] if isinstance(given, Mapping) or is_dataclass(given) else as_list(given, "hyperparameters")
+    sets = [given] if isinstance(given, Mapping) or is_dataclass(given) else read_list(given, "hyperparameters")
     if len(sets) not in (1, len(questions)):
         raise InputError(
             f"hyperparameters are {len(sets)} sets for {len(questions)} question(s) ({listed(questions)}); pass one for all, or one "

@@ -81,7 +81,7 @@ class AddImputed(TransformerMixin, BaseEstimator):
         self._partition = self._name(self.partition, table, "partition")
         chosen = [n for n in table.column_names if n != self._partition]
         if self.columns is not None:
-            chosen = [self._name(c, table, "columns") for c in frames.as_list(self.columns, "columns")]
+            chosen = [self._name(c, table, "columns") for c in checks.read_list(self.columns, "columns")]
         if self._partition in chosen:
             raise InputError(
                 f"columns names the partition {self._partition!r}; leave it out, the imputer gets it as the group."

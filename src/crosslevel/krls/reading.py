@@ -108,7 +108,7 @@ def learn_encoding(
     weights: FloatArray | None = None,
 ) -> Encoding:
     """Decide what each column is, from the rows that are used; weights say how many rows each stands for."""
-    categorical = None if categorical is None else frames.as_list(categorical, "categorical")
+    categorical = None if categorical is None else checks.read_list(categorical, "categorical")
     if reference is not None and not isinstance(reference, Mapping):
         raise InputError(f"reference={reference!r} is no mapping; pass the level by column, {{'arm': 'control'}}.")
     references = dict(reference or {})

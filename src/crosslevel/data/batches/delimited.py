@@ -333,7 +333,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def _codec(encoding: str) -> str:
     try:
         return codecs.lookup(encoding).name
-    except (LookupError, ValueError) as error:  # a null byte is a ValueError
+    except (LookupError, TypeError, ValueError) as error:  # a null byte is a ValueError
         raise InputError(
             f"encoding={encoding!r} is not known; say for example 'utf-8', 'latin-1' or 'cp1252'."
         ) from error

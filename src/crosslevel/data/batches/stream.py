@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from crosslevel.data.batches.sources import Part, Piece, Request, Source
-from crosslevel.data.frames import Fingerprint, as_list, fingerprint, is_frame, to_arrow
+from crosslevel.data.checks import read_list
+from crosslevel.data.frames import Fingerprint, fingerprint, is_frame, to_arrow
 from crosslevel.data.queries import Query, parse
-from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
 __all__ = ["Batches", "FrameSource", "check_unique", "checked_columns", "open_batches"]
@@ -226,7 +226,6 @@ class Batches:
         return f"<Batches: {self.describe()}; iterate it, or call .pieces()>"
 
 
-@checked
 def open_batches(
     source: object,
     columns: Sequence[str] | None = None,
@@ -332,7 +331,7 @@ def checked_columns(columns: Sequence[str] | None, argument: str = "columns") ->
     """Read a choice of columns; refuse a bare name, none at all and repetitions."""
     if columns is None:
         return None
-    names = as_list(columns, argument)
+    names = read_list(columns, argument)
     if not names:
         raise InputError(f"{argument} is empty; name at least one column, or leave it out.")
     repeated = next((n for n in names if names.count(n) > 1), None)

@@ -305,13 +305,13 @@ def learn_features(
     seed = read_seed(model.random_state)
     if model.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
         seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
-        columns = columns if columns is None or isinstance(columns, str) else sorted(columns)
+        columns = None if columns is None else sorted(checks.read_list(columns, "columns"), key=str)
     return learn_people(
         stream,
         by=[by],
         columns=columns,
         weight=weight,
-        categorical=[*(model.categorical or ()), *codes],
+        categorical=[*checks.read_list(model.categorical or (), "categorical"), *codes],
         seed=seed,
         n_jobs=count_jobs(model.n_jobs),
         progress=progress,

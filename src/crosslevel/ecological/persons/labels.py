@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from scipy.sparse import csgraph
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.checks import count_jobs
-from crosslevel.data.frames import as_list
+from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.place_cells import Bins, learn_bins
 from crosslevel.data.queries import parse
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
@@ -182,7 +181,7 @@ def value_query(column: str, schema: pa.Schema, value: object = 1) -> str:
 def comparison(model: EcologicalInference, stream: Batches, by: Sequence[str] | None) -> tuple[Bins, list[Cut]]:
     """Bin the features and the columns to compare by, which need not be features."""
     fitted = model.model_.bins
-    by = None if by is None else as_list(by, "by")
+    by = None if by is None else read_list(by, "by")
     extra = [name for name in by or () if name not in fitted.names]
     for name in extra:
         if name not in stream.schema.names:

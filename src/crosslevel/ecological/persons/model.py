@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
-from crosslevel.data.frames import as_list
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
@@ -105,7 +105,7 @@ def effects_of(bins: Bins, interactions: Sequence[Sequence[str]] | None = None) 
     """
     sizes, names = bins.sizes, bins.names
     pairs = []
-    for pair in as_list(interactions or (), "interactions"):
+    for pair in read_list(interactions or (), "interactions"):
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
             raise InputError(f"interactions has {pair!r}; pass pairs of two columns, interactions=[('sex', 'age')].")
         for name in pair:
