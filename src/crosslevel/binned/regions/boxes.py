@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
-from crosslevel.data.checks import as_numbers, check_finite, check_whole
-from crosslevel.data.signatures import checked
+from crosslevel.data.checks import as_numbers, check_finite, check_whole, read_list
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 
@@ -96,7 +96,6 @@ class _Sided(Regions):
         return Pieces.points(np.concatenate(points), np.concatenate(weights), np.concatenate(owner), len(self))
 
 
-@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Boxes(_Sided):
     """Boxes in d dimensions: products of intervals.
@@ -140,7 +139,6 @@ class Boxes(_Sided):
         return replace(self, lower=self.lower[rows], upper=self.upper[rows])
 
 
-@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervals(_Sided):
     """Intervals [lower, upper) of a line: age groups, income bands, times of exposure.
@@ -185,7 +183,6 @@ class Intervals(_Sided):
         return cls(e[:-1], e[1:])
 
     @classmethod
-    @checked
     def single_years(cls, first: int, last: int) -> Self:
         """Make an interval for each year of age from ``first`` up to, and without, ``last``.
 
@@ -424,8 +421,8 @@ def _check_limits(
             f"({_row(s, i)} > {_row(t, i)}); pass the smaller limit first: (min, max)."
         )
     flat = s == t
-    for axis in point_axes:
-        if not 0 <= axis < s.shape[1]:
+    for axis in read_list(point_axes, "point_axes"):
+        if not isinstance(axis, Integral) or not 0 <= axis < s.shape[1]:
             raise InputError(
                 f"point_axes={list(point_axes)!r} names axis {axis}; there are axes 0 to {s.shape[1] - 1}."
             )
