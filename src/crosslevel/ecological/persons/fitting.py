@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 from crosslevel.data.batches import Batches
-from crosslevel.data.checks import count_jobs, read_seed
+from crosslevel.data.checks import count_jobs, read_list, read_seed
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
 from crosslevel.data.totals import Totals
@@ -305,13 +305,13 @@ def learn_features(
     seed = read_seed(model.random_state)
     if model.likelihood == "aggregate":  # whatever the order of columns and the seed, the fit is the same
         seed, stream = 0, stream.select(sorted(n for n in stream.schema.names if n != cluster))
-        columns = None if columns is None else sorted(checks.read_list(columns, "columns"), key=str)
+        columns = None if columns is None else sorted(read_list(columns, "columns"), key=str)
     return learn_people(
         stream,
         by=[by],
         columns=columns,
         weight=weight,
-        categorical=[*checks.read_list(model.categorical or (), "categorical"), *codes],
+        categorical=[*read_list(model.categorical or (), "categorical"), *codes],
         seed=seed,
         n_jobs=count_jobs(model.n_jobs),
         progress=progress,
