@@ -78,9 +78,14 @@ def test_smoothed_shares_are_those_of_the_formula_place_by_place():
     values, vectors = np.linalg.eigh((np.cov(s.T) - S) / np.outer(unit, unit))
     Sigma = (vectors * np.maximum(values, 0)) @ vectors.T * np.outer(unit, unit)
     n, b = sampled.size, s * (1 - s)
+    # shares of a column add up to one, and so must their noise
+    inside = np.eye(5)
+    for a, z in COLUMNS:
+        inside[a:z, a:z] -= np.outer(unit[a:z], unit[a:z]) / (unit[a:z] @ unit[a:z])
+    inside = inside * unit[:, None] / unit
     for i in (0, 7):
         width = np.sqrt(np.clip(b[i] / b.mean(axis=0), 0.05, 4.0))
-        own = S * np.outer(width, width) / n[i] / np.mean(1 / n)
+        own = inside @ (S * np.outer(width, width)) @ inside.T / n[i] / np.mean(1 / n)
         wanted = mean + Sigma @ np.linalg.pinv(Sigma + own, rcond=1e-7) @ (s[i] - mean)
         wanted = np.maximum(wanted, np.minimum(1e-3, 0.2 * s[i]))
         for a, z in COLUMNS:
@@ -93,6 +98,24 @@ def test_noise_is_smoothed_away_and_true_differences_stay():
     assert found.reliability[0] < 0.3 < 0.7 < found.reliability[1]
     assert found.segregation[0] < 0.003 < 0.02 < found.segregation[1]
     assert found.shares[:, 0].std() < 0.02 < found.shares[:, 2].std()
+
+
+def test_smoothing_never_spreads_shares():
+    """A column without differences between places, beside one that has them: its noise must not be blown up."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        q, people = 40, 150
+        race = np.array([rng.multinomial(people, p) for p in rng.dirichlet([2, 1.5, 1], q)]) / people
+        age = rng.multinomial(people, [0.2, 0.3, 0.5], q) / people
+        sampled = SampledShares(np.hstack([age, race]), np.zeros((6, 6)), np.full(q, float(people)), ((0, 3), (3, 6)))
+        S = np.zeros((6, 6))
+        for a, z in sampled.columns:
+            s = sampled.shares[:, a:z]
+            S[a:z, a:z] = np.mean([np.diag(x) - np.outer(x, x) for x in s], axis=0) / people
+        found = smooth_shares(SampledShares(sampled.shares, S, sampled.size, sampled.columns)).shares
+        assert (found.std(axis=0) < 1.02 * sampled.shares.std(axis=0)).all()
+        assert (found[:, :3].std(axis=0) < 0.8 * sampled.shares[:, :3].std(axis=0)).all()
+        assert np.abs(found[:, 3:] - sampled.shares[:, 3:]).max() < 0.06
 
 
 def test_exact_shares_stay():

@@ -159,9 +159,15 @@ def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Com
     wide = np.sqrt(np.clip(binomial / np.maximum(binomial.mean(axis=0), 1e-300), NARROW, WIDE))
     scale = (1.0 / np.mean(1.0 / sampled.size)) / sampled.size
     smoothed = np.empty_like(s)
+    # noise that was scaled level by level is put back where the shares of a column add up to one: elsewhere Sigma has no inverse, and
+    # what is left of a share there would be blown up
+    inside = np.eye(len(mean))
+    for start, stop in sampled.columns:
+        own = unit[start:stop]
+        inside[start:stop, start:stop] -= np.outer(own, own) / (own @ own)
     jitter = 1e-9 * max(float(np.trace(Sigma + S_unit)) / len(mean), 1e-12) * np.eye(len(mean))
     for i in range(len(s)):
-        noise = scale[i] * wide[i][:, None] * S_unit * wide[i]
+        noise = scale[i] * inside @ (wide[i][:, None] * S_unit * wide[i]) @ inside
         smoothed[i] = mean + unit * (Sigma @ linalg.solve(Sigma + noise + jitter, away[i], assume_a="sym"))
     smoothed = np.maximum(smoothed, np.minimum(FLOOR, FLOOR_SHARE * s))
     for start, stop in sampled.columns:
