@@ -10,9 +10,7 @@ from scipy import special
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Pairs
 from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.covariance import Hyperparameters
 from crosslevel.ecological.persons import survey
-from crosslevel.ecological.persons.aggregate import AggregateFit
 from crosslevel.ecological.persons.model import cell_logits, effects_of, number_pairs
 from crosslevel.ecological.persons.survey import Likelihood, SurveyRows, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.sweeps import place_effects
@@ -30,10 +28,11 @@ class Tiny:
     rate: np.ndarray
     truth: np.ndarray  # effects, pairs included
     f: np.ndarray
-    fit: AggregateFit
+    seen: np.ndarray
+    spread: np.ndarray
 
 
-def make_tiny(seed=0, spread=1.0, seen=None):
+def make_tiny(seed=0):
     """Two columns of three and two levels in twelve places, whose totals say something of the effects."""
     rng = np.random.default_rng(seed)
     columns = [Category(n, pa.array([f"{n}{i}" for i in range(k)]), False) for n, k in zip("ab", SIZES, strict=True)]
@@ -46,14 +45,8 @@ def make_tiny(seed=0, spread=1.0, seen=None):
     f = 0.4 * rng.normal(size=Q)
     eta = cell_logits(truth, number_pairs(effects, effects.codes(levels), chosen))
     rate = (weight * special.expit(eta + f[:, None])).sum(axis=1)
-    seen = truth[:5] + 0.2 * rng.normal(size=5) if seen is None else seen
-    fit = AggregateFit(
-        Hyperparameters(0.2, nugget=0.05),
-        seen,
-        0.05 * spread * np.eye(5),
-        *(np.zeros((Q, 5)), 0.0, *(np.zeros(Q),) * 3, np.zeros((Q, 0)), 0.0, 1, 1, 0.0, 0.0, ()),
-    )
-    return Tiny(effects, levels, pairs, rate, truth, f, fit)
+    seen = truth[:5] + 0.2 * rng.normal(size=5)
+    return Tiny(effects, levels, pairs, rate, truth, f, seen, 0.05 * np.eye(5))
 
 
 def ask(tiny, n, seed=1, shift=0.0, by=None, exact=False, area="place"):
@@ -86,7 +79,9 @@ def ask(tiny, n, seed=1, shift=0.0, by=None, exact=False, area="place"):
 
 def fused(tiny, rows, selection=0.0, pairs=True, confounding=SHIPPED, keep=None):
     columns = pairs_of(tiny.effects) if pairs else ()
-    prior = effect_prior(tiny.effects, tiny.fit, np.ones(5) if keep is None else keep, confounding, columns)
+    prior = effect_prior(
+        tiny.effects, tiny.seen, tiny.spread, np.ones(5) if keep is None else keep, confounding, columns
+    )
     return prior, fuse(tiny.effects, columns, prior, tiny.pairs, tiny.levels, tiny.rate, rows, selection)
 
 
@@ -204,7 +199,7 @@ def test_without_respondents_the_prior_is_left(tiny):
 def test_a_selection_without_bound_leaves_levels_as_they_were(tiny):
     """Where who answers may differ by any amount between levels, the answers of a level tell nothing of it."""
     rows = ask(tiny, 300, exact=True, area="anywhere")
-    before = effect_prior(tiny.effects, tiny.fit, np.ones(5), SHIPPED, ())
+    before = effect_prior(tiny.effects, tiny.seen, tiny.spread, np.ones(5), SHIPPED, ())
     step = 1e-4 * np.eye(5)
 
     def sd(theta, C):
@@ -299,17 +294,17 @@ def test_rows_in_any_order_and_one_by_one(tiny):
 
 def test_the_prior_is_what_answers_allow_for_without_a_survey(tiny):
     keep = np.array([0.55, 0.55, 0.55, 1.0, 1.0])
-    prior = effect_prior(tiny.effects, tiny.fit, keep, SHIPPED, ((0, 1),))
-    e = keep * tiny.fit.beta
-    C = np.outer(keep, keep) * tiny.fit.covariance + SHIPPED.tau**2 * np.eye(5)
+    prior = effect_prior(tiny.effects, tiny.seen, tiny.spread, keep, SHIPPED, ((0, 1),))
+    e = keep * tiny.seen
+    C = np.outer(keep, keep) * tiny.spread + SHIPPED.tau**2 * np.eye(5)
     C[:3, :3] += 0.25 * np.outer(e[:3], e[:3])
     C[3:, 3:] += 0.25 * np.outer(e[3:], e[3:])
     np.testing.assert_allclose(prior.mean, np.append(e, np.zeros(6)))
     np.testing.assert_allclose((prior.root @ prior.root)[:5, :5], C, atol=1e-12)
     np.testing.assert_allclose((prior.root @ prior.root)[5:, 5:], 0.3 * SHIPPED.tau**2 * np.eye(6), atol=1e-12)
-    alone = effect_prior(tiny.effects, tiny.fit, np.ones(5), None, ())
-    np.testing.assert_allclose(alone.root @ alone.root, tiny.fit.covariance, atol=1e-12)
-    few = effect_prior(tiny.effects, tiny.fit, keep, replace(SHIPPED, degrees=4.0), ())
+    alone = effect_prior(tiny.effects, tiny.seen, tiny.spread, np.ones(5), None, ())
+    np.testing.assert_allclose(alone.root @ alone.root, tiny.spread, atol=1e-12)
+    few = effect_prior(tiny.effects, tiny.seen, tiny.spread, keep, replace(SHIPPED, degrees=4.0), ())
     wider = np.diag(few.root @ few.root) / np.diag(prior.root @ prior.root)[:5]
     assert (wider > 1.2).all()
 
@@ -336,7 +331,7 @@ def test_intervals_hold_in_worlds_where_the_prior_is_true():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         start = make_tiny(seed)
-        prior = effect_prior(start.effects, start.fit, np.ones(5), SHIPPED, pairs_of(start.effects))
+        prior = effect_prior(start.effects, start.seen, start.spread, np.ones(5), SHIPPED, pairs_of(start.effects))
         truth = prior.mean + prior.root @ rng.normal(size=11)
         eta = cell_logits(
             truth, number_pairs(start.effects, start.effects.codes(start.levels), pairs_of(start.effects))

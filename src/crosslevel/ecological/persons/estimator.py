@@ -353,6 +353,7 @@ class EcologicalInference(PlaceEstimator):
         by: Sequence[str] | None = None,
         hidden: Mapping[str, Sequence[str]] | None = None,
         families: Mapping[str, str] | None = None,
+        survey: bool = False,
         level: float = 0.95,
         progress: Callable[[int, int], None] | None = None,
     ) -> Self:
@@ -379,6 +380,9 @@ class EcologicalInference(PlaceEstimator):
         families : mapping of label to name, optional
             Labels that belong together (all about work, all about income): a family is left out whole when its labels are scored. By
             default labels whose correlation over people is above one half are a family.
+        survey : bool, default False
+            Measure the selection of respondents too, on the labels that the survey of :meth:`fit` has; with fewer than three of them,
+            or fewer than a thousand respondents, it stays at 0.1.
         level : float, default 0.95
             Level of the intervals whose coverage is reported, each family left out in turn.
         progress : callable, optional
@@ -398,11 +402,14 @@ class EcologicalInference(PlaceEstimator):
                 "likelihood='aggregate', the default."
             )
         checks.check_level(level)
+        survey_fit.check_measured(self, survey)
         stream = self._open_people(people)
-        found, said = hide_and_learn(self, stream, labels, by, hidden, families, level, progress)
+        found, said, selection = hide_and_learn(self, stream, labels, by, hidden, families, level, progress, survey)
         for text in said:
             warnings.warn(text, CrosslevelWarning, stacklevel=2)
         self.confounding_ = found
+        if self.survey_ is not None:
+            survey_fit.fuse_again(self, selection or self.survey_.selection)
         return self
 
     def sensitivity(

@@ -13,7 +13,7 @@ crossings of two columns and within places, has such a variance in closed form; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse, special
@@ -92,6 +92,8 @@ class HiddenLabel:
         Of everybody.
     hidden : tuple of str
         Columns that were not among the features: the label's own, those named with it, and those that nearly determine it.
+    places : (q,) int
+        Numbers of the places among those of the fit.
     """
 
     label: str
@@ -107,6 +109,7 @@ class HiddenLabel:
     crossings: tuple[Groups, ...]
     share: float
     hidden: tuple[str, ...]
+    places: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
 
 @dataclass(frozen=True, eq=False)

@@ -214,6 +214,7 @@ def hide(
                 crossed,
                 share,
                 hidden,
+                people.lived,
             )
         )
     return sides[0], sides[1]

@@ -25,6 +25,7 @@ from crosslevel.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
+    from crosslevel.ecological.persons.survey_fit import Selection
 
 __all__ = ["alike", "comparison", "hide_all", "hide_and_learn", "read_families", "read_labels", "value_query"]
 
@@ -42,8 +43,12 @@ def hide_and_learn(
     families: Mapping[str, str] | None,
     level: float,
     progress: Callable[[int, int], None] | None,
-) -> tuple[LearnedConfounding, list[str]]:
-    """Hide every label, learn the confounding from the errors, and give sentences about what was left out."""
+    survey: bool = False,
+) -> tuple[LearnedConfounding, list[str], Selection | None]:
+    """Hide every label, learn the confounding from the errors, and give sentences about what was left out.
+
+    With ``survey`` the selection of respondents comes too, measured on the labels that the survey of the fit has.
+    """
     wanted = read_labels(labels, hidden, stream, model)
     named = read_families(families, wanted)
     bins, cuts = comparison(model, stream, by)
@@ -63,7 +68,11 @@ def hide_and_learn(
             f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.tau} is kept. Hide at least three "
             "columns, better eight of four families."
         )
-    return learned, said
+    if not survey:
+        return learned, said, None
+    from crosslevel.ecological.persons.selection import measure_selection
+
+    return learned, said, measure_selection(model, found, wanted, learned)
 
 
 def read_families(families: Mapping[str, str] | None, labels: Sequence[Label]) -> dict[str, str] | None:

@@ -26,7 +26,6 @@ from scipy import linalg, sparse, special, stats
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
-from crosslevel.ecological.persons.aggregate import AggregateFit
 from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.sweeps import level_rates, place_effects
 from crosslevel.errors import ConvergenceError
@@ -155,7 +154,8 @@ def pairs_of(effects: Effects) -> tuple[tuple[int, int], ...]:
 
 def effect_prior(
     effects: Effects,
-    fit: AggregateFit,
+    found: FloatArray,
+    spread: FloatArray,
     keep: FloatArray,
     confounding: Confounding | None,
     columns: Sequence[tuple[int, int]],
@@ -165,8 +165,8 @@ def effect_prior(
     Parameters
     ----------
     effects : Effects
-    fit : AggregateFit
-        What the totals say.
+    found, spread : (n_effects,), (n_effects, n_effects)
+        What the totals say of effects: e_hat and V.
     keep : (n_effects,)
         D, what shrinkage keeps of each effect.
     confounding : Confounding or None
@@ -180,8 +180,7 @@ def effect_prior(
         C = effects.B[a:b] @ effects.B[a:b].T
         size = np.sqrt(np.diag(C))
         R[a:b, a:b] = C / np.outer(size, size)
-    own = keep[:, None] * effects.B
-    mean, covariance = own @ fit.beta, own @ fit.covariance @ own.T
+    mean, covariance = keep * found, np.outer(keep, keep) * spread
     n_pairs = sum(effects.sizes[a] * effects.sizes[b] for a, b in columns)
     root = np.zeros((len(mean) + n_pairs, len(mean) + n_pairs))
     if confounding is not None:

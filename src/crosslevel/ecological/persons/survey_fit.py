@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from crosslevel.data.queries import parse
 from crosslevel.data.totals import Places, Totals
 from crosslevel.ecological.claims import Claims, read_evidence
 from crosslevel.ecological.persons.fitting import design_of
-from crosslevel.ecological.persons.groups import Allowance, kept_effects
+from crosslevel.ecological.persons.groups import Allowance, allowance_of, kept_effects
 from crosslevel.ecological.persons.model import Design, PersonsModel, observed_rate
 from crosslevel.ecological.persons.respondents import (
     Respondents,
@@ -44,14 +44,20 @@ from crosslevel.ecological.persons.survey import (
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
+if TYPE_CHECKING:
+    from crosslevel.ecological.persons.estimator import EcologicalInference
+
 __all__ = [
     "MEASURED",
     "Selection",
     "SurveyFit",
     "SurveySummary",
     "Surveyed",
+    "check_measured",
     "check_survey",
+    "columns_of",
     "default_selection",
+    "fuse_again",
     "fuse_questions",
     "read_surveyed",
 ]
@@ -183,8 +189,7 @@ def read_surveyed(
     respondents, claims, counted, prints = None, None, None, {}
     if given["survey"] is not None:
         surveys = open_surveys(given["survey"], given["survey_name"], where)
-        found = columns_of(given)
-        respondents = count_respondents(surveys, found, model.bins, places, places.totals, unmatched)
+        respondents = count_respondents(surveys, columns_of(given), model.bins, places, places.totals, unmatched)
         told = [fingerprint(table) for _, table in surveys]
         prints["survey"] = told[0] if len(told) == 1 else ", ".join(told)
     if given["evidence"] is not None:
@@ -249,7 +254,9 @@ def fuse_questions(
         for given in (allowance, None):
             columns = () if given is None else pairs_of(model.effects)
             constants = None if given is None else given.confounding
-            prior = effect_prior(model.effects, fit, kept_effects(model, given), constants, columns)
+            B = model.effects.B
+            seen = (B @ fit.beta, B @ fit.covariance @ B.T, kept_effects(model, given))
+            prior = effect_prior(model.effects, *seen, constants, columns)
             sets = (columns, prior, design.pairs, levels, rate, rows, selection.sd)
             found.append((prior, fuse(model.effects, *sets, n_jobs)))
         fits.append(found[0][1])
@@ -264,6 +271,33 @@ def fuse_questions(
     if not told:
         return model, summary
     return replace(model, surveyed=SurveyFit(tuple(fits), tuple(plain))), summary
+
+
+def check_measured(model: EcologicalInference, survey: object) -> None:
+    """Refuse to learn anew what a survey was fitted with, where it cannot be."""
+    if not isinstance(survey, bool):
+        raise InputError(f"survey={survey!r} is neither True nor False; the survey is that of fit.")
+    if survey and model.arguments_.get("survey_outcome") is None:
+        raise InputError("survey=True needs the respondents of a survey; name them in fit(survey=...).")
+    if survey and model.arguments_["selection"] != MEASURED:
+        raise InputError(
+            f"survey=True has no effect with selection={model.arguments_['selection']!r}, as stated in fit; pass 'measured' there."
+        )
+    if model.survey_ is not None and not hasattr(model, "surveyed_"):
+        raise InputError("a loaded model does not hold its survey; fit it again to learn the confounding with it.")
+
+
+def fuse_again(model: EcologicalInference, selection: Selection) -> None:
+    """Fit the survey of a model anew, with the confounding and the selection that were learned."""
+    assert model.survey_ is not None
+    assert model.surveyed_ is not None
+    before = {*model.survey_.said, *model.survey_.loud}
+    allowance = allowance_of(model.model_, model.confounding_)
+    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, checks.count_jobs(model.n_jobs))
+    model.model_, found = fuse_questions(model.model_, *given)
+    model.survey_ = found
+    model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
+    model.convergence_ |= found.facts()
 
 
 def asked_people(totals: Totals, people: FloatArray, stage: int) -> FloatArray:

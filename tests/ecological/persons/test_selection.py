@@ -1,0 +1,136 @@
+"""Selection of respondents, measured on columns that survey and people both have."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.ecological.persons.selection import solve_selection
+from crosslevel.errors import CrosslevelWarning, InputError
+
+Q, LABELS = 40, ["owns", "works", "insured", "drives"]
+GIVEN = {"by": "town", "successes": "yes", "trials": "all", "columns": ["race", "age"], "cluster": "house"}
+
+
+def draw(rng, composition, places, n):
+    """People of every town: two columns, and five answers that depend on them and on the town."""
+    town = np.repeat(np.arange(Q), n)
+    race = np.array([rng.choice(3, n, p=p) for p in composition]).ravel()
+    age = rng.integers(0, 3, Q * n)
+    frame = pd.DataFrame({"town": [f"t{i:02d}" for i in town], "race": race.astype(str), "age": age.astype(str)})
+    for j, name in enumerate([*LABELS, "voted"]):
+        effect = np.random.default_rng(j).normal(0, 0.7, (3, 2))
+        eta = effect[race, 0] + effect[age, 1] + places[town, j]
+        frame[name] = (rng.uniform(size=Q * n) < 1 / (1 + np.exp(-eta))).astype(int)
+    return frame
+
+
+def make(selected=0.0, n=6000, seed=0):
+    """Towns with totals, and a survey in which the races answer more or less often when they say yes."""
+    rng = np.random.default_rng(seed)
+    composition, places = rng.dirichlet([2.0, 1.5, 1.0], Q), rng.normal(0, 0.3, (Q, 5))
+    people, everybody = draw(rng, composition, places, 300), draw(rng, composition, places, 3000)
+    people["house"] = np.arange(len(people)) // 2
+    totals = everybody.groupby("town").voted.agg(["sum", "size"]).reset_index()
+    totals.columns = ["town", "yes", "all"]
+    by_race = selected * np.array([1.0, -1.0, 0.0])[everybody.race.astype(int)]
+    odds = np.exp(sum(by_race * everybody[name] for name in [*LABELS, "voted"]))
+    survey = everybody.iloc[rng.choice(len(everybody), n, p=odds / odds.sum())]
+    return people, totals, survey
+
+
+def fitted(world, **given):
+    people, totals, survey = world
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return cl.EcologicalInference(spatial=None, n_jobs=1).fit(
+            people, totals, **{**GIVEN, "survey": survey, "survey_outcome": "voted", "survey_by": "town", **given}
+        )
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    return {selected: make(selected) for selected in (0.0, 0.5)}
+
+
+@pytest.fixture(scope="module")
+def models(worlds):
+    found = {selected: fitted(world) for selected, world in worlds.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        for model in found.values():
+            model.learn_confounding(labels=LABELS, survey=True)
+    return found
+
+
+def test_selection_is_found_where_there_is_any(models):
+    none, some = (models[s].survey_.selection for s in (0.0, 0.5))
+    assert none.sd < 0.1
+    assert 0.2 < some.sd < 1.2  # one column of two is selected, by half a logit either way
+    assert some.origin == "measured on 4 columns that survey and people both have"
+    assert some.table["label"].to_pylist() == LABELS
+
+
+def test_answers_allow_for_what_was_measured(models, worlds):
+    widths = {s: models[s].estimate("race", rollup="all", n_draws=400) for s in (0.0, 0.5)}
+    narrow, wide = (np.mean(found["conf_high"] - found["conf_low"]) for found in widths.values())
+    assert wide > 1.5 * narrow
+    assert models[0.5].convergence_["selection_sd"] == models[0.5].survey_.selection.sd
+    said = [text for text in widths[0.5].warnings if "may differ from its people" in text]
+    assert len(said) == 1
+    assert "measured on 4 columns" in said[0]
+
+
+def test_confounding_that_was_learned_is_in_the_prior(worlds):
+    model = fitted(worlds[0.0], selection=0.0)
+    before = model.model_.surveyed.confounding[0].covariance
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.learn_confounding(labels=LABELS)
+    assert model.survey_.selection.origin == "as stated in fit"
+    assert not np.allclose(model.model_.surveyed.confounding[0].covariance, before)
+
+
+def test_too_few_columns_or_respondents_leave_the_default(worlds):
+    people, totals, survey = worlds[0.5]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        few = fitted((people, totals, survey.drop(columns=LABELS[2:]))).learn_confounding(labels=LABELS, survey=True)
+        small = fitted((people, totals, survey[:900])).learn_confounding(labels=LABELS, survey=True)
+    assert few.survey_.selection.sd == small.survey_.selection.sd == 0.1
+    assert "2 hidden column(s)" in few.survey_.selection.origin
+    assert "900 respondents" in small.survey_.selection.origin
+    assert any("2 hidden column(s)" in text for text in few.estimate("race", n_draws=50).warnings)
+
+
+def test_what_cannot_act_is_refused(worlds, tmp_path):
+    people = worlds[0.0][0]
+    with pytest.raises(InputError, match="survey=True"):
+        fitted(worlds[0.0], survey=None, survey_outcome=None, survey_by=None).learn_confounding(
+            labels=LABELS, survey=True
+        )
+    with pytest.raises(InputError, match="selection=0.2"):
+        fitted(worlds[0.0], selection=0.2).learn_confounding(labels=LABELS, survey=True)
+    with pytest.raises(InputError, match="survey='yes'"):
+        fitted(worlds[0.0]).learn_confounding(labels=LABELS, survey="yes")
+    cl.save(fitted(worlds[0.0]), tmp_path / "model")
+    loaded = cl.load(tmp_path / "model")
+    for call in (
+        lambda: loaded.learn_confounding(people, LABELS),
+        lambda: loaded.sensitivity("race", people=people, n_draws=50),
+    ):
+        with pytest.raises(InputError, match="survey"):
+            call()
+
+
+def test_squared_errors_are_as_large_as_they_should_be():
+    rng = np.random.default_rng(0)
+    parts = []
+    for _ in range(200):
+        V, K = rng.uniform(0.01, 0.05, 8), rng.uniform(0.5, 1.0, 8)
+        parts.append((rng.normal(size=8) * np.sqrt(V + 0.15**2 * K), V, K))
+    assert solve_selection(parts) == pytest.approx(0.15, abs=0.02)
+    assert solve_selection([(0.0 * e, V, K) for e, V, K in parts]) == 0.0
+    assert solve_selection([(100.0 + e, V, K) for e, V, K in parts]) == 2.0
