@@ -123,6 +123,33 @@ def test_without_the_extra_the_report_shows_pictures(crosslevel, folder, monkeyp
     assert page.count("<svg") == 4
 
 
+def test_a_survey_beside_the_totals(crosslevel, folder, world):
+    poll = world.survey(400, random_state=1)
+    pacsv.write_csv(poll, folder / "poll.csv")
+    columns = [word for name in ("age_group", "race", "sex") for word in ("--columns", name)]
+    options = ("--survey", "poll.csv", "--survey-outcome", "voted_dem", "--survey-by", "state", "--selection", "0.2")
+    answer = crosslevel(*ASKED, *columns, *options, "--estimate", "race", "--rollup", "all", "--json", cwd=folder)
+    told = json.loads(answer.out)
+    assert told["survey"]["surveys"][0]["respondents"] == 400
+    assert told["survey"]["selection"] == {"sd": 0.2, "from": "as stated in fit"}
+    with quiet():
+        made = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3).fit(
+            world.people,
+            world.places,
+            by="region",
+            weight="weight",
+            successes="dem",
+            trials="votes",
+            coords=("lon", "lat"),
+            columns=["age_group", "race", "sex"],
+            survey=poll,
+            survey_outcome="voted_dem",
+            survey_by="state",
+            selection=0.2,
+        )
+    assert told["survey"]["surveys"][0]["offset"] == pytest.approx(made.survey_.surveys["offset"][0].as_py(), abs=1e-6)
+
+
 def test_turnout_outcomes_effects_evidence_and_contrasts(crosslevel, folder, world):
     votes = np.asarray(world.places["votes"])
     dem = np.asarray(world.places["dem"])
@@ -253,7 +280,10 @@ def test_places_of_one_table_only(crosslevel, folder, world):
             "--leave-out and --cross-validate exclude one another",
         ),
         (("--estimate", "sex", "--out", "places.csv"), "is a file; name a folder"),
-        (("--estimate", "sex", "--evidence", "nothing.csv"), "--evidence is not an option of --model persons"),
+        (("--estimate", "sex", "--evidence", "nothing.csv"), "nothing.csv"),
+        (("--estimate", "sex", "--survey", "nothing.csv"), "nothing.csv"),
+        (("--estimate", "sex", "--survey-by", "state"), "--survey-by state"),
+        (("--estimate", "sex", "--measure-selection"), "--measure-selection goes with --learn-confounding"),
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
         (("--estimate", "sex", "--metric", "cube"), "--metric cube"),
         (("--estimate", "sex", "--level", "95"), "--level 95.0 is not between 0 and 1"),

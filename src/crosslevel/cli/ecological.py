@@ -27,6 +27,8 @@ EXAMPLES = (
     "--estimate sex --estimate 'sex*race' --rollup state --out run/ --report",
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none "
     "--estimate 'old women=sex == 2 and age >= 65' --rollup all --cross-validate 10",
+    "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
+    "--columns race --survey poll.csv --survey-outcome voted_dem --survey-by state --estimate race --rollup all",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 FITS = {name: cls.fit for name, cls in MODELS.items()}
@@ -75,6 +77,13 @@ OPTIONS = [
         several=True,
         panel="Checks",
     ),
+    Option(
+        "measure_selection",
+        "switch",
+        "Measure how far respondents differ from the people of their groups, on the hidden columns that the survey has.",
+        panel="Checks",
+        needs=("learn_confounding", "survey"),
+    ),
     Option("cross_validate", "whole", "Predict each place from the others, in so many folds.", panel="Checks"),
     Option(
         "leave_out",
@@ -106,7 +115,7 @@ def run(given: Given, job: Job) -> None:
     job.folder()
     model = _fitted(given, job, people, places)
     if "learn_confounding" in given:
-        _learn(given["learn_confounding"], model, job)
+        _learn(given["learn_confounding"], model, job, given.get("measure_selection", False))
     job.keep("model", model)
     answers = _answered(given, job, model, asks)
     if {"cross_validate", "leave_out"} & set(given):
@@ -135,6 +144,7 @@ def run(given: Given, job: Job) -> None:
         hidden=long if job.out is not None else (),
         scores=scores,
         confounding=_confounding(model),
+        survey=_survey(model),
     )
 
 
@@ -186,11 +196,13 @@ def _fitted(given: Given, job: Job, people: Any, places: Any) -> Any:
     return model
 
 
-def _learn(labels: list[str], model: Any, job: Job) -> None:
+def _learn(labels: list[str], model: Any, job: Job, survey: bool) -> None:
     """Hide columns one after another; the model keeps what it learned."""
     with job.progress("Hiding columns", "columns") as bar, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CrosslevelWarning)
-        model.learn_confounding(labels=AUTOMATIC if labels == [AUTOMATIC] else labels, progress=bar)
+        model.learn_confounding(
+            labels=AUTOMATIC if labels == [AUTOMATIC] else labels, progress=bar, **({"survey": True} if survey else {})
+        )
     for text in said:
         job.say(f"Warning: {text.message}")
     job.say(f"Confounding: {model.confounding_.describe()}")
@@ -222,6 +234,14 @@ def _confounding(model: Any) -> dict[str, Any] | None:
         return None
     known = found.confounding
     return {"words": found.describe(), "tau": known.tau, "omega": known.omega, "labels": found.table.to_pylist()}
+
+
+def _survey(model: Any) -> dict[str, Any] | None:
+    found = getattr(model, "survey_", None)
+    if found is None:
+        return None
+    selection = {"sd": found.selection.sd, "from": found.selection.origin}
+    return {"surveys": found.surveys.to_pylist(), "selection": selection, "moved": found.moved.to_pylist()}
 
 
 def _read_polygons(given: Given, job: Job, places: list[object]) -> dict[str, Any]:
