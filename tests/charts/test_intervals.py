@@ -154,7 +154,7 @@ def test_given_axes_are_used_and_settings_are_left_alone(est):
     [
         ({"baselines": ["godman"]}, "Did you mean 'goodman'"),
         ({"baselines": ["place"]}, "'place', which is not a column of numbers"),
-        ({"max_rows": 0}, "max_rows=0 leaves nothing"),
+        ({"max_rows": 0}, "max_rows=0 is not a whole number"),
     ],
 )
 def test_bad_options_get_a_sentence(est, options, message):

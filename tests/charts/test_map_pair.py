@@ -63,7 +63,7 @@ def test_plane_coordinates_keep_their_proportions():
 def test_given_axes_are_used():
     axes = plt.subplots(1, 2)[1]
     assert estimate_pair(ONE, MAP, ax=axes) == tuple(axes)
-    with pytest.raises(InputError, match="axes holds 3 axes; pass two"):
+    with pytest.raises(InputError, match="ax holds 3 axes; pass two"):
         estimate_pair(ONE, MAP, ax=plt.subplots(1, 3)[1])
 
 

@@ -87,7 +87,7 @@ def test_size_classes():
     assert size_strata([1, 2, 3, 4, 5, 6, 7, 8], 2).tolist() == ["up to 4"] * 4 + ["over 4"] * 4
     assert size_strata([3, 3], 1).tolist() == ["all", "all"]
     assert len(set(size_strata(np.arange(1, 101)).tolist())) == 4
-    with pytest.raises(InputError, match="edges=0 is not a number of classes"):
+    with pytest.raises(InputError, match="edges=0 is not a whole number from 1"):
         size_strata([1, 2], 0)
 
 

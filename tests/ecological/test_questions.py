@@ -155,7 +155,7 @@ def question(found=None, by=("sex",), **options):
         ({"denominator": "turnout"}, r"denominator='turnout' needs turnout; name the column of everybody"),
         ({"contrast": "minus"}, r"contrast='minus' is not a contrast"),
         ({"reference": 1}, r"reference=1 is for a contrast"),
-        ({"n_draws": 49}, r"n_draws=49 is not a whole number of at least 50"),
+        ({"n_draws": 49}, r"n_draws=49 is not a whole number from 50"),
         ({"n_draws": 99.5}, r"n_draws=99.5 is not a whole number"),
         ({"level": 95}, r"level=95 is not between 0 and 1; .* Did you mean 0.95\?"),
         ({"level": "a"}, r"level='a' is not a number"),

@@ -14,6 +14,7 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
 from crosslevel.charts.words import is_share, level_words, named
+from crosslevel.data.checks import check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
@@ -273,8 +274,7 @@ def intervals(
 def _check_rows(estimates: Estimates, argument: str, most: int) -> None:
     if len(estimates) == 0:
         raise InputError("estimates has no rows; there is nothing to draw.")
-    if most < 1:
-        raise InputError(f"{argument}={most!r} leaves nothing to draw; pass 1 or more.")
+    check_whole(most, argument, 1)
 
 
 def _baselines(estimates: Estimates, cells: Cells, wanted: Sequence[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslevel.charts.matplotlib import draw_places
-from crosslevel.charts.style import plain, style
+from crosslevel.charts.style import new_axes, plain, style
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
@@ -242,9 +242,10 @@ def estimate_pair(
 def _two(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
     if axes is not None:
         given = list(np.ravel(np.asarray(axes, dtype=object)))
-        if len(given) != 2:
-            raise InputError(f"axes holds {len(given)} axes; pass two, one for the mean and one for its deviation.")
-        return given[0], given[1]
+        if len(given) != 2 or None in given:
+            raise InputError(f"ax holds {len(given)} axes; pass two, one for the mean and one for its deviation.")
+        with style():
+            return new_axes(given[0]), new_axes(given[1])
     import matplotlib.pyplot as plt
 
     with style():

@@ -54,6 +54,8 @@ __all__ = [
 LARGEST = 10**12
 """No count of anything here is larger; arrays of more entries do not exist."""
 SQUARED_UNDER = 1e-150
+LEAST_LEVEL = 0.01
+"""Narrower intervals need not hold the estimate: it is a mean, and they are quantiles."""
 
 
 def unmasked(values: Any) -> Any:
@@ -228,7 +230,8 @@ def check_between(value: object, argument: str, low: float, high: float) -> floa
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= cast("Any", value) <= high:
         raise InputError(f"{argument}={value!r} is not a number between {low:g} and {high:g}; pass one.")
-    if 1.0 / SQUARED_UNDER < abs(cast("Any", value)) < np.inf:
+    size = abs(cast("Any", value))
+    if 0 < size < SQUARED_UNDER or 1.0 / SQUARED_UNDER < size < np.inf:
         raise InputError(f"{argument}={value!r} has a square that no computer can hold; pass a number nearer to one.")
     return float(value)
 
@@ -287,6 +290,10 @@ def check_level(level: float) -> float:
     """Refuse an interval level outside (0, 1)."""
     if isinstance(level, bool) or not isinstance(level, Real):
         raise InputError(f"level={level!r} is not a number; for 95 % intervals pass level=0.95.")
+    if 0.0 < level < LEAST_LEVEL:
+        raise InputError(
+            f"level={level!r} makes intervals that may not hold their estimate; pass at least {LEAST_LEVEL}."
+        )
     if not 0.0 < level < 1.0:
         hint = f" Did you mean {level / 100:g}?" if 1 < level < 100 else ""
         raise InputError(f"level={level!r} is not between 0 and 1; for 95 % intervals pass level=0.95.{hint}")

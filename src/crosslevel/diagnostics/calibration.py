@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level
+from crosslevel.data.checks import as_numbers, check_finite, check_kind, check_level, check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
@@ -106,8 +106,7 @@ def size_strata(sizes: npt.ArrayLike, edges: Sequence[float] | int | None = None
             return np.array([f"{v:g}" for v in N])
         edges = 4
     if isinstance(edges, int | np.integer):
-        if edges < 1:
-            raise InputError(f"edges={edges!r} is not a number of classes; pass at least 1.")
+        edges = check_whole(edges, "edges", 1, 1000)
         ends = np.unique(np.quantile(N, np.arange(1, edges) / edges, method="inverted_cdf"))
     else:
         ends = np.unique(check_finite(list(edges), "edges", 1))

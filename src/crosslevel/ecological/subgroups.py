@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ NEGLIGIBLE = 1e-9
 """Share of a place's people that is nobody."""
 REST = -1
 """Level of the part that holds everybody not asked for."""
-LEAST_DRAWS = 50
+LEAST_DRAWS, MOST_DRAWS = 50, 1_000_000
 DENOMINATORS = ("voters", "people", "turnout")
 TAKEN = (
     *("estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "neighborhood", "goodman"),
@@ -208,8 +207,7 @@ def read_question(
         raise unknown_name("contrast", contrast, ["difference", "ratio"], "contrast")
     if reference is not None and contrast is None:
         raise InputError(f"reference={reference!r} is for a contrast; pass contrast='difference' or 'ratio' too.")
-    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < LEAST_DRAWS:
-        raise InputError(f"n_draws={n_draws!r} is not a whole number of at least {LEAST_DRAWS}.")
+    checks.check_whole(n_draws, "n_draws", LEAST_DRAWS, MOST_DRAWS)
     name = None if rollup is None else _one_name(rollup)
     if name is not None and name in request.by:
         raise InputError(f"rollup={name!r} is also in by; name it in one of them.")

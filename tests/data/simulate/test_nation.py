@@ -208,8 +208,8 @@ def test_small_nations_exist():
         ({"sampling_rate": 10}, r"sampling_rate=10 is not a share .* Did you mean 0\.1\?"),
         ({"sampling_rate": None}, "sampling_rate=None is not a share"),
         ({"turnout": float("nan")}, "turnout=nan is not a share"),
-        ({"contextual": float("inf")}, "contextual=inf is not a finite number"),
-        ({"spatial": -1}, "spatial=-1 is negative; it is a standard deviation"),
+        ({"contextual": float("inf")}, "contextual=inf is not a number between"),
+        ({"spatial": -1}, "spatial=-1 is not a number between 0"),
         ({"random_state": -3}, "random_state=-3 is not a seed"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.data.checks import check_whole, read_seed
+from crosslevel.data.checks import check_between, check_whole, read_seed
 from crosslevel.data.simulate.geometry import feature_collection
 from crosslevel.data.simulate.levels import Cells, check_by, composition_table, rates, truth_table
 from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
@@ -21,6 +21,9 @@ from crosslevel.typing import RandomState
 
 __all__ = ["PEOPLE_SCHEMA", "Nation", "check_settings", "draw_people", "nation", "people_table", "places_table"]
 
+MOST_EFFECT = 100.0
+"""On a logit: beyond, everybody does the same."""
+LEAST_SHARE = 1e-9
 PEOPLE_SCHEMA = pa.schema(
     {
         "region": pa.dictionary(pa.int32(), pa.string()),
@@ -268,14 +271,11 @@ def check_settings(
     for name, share in (("sampling_rate", sampling_rate), ("turnout", turnout)):
         if share is None and name == "turnout":
             continue
-        if not isinstance(share, Real) or not 0.0 < share <= 1.0:
+        if not isinstance(share, Real) or not LEAST_SHARE <= share <= 1.0:
             hint = f" Did you mean {share / 100:g}?" if isinstance(share, Real) and 1 < share <= 100 else ""
-            raise InputError(f"{name}={share!r} is not a share above 0 and up to 1.{hint}")
+            raise InputError(f"{name}={share!r} is not a share above 0 ({LEAST_SHARE:g} or more) and up to 1.{hint}")
     for name, size in (("contextual", contextual), ("spatial", spatial), ("place_sd", place_sd)):
-        if not isinstance(size, Real) or not np.isfinite(size):
-            raise InputError(f"{name}={size!r} is not a finite number; pass 0 to switch the effect off.")
-        if size < 0 and name != "contextual":
-            raise InputError(f"{name}={size!r} is negative; it is a standard deviation, so pass 0 or more.")
+        check_between(size, name, -MOST_EFFECT if name == "contextual" else 0.0, MOST_EFFECT)
     return Settings(
         n_regions=int(n_regions),
         people_per_region=int(people_per_region),

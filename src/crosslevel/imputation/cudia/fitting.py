@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ __all__ = [
     "run_mcem_method",
 ]
 
+MOST_TARGET = 1e100
 DEFAULT_RIDGE = 1.0
 """People by which hidden means of real features are shrunk to the target when no ridge is given."""
 LARGEST_DRIFT = 4.0
@@ -112,9 +112,7 @@ def _read_ridge(model: Any, *, chosen: bool) -> tuple[float | str, str | float, 
     if isinstance(target, str) and target not in ("mean", "zero", "auto"):
         raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
     if not isinstance(target, str):
-        if isinstance(target, bool) or not isinstance(target, Real) or not np.isfinite(float(target)):
-            raise InputError(f"ridge_target={target!r} is not a number; pass 'mean', 'zero', 'auto' or a number.")
-        target = float(target)
+        target = checks.check_between(target, "ridge_target", -MOST_TARGET, MOST_TARGET)
     if model.ridge is None:
         return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
     if isinstance(model.ridge, str):

@@ -27,6 +27,7 @@ __all__ = ["CrossLevelImputer"]
 FAMILIES = ("bernoulli", "gaussian")
 AGREE = 1e-5
 """Distance of slopes, in prior sds, up to which restarts found the same optimum."""
+MOST_CURVATURE = 1e6
 
 
 class CrossLevelImputer(Imputer):
@@ -384,7 +385,7 @@ class CrossLevelImputer(Imputer):
         return None if scale is None else checks.check_positive(scale, "scale")
 
     def _settings(self, seed: int) -> Settings:
-        checks.check_between(self.curvature, "curvature", 0.0, np.inf)
+        checks.check_between(self.curvature, "curvature", 0.0, MOST_CURVATURE)
         if self.missing not in ("error", "mean"):
             raise unknown_name("missing", self.missing, ("error", "mean"), "choice")
         return Settings(
