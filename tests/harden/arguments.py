@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 import traceback
 from datetime import date
@@ -28,8 +29,8 @@ from crosslevel.results import Estimates
 
 __all__ = ["run"]
 
-SECONDS = 60.0
-"""A call of a case takes two seconds at most; a value that makes it take a minute should have been refused."""
+SECONDS = 60
+"""Of a processor, for a batch or for one call; a value that makes a call of a second take a minute should have been refused."""
 BATCH = 8
 LEAST = 3
 """Batches that are tried however little time there is."""
@@ -176,6 +177,7 @@ def _pairs(case: Case | FunctionCase, rng: random.Random) -> list[dict[str, str]
 
 
 def _batch(case: Case | FunctionCase, tries: list[dict[str, str]]) -> list[str]:
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, 2 * SECONDS))
     with scratch() as folder:
         os.chdir(folder)  # a text may be taken for the name of a file
         return [_call(case, {n: VALUES[v] for n, v in given.items()}) for given in tries]
@@ -184,7 +186,7 @@ def _batch(case: Case | FunctionCase, tries: list[dict[str, str]]) -> list[str]:
 def _try(door: Door, case: Case | FunctionCase, tries: list[dict[str, str]]) -> None:
     """Send a batch to a fork; where it dies or does not end, each of its calls to a fork of its own."""
     fork = Fork(_batch, case, tries)
-    ended = fork.wait(SECONDS)
+    ended = fork.wait()
     if ended != "done" and len(tries) > 1:
         for given in tries:
             _try(door, case, [given])
@@ -195,7 +197,7 @@ def _try(door: Door, case: Case | FunctionCase, tries: list[dict[str, str]]) -> 
             if said:
                 door.note(said[:5], f"{case.name}({given}): {said[6:]}")
     elif ended == "hang":
-        door.note("hang", f"{case.name}({tries[0]}): no answer in {SECONDS:.0f} seconds")
+        door.note("hang", f"{case.name}({tries[0]}): no answer in {SECONDS} seconds")
     else:
         door.note("crash", f"{case.name}({tries[0]}): the process died ({fork.value})")
 

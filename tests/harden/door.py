@@ -146,7 +146,9 @@ class Fork:
                 break
             data += more
         os.close(self._reader)
-        os.waitpid(self.pid, 0)
+        status = os.waitpid(self.pid, 0)[1]
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+            self.ended = "hang"
         if not self.ended:
             self.ended, self.value = pickle.loads(data) if data else ("died", None)
         return self.ended

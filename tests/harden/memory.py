@@ -20,9 +20,9 @@ CYCLES, WARM = 1000, 100
 ALLOWED = 8 * 2**20
 """Bytes that memory may grow by over all cycles after the warm ones: 9 kilobytes a cycle, less than any fit's own arrays."""
 QUICK: dict[str, dict[str, Any]] = {
-    "MeanShrinkage": {"n_restarts": 0},
-    "MeanShrinkageClassifier": {"n_restarts": 0},
-    "BinnedGP": {"n_restarts": 0},
+    "MeanShrinkage": {"n_restarts": 0, "n_landmarks": 3},
+    "MeanShrinkageClassifier": {"n_restarts": 0, "n_landmarks": 3},
+    "BinnedGP": {"n_restarts": 0, "noise": 0.1},
     "FullBayes": {"n_draws": 20, "n_warmup": 2},
     "FullBayesClassifier": {"n_draws": 20, "n_warmup": 2},
 }
