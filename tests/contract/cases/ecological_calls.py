@@ -61,8 +61,34 @@ ask.__wrapped__ = EcologicalInference().estimate
 ask.__qualname__ = "EcologicalInference.estimate"
 
 
+@functools.cache
+def surveyed():
+    """A model fitted with a survey that has the columns which are hidden."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        given = {"weight": "weight", "columns": ["sex", "race"], "cluster": "house"}
+        return model().fit(SOME, PLACES, **TOTALS, **given, survey=WORLD.survey(1000), survey_outcome="voted_dem")
+
+
+def learn(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        again = model()
+        vars(again).update(vars(surveyed()))  # copy.copy would leave out people and survey
+        return again.learn_confounding(*arguments, **options)
+
+
+learn.__wrapped__ = EcologicalInference().learn_confounding
+learn.__qualname__ = "EcologicalInference.learn_confounding"
+HIDDEN = {"urban": "urban == 'urban'", "old": "age_group == '65+'", "degree": "education == 'bachelor'"}
+
+
 def answer(found):
     return found.estimate(by="sex", n_draws=50)
+
+
+def learned(found):
+    return {"sex": answer(found), "coverage": np.array([found.confounding_.coverage])}
 
 
 CASES = []
@@ -143,6 +169,21 @@ FUNCTIONS = [
             "in the first case",
         ),
         data=("people", "places"),
+    ),
+    FunctionCase(
+        learn,
+        {"labels": HIDDEN},
+        learned,
+        variants={
+            "labels": [{**HIDDEN, "young": "age < 30"}, "nonsense", []],
+            "by": [["race"], ["nobody"]],
+            "hidden": [{"old": ["race"]}, {"nobody": ["race"]}],
+            "families": [{"old": "one", "urban": "one", "degree": "one"}, {"nobody": "one"}],
+            "survey": [True, "yes"],
+            "level": [0.5, 95],
+        },
+        neutral={"progress": "tells how many columns have been hidden"},
+        data=("people",),
     ),
     FunctionCase(
         ask,

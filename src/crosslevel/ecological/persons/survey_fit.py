@@ -297,7 +297,7 @@ def fuse_again(model: EcologicalInference, selection: Selection) -> None:
     model.model_, found = fuse_questions(model.model_, *given)
     model.survey_ = found
     model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
-    model.convergence_ |= found.facts()
+    model.convergence_ = model.convergence_ | found.facts()
 
 
 def asked_people(totals: Totals, people: FloatArray, stage: int) -> FloatArray:

@@ -1,0 +1,323 @@
+"""Surveys beside totals, on columns of United States microdata whose truth is known.
+
+A known column is hidden. Composition comes from one half of the households, the totals that the effects are learned from from the other
+half; answers are matched to everybody's totals and compared with everybody's truth. Respondents are drawn, with replacement and by their
+weights, from the half that gave the totals: people whom composition never saw, so that no sampling noise of who lives where is in their
+answers. They answer in four ways (log-odds of answering, for those who have the label):
+
+    a    alike
+    b1   +.3
+    b2   +.3 below a bachelor's degree (where the label is a degree: below 45 years), 0 above
+    b3   +.2, and a draw from N(0, .1^2) for every level of every column
+
+Selection is taken as 0, as .1 (the default), or as measured on the labels of other families (``measured``). Beside them: the totals alone;
+the respondents as they answered (``raw``); and the survey with a prior that knows no totals (``regression``: effects of sd .5, pairs .15),
+its answers matched to the totals. Constants of confounding are the shipped ones.
+
+    OMP_NUM_THREADS=1 python experiments/survey.py --data /work/shared/data --states 37 39 42 13 26 51
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from hidden_labels import fitted
+from hidden_labels_data import DIMENSIONS, FIFTEEN, LABELS, write_people
+from scipy import special, stats
+from us2024_data import read_regions
+
+import crosslevel as cl
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.columns import Encoder
+from crosslevel.data.place_cells import Bins, Labels, count_people
+from crosslevel.ecological.confounding import SHIPPED
+from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
+from crosslevel.ecological.persons.hidden_labels import Half, Label, hide
+from crosslevel.ecological.persons.labels import comparison, read_labels
+from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.respondents import Respondents, spread_rows
+from crosslevel.ecological.persons.selection import solve_selection
+from crosslevel.ecological.persons.survey import (
+    EffectPrior,
+    Likelihood,
+    SurveyPosterior,
+    SurveyRows,
+    effect_prior,
+    fuse,
+    group_slopes,
+    pairs_of,
+)
+from crosslevel.typing import AnyArray, FloatArray
+
+NAMES = ("own", "inc100", "emp", "gov", "unins", "ba", "pinc50", "h40", "self", "manuf")
+KINDS = ("a", "b1", "b2", "b3")
+SIZES = (500, 2_000, 10_000)
+DEGREE, MIDDLE_AGE = 5, 2
+"""First code of educ6 that is a bachelor's degree; number of the first age band of 45 years and more."""
+LEAST_PEOPLE = 100
+REGRESSION_SD, REGRESSION_PAIRS = 0.5, 0.15
+Z = float(stats.norm.ppf(0.975))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A hidden label and the people of the other half, who may be asked."""
+
+    half: HiddenLabel
+    levels: AnyArray  # (n_kinds, n_columns) of the features kept
+    kept: Bins
+    place: AnyArray  # of every kind of people and answer
+    kind: AnyArray
+    has: AnyArray
+    weight: FloatArray
+    below: AnyArray  # without a degree, or under 45
+
+
+def prepare(model: cl.EcologicalInference, stream: Batches, bins: Bins, cuts: list, label: Label) -> Asked:
+    """Hide a label, and count the people of the other half by what may be asked."""
+    half = hide(model, stream, bins, cuts, label, 1, (0.0, 1.0))[0]
+    known = " and ".join(f"`{c}` is not null" for c in label.query.columns)
+    sides = Labels(subgroups=(("has", label.query), ("first", Half("household", model.seed_))))
+    places = model.places_
+    found = count_people(
+        stream.select(where=known), bins, place=places.by, keys=places.keys, weight=model.weight_, labels=sides
+    )
+    has, first = (np.array([j in matched for _, matched in found.labels])[found.label] for j in (0, 1))
+    number = np.full(len(places), -1)
+    number[half.places] = np.arange(len(half.places))
+    mine = ~first & (number[found.pairs.place] >= 0)
+    at = [bins.names.index(name) for name in half.columns]
+    read = {c.name: c for c in bins.encoder.columns}
+    kept = Bins(Encoder(tuple(read[n] for n in half.columns), bins.encoder.unknown), bins.edges)
+    levels, kind = np.unique(found.codes[:, at], axis=0, return_inverse=True)
+    cell = found.pairs.cell[mine]
+    column = "age4" if label.name == "ba" else "educ6"
+    codes = found.codes[cell, bins.names.index(column)]
+    values = np.array(read[column].levels.to_pylist())[codes]
+    below = values < (MIDDLE_AGE if column == "age4" else DEGREE)
+    weight = (found.pairs.weight * found.total[found.pairs.place])[mine]
+    where = number[found.pairs.place[mine]]
+    return Asked(half, levels, kept, where, kind.reshape(-1)[cell], has[mine], weight, below)
+
+
+def draw(asked: Asked, how: str, n: int, rng: np.random.Generator) -> Respondents:
+    """Draw respondents who answer in one of the four ways."""
+    odds = np.zeros(len(asked.weight))
+    if how == "b1":
+        odds += 0.3
+    elif how == "b2":
+        odds += 0.3 * asked.below
+    elif how == "b3":
+        odds += 0.2
+        for j, size in enumerate(asked.kept.sizes):
+            odds += 0.1 * rng.normal(size=size)[asked.levels[asked.kind, j]]
+    p = asked.weight * np.exp(odds * asked.has)
+    drawn = rng.multinomial(n, p / p.sum())
+    both, inverse = np.unique(np.column_stack([asked.place, asked.kind]), axis=0, return_inverse=True)
+    k, trials = (np.bincount(inverse.reshape(-1), v, len(both)) for v in (drawn * asked.has, drawn))
+    some = np.flatnonzero(trials > 0)
+    area, levels = both[some, 0], asked.levels[both[some, 1]].astype(np.int32)
+    counts = (k[some][None].astype(float), trials[some][None].astype(float))
+    places = np.arange(len(asked.half.total))
+    sizes = (np.array([n]), np.array([float(n)]))
+    return Respondents(("survey",), levels, area, places, *counts, np.zeros(len(some), dtype=np.intp), *sizes, ())
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What every survey of a label needs."""
+
+    asked: Asked
+    levels: AnyArray
+    prior: EffectPrior
+    flat: EffectPrior
+
+    def rows(self, respondents: Respondents) -> SurveyRows:
+        """Spread respondents over places; they say where they live."""
+        half = self.asked.half
+        found = spread_rows(respondents, 0, half.pairs, self.levels, half.people, self.asked.kept)
+        assert found is not None
+        return found
+
+    def fuse(self, rows: SurveyRows, selection: float, prior: EffectPrior) -> SurveyPosterior:
+        """Fit totals and survey."""
+        half = self.asked.half
+        sets = (pairs_of(half.structure), prior, half.pairs, self.levels, half.total, rows, selection)
+        return fuse(half.structure, *sets)
+
+
+def world_of(model: cl.EcologicalInference, asked: Asked) -> World:
+    """Make the priors of a label: that of the totals with the shipped confounding, and one that knows no totals."""
+    half, effects = asked.half, asked.half.structure
+    n = len(effects.sizes)
+    shrinkage = allowance_of(model.model_, None).shrinkage
+    keep = 1.0 - np.repeat([shrinkage.get(name, 0.0) for name in half.columns], effects.sizes)
+    prior = effect_prior(effects, half.effects, half.covariance, keep, SHIPPED, pairs_of(effects))
+    flat = replace(SHIPPED, tau=REGRESSION_SD, pairs=(REGRESSION_PAIRS / REGRESSION_SD) ** 2, distance=0.0)
+    nothing = (np.zeros(len(half.effects)), np.zeros_like(half.covariance), np.ones(len(half.effects)))
+    levels = half.codes[:, :n] - effects.first[:n]
+    return World(asked, levels, prior, effect_prior(effects, *nothing, flat, pairs_of(effects)))
+
+
+def compared(
+    world: World, rows: SurveyRows, theta: FloatArray, covariance: FloatArray
+) -> dict[str, tuple[FloatArray, ...]]:
+    """Give logit, its sd, truth and people of the groups of every column and of every crossing, and rows of places."""
+    half, effects = world.asked.half, world.asked.half.structure
+    problem = Likelihood(effects, pairs_of(effects), half.pairs, world.levels, half.total, rows)
+    at = problem.at(np.concatenate([theta, np.zeros(problem.n_levels + problem.n_surveys)]))
+
+    def over(groups: Sequence[Groups]) -> tuple[FloatArray, ...]:
+        out = []
+        for g in groups:
+            P, G, _ = group_slopes(problem, at, half.people, g.group, len(g.names))
+            sd = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", G, covariance, G), 0.0))
+            weight, yes = g.weight.sum(axis=0), g.yes.sum(axis=0)
+            told = (weight > 0.002 * weight.sum()) & (sd > 1e-3)
+            T = np.clip(yes / np.maximum(weight, 1e-9), 1e-6, 1 - 1e-6)
+            out.append((special.logit(P)[told], sd[told], T[told], G[told]))
+        return tuple(np.concatenate(v) for v in zip(*out, strict=True))
+
+    eta = cell_logits(theta, problem.codes)[half.pairs.cell]
+    p = special.expit(eta + at.f[half.pairs.place])
+    errors, people = [], []
+    for g in half.dimensions:
+        row, size = half.pairs.place * len(g.names) + g.group, len(half.total) * len(g.names)
+        weight = np.bincount(row, half.pairs.weight, size)
+        rate = np.bincount(row, half.pairs.weight * p, size) / np.maximum(weight, 1e-300)
+        told = (g.count.ravel() >= LEAST_PEOPLE) & (weight > 0)
+        errors.append((rate - (g.yes / np.maximum(g.weight, 1e-9)).ravel())[told])
+        people.append(g.weight.ravel()[told])
+    return {
+        "nation": over(half.dimensions),
+        "crossings": over(half.crossings),
+        "places": (np.concatenate(errors), np.concatenate(people)),
+    }
+
+
+def scored(found: dict[str, tuple[FloatArray, ...]]) -> dict[str, float]:
+    """Score intervals of a label's groups: points of a percentage."""
+    out = {}
+    for part, first in (("nation", ""), ("crossings", "crossing_")):
+        logit, sd, T, _ = found[part]
+        P, low, high = (special.expit(logit + s * Z * sd) for s in (0, -1, 1))
+        missed = np.maximum(low - T, 0) + np.maximum(T - high, 0)
+        out |= {
+            f"{first}error": 100 * np.abs(P - T).mean(),
+            f"{first}cover": float(((low <= T) & (high >= T)).mean()),
+            f"{first}width": 100 * (high - low).mean(),
+            f"{first}score": 100 * (high - low + 40 * missed).mean(),
+        }
+    errors, people = found["places"]
+    return out | {"place_rmse": 100 * float(np.sqrt(people @ errors**2 / people.sum()))}
+
+
+def raw_error(world: World, respondents: Respondents) -> float:
+    """Say how far the shares of respondents are off as they answered, over the columns that are features."""
+    half, errors = world.asked.half, []
+    for g in half.dimensions:
+        group = np.zeros(0, dtype=int)
+        if g.name in half.columns:
+            group = respondents.levels[:, half.columns.index(g.name)]
+        for level in np.unique(group):
+            mine, own = group == level, np.flatnonzero(np.arange(len(g.names)) == level)
+            if len(own) and g.weight[:, own].sum() > 0:
+                truth = g.yes[:, own].sum() / g.weight[:, own].sum()
+                errors.append(respondents.successes[0, mine].sum() / respondents.trials[0, mine].sum() - truth)
+    return 100 * float(np.mean(np.abs(errors))) if errors else float("nan")
+
+
+def study(
+    worlds: dict[str, World], sizes: Sequence[int], kinds: Sequence[str], seeds: int, measured: bool
+) -> Iterator[dict[str, object]]:
+    """Draw the surveys and score every way of using them."""
+    for name, world in worlds.items():
+        nobody = world.rows(draw(world.asked, "a", 10, np.random.default_rng(0)))
+        prior = world.prior
+        found = compared(world, nobody, prior.mean, prior.root @ prior.root)
+        yield {"label": name, "kind": "-", "n": 0, "way": "totals"} | scored(found)
+    for kind in kinds:
+        for n in sizes:
+            drawn, plain, parts = {}, {}, {}
+            for number, (name, world) in enumerate(worlds.items()):
+                for seed in range(seeds if n <= 2_000 else 1):
+                    rng = np.random.default_rng([number, KINDS.index(kind), n, seed])
+                    begun = time.perf_counter()
+                    respondents = draw(world.asked, kind, n, rng)
+                    rows = world.rows(respondents)
+                    fits = {
+                        "selection 0": world.fuse(rows, 0.0, world.prior),
+                        "selection .1": world.fuse(rows, 0.1, world.prior),
+                        "regression": world.fuse(rows, 0.0, world.flat),
+                    }
+                    took = (time.perf_counter() - begun) / 3
+                    entry = {"label": name, "kind": kind, "n": n, "seconds": took}
+                    for way, fit in fits.items():
+                        found = compared(world, rows, fit.theta, fit.covariance)
+                        offset = {"offset": float(fit.offset[0])}
+                        yield {**entry, "way": way, **offset, "raw_error": raw_error(world, respondents)} | scored(
+                            found
+                        )
+                        if way == "selection 0":
+                            logit, sd, T, G = found["nation"]
+                            bias = G @ fit.by_delta @ world.prior.selection
+                            parts[name, seed] = (special.logit(T) - logit, sd**2, (bias**2).sum(axis=1))
+                    drawn[name, seed], plain[name, seed] = rows, entry
+            for (name, seed), rows in drawn.items() if measured else ():
+                family = LABELS[name].family
+                others = [v for (other, _), v in parts.items() if LABELS[other].family != family]
+                sd = solve_selection(others)
+                fit = worlds[name].fuse(rows, sd, worlds[name].prior)
+                found = compared(worlds[name], rows, fit.theta, fit.covariance)
+                yield {**plain[name, seed], "way": "measured", "selection": sd} | scored(found)
+            print(f"{kind} {n:,}", flush=True)
+
+
+def main() -> None:
+    """Write the table of every survey, and print the means over labels."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--states", nargs="+", default=list(FIFTEEN))
+    parser.add_argument("--labels", nargs="+", default=list(NAMES))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--no-measured", action="store_false", dest="measured")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        people = Path(folder) / "people.parquet"
+        n = write_people(asked.data / "us2024" / "persons", people, asked.states)
+        model = fitted(people, read_regions(asked.data), 1)
+        print(f"{n:,} adult citizens, {len(model.places_)} regions", flush=True)
+        stream = open_batches(people)
+        hidden = {name: LABELS[name].hidden for name in asked.labels}
+        labels = read_labels({name: f"{name} == 1" for name in asked.labels}, hidden, stream, model)
+        bins, cuts = comparison(model, stream, list(DIMENSIONS))
+        worlds = {}
+        for label in labels:
+            worlds[label.name] = world_of(model, prepare(model, stream, bins, cuts, label))
+            print(label.name, flush=True)
+        rows: list[dict[str, object]] = []
+        for row in study(worlds, asked.sizes, asked.kinds, asked.seeds, asked.measured):
+            rows.append(row)
+            if asked.out is not None and len(rows) % 20 == 0:
+                pd.DataFrame(rows).to_csv(asked.out, index=False)
+    table = pd.DataFrame(rows)
+    if asked.out is not None:
+        table.to_csv(asked.out, index=False)
+    numbers = [c for c in table.columns if c not in ("label", "kind", "n", "way")]
+    by_label = table.groupby(["kind", "n", "way", "label"])[numbers].mean()
+    print(by_label.groupby(["kind", "n", "way"]).mean().round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
