@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from crosslevel import ecological
-from crosslevel.charts import unit_map
+from crosslevel.charts import choropleth, unit_map
 from crosslevel.ecological.court.voters import turnout
 from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
 
 PEOPLE = {"x": [10, 40, 70], "y": [90, 60, 30]}
 VOTES = {"a": [25, 36, 48], "did not vote": [75, 64, 52]}
@@ -99,3 +100,40 @@ def test_districts_with_units_of_the_same_name_are_told_apart():
         unit_map(pooled, MAP, group="x", outcome="a")
     ax = unit_map(pooled.select(district="n"), MAP, group="x", outcome="a")
     np.testing.assert_allclose(shown(ax), [0.25, 0.36, 0.48])
+
+
+RING = [[0, 0], [1, 0], [1, 1], [0, 0]]
+UNITS = Estimates.build(
+    {"unit": ["a"], "group": ["g"], "outcome": ["o"], "estimate": [0.4]}, keys=["unit", "group", "outcome"], method="m",
+    level=None, interval="none", provenance=Provenance.of(call="f()"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        None, "text", {}, {"type": "Point", "coordinates": [0, 0]}, {"type": "GeometryCollection", "geometries": []},
+        {"type": "Polygon", "coordinates": None}, {"type": "Polygon", "coordinates": []},
+        {"type": "Polygon", "coordinates": [[]]}, {"type": "Polygon", "coordinates": [[[[[0]]]]]},
+        {"type": "Polygon", "coordinates": [[["a", "b"]] * 4]}, {"type": "Polygon", "coordinates": [[[0, np.nan]] * 4]},
+    ],
+)  # fmt: skip
+def test_a_hostile_shape_is_named_by_its_number(geometry):
+    feature = {"type": "Feature", "properties": {"region": "a"}, "geometry": geometry}
+    with pytest.raises(InputError, match="in feature 0"):
+        choropleth({"type": "FeatureCollection", "features": [feature]}, {"a": 1.0})
+
+
+@pytest.mark.parametrize("features", ["abc", {"a": 1}, [None], [{"properties": None}], [{"properties": "region"}]])
+def test_hostile_features_get_a_sentence(features):
+    with pytest.raises(InputError, match="polygons has"):
+        choropleth({"type": "FeatureCollection", "features": features}, {"a": 1.0})
+    with pytest.raises(InputError, match="polygons has"):
+        unit_map(UNITS, {"type": "FeatureCollection", "features": features}, group="g", outcome="o")
+
+
+def test_heights_are_left_out_and_odd_names_are_no_place():
+    shape = {"type": "Polygon", "coordinates": [[[*point, 7.0] for point in RING]]}
+    features = [{"type": "Feature", "properties": {"region": name}, "geometry": shape} for name in ("a", [1])]
+    drawn = choropleth({"type": "FeatureCollection", "features": features}, {"a": 1.0})
+    assert drawn.collections[0].get_array().tolist() == [1.0, None]

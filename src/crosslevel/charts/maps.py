@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crosslevel.charts.matplotlib import draw_places
 from crosslevel.charts.style import new_axes, plain, style
+from crosslevel.data.checks import as_numbers, read_list
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
@@ -73,21 +74,20 @@ def choropleth(
     >>> len(ax.collections)
     1
     """
-    features = polygons.get("features")
-    if not features:
-        raise InputError("polygons has no features; pass a GeoJSON FeatureCollection.")
-    if any(key not in f["properties"] for f in features):
+    properties = _properties(polygons)
+    if any(key not in p for p in properties):
         raise InputError(
             f"polygons has features without the property {key!r}; name the property that holds the place by key=."
         )
-    names = {f["properties"][key] for f in features}
-    strangers = [place for place in values if place not in names]
+    names = [p[key] for p in properties]
+    known = {name for name in names if isinstance(name, Hashable)}
+    strangers = [place for place in values if place not in known]
     if strangers:
         raise InputError(
             f"values names places that polygons lacks ({listed(strangers)}); pass the map of these places."
         )
-    shown = [values.get(f["properties"][key], np.nan) for f in features]
-    return draw_places(features, shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
+    shown = [values.get(name, np.nan) if isinstance(name, Hashable) else np.nan for name in names]
+    return draw_places(polygons["features"], shown, ax, words=label, limits=(vmin, vmax), cmap=cmap, plane=plane)
 
 
 @checked
@@ -179,13 +179,22 @@ def by_names_of(polygons: Mapping[str, Any], values: Mapping[Any, float], key: s
     >>> by_names_of({"features": [{"properties": {"county": "7"}}]}, {7: 0.4}, "county")
     {'7': 0.4}
     """
-    names = [f["properties"].get(key) for f in polygons.get("features", ())]
+    names = [name for p in _properties(polygons) if isinstance(name := p.get(key), Hashable)]
     if all(place in names for place in values):
         return dict(values)
     known = {str(name): name for name in names}
     if len(known) < len(set(names)) or not all(str(place) in known for place in values):
         return dict(values)
     return {known[str(place)]: value for place, value in values.items()}
+
+
+def _properties(polygons: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Read what is said of every feature, nothing where nothing is."""
+    features = polygons.get("features")
+    if not isinstance(features, list | tuple) or not features:
+        raise InputError("polygons has no features; pass a GeoJSON FeatureCollection.")
+    said = [f.get("properties") if isinstance(f, Mapping) else None for f in features]
+    return [p if isinstance(p, Mapping) else {} for p in said]
 
 
 @checked
@@ -328,8 +337,8 @@ def _features(polygons: Mapping[Any, Any], key: str) -> Mapping[str, Any]:
         return polygons
     made = []
     for unit, rings in polygons.items():
-        for ring in rings:
-            points = np.asarray(ring, dtype=float)
+        for ring in read_list(rings, f"polygons[{unit!r}]"):
+            points = as_numbers(ring, f"polygons[{unit!r}]")
             if points.ndim != 2 or points.shape[1] != 2 or len(points) < 3:
                 raise InputError(
                     f"polygons[{unit!r}] has a ring of shape {points.shape}; pass a list of rings, each a list of [lon, lat]."

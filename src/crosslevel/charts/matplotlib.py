@@ -11,7 +11,7 @@ import numpy as np
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade, field_rows
 from crosslevel.charts.style import CYCLE, GREY, INK, PALE, new_axes, note, plain, style
-from crosslevel.errors import unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -408,12 +408,9 @@ def draw_places(
     from matplotlib.collections import PathCollection
     from matplotlib.path import Path
 
-    paths = []
-    for feature in features:
-        geometry = feature["geometry"]
-        parts = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
-        # one compound path per place: inner rings cut holes
-        paths.append(Path.make_compound_path(*(Path(np.asarray(r), closed=True) for part in parts for r in part)))
+    # one compound path per place: inner rings cut holes
+    rings = [_rings(feature, number) for number, feature in enumerate(features)]
+    paths = [Path.make_compound_path(*(Path(ring, closed=True) for ring in own)) for own in rings]
     with style():
         ax = new_axes(ax, 7.0, 5.0)
         colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GREY)
@@ -427,6 +424,21 @@ def draw_places(
         ax.set_axis_off()
         ax.figure.colorbar(drawn, ax=ax, label=plain(words), shrink=0.7)
     return ax
+
+
+def _rings(feature: Any, number: int) -> list[FloatArray]:
+    """Read the rings of a GeoJSON feature, (n, 2) each, without heights."""
+    try:
+        geometry = feature["geometry"]
+        parts = {"Polygon": [geometry["coordinates"]], "MultiPolygon": geometry["coordinates"]}[geometry["type"]]
+        rings = [np.asarray(ring, dtype=np.float64)[:, :2] for part in parts for ring in part]
+    except (IndexError, KeyError, TypeError, ValueError):
+        rings = []
+    if not rings or any(len(ring) < 3 or ring.shape[1:] != (2,) or not np.isfinite(ring).all() for ring in rings):
+        raise InputError(
+            f"polygons has no Polygon or MultiPolygon in feature {number:,}; mend its geometry or leave it out."
+        )
+    return rings
 
 
 def scheme(name: str) -> str:

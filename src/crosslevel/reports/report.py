@@ -251,10 +251,10 @@ def _picture(estimates: Estimates) -> Any:
 
 def _place(estimates: Estimates, polygons: Mapping[str, Any]) -> str | None:
     """Find the key that names places of the map: a property has all of its values."""
-    if any(f["geometry"]["type"] not in ("Polygon", "MultiPolygon") for f in polygons["features"]):
+    if any((f.get("geometry") or {}).get("type") not in ("Polygon", "MultiPolygon") for f in polygons["features"]):
         return None
     for name in estimates.keys:
-        on_map = {f["properties"].get(name) for f in polygons["features"]}
+        on_map = {(f.get("properties") or {}).get(name) for f in polygons["features"]}
         values = by_names_of(polygons, dict.fromkeys(estimates[name].tolist(), 0.0), name)
         if len(values) > 1 and set(values) <= on_map:
             return name
