@@ -282,8 +282,21 @@ def test_selection_widens(world, asked, model):
 
 
 def test_sensitivity_asks_the_survey_again(world, asked):
-    found = fitted(world, survey=asked, **ASKED).sensitivity("race", contextual_variance=(0.0, 0.1), n_draws=50)
+    model = fitted(world, survey=asked, **ASKED)
+    found = model.sensitivity("race", contextual_variance=(0.0, 0.1), n_draws=50)
     assert set(found["contextual_variance"]) == {0.0, 0.1}
+    wide = [found["conf_high"][found["contextual_variance"] == v] for v in (0.0, 0.1)]
+    assert not np.array_equal(*wide)
+    np.testing.assert_allclose(*wide, atol=0.05)  # who was asked says the same
+
+
+def test_scales_stay_where_the_contextual_variance_is_varied(world):
+    from crosslevel.ecological.persons.sensitivity import refit
+
+    model = fitted(world, {"hyperparameters": None})
+    other = refit(model, world.people, 0.3)
+    assert other.hyperparameters_ == model.hyperparameters_
+    assert not np.array_equal(other.model_.fits[0].beta, model.model_.fits[0].beta)
 
 
 @pytest.mark.parametrize(

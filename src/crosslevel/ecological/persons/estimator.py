@@ -424,7 +424,7 @@ class EcologicalInference(PlaceEstimator):
         """Show how each answer moves when the composition of a place acts on everybody who lives there.
 
         Totals cannot tell whether people of a kind behave so, or whether their places make everybody do it. The contextual variance is
-        that of the second in units of the first; every value means a fit of its own.
+        that of the second in units of the first; every value means a fit of its own, with the scales of places that this one has.
 
         Parameters
         ----------

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
+from crosslevel.ecological.persons.survey_fit import fuse_again
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates
 
@@ -42,18 +43,21 @@ def vary_context(
 
 
 def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:
-    """Fit the same question with another contextual variance."""
+    """Fit the same question with another contextual variance; the scales of places stay, since an assumption is varied, not learned."""
     if contextual_variance == float(model.contextual_variance):
         return model
     if model.survey_ is not None and not hasattr(model, "survey_given_"):
         raise InputError("a loaded model does not hold its survey; fit it again to vary the contextual variance.")
+    held = [{name: getattr(h, name) for name in model.model_.terms.names} for h in model.hyperparameters_]
     other = cast("EcologicalInference", clone(model)).set_params(contextual_variance=contextual_variance)
-    other.set_params(random_state=model.seed_)
+    other.set_params(random_state=model.seed_, hyperparameters=held)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
         surveys = {} if model.survey_ is None else model.survey_given_
         other.fit(people, model.places_.table, margins=model.margins_, unmatched="drop", **surveys, **model.arguments_)
     other.confounding_ = model.confounding_
+    if model.survey_ is not None:
+        fuse_again(other, model.survey_.selection)
     return other
 
 
