@@ -314,12 +314,20 @@ def test_scales_stay_where_the_contextual_variance_is_varied(world):
         ({"selection": "guessed"}, "selection='guessed'"),
         ({"selection": True}, "selection=True"),
         ({"selection": np.nan}, "selection=nan"),
+        ({"selection": 10**30}, "selection=1000"),
+        ({"selection": np.zeros(3)}, "selection=array"),
+        ({"survey": []}, "survey="),
+        ({"survey": 5}, "survey"),
+        ({"survey_outcome": 5}, "survey_outcome is a int"),
+        ({"survey_by": ["region"]}, "survey_by is a list"),
+        ({"survey_name": b"who"}, "survey_name is a bytes"),
+        ({"evidence": 5}, "evidence"),
         ({"model": {"likelihood": "exact"}}, "likelihood='exact'"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(world, asked, change, message):
     with pytest.raises(InputError, match=message):
-        fitted(world, survey=asked, **{**ASKED, **change})
+        fitted(world, **{"survey": asked, **ASKED, **change})
 
 
 @pytest.mark.parametrize("name", ["survey_outcome", "survey_by", "survey_weight", "survey_name", "selection"])

@@ -109,6 +109,8 @@ def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple
             raise InputError(
                 f"survey_name={name!r} has no effect with several surveys, which have names; leave it out."
             )
+        if not survey:
+            raise InputError(f"survey={survey!r} holds no table; leave it out where there is none.")
         given = dict(survey) if several else {f"survey {i + 1}": one for i, one in enumerate(survey)}
         return [(str(key), _read(one, where)) for key, one in given.items()]
     table = _read(survey, where)
@@ -312,7 +314,10 @@ def _area_of(table: pa.Table, by: str | None, names: Sequence[object], unmatched
     """Number the area of every respondent: EVERYWHERE where it is not known, below that where places lacks it."""
     if by is None:
         return np.full(table.num_rows, EVERYWHERE, dtype=np.intp)
-    values = plain_array(table, by, "survey_by").to_pylist()
+    column = plain_array(table, by, "survey_by")
+    if pa.types.is_nested(column.type):
+        raise InputError(f"survey_by={by!r} is a column of {column.type}; name areas by text or numbers, as in places.")
+    values = column.to_pylist()
     number = {v: i for i, v in enumerate(names)}
     strange = [v for v in dict.fromkeys(values) if v is not None and v not in number]
     if strange and unmatched == "error":

@@ -65,6 +65,8 @@ __all__ = [
 MEASURED = "measured"
 FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
 """An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
+MOST_SELECTION = 10.0
+"""Groups of which nobody answers, or everybody."""
 LEAST_SHOWN = 10.0
 """Respondents below which the direct share of a level is not given: it would be the answers of single people."""
 ARGUMENTS = ("survey_outcome", "survey_by", "survey_weight", "survey_name", "selection")
@@ -168,11 +170,16 @@ def check_survey(fit: Callable[..., Any], given: Mapping[str, Any], likelihood: 
         checks.refuse_idle_arguments(fit, {name: given[name] for name in ARGUMENTS[:-1]}, "without survey")
     elif given["survey_outcome"] is None:
         raise InputError("survey_outcome is missing; name the column of the survey that holds the answer.")
+    for name in ("survey_outcome", "survey_by", "survey_name"):
+        if given[name] is not None:
+            checks.check_kind(given[name], str, name, "name a column of the survey")
     value = given["selection"]
-    if value != MEASURED and (
-        isinstance(value, bool | str) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf
-    ):
-        raise InputError(f"selection={value!r} is neither {MEASURED!r} nor a finite number >= 0, such as {SELECTION}.")
+    if isinstance(value, str) and value == MEASURED:
+        return
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= MOST_SELECTION:
+        raise InputError(
+            f"selection={value!r} is neither {MEASURED!r} nor a number of logits from 0 to {MOST_SELECTION:g}, such as {SELECTION}."
+        )
 
 
 def read_surveyed(
@@ -321,7 +328,12 @@ def _rows(
     if surveyed.respondents is not None:
         own = spread_rows(surveyed.respondents, stage, design.pairs, cells.codes, people, model.bins)
         rows += [] if own is None else [own]
-    if surveyed.claims is not None and surveyed.counted is not None and stage >= int(places.totals.turnout):
+    if (
+        surveyed.claims is not None
+        and surveyed.counted is not None
+        and stage >= int(places.totals.turnout)
+        and len(surveyed.claims.n)
+    ):
         pairs = design_of(model, surveyed.counted, places.totals, stage, n_jobs).pairs
         first = len(surveyed.names) - len(surveyed.claims.sources)
         rows.append(claimed_rows(surveyed.claims, replace(surveyed.counted, pairs=pairs), places, people, stage, first))
