@@ -116,11 +116,13 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def _beside(node: ast.AST) -> list[ast.AST]:
-    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors."""
+    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors, how classes print."""
     if isinstance(node, ast.Raise | ast.JoinedStr):
         return [node]
     if isinstance(node, ast.arg | ast.AnnAssign):
         return [node.annotation] if node.annotation else []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
+        return [keyword for keyword in node.keywords if keyword.arg in ("init", "repr", "compare")]
     documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False)
     parts: list[ast.AST] = [node.body[0]] if documented else []
     return parts + list(getattr(node, "decorator_list", ()))

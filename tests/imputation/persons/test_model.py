@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, special
 
+from crosslevel.imputation.persons import model
 from crosslevel.imputation.persons.model import (
     INTERCEPT_SD,
     Groups,
@@ -142,3 +143,27 @@ def test_shifted_values_add_up():
             np.testing.assert_allclose(value[:, group == g] @ w[group == g] / w[group == g].sum(), s[g], atol=1e-12)
         plain = special.expit(f) if binary else f
         np.testing.assert_allclose(value[:, group == 1], plain[:, group == 1])
+
+
+def test_sparse_and_dense_shares_give_the_same_slopes(monkeypatch):
+    problem = _problem()
+    dense = fit_slopes(*problem)
+    monkeypatch.setattr(model, "DENSE", 1)
+    found = fit_slopes(*problem)
+    np.testing.assert_allclose(found.beta, dense.beta, atol=1e-9)
+    np.testing.assert_allclose(found.Sigma, dense.Sigma, rtol=1e-8)
+
+
+def test_numbers_have_a_flat_intercept_and_an_objective_of_their_own():
+    """Half of the squared gaps over t_b^2 and of the squared slopes over their prior variance; nothing for the intercept."""
+    Z, reach, groups, n = _problem()
+    y = np.random.default_rng(1).normal(5, 2, 12)
+    fit = fit_slopes(Z, reach, Groups(groups.W, y, np.full(12, 0.3), binary=False, unit=2.0), n)
+    t_b = 0.45 * 2.0 * np.sqrt(12 / 32)
+    assert fit.t_b == pytest.approx(t_b)
+    gap = y - groups.W @ (Z @ fit.beta + fit.intercept)
+    expected = 0.5 * (gap @ gap / (t_b**2 + 0.3) + np.square(fit.beta / (0.45 * 2.0 * reach)).sum())
+    assert fit.objective == pytest.approx(expected, rel=1e-9)
+    assert abs(gap.sum()) < 1e-8
+    assert fit.steps > 3  # of the fit and three restarts
+    assert fit_slopes(Z, reach, groups, n, Settings(n_restarts=0)).apart == 0.0
