@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
+from scipy import integrate, special
 
 from crosslevel.errors import InputError
+from crosslevel.numerics.integrals import squared_exponential
 from crosslevel.numerics.integrals.correlations import Antiderivative, White, correlation, spectral_density
 from crosslevel.numerics.integrals.pairs import CODES, fill_square
 
@@ -215,6 +216,18 @@ def test_a_kernel_of_ones_own_is_its_double_antiderivative(name):
     np.testing.assert_allclose(K[:3, :3], exact[:3, :3], rtol=1e-12)
     np.testing.assert_allclose(G, slope, atol=2e-5)
     np.testing.assert_allclose(mine.diagonal((s, t), 1.3), np.diag(exact), atol=2e-7)
+
+
+@pytest.mark.parametrize("z", [0.0, 0.3, 2.0, 5.99, 6.01, 9.0, 20.0, 27.0])
+def test_the_double_tail_keeps_its_digits_however_far(z):
+    """Both integrals over s = u - z with exp(-z^2) taken out: of s exp(-u^2), and of 2 u^2 s exp(-u^2)."""
+    kernel = getattr(squared_exponential.double_tail, "py_func", squared_exponential.double_tail)
+    far = 40.0 / (z + 1.0)
+    for found, weight in zip(kernel(z), (lambda u: 1.0, lambda u: 2.0 * u * u), strict=True):
+        truth = integrate.quad(
+            lambda s, weight=weight: weight(z + s) * s * np.exp(-s * (2.0 * z + s)), 0.0, far, epsabs=0, epsrel=1e-12
+        )[0]
+        assert found == pytest.approx(truth * np.exp(-z * z), rel=1e-10, abs=0.0)
 
 
 def test_a_kernel_of_ones_own_uses_the_derivatives_and_the_density_it_is_given():

@@ -74,7 +74,14 @@ def same_bits(a: PieceSums, b: PieceSums) -> bool:
 @pytest.mark.parametrize("name", list(MAPS))
 @pytest.mark.parametrize(
     ("n", "d", "n_categorical", "n_real", "n_features"),
-    [(300, 21, 4, 3, 50), (65, 1, 0, 1, 6), (64, 100, 9, 11, 300), (1, 7, 2, 0, 2), (130, 16, 0, 16, 130)],
+    [
+        (300, 21, 4, 3, 50),
+        (65, 1, 0, 1, 6),
+        (64, 100, 9, 11, 300),
+        (1, 7, 2, 0, 2),
+        (130, 16, 0, 16, 130),
+        (9, 5, 2, 1, 128),
+    ],
 )
 def test_equals_plain_sums(name: str, n: int, d: int, n_categorical: int, n_real: int, n_features: int) -> None:
     p = people(n + 1, d, n_categorical, n_real)
