@@ -56,6 +56,8 @@ MOMENT = 10.0
 """Seconds under which only one small file is tried; and those that a test has beyond ten times what it takes."""
 QUICK = 0.5
 """Seconds under which tests of all files come before the others."""
+WAYS = {"init", "repr", "compare", "check_finite", "overwrite_a", "overwrite_b"}
+"""Arguments by which nothing is computed: how classes print, how carefully and where LAPACK works."""
 LEAST = 3
 SAME = "the same"
 PER_FILE = 4
@@ -116,13 +118,13 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def _beside(node: ast.AST) -> list[ast.AST]:
-    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors, how classes print."""
+    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors, ways that change no number."""
     if isinstance(node, ast.Raise | ast.JoinedStr):
         return [node]
     if isinstance(node, ast.arg | ast.AnnAssign):
         return [node.annotation] if node.annotation else []
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
-        return [keyword for keyword in node.keywords if keyword.arg in ("init", "repr", "compare")]
+    if isinstance(node, ast.Call):
+        return [keyword for keyword in node.keywords if keyword.arg in WAYS]
     documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False)
     parts: list[ast.AST] = [node.body[0]] if documented else []
     return parts + list(getattr(node, "decorator_list", ()))

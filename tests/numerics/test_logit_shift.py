@@ -37,3 +37,21 @@ def test_people_who_are_not_counted_do_not_count():
 def test_logit_undoes_the_logistic_function():
     x = np.linspace(-30, 30, 13)
     np.testing.assert_allclose(logit(special.expit(x)), x, rtol=1e-3)
+
+
+def test_shifts_of_groups_of_one_of_extremes_and_of_equal_members():
+    """One member has the rate itself; equal members share one shift; logits of a thousand do no harm."""
+    f = np.array([[0.4, 2.0, 2.0, -1000.0, 900.0], [-3.0, 1.0, 1.0, 5.0, -700.0]])
+    group, total = np.array([0, 1, 1, 2, 2]), np.array([0.2, 0.9, 0.5])
+    found = shift_to_total(f, np.array([1.0, 2.0, 3.0, 1.0, 1.0]), group, total)
+    np.testing.assert_allclose(found.shift[:, 0], special.logit(0.2) - f[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(found.shift[:, 1], special.logit(0.9) - f[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(found.rate[:, :3], [[0.2, 0.9, 0.9]] * 2, rtol=1e-12)
+    np.testing.assert_allclose(found.rate[:, 3:].mean(axis=1), 0.5, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.shift[:, 2], -f[:, 3:].mean(axis=1), atol=1e-6
+    nobody = shift_to_total(f[:, :1], np.zeros(1), np.zeros(1, int), np.array([0.2]))
+    np.testing.assert_allclose(nobody.rate, special.expit(f[:, :1]))
+    everybody = shift_to_total(f[:, 1:3], np.ones(2), np.zeros(2, int), np.array([1.0]))
+    np.testing.assert_array_equal(everybody.rate, 1.0)
+    assert np.isnan(everybody.shift).all()
