@@ -118,7 +118,7 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def _beside(node: ast.AST) -> list[ast.AST]:
-    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, the texts of errors, ways that change no number."""
+    """Give the parts of a node that are no formulas: docstrings, decorators, annotations, texts of errors, ways that change no number."""
     if isinstance(node, ast.Raise | ast.JoinedStr):
         return [node]
     if isinstance(node, ast.arg | ast.AnnAssign):

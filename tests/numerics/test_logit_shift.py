@@ -48,8 +48,6 @@ def test_shifts_of_groups_of_one_of_extremes_and_of_equal_members():
     np.testing.assert_allclose(found.shift[:, 1], special.logit(0.9) - f[:, 1], rtol=1e-12)
     np.testing.assert_allclose(found.rate[:, :3], [[0.2, 0.9, 0.9]] * 2, rtol=1e-12)
     np.testing.assert_allclose(found.rate[:, 3:].mean(axis=1), 0.5, rtol=1e-12)
-    np.testing.assert_allclose(
-        found.shift[:, 2], -f[:, 3:].mean(axis=1), atol=1e-6
     nobody = shift_to_total(f[:, :1], np.zeros(1), np.zeros(1, int), np.array([0.2]))
     np.testing.assert_allclose(nobody.rate, special.expit(f[:, :1]))
     everybody = shift_to_total(f[:, 1:3], np.ones(2), np.zeros(2, int), np.array([1.0]))
