@@ -7,6 +7,7 @@ from scipy.linalg import hadamard as hadamard_matrix
 from crosslevel.errors import InputError
 from crosslevel.numerics.features import MAPS, make_map
 from crosslevel.numerics.fused_jax import DeviceMap, Variant, bag_totals, default_variant, pack, sum_packs
+from crosslevel.numerics.fused_jax.device import _explicit
 from crosslevel.numerics.fused_jax.tiles import cut, hadamard
 
 WIDTHS = (5, 2, 9, 31, 3)
@@ -204,3 +205,25 @@ def test_variants_are_checked() -> None:
         Variant(sums="float8")
     assert default_variant("cpu", 100).product == "highest"
     assert default_variant("gpu", 100_000).projection == "hadamard"
+
+
+@pytest.mark.parametrize(
+    ("product", "bits"), [("float16x2", 20), ("bfloat16x3", 22), ("bfloat16x2", 14), ("float32", 22)]
+)
+@pytest.mark.parametrize("unit", [1e-5, 1.0, 3e6])
+def test_the_parts_of_frequencies_add_up_to_them(product: str, bits: int, unit: float) -> None:
+    """Entries down to 2^-14 of the largest keep their bits in any unit; frequencies of zero stay zero."""
+    rng = np.random.default_rng(0)
+    W = unit * rng.choice([-1.0, 1.0], (5, 7)) * 2.0 ** rng.uniform(-14, 0, (5, 7))
+    found = _explicit(W, np.array([2, 5]), product)
+    whole = float(found["scale"]) * sum(part.astype(np.float64) for part in found["parts"])
+    assert whole.shape == (5, 64)
+    np.testing.assert_allclose(whole[:, :7], W, rtol=2.0**-bits)
+    assert not whole[:, 7:].any()
+    np.testing.assert_allclose(float(found["scale"]) * found["of_reals"], W[:, [2, 5]], rtol=1e-6)
+    if product == "float16x2":
+        assert 2.0**13 < np.abs(found["parts"][0].astype(np.float64)).max() <= 2.0**14
+    nothing = _explicit(np.zeros((2, 3)), np.empty(0, dtype=int), product)
+    assert nothing["scale"] == 1.0
+    assert nothing["of_reals"].shape == (2, 1)
+    assert not any(part.astype(np.float64).any() for part in nothing["parts"])
