@@ -6,7 +6,7 @@ half, the label's totals from the other, the truth from everybody; then the othe
 labels. The column military is used nowhere: it stays a fresh test.
 
     OMP_NUM_THREADS=1 python experiments/hidden_labels.py --data FOLDER                   # 15 states; writes docs/guide/hidden-labels.md
-    OMP_NUM_THREADS=1 python experiments/hidden_labels.py --data FOLDER --world nation    # all states that have the labels; prints
+    OMP_NUM_THREADS=1 python experiments/hidden_labels.py --data FOLDER --world nation    # 49 states; writes hidden-labels-nation.md
     OMP_NUM_THREADS=1 python experiments/hidden_labels.py --data FOLDER --regression      # the paper's regression on five labels
     OMP_NUM_THREADS=1 python experiments/hidden_labels.py --data FOLDER --labels own dis --print      # some of them, printed only
 """
@@ -29,11 +29,11 @@ from hidden_labels_data import (
     CATEGORICAL,
     DEVELOPMENT,
     DIMENSIONS,
-    FEATURES,
     FIFTEEN,
     FIVE,
     LABELS,
     LACKING,
+    NESTED,
     write_people,
 )
 from us2024_data import lay, peak_memory, points, read_regions, region_of_county
@@ -47,6 +47,7 @@ from crosslevel.ecological.persons.learner import Learner
 from crosslevel.errors import CrosslevelWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "hidden-labels.md"
+NATION = PAGE.with_name("hidden-labels-nation.md")
 METHODS = PAGE.with_name("hidden-labels-methods.md")
 REGRESSION_FEATURES = 1024
 N_BINS = 8
@@ -54,6 +55,8 @@ LEVEL = 0.95
 ALONE = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0)
 """Intervals under the model: no confounding."""
 NORTH_CAROLINA = "37"
+TWELVE = ("own", "emp", "gov", "inc100", "manuf", "dis", "pinc50", "edhealth", "never", "married", "otherlang", "ba")
+"""Labels of the study of all regions: of ten families, two of them opened later."""
 LATER = tuple(name for name, hidden in LABELS.items() if hidden.family in ("life cycle", "language"))
 """Labels that were opened after the form of the model was chosen."""
 
@@ -77,7 +80,7 @@ def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool
             successes="votes_dem_2024",
             trials="votes",
             coords=("lon", "lat"),
-            columns=list(FEATURES),
+            columns=list(NESTED),
             unmatched="drop",
             **asked,
         )
@@ -240,7 +243,7 @@ def north_carolina(data: Path, people: Path) -> str:
             successes="dem",
             trials="registered_count",
             coords=("lon", "lat"),
-            columns=list(FEATURES),
+            columns=list(NESTED),
             cluster="household",
         )
         rows = []
@@ -293,7 +296,7 @@ def main() -> None:
     parser.add_argument("--labels", nargs="+", choices=list(LABELS))
     parser.add_argument("--world", choices=["fifteen", "nation"], default="fifteen")
     parser.add_argument("--regression", action="store_true")
-    parser.add_argument("--exact", action="store_true", help="the exact form of the likelihood, printed only")
+    parser.add_argument("--exact", action="store_true", help="the exact form of the likelihood in the same tables")
     parser.add_argument("--print", action="store_true", dest="only_print")
     parser.add_argument("--jobs", type=int)
     asked = parser.parse_args()
@@ -304,8 +307,8 @@ def main() -> None:
         n = write_people(asked.data / "us2024" / "persons", people, chosen)
         print(f"{n:,} adult citizens", flush=True)
         begun = time.perf_counter()
-        settings = {"likelihood": "exact"} if asked.exact else {}
-        model = fitted(people, read_regions(asked.data), asked.jobs, asked.regression, **settings)
+        regions = read_regions(asked.data)
+        model = fitted(people, regions, asked.jobs, asked.regression)
         print(f"fit: {model.seconds_}, {peak_memory():.2f} GB", flush=True)
         if asked.regression:
             text = REGRESSION.format(table=with_regression(model, people))
@@ -313,25 +316,35 @@ def main() -> None:
             if not asked.only_print:
                 METHODS.write_text(text)
             return
-        names = asked.labels or [*DEVELOPMENT, *LATER]
+        fifteen = asked.world == "fifteen"
+        names = asked.labels or ([*DEVELOPMENT, *LATER] if fifteen else list(TWELVE))
         learner = hide_labels(model, people, names)
-        text = page(learner, model, n, time.perf_counter() - begun)
-        if not asked.exact and asked.world == "fifteen":
+        exact = None
+        if asked.exact:
+            exact = hide_labels(fitted(people, regions, asked.jobs, likelihood="exact"), people, names)
+        text = page(learner, exact, model, n, time.perf_counter() - begun, fifteen)
+        if fifteen:
             text = text.replace("<!-- nc -->", CAROLINA.format(table=north_carolina(asked.data, people)))
     text = "\n".join(line for line in text.splitlines() if not line.startswith("<!--")) + "\n"
     print(text)
-    if not asked.only_print and not asked.exact and asked.world == "fifteen":
-        PAGE.write_text(text)
-        print(f"Wrote {PAGE}")
+    if not asked.only_print:
+        target = PAGE if fifteen else NATION
+        target.write_text(text)
+        print(f"Wrote {target}")
 
 
-def page(learner: Learner, model: cl.EcologicalInference, n: int, seconds: float) -> str:
-    """Write the page."""
+def page(
+    learner: Learner, exact: Learner | None, model: cl.EcologicalInference, n: int, seconds: float, fifteen: bool
+) -> str:
+    """Write the page of the fifteen states, or the shorter one of all regions."""
     ways = {
         "under the model": scores_of(learner, "alone"),
         "shipped constants": scores_of(learner, "shipped"),
         "constants of the other families": scores_of(learner, "learned"),
     }
+    if exact is not None:
+        ways["exact form, under the model"] = scores_of(exact, "alone")
+        ways["exact form, constants of the other families"] = scores_of(exact, "learned")
     learned = ways["constants of the other families"]
     first = [name for name in DEVELOPMENT if name in learner.labels]
     later = [name for name in LATER if name in learner.labels]
@@ -339,13 +352,13 @@ def page(learner: Learner, model: cl.EcologicalInference, n: int, seconds: float
     worse = [name for name, s in learned.items() if s["error"] > s["neighborhood_error"]]
     names = model.model_.bins.names
     reliable = ", ".join(f"{n} {r:.2f}" for n, r in zip(names, model.model_.reliability, strict=True))
-    return PAGE_TEXT.format(
+    return (PAGE_TEXT if fifteen else NATION_TEXT).format(
         n=f"{n:,}",
         places=len(model.places_.keys),
         labels=len(learner.labels),
         minutes=f"{seconds / 60:.0f}",
         first=len(first),
-        summary=summary(ways, first) if first else "",
+        summary=summary(ways, first if fifteen and first else list(learner.labels)),
         later=summary(ways, later) if later else "",
         by_label=by_label(learned),
         by_column=by_column(learner, first or later),
@@ -355,6 +368,32 @@ def page(learner: Learner, model: cl.EcologicalInference, n: int, seconds: float
         worse=", ".join(worse) or "none",
     )
 
+
+NATION_TEXT = """# Hidden labels in all regions
+
+The study of [](hidden-labels.md) once more with {n} adult citizens in the {places} regions of all states but California and Texas, whose
+files lack most labels: {labels} columns, hidden one after another. Households are split in halves: who lives where comes from one half, the
+totals of a label from the other, the truth from everybody; then the other way round. tau is learned from the other families of labels.
+`experiments/hidden_labels.py --world nation` makes this page ({minutes} minutes here).
+
+{first} of them are among the sixteen on which the form of the model was chosen, in fifteen of these states; life cycle and language were
+opened later. All of them, nominal 95 %:
+
+{summary}
+
+Life cycle and language alone:
+
+{later}
+
+{by_label}
+
+Mean error by column, of the first labels:
+
+{by_column}
+
+Learned from all of these labels, tau is {tau}. Effects of columns in which places differ much are shrunk: {shrinkage}. Reliability of
+the shares of regions: {reliable}. Labels on which "everybody behaves like their region" is nearer to the truth: {worse}.
+"""
 
 PAGE_TEXT = """# What can be learned from totals, and what cannot
 
@@ -369,7 +408,8 @@ plus 40 times what is missed: lower is better. `experiments/hidden_labels.py` ma
 **Nothing that scores the model shares noise with what it was fitted to.** Households are split in halves by a hash. Who lives where
 comes from one half, the totals of the label from the other, the truth from everybody; then the other way round. tau is learned from the
 *other families* of labels. The survey has no household number: people next to one
-another with the same region, income and tenure are taken for one household.
+another with the same region, income and tenure are taken for one household. Age is in eight bins, two in each band that groups are
+compared by.
 
 **The figures of earlier versions are withdrawn.** They had totals and composition from the same people: errors of 3.1 points, coverage
 .96 over the nation and .95 within regions. The sampling noise of a region's composition then tells about its label; of an effect that is
@@ -385,6 +425,8 @@ Labels of the life cycle and of language, opened after that. Effects of age of 2
 others, and intervals whose constants were learned on the others are too narrow for them:
 
 {later}
+
+The exact form (`likelihood="exact"`) is fitted to the same halves; its errors are given the same closed form of confounding.
 
 Intervals *under the model* know the sampling of people and the scales of the effects. They do not know that groups live in special places,
 and that error does not shrink with more people. One standard deviation of effects on the logit scale, tau, allows for it: learned from
@@ -406,7 +448,7 @@ Mean error of the sixteen labels over all regions.
 
 How well the shares of regions are measured (reliability, of all people): {reliable}.
 
-The paper's regression and Goodman's regression on five labels: [](hidden-labels-methods.md).
+All regions: [](hidden-labels-nation.md). The paper's regression and Goodman's regression on five labels: [](hidden-labels-methods.md).
 
 <!-- nc -->
 ## What was chosen with these labels in sight

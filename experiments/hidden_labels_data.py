@@ -28,11 +28,14 @@ __all__ = [
     "FIVE",
     "LABELS",
     "LACKING",
+    "NESTED",
     "Hidden",
     "write_people",
 ]
 
 FEATURES = ("age", "log_income", "female", "eth5", "educ6", "tenure", "naturalised", "disability")
+NESTED = ("age8", *FEATURES[1:])
+"""The same with age in eight bins, two in each of the four bands that groups are compared by."""
 CATEGORICAL = ("female", "eth5", "educ6", "tenure", "naturalised", "disability")
 DIMENSIONS = {"female": "sex", "age4": "age", "eth5": "race", "educ5": "education"}
 """Columns that groups are compared by, and what they are called."""
@@ -159,6 +162,7 @@ def _columns(batch: pa.RecordBatch, raw: dict[str, np.ndarray], household: np.nd
     out["log_income"] = pc.if_else(pa.array(np.isnan(income)), None, pa.array(income.astype(np.float32)))
     out["naturalised"] = _whole((raw["citizenship"] == NATURALISED).astype(float))
     out["age4"] = _whole(np.digitize(raw["age"], [30, 45, 65]).astype(float))
+    out["age8"] = _whole(np.digitize(raw["age"], [24, 30, 37, 45, 55, 65, 75]).astype(float))
     out["educ5"] = _whole(np.array([0, 1, 2, 2, 3, 4], dtype=float)[raw["educ6"].astype(int) - 1])
     out |= {name: _whole(values) for name, values in _labels(raw).items()}
     return pa.RecordBatch.from_pydict(out)
