@@ -62,6 +62,11 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: cl.EcologicalInference(categorical=2.5).fit(PEOPLE, PLACES, **TOTALS), "categorical=2.5"),
         (lambda: cl.EcologicalInference(interactions=True).fit(PEOPLE, PLACES, **TOTALS), "interactions=True"),
         (lambda: cl.EcologicalInference(hyperparameters=2.5).fit(PEOPLE, PLACES, **TOTALS), "hyperparameters=2.5"),
+        (lambda: cl.EcologicalInference().learn_confounding(families=2.5), "families=2.5"),
+        (
+            lambda: cl.EcologicalInference().fit(PEOPLE, PLACES, survey=PEOPLE, survey_outcome=1, **TOTALS),
+            "survey_outcome=1",
+        ),
         (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),
         (lambda: cl.load(2.5), "path=2.5"),
         (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),

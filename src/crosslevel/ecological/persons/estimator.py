@@ -14,6 +14,7 @@ from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.frames import to_arrow
 from crosslevel.data.place_cells import PlaceCells
+from crosslevel.data.signatures import checked
 from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
@@ -345,6 +346,7 @@ class EcologicalInference(PlaceEstimator):
         self.seconds_ = {"people": counted - begun, "fit": time.perf_counter() - counted}
         return self
 
+    @checked
     def learn_confounding(
         self,
         people: Any = None,
