@@ -279,7 +279,8 @@ def page(data: Borough, sections: Sequence[str], timing: str, smooth: AreaCorrel
     body = "\n\n".join(sections)
     return f"""# Small areas from large ones
 
-How many people of an age group live in each small area, when the group is counted only for large areas? Trafford, mid-2024:
+How many people of an age group live in each small area, when the group is counted only for large areas? This is areal interpolation,
+from totals of one set of areas to those of another. Trafford, mid-2024:
 {len(data.large)} MSOAs (about {data.large_ages.sum() / len(data.large):,.0f} people) and the {len(data.small)} LSOAs inside
 them (about {data.population.mean():,.0f}). Every method sees the group's count in each MSOA, the LSOAs' borders and how many people of any
 age live in each; none sees the group's count in an LSOA, which is published and is the truth here.

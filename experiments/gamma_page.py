@@ -243,7 +243,7 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
     """Draw error and likelihood against the share of bags of five (figure 4 of the paper)."""
     import matplotlib.pyplot as plt
 
-    from crosslevel.charts.style import CYCLE, GREY, style
+    from crosslevel.charts.style import CYCLE, GRAY, style
 
     first = min(seed for seed, _ in runs)
     with style("y"):
@@ -263,13 +263,13 @@ def draw_shares(runs: dict[tuple[int, int], Scores], path: Path) -> None:
                 list(SHARES),
                 [getattr(runs[first, p]["optimum"], part) for p in SHARES],
                 "--",
-                color=GREY,
+                color=GRAY,
                 label="Bayes optimum",
             )
             theirs = [VARYING[p]["BDR"][0 if part == "mse" else 1] for p in VARYING]
             ax.plot(list(VARYING), theirs, "kx", ms=6, label="published BDR")
             ax.set_ylabel(label)
-        top.axhline(np.log(4.0), color=GREY, lw=0.8, ls=":")
+        top.axhline(np.log(4.0), color=GRAY, lw=0.8, ls=":")
         top.set_title("The smaller the bags, the more it pays to know their size")
         top.legend(ncols=2)
         bottom.set_xlabel("bags of five people, %")

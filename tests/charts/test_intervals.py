@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.charts import intervals
-from crosslevel.charts.style import BLUE, CYCLE, GREY
+from crosslevel.charts.style import BLUE, CYCLE, GRAY
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 
@@ -92,7 +92,7 @@ def test_parts_can_be_left_out(est):
 def test_no_interval_is_gray_and_said():
     ax = make({"place": ["a"], "estimate": [0.5]}, level=None, interval="none").plot()
     assert ax.get_xlabel() == "estimate (no interval)"
-    assert line(ax, "estimate").get_color() == GREY
+    assert line(ax, "estimate").get_color() == GRAY
     assert not ax.collections
 
 

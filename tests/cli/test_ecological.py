@@ -284,6 +284,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--survey", "nothing.csv"), "nothing.csv"),
         (("--estimate", "sex", "--survey-by", "state"), "--survey-by state"),
         (("--estimate", "sex", "--measure-selection"), "--measure-selection goes with --learn-confounding"),
+        (("--estimate", "sex", "--n-features", "64"), "--n-features is not an option of --model persons"),
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
         (("--estimate", "sex", "--metric", "cube"), "--metric cube"),
         (("--estimate", "sex", "--level", "95"), "--level 95.0 is not between 0 and 1"),

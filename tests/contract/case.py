@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Case", "FunctionCase", "With"]
+from crosslevel.errors import CrosslevelWarning
+
+__all__ = ["Case", "FunctionCase", "With", "method"]
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,23 @@ class FunctionCase:
     def name(self) -> str:
         """Name of the function, for the reports of pytest."""
         return self.function.__qualname__
+
+
+def method(cls: type, name: str, make: Callable[[], Any]) -> Callable[..., Any]:
+    """A method as a function of its arguments; the estimator is made, and fitted, when it is first called.
+
+    Every call has a copy of it, so that none sees what another has learned.
+    """
+    made = functools.cache(make)
+
+    def call(**given: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CrosslevelWarning)
+            again = object.__new__(type(made()))
+            vars(again).update(vars(made()))  # copy.copy would leave out people
+            return getattr(again, name)(**given)
+
+    known = inspect.signature(getattr(cls, name))
+    call.__signature__ = known.replace(parameters=list(known.parameters.values())[1:])  # type: ignore[attr-defined]
+    call.__qualname__ = f"{cls.__name__}.{name}"
+    return call

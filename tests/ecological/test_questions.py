@@ -50,7 +50,7 @@ def test_parameters_of_both_that_mean_nothing(make, settings):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (EcologicalInference(nugget=False), "nugget=False"),
+        (EcologicalInference(likelihood="exact", spatial=None, nugget=False), "nugget=False"),
         (EcologicalInference(contextual_variance=-0.1), "contextual_variance=-0.1"),
         (EcologicalInference(n_bins=1), "n_bins=1"),
         (EcologicalInference(inference="nut"), "inference='nut'"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREY, INK, PALE, check_color
+from crosslevel.charts.style import BLUE, GRAY, INK, PALE, check_color
 from crosslevel.charts.words import sampled
 from crosslevel.data.checks import as_numbers, check_length, check_level, refuse_idle_arguments
 from crosslevel.data.signatures import checked
@@ -129,13 +129,15 @@ def curve_chart(
     elif "area_weighted" in tables["curve"].column_names:
         marks.append(Mark("band", "x", "area_weighted", y2=0.0, color=PALE, alpha=0.9, label="spread evenly"))
     if estimates.level is not None:
-        words_of = display.level_words(estimates.level)
+        words_of = display.describe_level(estimates.level)
         marks.append(Mark("band", "x", "conf_low", y2="conf_high", color=color, alpha=0.22, label=words_of))
     marks.append(Mark("line", "x", "estimate", color=color, width=1.8, label="estimate"))
     if truth and "truth" in tables["curve"].column_names:
         marks.append(Mark("line", "x", "truth", color=INK, width=0.9, dash=True, label="truth"))
     positive = float(np.nanmin(estimates["estimate"].astype(np.float64))) >= 0
-    band = "" if estimates.level is None else f", the band its {display.level_words(estimates.level)}, point by point"
+    band = (
+        "" if estimates.level is None else f", the band its {display.describe_level(estimates.level)}, point by point"
+    )
     bars = "Gray: the bins as they were observed; the" if marks[0].color == PALE else "The"
     return Chart(
         name="curve",
@@ -149,7 +151,7 @@ def curve_chart(
             "x": "at", "estimate": "estimate", "conf_low": "from", "conf_high": "to", "area_weighted": "spread evenly",
             "truth": "truth", "height": "observed",
         },
-        note="" if estimates.level is None else f"{display.level_words(estimates.level)}: {estimates.interval}",
+        note="" if estimates.level is None else f"{display.describe_level(estimates.level)}: {estimates.interval}",
     )  # fmt: skip
 
 
@@ -264,7 +266,7 @@ def effect_curve(
         caption="",
         panels=[
             Panel(
-                [Mark("rule", y=0.0, color=GREY), bars, dots],
+                [Mark("rule", y=0.0, color=GRAY), bars, dots],
                 Axis(x_label, ticks=values.tolist() if few else None),
                 Axis(y_label),
             )
@@ -364,7 +366,7 @@ def context_chart(answer: Estimates, *, max_lines: int = 8) -> Chart:
         limits=(0.0, float((end + 2 * room) ** 2) or 1.0),
         ticks={float((np.sqrt(v) + room) ** 2): float(v) for v in values},
     )
-    kind = display.level_words(answer.level)
+    kind = display.describe_level(answer.level)
     return cells.take(np.lexsort((at, line))[: int(np.sum(line < len(every)))]).chart(
         "context",
         head if len(head) <= 70 else head[:69] + "…",

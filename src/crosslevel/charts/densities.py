@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import GREY, INK, PALE, VERMILION
+from crosslevel.charts.style import GRAY, INK, PALE, VERMILION
 from crosslevel.data.checks import as_numbers, check_weights
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
@@ -88,7 +88,7 @@ def distributions_chart(
         )
     kind = ", relative to the largest of its kind" if scaled else ""
     marks = [
-        Mark("rule", 0.0, color=GREY),
+        Mark("rule", 0.0, color=GRAY),
         Mark("ridge", "x", "height", alpha=0.55),
         Mark("dot", "mean", color=INK, size=20.0),
     ]
@@ -179,7 +179,7 @@ def margins_chart(result: Estimates, *, threshold: float = 0.0, bounds: bool = F
         parts.append(_ridge(label, x, words=chance, above=split[0], below=split[1], **numbers))
     marks = [
         *([Mark("bar", "lower", x2="upper", color=PALE, label="possible at all (bounds)")] if has_bounds else []),
-        Mark("rule", threshold, color=GREY),
+        Mark("rule", threshold, color=GRAY),
         Mark("ridge", "x", "above", alpha=0.45),
         Mark("ridge", "x", "below", color=VERMILION, alpha=0.45),
         Mark("interval", "conf_low", x2="conf_high", color=INK, width=1.6),
@@ -187,7 +187,7 @@ def margins_chart(result: Estimates, *, threshold: float = 0.0, bounds: bool = F
     ]
     head, colon, tail = (result.title or result.method).partition(": ")
     long = colon and len(head) + len(tail) > 68
-    said = f"estimate, {display.level_words(result.level)} and density of {len(result.draws):,} draws"
+    said = f"estimate, {display.describe_level(result.level)} and density of {len(result.draws):,} draws"
     return Chart(
         name="margins",
         title=f"{head}:\n{tail}" if long else result.title or result.method,

@@ -13,8 +13,8 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.densities import distributions_chart
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREY, ORANGE
-from crosslevel.charts.words import MOST_POINTS, fifths, sample_words, sampled, with_level
+from crosslevel.charts.style import BLUE, GRAY, ORANGE
+from crosslevel.charts.words import MOST_POINTS, describe_sample, fifths, sampled, with_level
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, display
@@ -91,8 +91,8 @@ def averages_chart(estimates: Estimates) -> Chart:
         columns["contrast"] = [str(v) for v in estimates["contrast"].tolist()]
     order = np.argsort(-np.nan_to_num(np.abs(columns["z_estimate"])), kind="stable")
     marks = [
-        Mark("rule", 0.0, color=GREY),
-        Mark("interval", "z_conf_low", x2="z_conf_high", label=display.level_words(estimates.level)),
+        Mark("rule", 0.0, color=GRAY),
+        Mark("interval", "z_conf_low", x2="z_conf_high", label=display.describe_level(estimates.level)),
         Mark("dot", "z_estimate", label="estimate"),
     ]
     open_ = ""
@@ -158,11 +158,11 @@ def _band_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any]) ->
     rows = np.concatenate([wide[t][sampled(each, most)] for t in terms])
     cells = cells_of(estimates).with_columns(value=estimates["value"].astype(np.float64)).take(rows)
     marks = [
-        Mark("rule", y=0.0, color=GREY),
-        Mark("interval", "value", "conf_low", y2="conf_high", color=GREY, width=1.0, alpha=0.5),
+        Mark("rule", y=0.0, color=GRAY),
+        Mark("interval", "value", "conf_low", y2="conf_high", color=GRAY, width=1.0, alpha=0.5),
         Mark("dot", "value", "estimate", size=11.0),
     ]
-    shown = sample_words(min(each, most), each, "row")
+    shown = describe_sample(min(each, most), each, "row")
     return cells.chart(
         "bands",
         "Effects at rows, along their own covariate",
@@ -207,13 +207,13 @@ def _brushed_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any])
     return Chart(
         name="effects",
         title="Effects at rows, along a covariate",
-        caption=f"Each dot is the effect of the fit at a row, {sample_words(len(first), n_rows, 'row')}, whose covariates this page "
+        caption=f"Each dot is the effect of the fit at a row, {describe_sample(len(first), n_rows, 'row')}, whose covariates this page "
         "holds; the line is a local average. No interval. Drag over the left chart to keep the colors of some rows in both charts; click "
         "beside to let go.",
         panels=[
             Panel(
                 [
-                    Mark("rule", y=0.0, color=GREY),
+                    Mark("rule", y=0.0, color=GRAY),
                     Mark("dot", x, y, color=shade, size=10.0, alpha=0.65, brush=True),
                     Mark("trend", x, y),
                 ],
@@ -259,10 +259,10 @@ def gains_chart(scores: Estimates) -> list[Chart]:
         intercept=intercept,
         source=[sources[int(u)] for u in scores["uses_truth"].astype(bool)],
     )
-    color = Shade("source", names=True, domain=sources, range=[BLUE, GREY])
+    color = Shade("source", names=True, domain=sources, range=[BLUE, GRAY])
     names = Axis(names="label")
     marks = [
-        Mark("rule", 0.0, color=GREY),
+        Mark("rule", 0.0, color=GRAY),
         Mark("interval", "gain_low", x2="gain_high", color=color),
         Mark("dot", "gain", color=color),
     ]
@@ -280,7 +280,7 @@ def gains_chart(scores: Estimates) -> list[Chart]:
         "Slope and intercept of a logistic regression of the truth on the logit of each method's probabilities; dashed lines are where "
         "calibrated ones lie. A slope above 1 says that they differ too little between people. No interval.",
         [
-            Panel([Mark("rule", at, color=GREY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
+            Panel([Mark("rule", at, color=GRAY), Mark("dot", name)], Axis(f"{name} ({at:g} when calibrated)"), names)
             for name, at in (("slope", 1.0), ("intercept", 0.0))
         ],
     )

@@ -87,7 +87,7 @@ def transfers_chart(result: Estimates, *, counts: bool = False, intervals: bool 
     absent = [pair for pair in absent if pair not in set(zip(groups, outcomes, strict=True))]
     share = np.append(share, np.full(len(absent), np.nan))
     of = "share of the group's voters" if "voters" in result.table.column_names else "share of the group"
-    ends = "" if counts or not (intervals or result.level is None) else f", {display.level_words(result.level)}"
+    ends = "" if counts or not (intervals or result.level is None) else f", {display.describe_level(result.level)}"
     table = {
         "group": [*groups, *(g for g, _ in absent)],
         "outcome": [*outcomes, *(o for _, o in absent)],

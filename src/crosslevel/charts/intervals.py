@@ -12,8 +12,8 @@ import pyarrow as pa
 from crosslevel.charts.cells import Cells, cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
-from crosslevel.charts.words import is_share, level_words, named
+from crosslevel.charts.style import BLUE, GRAY, GREEN, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
+from crosslevel.charts.words import describe_intervals, is_share, named
 from crosslevel.data.checks import check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
@@ -47,7 +47,7 @@ def estimate_title(estimates: Estimates) -> str:
     """Give the words of an axis of estimates."""
     if estimates.level is None:
         return "estimate (no interval)"
-    return f"estimate and {display.level_words(estimates.level)} ({estimates.interval})"
+    return f"estimate and {display.describe_level(estimates.level)} ({estimates.interval})"
 
 
 def row_marks(
@@ -64,8 +64,8 @@ def row_marks(
     if bounds and cells.has("bound_low", "bound_high"):
         marks.append(Mark("bar", "bound_low", x2="bound_high", color=PALE, label=BOUNDS))
     if level is not None and cells.has("conf_low", "conf_high"):
-        marks.append(Mark("interval", "conf_low", x2="conf_high", color=color, label=display.level_words(level)))
-    marks.append(Mark("dot", "estimate", color=color if level is not None else GREY, label="estimate"))
+        marks.append(Mark("interval", "conf_low", x2="conf_high", color=color, label=display.describe_level(level)))
+    marks.append(Mark("dot", "estimate", color=color if level is not None else GRAY, label="estimate"))
     for i, name in enumerate(beside):
         tint, shape = BESIDE.get(cells.labels[name], ("#6B6B6B", SPARE[i % len(SPARE)]))
         marks.append(
@@ -76,7 +76,7 @@ def row_marks(
     ends = [m.x for m in marks] + [m.x2 for m in marks if m.x2]
     seen = np.concatenate([np.asarray(cells.table[n].to_numpy(), dtype=float) for n in ends if isinstance(n, str)])
     if seen.size and np.nanmin(seen, initial=0.0) < 0 < np.nanmax(seen, initial=0.0):
-        marks.insert(0, Mark("rule", 0.0, color=GREY))
+        marks.insert(0, Mark("rule", 0.0, color=GRAY))
     return marks
 
 
@@ -162,7 +162,9 @@ def ordered_chart(
     if interval:
         thin = 0.35 if cells.table.num_rows < 500 else 0.15
         marks.insert(0, Mark("interval", "rank", "conf_low", y2="conf_high", width=1.0, alpha=thin))
-    said = f"lines are {level_words(estimates.level, estimates.interval)}" if interval else "there is no interval"
+    said = (
+        f"lines are {describe_intervals(estimates.level, estimates.interval)}" if interval else "there is no interval"
+    )
     return cells.chart(
         name,
         title + (" with its interval" if interval and title.startswith("Every") else ""),
@@ -179,7 +181,7 @@ def ordered_chart(
 
 def _caption(estimates: Estimates, bounds: bool, interval: bool) -> str:
     said = "Dots are estimates"
-    said += f"; lines are {level_words(estimates.level, estimates.interval)}" if interval else ""
+    said += f"; lines are {describe_intervals(estimates.level, estimates.interval)}" if interval else ""
     said += "; gray bars are bounds that hold whatever people did" if bounds else ""
     return f"{said}. Hover for the numbers."
 
@@ -329,12 +331,10 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
         marks.insert(0, Mark("bar", "bound_low", x2="bound_high", color=PALE, data="cells", label=BOUNDS))
     if cells.has("truth"):
         marks.append(Mark("tick", "truth", color=INK, data="cells", label="truth"))
-    kind = display.level_words(comparison.level)
+    kind = display.describe_level(comparison.level)
     caption = "A dot for each method; none has an interval."
     if interval:
-        caption = (
-            f"A line for each method; {level_words(comparison.level, comparison.interval)} where a method has them."
-        )
+        caption = f"A line for each method; {describe_intervals(comparison.level, comparison.interval)} where a method has them."
     if cells.has("bound_low", "bound_high"):
         caption += " Gray bars are what is possible at all (bounds), whatever people did."
     where = {cells.keys[key]: cells.keys[key] for key in chosen}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel, Shade, field_rows
-from crosslevel.charts.style import CYCLE, GREY, INK, PALE, new_axes, note, plain, style
+from crosslevel.charts.style import CYCLE, GRAY, INK, PALE, new_axes, note, plain, style
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
@@ -375,7 +375,7 @@ def _rows_of_names(canvas: _Canvas, names: _Names) -> None:
                 continue
             ax.text(
                 1.01, names.at["", str(name)] - 0.2, plain(str(words)), transform=ax.get_yaxis_transform(), va="center",
-                fontsize=8.5, color=GREY,
+                fontsize=8.5, color=GRAY,
             )  # fmt: skip
 
 
@@ -413,7 +413,7 @@ def draw_places(
     paths = [Path.make_compound_path(*(Path(ring, closed=True) for ring in own)) for own in rings]
     with style():
         ax = new_axes(ax, 7.0, 5.0)
-        colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GREY)
+        colors = mpl.colormaps[scheme(cmap)].with_extremes(bad=GRAY)
         drawn = PathCollection(paths, edgecolors="white", linewidths=0.3, cmap=colors)
         drawn.set_array(np.ma.masked_invalid(np.asarray(values, dtype=float)))
         drawn.set_clim(*limits)

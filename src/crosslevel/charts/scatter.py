@@ -14,8 +14,8 @@ from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import BLUE, GREY, INK, PALE, VERMILION
-from crosslevel.charts.words import fifths, is_share, sample_words, sampled, with_level
+from crosslevel.charts.style import BLUE, GRAY, INK, PALE, VERMILION
+from crosslevel.charts.words import describe_sample, fifths, is_share, sampled, with_level
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
@@ -56,7 +56,7 @@ def against(
     x: str, *, color: str | Shade = BLUE, size: str | float = 30.0, label: str = "", thin: bool = False
 ) -> list[Mark]:
     """Give the marks of estimates against a number: the line of equality, intervals upright, dots."""
-    bars = Mark("interval", x, "conf_low", y2="conf_high", color=PALE if thin else GREY, width=1.2, alpha=0.8)
+    bars = Mark("interval", x, "conf_low", y2="conf_high", color=PALE if thin else GRAY, width=1.2, alpha=0.8)
     return [bars, Mark("diagonal", x, color=INK), Mark("dot", x, "estimate", color=color, size=size, label=label)]
 
 
@@ -75,7 +75,7 @@ def labels_chart(estimates: Estimates) -> Chart:
     return cells.chart(
         "predicted",
         "Predictions against labels, by size of bag",
-        f"Each dot is a bag, {sample_words(len(rows), len(there), 'bag')}{with_level(estimates.level)} of a new label; on the "
+        f"Each dot is a bag, {describe_sample(len(rows), len(there), 'bag')}{with_level(estimates.level)} of a new label; on the "
         "dashed line a prediction equals the label. One chart for each class of effective sizes.",
         [Panel(against("truth", color=Shade("shade"), thin=True), Axis("label"), Axis("prediction"))],
         choices=[Choice("color", "Color by", colors)],
@@ -192,7 +192,7 @@ def coverage_chart(scores: Estimates) -> Chart:
     base = next((n for n in ("baseline_coverage", "baseline_accuracy") if n in names), None)
     if base is not None:
         cells = cells.with_columns(baseline=_numbers(scores, base))
-        marks.append(Mark("dot", "baseline", color=GREY, shape="diamond", size=20.0, label="baseline"))
+        marks.append(Mark("dot", "baseline", color=GRAY, shape="diamond", size=20.0, label="baseline"))
     claims = "" if nominal is None else f" The dashed line is the nominal level, {100 * nominal:.10g} %."
     beside = " Gray diamonds: a forecast that knows no members." if base else ""
     return cells.chart(
@@ -309,7 +309,7 @@ def imputed_chart(result: Estimates, *, feature: str | None = None, label: bool 
     few = n <= NAMED * math.prod(len(c.options) for c in choices) if label is None else label
     cells = cells.with_columns(short=names if few else [""] * n)
     marks = against("naive", size="people", label="imputed")
-    marks[1] = Mark("diagonal", "naive", color=GREY, label="as the group means")
+    marks[1] = Mark("diagonal", "naive", color=GRAY, label="as the group means")
     crosses = ""
     if cells.has("truth"):
         marks.append(Mark("dot", "naive", "truth", color=VERMILION, shape="cross", size=34.0, label="truth"))
@@ -321,7 +321,7 @@ def imputed_chart(result: Estimates, *, feature: str | None = None, label: bool 
         "Imputed means of subgroups against the group means",
         f"A dot for each subgroup{with_level(result.level)}, its area the number of people. On the dashed line nothing was "
         f"learned about a subgroup beyond the means of its groups.{crosses}",
-        [Panel(marks, x, Axis(f"imputed mean and {display.level_words(result.level)}"))],
+        [Panel(marks, x, Axis(f"imputed mean and {display.describe_level(result.level)}"))],
         choices=choices,
         words={"estimate": "imputed mean"},
         height=360,
@@ -395,7 +395,7 @@ def published_chart(result: Estimates) -> Chart:
     held = np.where(~sure, "no interval", np.where((low <= t) & (t <= high), "held", "missed"))
     cells = cells_of(result).with_columns(held=held).take(np.flatnonzero(np.isfinite(t) & np.isfinite(e)))
     names = ["held", "missed", "no interval"]
-    color = Shade("held", "interval", names=True, domain=names, range=[BLUE, VERMILION, GREY])
+    color = Shade("held", "interval", names=True, domain=names, range=[BLUE, VERMILION, GRAY])
     return cells.chart(
         "groups",
         "Each group's mean, predicted from the others",
@@ -418,7 +418,7 @@ def bag_sizes_chart(estimates: Estimates) -> Chart:
         .chart(
             "sizes",
             "People of the bags, and how many they count for",
-            f"Each dot is a bag, {sample_words(len(rows), len(estimates), 'bag')}. On the dashed line weights cost nothing; below "
+            f"Each dot is a bag, {describe_sample(len(rows), len(estimates), 'bag')}. On the dashed line weights cost nothing; below "
             "it unequal weights make people count for fewer. No interval.",
             [Panel(marks, Axis("people"), Axis("effective people (Kish)"))],
             words={"estimate": "effective people"},

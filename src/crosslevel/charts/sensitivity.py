@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import GREY, INK, PALE, VERMILION
+from crosslevel.charts.style import GRAY, INK, PALE, VERMILION
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
@@ -94,7 +94,7 @@ def contour(
         parts.append(pa.table({"level": [f"{level:g}"] * len(x), "x": x, "y": y, "words": words}, schema=_SCHEMA))
     tables = {"levels": pa.concat_tables([_SCHEMA.empty_table(), *parts])}
     drawn = [
-        Mark("line", "x", "y", data="levels", by="level", color=GREY, width=0.9),
+        Mark("line", "x", "y", data="levels", by="level", color=GRAY, width=0.9),
         Mark("text", "x", "y", data="levels", text="words"),
     ]
     estimate, lower, upper = (float(answer[name][row]) for name in ("estimate", "lower", "upper"))
@@ -111,7 +111,7 @@ def contour(
         tables["value"] = pa.table({"x": [value], "y": [value]})
         tables["ends"] = pa.table({"x": [0.0, end]})
         said = f"moves it by {100 * move:.1f} points"
-        drawn.append(Mark("diagonal", "x", data="ends", color=GREY))
+        drawn.append(Mark("diagonal", "x", data="ends", color=GRAY))
         drawn.append(Mark("line", "x", "y", data="move", width=2.2, label=said))
         robust = f"robustness value {value:.2f}"
         drawn.append(Mark("dot", "x", "y", data="value", filled=False, size=49.0, label=robust))

@@ -15,7 +15,7 @@ from crosslevel.errors import InputError, listed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BLUE", "CYCLE", "GREY", "INK", "PALE", "VERMILION", "check_color", "new_axes", "note", "plain", "style"]
+__all__ = ["BLUE", "CYCLE", "GRAY", "INK", "PALE", "VERMILION", "check_color", "new_axes", "note", "plain", "style"]
 
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
@@ -24,7 +24,7 @@ VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
 SKY = "#56B4E9"
 INK = "#222222"
-GREY = "#8A8A8A"
+GRAY = "#8A8A8A"
 PALE = "#DCE4EA"
 CYCLE = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
 """Colors for categories, in order of use."""
@@ -133,5 +133,5 @@ def note(ax: Axes, text: str) -> None:
         ha="right",
         va="top",
         fontsize=8,
-        color=GREY,
+        color=GRAY,
     )

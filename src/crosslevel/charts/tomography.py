@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Mark, Panel
 from crosslevel.charts.matplotlib import draw
-from crosslevel.charts.style import GREY, INK, PALE, VERMILION
+from crosslevel.charts.style import GRAY, INK, PALE, VERMILION
 from crosslevel.charts.two_by_two import Margins, by_unit, read_margins, true_shares, unit_shares
 from crosslevel.data.checks import check_kind
 from crosslevel.data.signatures import checked
@@ -83,7 +83,7 @@ def tomography(
     faint = float(np.clip(20.0 * n**-0.8, 0.015, 0.7))  # thousands of lines must show where they cross most
     many = n >= 1000
     line: dict[str, Any] = {"x": "x", "y": "y", "x2": "x2", "y2": "y2"}
-    look: dict[str, Any] = {"color": GREY, "width": 0.5 if many else 0.9, "alpha": faint}
+    look: dict[str, Any] = {"color": GRAY, "width": 0.5 if many else 0.9, "alpha": faint}
     marks = [Mark("interval", **line, data="lines", **look, label="what totals allow")]
     if len(chosen):
         tables["named"] = tables["lines"].take(pa.array(chosen))

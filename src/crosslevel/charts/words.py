@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from crosslevel.results import Estimates
+from crosslevel.results.display import describe_level
 
 __all__ = [
     "count",
+    "describe_intervals",
+    "describe_sample",
     "fifths",
     "is_share",
-    "level_words",
     "named",
     "number",
     "percent",
     "plain",
     "points",
-    "sample_words",
     "sampled",
     "span",
     "with_level",
@@ -102,17 +103,15 @@ def count(n: int, one: str, several: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
-def level_words(level: float | None, interval: str = "") -> str:
-    """Say the level of an interval, and its kind.
+def describe_intervals(level: float | None, interval: str) -> str:
+    """Say the level of intervals, and their kind.
 
     Examples
     --------
-    >>> level_words(0.95, "wald"), level_words(None)
+    >>> describe_intervals(0.95, "wald"), describe_intervals(None, "none")
     ('95 % intervals (wald)', 'no interval')
     """
-    if level is None:
-        return "no interval"
-    return f"{100 * level:g} % intervals" + (f" ({interval})" if interval else "")
+    return describe_level(level) + ("" if level is None else f"s ({interval})")
 
 
 def with_level(level: float | None, whose: str = "its") -> str:
@@ -123,7 +122,7 @@ def with_level(level: float | None, whose: str = "its") -> str:
     >>> with_level(0.9), with_level(None)
     (' with its 90 % interval', '')
     """
-    return "" if level is None else f" with {whose} {100 * level:.10g} % interval"
+    return "" if level is None else f" with {whose} {describe_level(level)}"
 
 
 def span(low: float, high: float) -> str:
@@ -150,12 +149,12 @@ def sampled(n: int, most: int = MOST_POINTS) -> npt.NDArray[np.intp]:
     return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
 
 
-def sample_words(shown: int, n: int, one: str) -> str:
+def describe_sample(shown: int, n: int, one: str) -> str:
     """Say which rows a chart shows.
 
     Examples
     --------
-    >>> sample_words(5, 5, "bag"), sample_words(5, 900, "row")
+    >>> describe_sample(5, 5, "bag"), describe_sample(5, 900, "row")
     ('5 bags', 'a random 5 of 900 rows (seed 0)')
     """
     return count(n, one) if shown == n else f"a random {shown:,} of {count(n, one)} (seed {SEED})"

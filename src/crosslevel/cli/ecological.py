@@ -120,12 +120,9 @@ def run(given: Given, job: Job) -> None:
     answers = _answered(given, job, model, asks)
     if {"cross_validate", "leave_out"} & set(given):
         with job.progress("Predicting every place from the others", "places"):
-            answers[VALIDATION] = model.cross_validate(
-                given.get("cross_validate", 10),
-                leave_out=given.get("leave_out"),
-                level=given.get("level", 0.95),
-                random_state=given.get("random_state", 0),
-            )
+            how = {"k": given.get("cross_validate", 10), "random_state": given.get("random_state", 0)}
+            how = {"leave_out": given["leave_out"]} if "leave_out" in given else how
+            answers[VALIDATION] = model.cross_validate(level=given.get("level", 0.95), **how)
     pages: dict[str, Any] = {name.replace("-", " "): found for name, found in answers.items()}
     job.write_answers(
         answers,

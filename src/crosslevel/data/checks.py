@@ -32,6 +32,7 @@ __all__ = [
     "check_between",
     "check_counts",
     "check_finite",
+    "check_flags",
     "check_kind",
     "check_length",
     "check_level",
@@ -254,6 +255,14 @@ def check_positive(value: object, argument: str) -> float:
     return float(value)
 
 
+def check_flags(estimator: Any) -> None:
+    """Refuse parameters of an estimator that are neither True nor False, where the default is one of these."""
+    for parameter in inspect.signature(type(estimator).__init__).parameters.values():
+        value = getattr(estimator, parameter.name, None)
+        if isinstance(parameter.default, bool) and not isinstance(value, bool | np.bool_):
+            raise InputError(f"{parameter.name}={value!r} is neither True nor False; pass one of them.")
+
+
 def check_kind(value: Any, kind: type, argument: str, repair: str) -> None:
     """Refuse what is not of one of our own kinds.
 
@@ -364,17 +373,7 @@ def refuse_idle(estimator: Any, names: Sequence[str], because: str) -> None:
 
 
 def refuse_idle_arguments(function: Callable[..., Any], given: Mapping[str, Any], because: str) -> None:
-    """Refuse arguments of a function that were set but cannot act with the others given, as :func:`refuse_idle` does.
-
-    Examples
-    --------
-    >>> def answer(method="exact", rank=None):
-    ...     refuse_idle_arguments(answer, {"rank": rank}, "with method='exact'; use method='nystrom'")
-    >>> answer(rank=5)
-    Traceback (most recent call last):
-    ...
-    crosslevel.errors.InputError: rank=5 has no effect with method='exact'; use method='nystrom', or leave rank out.
-    """
+    """Refuse arguments of a function that were set but cannot act with the others given, as :func:`refuse_idle` does."""
     known = inspect.signature(function).parameters
     for name, value in given.items():
         default = known[name].default

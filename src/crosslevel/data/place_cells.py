@@ -446,7 +446,7 @@ class _Counter:
         """Sort by place and give cells dense numbers."""
         if not self.parts or not sum(len(p[0]) for p in self.parts):
             raise InputError(
-                "people has no rows of positive weight in any place; check the file, the keys and the where filter."
+                "people has no rows of positive weight in any of the places; check the file, the keys and the where filter."
             )
         self._merge()
         place, cell, label, weight, behind, square = self.parts[0]

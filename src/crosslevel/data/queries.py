@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from crosslevel.data.query_syntax import And, Comparison, Condition, Literal, Membership, Missing, Or, Truth, parse_text
 from crosslevel.errors import InputError, nearest
 
-__all__ = ["ALL", "SUBGROUP", "Query", "parse"]
+__all__ = ["ALL", "SUBGROUP", "Query", "parse", "read_query"]
 
 ALL = "all"
 """Name of the subgroup that holds everybody."""
@@ -148,6 +148,27 @@ def parse(text: str | Query) -> Query:
             f"the query {text!r} holds half a character (a lone surrogate), which no text can; correct it."
         )
     return Query(text, parse_text(text))
+
+
+def read_query(text: str | Query, argument: str, schema: pa.Schema | None = None) -> Query:
+    """Read what a user passed as a query and check it against the columns, if given; an error begins with the argument's name.
+
+    Examples
+    --------
+    >>> read_query("age = 3", "where")
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: where: the query cannot be read: '=' is not a comparison; write '=='.
+        age = 3
+            ^
+    """
+    try:
+        query = parse(text)
+        if schema is not None:
+            query.check(schema)
+    except InputError as error:
+        raise InputError(f"{argument}: {error}") from None
+    return query
 
 
 def _names(condition: Condition) -> Iterator[str]:

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.columns import read_weights
 from crosslevel.data.frames import group_rows
-from crosslevel.data.queries import Query, parse
+from crosslevel.data.queries import Query, read_query
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.ecological.persons.hidden_labels import Half
@@ -107,8 +107,8 @@ def hidden_label(
     if isinstance(by, str) or not by:
         raise InputError(f"by={by!r} is no list of columns; pass by=['sex', 'race'].")
     stream = model._open_people(people)
-    query = parse(value_query(column, stream.schema) if column in stream.schema.names else column)
-    query.check(stream.schema)
+    text = value_query(column, stream.schema) if column in stream.schema.names else column
+    query = read_query(text, "column", stream.schema)
     known = " and ".join(f"`{c}` is not null" for c in query.columns)
     stream = stream.select(where=known)
     truth = {name: _truth(stream, query, model, name) for name in by}

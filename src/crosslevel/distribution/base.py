@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.data.checks import align_groups
+from crosslevel.data.signatures import checked
 from crosslevel.distribution import reading
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
 from crosslevel.distribution.landmarks import FeatureSettings, SecondLevel, candidate_maps
@@ -77,6 +78,7 @@ class BagEstimator(BaseEstimator):
         y : (n_bags,)
             One label per bag.
         """
+        checks.check_flags(self)
         self._check_parameters()
         self._seed = checks.read_seed(self.random_state)
         bags = reading.read_bags(self, X, reset=True)
@@ -177,6 +179,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
     A subclass gives ``_fit_features(candidates, y)``, whose fit's ``predict(features)`` is a `Predictive`.
     """
 
+    @checked
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the labels of bags.
 
@@ -250,8 +253,9 @@ class BagRegressor(RegressorMixin, BagEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; labels are matched with the bags as in ``fit``."""
         names = reading.bag_names(X)
-        weight = align_groups(sample_weight, names, "sample_weight")
-        return float(super().score(X, align_groups(y, names, "y"), weight))
+        labels, weight = align_groups(y, names, "y"), align_groups(sample_weight, names, "sample_weight")
+        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
+        return float(super().score(X, labels, weight))
 
     def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> Any:
         """Fit the model on each of the candidates and keep the best."""
@@ -323,8 +327,9 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the accuracy of the predictions; labels are matched with the bags as in ``fit``."""
         names = reading.bag_names(X)
-        weight = align_groups(sample_weight, names, "sample_weight")
-        return float(super().score(X, align_groups(y, names, "y"), weight))
+        labels, weight = align_groups(y, names, "y"), align_groups(sample_weight, names, "sample_weight")
+        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
+        return float(super().score(X, labels, weight))
 
     def _one_hot(self, y: Any, names: Any, n: int) -> BoolArray:
         """Mark each bag's own class, (n, n_classes)."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crosslevel.data import frames
 from crosslevel.data.frames import fingerprint
-from crosslevel.data.queries import ALL, SUBGROUP, parse
+from crosslevel.data.queries import ALL, SUBGROUP, read_query
 from crosslevel.data.totals import Places, read_counts
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import BoolArray, FloatArray, IntArray
@@ -166,10 +166,7 @@ def _queries(texts: Sequence[str], asked: IntArray, people: pa.Schema) -> dict[s
     for i, text in ((int(i), texts[i]) for i in asked):
         if not text or text in named:
             continue
-        try:
-            parse(text).check(people)
-        except InputError as error:
-            raise InputError(f"evidence row {i}: {error}") from error
+        read_query(text, f"evidence row {i}", people)
         named[text] = f"evidence {len(named)}"
     return named
 

@@ -8,7 +8,6 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,11 @@ __all__ = ["PlaceEstimator", "open_people", "read_interval"]
 
 LEAST_PLACES = 3
 INTERVALS = ("confounding", "model")
+NO_NUGGET = (
+    "nugget=False: places of a hundred thousand votes are then taken as known to a tenth of a point, and intervals are too narrow "
+    "(those of DistributionRegression for held-out regions of the election of 2024, at 95 %, held 89 %, and 3 to 33 % without the field "
+    "over the map)."
+)
 
 
 class PlaceEstimator(BaseEstimator):
@@ -196,6 +200,9 @@ class PlaceEstimator(BaseEstimator):
         from crosslevel.ecological.validation import cross_validate
 
         check_is_fitted(self, "model_")
+        if leave_out is not None:
+            idle, because = {"k": k, "random_state": random_state}, f"beside leave_out={leave_out!r}; use one of them"
+            checks.refuse_idle_arguments(PlaceEstimator.cross_validate, idle, because)
         seed = checks.read_seed(random_state)
         found = cross_validate(self, k, leave_out, checks.check_level(level), seed)
         asked = {"k": None if leave_out is not None else k, "leave_out": leave_out, "level": level}
@@ -225,14 +232,15 @@ class PlaceEstimator(BaseEstimator):
     def _check_common(self) -> None:
         """Refuse parameters of the constructor that mean nothing, or that cannot act with the others given."""
         check_choices(self, {"spatial": (None, *SMOOTHNESS), "metric": METRICS})
-        for argument in ("nugget", "match_totals", "sampling_error"):
-            if not isinstance(getattr(self, argument), bool | np.bool_):
-                raise InputError(f"{argument}={getattr(self, argument)!r} is neither True nor False.")
+        checks.check_flags(self)
         if self.spatial is None:
             checks.refuse_idle(self, ["metric"], "with spatial=None; name a spatial kernel")
 
     def _read(self, people: Any, places: object, where: str | None, **named: Any) -> tuple[Batches, Places]:
         """Open people and check places, and everything that can be checked before anybody is read."""
+        if self.spatial is None:
+            given = {"coords": named["coords"]}
+            checks.refuse_idle_arguments(type(self).fit, given, "with spatial=None; name a spatial kernel")
         stream = open_people(people, where)
         found = read_places(places, named["by"], **{n: v for n, v in named.items() if n != "by"})
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
@@ -289,7 +297,7 @@ class PlaceEstimator(BaseEstimator):
         digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
         self.data_ = {"people": f"sha256:{digest}", "places": places.fingerprint}
         self.hyperparameters_ = tuple(f.hyperparameters for f in model.fits)
-        said = [*notes]
+        said = [*notes, *(() if self.nugget else (NO_NUGGET,))]
         for name, fit in zip(places.totals.questions, model.fits, strict=True):
             question = f" (question {name!r})" if len(model.fits) > 1 else ""
             said += [
@@ -408,14 +416,6 @@ def check_choices(model: BaseEstimator, choices: Mapping[str, Sequence[object]])
     for argument, known in choices.items():
         if getattr(model, argument) not in known:
             raise unknown_name(argument, getattr(model, argument), known, "choice")
-
-
-def check_integers(model: BaseEstimator, least: Mapping[str, int]) -> None:
-    """Refuse parameters that are no whole numbers of at least so much."""
-    for argument, bound in least.items():
-        value = getattr(model, argument)
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
-            raise InputError(f"{argument}={value!r} is not a whole number of at least {bound}.")
 
 
 def describe_call(model: BaseEstimator, call: str, arguments: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from crosslevel.data import checks
 from crosslevel.data.frames import as_names
 from crosslevel.data.place_cells import Labels, PlaceCells
-from crosslevel.data.queries import SUBGROUP, parse
+from crosslevel.data.queries import SUBGROUP, read_query
 from crosslevel.data.totals import Places
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -257,10 +257,8 @@ def labels_of(request: Request, schema: pa.Schema) -> Labels:
     for name in request.by:
         if name not in schema.names:
             raise unknown_name("by", name, schema.names)
-    queries = tuple((str(name), parse(query)) for name, query in request.subgroups.items())
-    where = None if request.where is None else parse(request.where)
-    for query in [q for _, q in queries] + ([] if where is None else [where]):
-        query.check(schema)
+    where = None if request.where is None else read_query(request.where, "where", schema)
+    queries = tuple((n, read_query(query, f"subgroups[{n!r}]", schema)) for n, query in request.subgroups.items())
     return Labels(request.by, queries, where)
 
 

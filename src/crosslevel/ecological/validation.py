@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -81,10 +80,10 @@ def predict_places(fitted: PlaceEstimator, places: object, people: Any, level: f
     """Predict shares of places, fitted or new."""
     known = fitted.places_
     stage = len(fitted.model_.fits) - 1
-    at, keys = fitted._fitted_moments(stage), known.keys
+    at, keys, new = fitted._fitted_moments(stage), known.keys, []
     if places is not None:
         table = frames.to_arrow(places, "places")
-        frames.check_columns(table, [known.by], "by")
+        frames.check_columns(table, [known.by], "places")
         checks.check_unique(table, known.by, "places: by")
         keys = table[known.by].to_pylist()
         number = {key: i for i, key in enumerate(known.keys)}
@@ -96,6 +95,11 @@ def predict_places(fitted: PlaceEstimator, places: object, people: Any, level: f
             number |= {key: len(known) + i for i, key in enumerate(new)}
         place = np.array([number[key] for key in keys], dtype=np.intp)
         at = Moments(at.mean[place], at.variance[place])
+    if not new:
+        given = {"people": people}
+        checks.refuse_idle_arguments(
+            PlaceEstimator.predict_places, given, "where no place is new; name new ones in places"
+        )
     deviate = stats.norm.ppf(0.5 * (1.0 + level)) * np.sqrt(at.variance)
     return Estimates.build(
         {
@@ -121,7 +125,7 @@ def check_inhabited(without: list[object]) -> None:
     """Refuse new places without people."""
     if without:
         raise InputError(
-            f"{len(without):,} place(s) have no people ({listed(without)}); pass people= with theirs, or leave them out."
+            f"places has {len(without):,} without people ({listed(without)}); pass people= with theirs, or leave them out."
         )
 
 
@@ -154,9 +158,9 @@ def _folds(fitted: PlaceEstimator, k: int, leave_out: str | None, seed: int) -> 
             raise InputError(f"leave_out={leave_out!r} has one value in all places; name a column with several.")
         split = LeaveOneGroupOut().split(np.zeros(q), groups=np.array([str(v) for v in values]))
         return [test for _, test in split]
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 2 <= k <= q:
-        raise InputError(f"k={k!r} is not a whole number between 2 and the {q:,} places.")
-    return [test for _, test in KFold(int(k), shuffle=True, random_state=seed).split(np.zeros(q))]
+    return [
+        test for _, test in KFold(checks.check_whole(k, "k", 2, q), shuffle=True, random_state=seed).split(np.zeros(q))
+    ]
 
 
 def _share_error(at: Moments, trials: FloatArray | None = None) -> FloatArray:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from crosslevel.data import frames
 from crosslevel.data.frames import keys_of
-from crosslevel.data.queries import parse
+from crosslevel.data.queries import read_query
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.features import FeatureMap
@@ -92,7 +92,7 @@ class Embeddings:
 
     def select(self, where: str) -> Embeddings:
         """Keep the bags whose keys match a query, such as ``"subgroup == 'women'"``."""
-        kept = parse(where).mask(self.key_table)
+        kept = read_query(where, "where", self.key_table.schema).mask(self.key_table)
         if not kept.any():
             raise InputError(f"where={where!r} matches none of the {len(self):,} bags; look at .key_table.")
         rows = {n: getattr(self, n)[kept] for n in ("values", "weight", "n_rows", "effective_size")}

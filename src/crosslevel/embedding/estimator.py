@@ -21,7 +21,7 @@ from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.frames import as_names
 from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.queries import ALL, SUBGROUP, parse
+from crosslevel.data.queries import ALL, SUBGROUP, read_query
 from crosslevel.embedding.chunks import Recipe
 from crosslevel.embedding.cost import Cost, estimate_cost
 from crosslevel.embedding.embeddings import Embeddings, finish
@@ -262,6 +262,12 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             raise InputError(
                 "where and subgroups are not used with Bags, whose answer has one row per bag; pass a frame of people and by."
             )
+        if checkpoint is None:
+            given = {"checkpoint_every": checkpoint_every}
+            checks.refuse_idle_arguments(MeanEmbedding.transform, given, "without a file; name one in checkpoint")
+        elif not isinstance(checkpoint, str | os.PathLike):
+            raise InputError(f"checkpoint={checkpoint!r} is no path; name a file.")
+        checks.check_between(checkpoint_every, "checkpoint_every", 0.0, np.inf)
         job, engine = self._job(people, by, weight, where, subgroups)
         state = run_pass(job, engine, checkpoint, checkpoint_every, progress)
         found = finish(state, self.feature_map_, kind)
@@ -362,15 +368,19 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             for column in wanted:
                 if column not in stream.schema.names:
                     raise unknown_name(argument, column, stream.schema.names)
-        queries = tuple((str(n), parse(q)) for n, q in (subgroups or {}).items())
+        if subgroups is not None and not isinstance(subgroups, Mapping):
+            raise InputError(
+                f"subgroups={subgroups!r} is no mapping of a name to a query; pass subgroups={{'old': 'age >= 65'}}."
+            )
+        queries = tuple(
+            (str(n), read_query(q, f"subgroups[{n!r}]", stream.schema)) for n, q in (subgroups or {}).items()
+        )
         if ALL in dict(queries):
             raise InputError(f"subgroups names {ALL!r}, which is everybody; choose another name.")
         if queries and SUBGROUP in names:
             raise InputError(
                 f"by names {SUBGROUP!r}, which is the key that subgroups add; rename that column, or leave out subgroups."
             )
-        for _, query in queries:
-            query.check(stream.schema)
         recipe = Recipe(self.encoder_, names, weight, queries)
         key_names = (*names, SUBGROUP) if queries else names
         return Pass(stream, recipe, self.feature_map_, key_names), find_engine(self.engine, self.n_jobs)

@@ -74,6 +74,7 @@ class AddImputed(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the imputer to the people of X and the published means; y is not used."""
+        checks.check_flags(self)
         if self.aggregates is None:
             raise InputError("aggregates is None; pass the published mean of every group.")
         table = _table(X)

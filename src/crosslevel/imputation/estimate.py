@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -65,12 +64,16 @@ class Imputer(TransformerMixin, BaseEstimator):
         people = read_people(X, partition, self.schema_, sample_weight, allow_missing=self._allow_missing)
         return people, gather(people.X, people.group, people.weight)
 
+    def _check_match(self, match_means: bool, sample_weight: Any) -> None:
+        """Refuse weights that have nothing to weigh."""
+        if not match_means:
+            given = {"sample_weight": sample_weight}
+            checks.refuse_idle_arguments(type(self).transform, given, "with match_means=False; match the means")
+
     def _read_draws(self, n_draws: Any, random_state: RandomState) -> tuple[int, np.random.Generator]:
         """Check a number of draws, and give the random numbers: of the fit's seed where none is given."""
-        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-            raise InputError(f"n_draws={n_draws!r} is not a number of draws; pass a whole number of at least 1.")
         seed = self._seed if random_state is None else checks.read_seed(random_state)
-        return int(n_draws), np.random.default_rng(seed)
+        return checks.check_whole(n_draws, "n_draws", 1), np.random.default_rng(seed)
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
         """Give the tables of a report: clusters or slopes, whichever the model has."""

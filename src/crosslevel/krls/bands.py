@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel import charts
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.krls.effects import scales
 from crosslevel.krls.marginal import to_marginaleffects
@@ -41,6 +42,7 @@ class BandReports(EffectReports):
 
     inference: str
 
+    @checked
     def pointwise_bands(
         self,
         columns: str | Sequence[str] | None = None,
@@ -100,6 +102,7 @@ class BandReports(EffectReports):
         seed = checks.read_seed(random_state)
         return self._bands(places, rows, checks.check_level(level), simultaneous, n_draws or DRAWS, seed)
 
+    @checked
     def plot_effect(
         self,
         column: str,
@@ -139,7 +142,7 @@ class BandReports(EffectReports):
         place = self._terms(column, "columns")[0]
         names, seed, model = self.encoding_.names, checks.read_seed(random_state), self._model
         x = self._effects[place].column if along is None else find_places(along, "along", names)[0]
-        rows = some_rows(len(model.cells.m), max_rows, seed)
+        rows = some_rows(len(model.cells.m), checks.check_whole(max_rows, "max_rows", 1), seed)
         X = model.cells.X[rows]
         band = self._bands([place], X, checks.check_level(level), simultaneous, DRAWS, seed)
         return charts.effect_curve(

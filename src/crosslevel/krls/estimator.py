@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
+from crosslevel.data.signatures import checked
 from crosslevel.krls.bands import BandReports
 from crosslevel.krls.costs import Cost, cost_of_rows
 from crosslevel.krls.effects import CONTRASTS
@@ -183,6 +184,7 @@ class KRLS(RegressorMixin, BandReports):
         cluster : array of shape (n,), optional
             The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
         """
+        checks.check_flags(self)
         self._check_parameters()
         if sample_weight is None:
             checks.refuse_idle(self, ["weights"], "without sample_weight; pass it to fit")
@@ -207,9 +209,11 @@ class KRLS(RegressorMixin, BandReports):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; y and weights are matched with the rows of X as in ``fit``."""
         keys = checks.row_keys(X)
-        weight = checks.align_rows(sample_weight, keys, "sample_weight")
-        return float(super().score(X, checks.align_rows(y, keys, "y"), weight))
+        labels, weight = checks.align_rows(y, keys, "y"), checks.align_rows(sample_weight, keys, "sample_weight")
+        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
+        return float(super().score(X, labels, weight))
 
+    @checked
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict y, with the standard error of the predicted mean if asked.
 

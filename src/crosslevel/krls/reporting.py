@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel import charts
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.krls import heterogeneity, subgroups
 from crosslevel.krls.base import KernelEstimator
@@ -38,6 +39,7 @@ RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
 class EffectReports(KernelEstimator):
     """A fitted model with its methods about effects."""
 
+    @checked
     def effects(
         self, level: float = 0.95, target: str = "sample", by: Any = None, *, differences: bool = False
     ) -> Estimates:
@@ -164,6 +166,7 @@ class EffectReports(KernelEstimator):
             title="Standard deviation of effects between rows",
         )
 
+    @checked
     def interactions(
         self,
         terms: str | Sequence[str] | None = None,

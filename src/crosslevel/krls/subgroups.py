@@ -156,7 +156,7 @@ def _by_column(by: str | Sequence[str], covariates: pa.Table, cells: Cells) -> S
 def _by_query(by: Mapping[Any, str], covariates: pa.Table, cells: Cells) -> Subgroups:
     rows, groups, columns = [], [], set()
     for g, (name, text) in enumerate(by.items()):
-        query = queries.parse(text)
+        query = queries.read_query(text, f"by[{name!r}]", covariates.schema)
         members = np.flatnonzero(query.mask(covariates)[cells.row])
         if not len(members):
             raise InputError(f"by[{name!r}]: no row fulfils {query.text!r}; correct the query or leave it out.")

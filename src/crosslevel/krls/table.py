@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from crosslevel.results import Estimates
-from crosslevel.results.display import level_words
+from crosslevel.results.display import describe_level
 
 __all__ = ["RESERVED", "effects_summary"]
 
@@ -45,7 +45,7 @@ def _aligned(estimates: Estimates) -> list[str]:
     debiased = estimates.interval.startswith("debiased")
     heads = [*estimates.keys, "AME (KRLS)"]
     heads += ["AME (debiased)"] if debiased else []
-    heads += ["SE", level_words(estimates.level), "p"]
+    heads += ["SE", describe_level(estimates.level), "p"]
     heads += ["correction/SE"] if debiased else []
     rows = [heads]
     for row in estimates.table.to_pylist():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from crosslevel.charts.cells import cells_of
-from crosslevel.charts.words import count, is_share, level_words, number, percent, plain, points, span
+from crosslevel.charts.words import count, describe_intervals, is_share, number, percent, plain, points, span
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
@@ -123,9 +123,9 @@ def _sure(estimates: Estimates) -> str:
         return "How sure: no row has an interval."
     width = _settled(float(np.median((high - low)[good])), float(np.abs(high[good]).max()))
     size = points(width) if is_share(estimates) else number(width)
-    said = f"How sure: {level_words(estimates.level, estimates.interval)}; the median width is {size}."
+    said = f"How sure: {describe_intervals(estimates.level, estimates.interval)}; the median width is {size}."
     if width == 0.0 and estimates.kind == "binned":
-        said = f"How sure: {level_words(estimates.level, estimates.interval)}; these totals were observed and are kept exactly."
+        said = f"How sure: {describe_intervals(estimates.level, estimates.interval)}; these totals were observed and are kept exactly."
     if "truth" in estimates.table.column_names:
         truth = _numbers(estimates, "truth")
         known = good & np.isfinite(truth)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
-from crosslevel.charts.style import GREY, INK, PALE
+from crosslevel.charts.style import GRAY, INK, PALE
 from crosslevel.reports.shapes import Shapes
 
 __all__ = ["spec_of"]
@@ -122,7 +122,7 @@ def _panel(chart: Chart, panel: Panel, first: str, k: int) -> Spec:
 def _legend(labels: Mapping[str, Mark]) -> Spec:
     words = list(labels)
     return {
-        "color": {"domain": words, "range": [GREY if m.color == PALE else m.color for m in labels.values()]},
+        "color": {"domain": words, "range": [GRAY if m.color == PALE else m.color for m in labels.values()]},
         "shape": {"domain": words, "range": [m.shape for m in labels.values()]},
     }
 
@@ -159,7 +159,7 @@ def _layer(mark: Mark, panel: Panel, legend: Spec, first: str, k: int) -> Spec:
         if mark.form == "dot":
             encoding["shape"] = said | {"scale": legend["shape"]}
     else:
-        look["color"] = GREY if mark.color == PALE else mark.color
+        look["color"] = GRAY if mark.color == PALE else mark.color
         if mark.form == "dot":
             look["shape"] = mark.shape
     if mark.color == PALE:  # it must be seen on dark paper too
@@ -304,7 +304,7 @@ def _map(chart: Chart, panel: Map, shapes: Shapes | None) -> Spec:
         "height": int(np.clip((470 if several else WIDE[chart.size]) * shapes.aspect, LOWEST, TALLEST)),
         "projection": {"type": "identity", **({"pointRadius": 4} if shapes.dots else {})},
         "mark": {"type": "geoshape", "tooltip": HOVER, "strokeWidth": 0.4 if len(shapes.places) < 500 else 0.12},
-        "encoding": {"color": {"condition": color, "value": GREY}},
+        "encoding": {"color": {"condition": color, "value": GRAY}},
         **({"title": panel.title} if panel.title else {}),
     }
 

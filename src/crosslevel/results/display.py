@@ -18,7 +18,7 @@ from crosslevel.results.table import NUMBERS, to_array
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["describe_interval", "html", "level_words", "one_line", "summary"]
+__all__ = ["describe_interval", "describe_level", "html", "one_line", "summary"]
 
 NULL = "–"
 LONGEST_WORD = 40
@@ -42,12 +42,12 @@ class Column:
         return max(map(_width, (self.heading, *self.cells)))
 
 
-def level_words(level: float | None) -> str:
+def describe_level(level: float | None) -> str:
     """Say the level as a heading does.
 
     Examples
     --------
-    >>> level_words(0.95), level_words(0.999), level_words(None)
+    >>> describe_level(0.95), describe_level(0.999), describe_level(None)
     ('95 % interval', '99.9 % interval', 'no interval')
     """
     return "no interval" if level is None else f"{100 * level:.10g} % interval"
@@ -70,7 +70,7 @@ def describe_interval(low: float | None, high: float | None) -> str:
 
 def one_line(estimates: Estimates) -> str:
     """Name the answer and the next step in one line."""
-    about = f"{_sizes(estimates)}, {_clean(estimates.method)}, {level_words(estimates.level)}"
+    about = f"{_sizes(estimates)}, {_clean(estimates.method)}, {describe_level(estimates.level)}"
     kind = "" if estimates.level is None else f" ({_clean(estimates.interval)})"
     count = len(estimates.warnings)
     noted = f", {count} warning{'s' if count > 1 else ''}" if count else ""
@@ -127,7 +127,7 @@ def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
         low, high = (_numbers("", table[n], shared) for n in ("conf_low", "conf_high"))
         ends = zip(low.cells, high.cells, strict=True)
         cells = [NULL if lo == hi == NULL else f"[{lo:>{low.width}}, {hi:>{high.width}}]" for lo, hi in ends]
-        made.append(Column(level_words(estimates.level), cells))
+        made.append(Column(describe_level(estimates.level), cells))
     for name in table.column_names:
         if name not in estimates.keys and name not in NUMBERS:
             made.append(_extra(name, table, shared))
@@ -147,7 +147,7 @@ def _key_columns(estimates: Estimates, table: pa.Table) -> list[Column]:
 def _heading(estimates: Estimates) -> list[str]:
     title, method = _clean(estimates.title, None), _clean(estimates.method, None)
     first = f"{title} ({method})" if title and method and title != method else title or method or "Estimates"
-    kind = level_words(estimates.level) + ("" if estimates.level is None else f": {_clean(estimates.interval)}")
+    kind = describe_level(estimates.level) + ("" if estimates.level is None else f": {_clean(estimates.interval)}")
     parts = [_sizes(estimates)]
     if estimates.units is not None:
         parts.append(f"{len(estimates.units):,} rows in .units")

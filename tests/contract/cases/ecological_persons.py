@@ -9,7 +9,7 @@ from crosslevel.diagnostics import compare_places
 from crosslevel.ecological import DistributionRegression, EcologicalInference
 
 WORLD = nation(20, 60, n_states=4)
-COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
 COLUMNS = ["age", "sex", "race"]
 SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
 FEATURES = {"effect_variance": 2.0, "spatial": 0.1, "length": 400.0, "nugget": 0.02}
@@ -19,7 +19,8 @@ PEOPLE = {n: WORLD.people[n].to_numpy() for n in (*COLUMNS, "weight", "income")}
 
 
 def fit(model):
-    return model.fit(WORLD.people, WORLD.places, **COUNTS, columns=COLUMNS)
+    where = {"coords": ("lon", "lat")} if model.spatial is not None else {}
+    return model.fit(WORLD.people, WORLD.places, **COUNTS, **where, columns=COLUMNS)
 
 
 def answer(model):
@@ -38,7 +39,13 @@ CASES = [
             "categorical": [None, ["age", "sex"], ["nonsense"]],
             "spatial": ["matern12", "nonsense", With(None, hyperparameters=None)],
             "metric": ["plane", "nonsense", With("plane", spatial=None, hyperparameters=BARE)],
-            "nugget": [False, "yes"],
+            "nugget": [
+                "yes",
+                With(False, hyperparameters=None),
+                With(False, hyperparameters=None, spatial=None),
+                With(False, hyperparameters=None, likelihood="exact"),
+                With(False, hyperparameters=None, likelihood="exact", spatial=None),
+            ],
             "group": ["nonsense", With("state", hyperparameters=None)],
             "match_totals": [False, None],
             "sampling_error": [False, 2],
@@ -89,7 +96,7 @@ FUNCTIONS = [
         compare_places,
         {"models": [FITTED, OTHER], "k": 3},
         lambda found: found.to_frame("pandas").drop(columns="model").to_numpy(),
-        variants={"k": [4, 1], "leave_out": ["state", "nonsense"], "random_state": [1, -1]},
+        variants={"k": [4, 1], "leave_out": [With("state", k=10), With("nonsense", k=10)], "random_state": [1, -1]},
         data=("models",),
     ),
 ]

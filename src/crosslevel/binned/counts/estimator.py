@@ -18,6 +18,7 @@ from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import as_regions
 from crosslevel.data.checks import check_level, check_whole, read_seed
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
@@ -86,6 +87,7 @@ class BinnedCountGP(RegionEstimator):
         self.kernel = kernel
         self.random_state = random_state
 
+    @checked
     def fit(
         self,
         regions: Any,
@@ -154,6 +156,7 @@ class BinnedCountGP(RegionEstimator):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 
+    @checked
     def predict(
         self,
         regions: Any,
@@ -251,7 +254,9 @@ class BinnedCountGP(RegionEstimator):
         """
         model = self._model_of_fit()
         if model.areas or model.likelihood == "binomial" or quantity == "rate":
-            raise InputError("baselines are of one histogram of counts; fit one area, and ask for totals or densities.")
+            raise InputError(
+                f"baselines are of one histogram of counts, not quantity={quantity!r} here; fit one area and ask for totals or densities."
+            )
         return naive_answers(model, self._targets(regions), quantity, None, pclm=True)
 
     def leave_one_out(self) -> LeaveOneOut:

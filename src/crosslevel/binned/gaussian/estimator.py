@@ -19,7 +19,8 @@ from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
-from crosslevel.data.checks import check_level, check_whole, read_seed, refuse_idle
+from crosslevel.data.checks import check_flags, check_level, check_whole, read_seed, refuse_idle
+from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.evidence import Convergence
 from crosslevel.results import Estimates
@@ -180,6 +181,7 @@ class BinnedGP(RegionEstimator):
                 warnings.warn(text, CrosslevelWarning, stacklevel=2)
         return self
 
+    @checked
     def predict(
         self, regions: Any, quantity: str | None = None, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -316,6 +318,7 @@ class BinnedGP(RegionEstimator):
 
     def _settings(self) -> Settings:
         """Refuse unknown choices and numbers that are none."""
+        check_flags(self)
         choices = {"convention": CONVENTIONS, "solver": SOLVERS, "prior": PRIORS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

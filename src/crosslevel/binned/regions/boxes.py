@@ -167,6 +167,8 @@ class Intervals(_Sided):
     open_ended: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.open_ended, bool | np.bool_):
+            raise InputError(f"open_ended={self.open_ended!r} is neither True nor False; pass one of them.")
         lower, upper = _check_limits(self.lower, self.upper, 1, open_ended=self.open_ended)
         finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
         self._set(lower=lower, upper=upper, open_ended=not finite)
@@ -422,7 +424,7 @@ def _check_limits(
         )
     flat = s == t
     for axis in read_list(point_axes, "point_axes"):
-        if not isinstance(axis, Integral) or not 0 <= axis < s.shape[1]:
+        if not isinstance(axis, Integral) or not 0 <= int(axis) < s.shape[1]:
             raise InputError(
                 f"point_axes={list(point_axes)!r} names axis {axis}; there are axes 0 to {s.shape[1] - 1}."
             )

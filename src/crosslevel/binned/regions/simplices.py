@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
 from crosslevel.binned.regions.base import Pieces, Regions
-from crosslevel.data.checks import check_finite
+from crosslevel.data.checks import check_finite, check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.compression import simplex_rule
@@ -122,12 +121,8 @@ def check_points(points: str, n_points: int, seed: int) -> None:
     """Refuse a rule that is not known, or one without points."""
     if points not in RULES:
         raise unknown_name("points", points, RULES, "rule")
-    if isinstance(n_points, bool) or not isinstance(n_points, Integral) or n_points < 1:
-        raise InputError(f"n_points={n_points!r} is not a whole number of at least 1; pass n_points=400.")
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise InputError(
-            f"seed={seed!r} is not a whole number of at least 0, by which the same points are drawn each time; pass seed=0."
-        )
+    check_whole(n_points, "n_points", 1)
+    check_whole(seed, "seed", 0)
     for name, value, default in (("n_points", n_points, 400), ("seed", seed, 0)):
         if points != "random" and value != default:
             raise InputError(

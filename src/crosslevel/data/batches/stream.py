@@ -9,7 +9,7 @@ import pyarrow as pa
 from crosslevel.data.batches.sources import Part, Piece, Request, Source
 from crosslevel.data.checks import read_list
 from crosslevel.data.frames import Fingerprint, fingerprint, is_frame, to_arrow
-from crosslevel.data.queries import Query, parse
+from crosslevel.data.queries import Query, read_query
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
 __all__ = ["Batches", "FrameSource", "check_unique", "checked_columns", "open_batches"]
@@ -59,7 +59,7 @@ class Batches:
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise InputError(f"batch_size={batch_size!r} is not a positive whole number; 65_536 is a good one.")
-        self.where = None if where is None else parse(where)
+        self.where = None if where is None else read_query(where, "where")
         self.batch_size = batch_size
         self._sources = list(sources)
         wanted = checked_columns(columns)
@@ -70,7 +70,7 @@ class Batches:
         self._read_schema = common_schema(self._sources, read)
         if self.where is not None:
             known = self._sources[0].schema
-            self.where.check(pa.schema([self._field(name, known) for name in known.names]))
+            read_query(self.where, "where", pa.schema([self._field(name, known) for name in known.names]))
         self.schema = self._read_schema if wanted is None else pa.schema([self._read_schema.field(n) for n in wanted])
 
     def _field(self, name: str, known: pa.Schema) -> pa.Field:
@@ -154,9 +154,7 @@ class Batches:
         for name in checked_columns(columns) or []:
             if name not in self.schema.names:
                 raise unknown_name("columns", name, self.schema.names)
-        extra = None if where is None else parse(where)
-        if extra is not None:
-            extra.check(self.schema)
+        extra = None if where is None else read_query(where, "where", self.schema)
         both = [q.text for q in (self.where, extra) if q is not None]
         joined = " and ".join(f"({text})" for text in both) if len(both) > 1 else next(iter(both), None)
         return Batches(

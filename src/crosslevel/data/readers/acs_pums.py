@@ -29,7 +29,7 @@ from crosslevel.data.batches.delimited import (
 from crosslevel.data.batches.formats import find_files
 from crosslevel.data.batches.sources import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
-from crosslevel.data.queries import Query, parse
+from crosslevel.data.queries import Query, read_query
 from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError, unknown_name
 
@@ -180,7 +180,7 @@ def _with_states(where: str | Query | None, wanted: set[str] | None, first: Sour
             f"{first.name} has no column ST or STATE, so states cannot be chosen from it; leave states out."
         )
     chosen = f"{column} in ({', '.join(repr(code) for code in sorted(wanted))})"
-    return chosen if where is None else f"({parse(where).text}) and {chosen}"
+    return chosen if where is None else f"({read_query(where, 'where').text}) and {chosen}"
 
 
 class PumsSource(Source):

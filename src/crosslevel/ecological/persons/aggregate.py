@@ -157,7 +157,8 @@ def fit_aggregate(
     h = fixed or start or _first_guess(terms, problem.priors)
     if fixed is None:
         h = Hyperparameters(**{name: getattr(h, name) for name in terms.names} | {"effect_variance": EFFECT_VARIANCE})
-    found, change, rounds = problem.mode(h, np.zeros(design.B.shape[1])), 0.0 if fixed else np.inf, 0
+    held = fixed is not None or len(terms.names) == 1  # nothing but the variance of effects, which is not learned
+    found, change, rounds = problem.mode(h, np.zeros(design.B.shape[1])), 0.0 if held else np.inf, 0
     limit: tuple[str, ...] = ()
     steps = found.steps
     while change > CLOSE and rounds < ROUNDS:

@@ -19,7 +19,7 @@ from crosslevel.data.totals import match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import Confounding, describe_allowance
 from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, check_choices, check_integers, describe_call
+from crosslevel.ecological.estimate import PlaceEstimator, check_choices, describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
 from crosslevel.ecological.persons.groups import allowance_of, source_of
@@ -54,7 +54,8 @@ class EcologicalInference(PlaceEstimator):
     metric : {"sphere", "plane"}, default "sphere"
         Chord distances in kilometers between longitudes and latitudes, or plain distances between any two coordinates.
     nugget : bool, default True
-        Give every place an effect of its own, through which its total is matched; False is refused.
+        Give every place an effect of its own. Without it only the field, the group and counting set a place apart from what composition
+        says; ``likelihood="exact"`` then needs a field.
     group : str, optional
         Column of places, such as the state: an effect shared by all with the same value.
     match_totals : bool, default True
@@ -73,8 +74,8 @@ class EcologicalInference(PlaceEstimator):
         Approximate the posterior, or sample it (minutes, for few places, and for ``likelihood="exact"`` only; needs the extra
         ``bayes``).
     hyperparameters : mapping of name to number, optional
-        Take these in place of learning them: ``effect_variance``, ``spatial``, ``length``, ``nugget``, ``group``, as far as the prior
-        has such terms. A sequence of mappings gives every question its own.
+        Take these in place of learning them, all that the prior has: ``effect_variance``; ``spatial`` and ``length`` of the field;
+        ``nugget``, unless False; ``group``, where there is one. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws; of the bins too for ``likelihood="exact"``.
     n_jobs : int, optional
@@ -451,12 +452,12 @@ class EcologicalInference(PlaceEstimator):
         check_choices(self, {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")})
         if self.likelihood == "aggregate":
             checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
-        check_integers(self, {"n_bins": 2})
+        checks.check_whole(self.n_bins, "n_bins", 2)
         checks.check_between(self.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
-        if not self.nugget:
+        if not self.nugget and self.likelihood == "exact" and self.spatial is None:
             raise InputError(
-                "nugget=False leaves places no effect of their own, through which the totals are matched; "
-                "ecological.DistributionRegression does without."
+                "nugget=False leaves places no effect of their own, through which likelihood='exact' matches the totals; pass "
+                "spatial='matern32' or likelihood='aggregate'."
             )
 
     def _source(

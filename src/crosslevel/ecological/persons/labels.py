@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.place_cells import Bins, learn_bins
-from crosslevel.data.queries import parse
+from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
 from crosslevel.ecological.persons.groups import allowance_of
@@ -128,8 +128,7 @@ def read_labels(
         raise unknown_name("hidden", strange[0], list(queries), "label")
     read = []
     for name, text in queries.items():
-        query = parse(text)
-        query.check(stream.schema)
+        query = read_query(text, f"labels[{name!r}]", stream.schema)
         for column in more.get(name, ()):
             if column not in names:
                 raise unknown_name("hidden", column, names)

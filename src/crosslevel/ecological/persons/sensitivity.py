@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
+from crosslevel.data import checks
 from crosslevel.ecological.persons.survey_fit import fuse_again
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates
@@ -32,7 +33,7 @@ def vary_context(
     options: Mapping[str, Any],
 ) -> Estimates:
     """Ask the same under several contextual variances, each with a fit of its own."""
-    values = sorted({float(v) for v in contextual_variance})
+    values = np.unique(checks.as_numbers(list(contextual_variance), KEY, 1)).tolist()
     if len(values) < 2 or values[0] < 0 or not np.isfinite(values[-1]):
         raise InputError(
             f"contextual_variance={list(contextual_variance)!r} must be at least two different numbers >= 0."

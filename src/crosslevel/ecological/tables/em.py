@@ -12,6 +12,7 @@ from numbers import Real
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import unit_tables
@@ -22,6 +23,7 @@ from crosslevel.typing import FloatArray
 __all__ = ["rxc_em"]
 
 
+@checked
 def rxc_em(
     groups: object,
     outcomes: object = None,

@@ -16,6 +16,7 @@ import scipy.linalg
 import scipy.optimize
 
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
@@ -32,6 +33,7 @@ SUMS_WEIGHT = 1e4
 """Weight of the rows' sums in the bounded regression: they then hold to about eight digits before rows are rescaled."""
 
 
+@checked
 def goodman(
     groups: object,
     outcomes: object = None,

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells
+from crosslevel.data.signatures import checked
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.imputation.cudia import clusters as tables
 from crosslevel.imputation.cudia.families import recode
@@ -26,6 +27,7 @@ from crosslevel.imputation.cudia.fitting import (
     fit_problem,
     left_open,
     read_choices,
+    read_target,
     refuse_idle_prior,
 )
 from crosslevel.imputation.cudia.impute import Crowd, draw_values, expected_values, matched, probabilities
@@ -230,6 +232,7 @@ class CUDIA(Imputer):
         keep_warnings(self, describe_doubts(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
+    @checked
     def transform(
         self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
     ) -> FloatArray:
@@ -246,6 +249,7 @@ class CUDIA(Imputer):
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
+        self._check_match(match_means, sample_weight)
         crowd = self._crowd(*self._gather(X, partition, sample_weight))
         problem = self._layout.problem
         values = expected_values(problem.families, self._averaged(), crowd)[crowd.pair]
@@ -367,15 +371,18 @@ class CUDIA(Imputer):
             ``estimate`` is the root mean square error in standard deviations between groups, with ``std_error``; ``naive`` that of
             the other groups' mean. ``taken`` marks the simplest choice within one standard error of the lowest.
         """
+        for name, values in {"n_clusters": n_clusters, "ridge": ridge, "ridge_target": ridge_target}.items():
+            if isinstance(values, str) or not len(values):
+                raise InputError(f"{name}={values!r} is no list of choices; pass at least one.")
         choices = replace(
             read_choices(self),
             n_clusters="auto",
             ridge="auto",
             target="auto",
             kind="ridge",
-            clusters=tuple(n_clusters),
-            ridges=tuple(ridge),
-            targets=tuple(ridge_target),
+            clusters=tuple(checks.check_whole(K, "n_clusters", 1) for K in n_clusters),
+            ridges=tuple(checks.check_positive(value, "ridge") for value in ridge),
+            targets=tuple(read_target(value, ["mean", "zero"]) for value in ridge_target),
         )
         seed = checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)

@@ -45,6 +45,7 @@ __all__ = [
     "hidden_families",
     "left_open",
     "read_choices",
+    "read_target",
     "refuse_idle_prior",
     "run_mcem_method",
 ]
@@ -68,6 +69,7 @@ def read_choices(model: Any) -> Choices:
     for name, known in options.items():
         if getattr(model, name) not in known:
             raise unknown_name(name, getattr(model, name), known, "choice")
+    checks.check_flags(model)
     if model.aggregates_from == "population" and model.likelihood == "count":
         raise InputError(
             "likelihood='count' is for means computed on these very people; with aggregates_from='population' pass "
@@ -109,10 +111,7 @@ def _read_ridge(model: Any, *, chosen: bool) -> tuple[float | str, str | float, 
     target = model.ridge_target
     if target is None:
         target = "auto" if chosen and model.ridge is None else "mean"
-    if isinstance(target, str) and target not in ("mean", "zero", "auto"):
-        raise unknown_name("ridge_target", target, ["mean", "zero", "auto"], "choice")
-    if not isinstance(target, str):
-        target = checks.check_between(target, "ridge_target", -MOST_TARGET, MOST_TARGET)
+    target = read_target(target, ["mean", "zero", "auto"])
     if model.ridge is None:
         return ("auto", target, "ridge") if chosen else (DEFAULT_RIDGE, target, "logit")
     if isinstance(model.ridge, str):
@@ -120,6 +119,15 @@ def _read_ridge(model: Any, *, chosen: bool) -> tuple[float | str, str | float, 
             raise unknown_name("ridge", model.ridge, ["auto"], "choice")
         return "auto", target, "ridge"
     return checks.check_positive(model.ridge, "ridge"), target, "ridge"
+
+
+def read_target(target: Any, known: Sequence[str]) -> str | float:
+    """Read what a ridge draws the means of clusters to: a name or a number."""
+    if isinstance(target, str):
+        if target not in known:
+            raise unknown_name("ridge_target", target, known, "choice")
+        return target
+    return checks.check_between(target, "ridge_target", -MOST_TARGET, MOST_TARGET)
 
 
 def _read_alpha(model: Any) -> tuple[FloatArray, str | None]:

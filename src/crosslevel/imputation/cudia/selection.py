@@ -24,7 +24,17 @@ from crosslevel.imputation.cudia.regression import (
 )
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["CLUSTERS", "RIDGES", "TARGETS", "Candidate", "Choices", "Selection", "leave_one_out", "select", "simplest"]
+__all__ = [
+    "CLUSTERS",
+    "RIDGES",
+    "TARGETS",
+    "Candidate",
+    "Choices",
+    "Selection",
+    "leave_one_out",
+    "select",
+    "simplest",
+]
 
 
 CLUSTERS = (2, 3, 5, 7, 9)

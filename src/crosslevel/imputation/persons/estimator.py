@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
@@ -180,6 +181,7 @@ class CrossLevelImputer(Imputer):
         keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in _describe_doubts(h))])
         return self
 
+    @checked
     def transform(
         self, X: Any, partition: Any = None, match_means: bool = True, sample_weight: Any = None
     ) -> FloatArray:
@@ -196,9 +198,11 @@ class CrossLevelImputer(Imputer):
         sample_weight : array of shape (n,), optional
             Weights of the means that are matched.
         """
+        self._check_match(match_means, sample_weight)
         cells = self._gather(X, partition, sample_weight)[1]
         return np.column_stack([person_values(h, self.design_, cells, match_means=match_means) for h in self.hidden_])
 
+    @checked
     def sample(
         self,
         X: Any,
@@ -242,6 +246,7 @@ class CrossLevelImputer(Imputer):
         ]
         return np.stack(out, axis=-1)
 
+    @checked
     def estimate(
         self,
         by: str | Sequence[str],
@@ -271,6 +276,11 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         level = checks.check_level(level)
+        if X is None:
+            given = {"partition": partition, "sample_weight": sample_weight}
+            checks.refuse_idle_arguments(
+                CrossLevelImputer.estimate, given, "without X, the people they belong to; pass X"
+            )
         cells = self._cells if X is None else self._gather(X, partition, sample_weight)[1]
         cut, keys = subgroups(by, cells, self.schema_)
         n_cuts = int(cut.max()) + 1
@@ -314,10 +324,11 @@ class CrossLevelImputer(Imputer):
         parts = [totals_columns(h, self.schema_, self._cells, self.design_, settings, level) for h in self.hidden_]
         return self._tabulate(parts, ["feature", "group"], level, "posterior, normal", "check_totals()", "published")
 
+    @checked
     def learn_from_similar(self, columns: Any, borrow: bool = False) -> Self:
         """Learn from columns that are known for every person of the fit and resemble the hidden feature.
 
-        Each is hidden in turn and compared with the truth. Learnt are how far intervals must be stretched (kappa) and, from 25
+        Each is hidden in turn and compared with the truth. Learned are how far intervals must be stretched (kappa) and, from 25
         groups on, by which factor the slopes of each column of X should be multiplied, of which half is applied.
 
         Parameters

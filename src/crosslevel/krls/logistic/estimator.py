@@ -114,6 +114,7 @@ class KernelLogistic(ClassifierMixin, EffectReports):
         """
         self._check_parameters()
         classes, target = _read_classes(checks.align_rows(y, checks.row_keys(X), "y"))
+        checks.check_flags(self)
         given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
         model = fit_logistic(
@@ -126,8 +127,9 @@ class KernelLogistic(ClassifierMixin, EffectReports):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the accuracy of the predictions; y and weights are matched with the rows of X as in ``fit``."""
         keys = checks.row_keys(X)
-        weight = checks.align_rows(sample_weight, keys, "sample_weight")
-        return float(super().score(X, checks.align_rows(y, keys, "y"), weight))
+        labels, weight = checks.align_rows(y, keys, "y"), checks.align_rows(sample_weight, keys, "sample_weight")
+        weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
+        return float(super().score(X, labels, weight))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Give the probability of both classes, (n, 2); NaN in rows with missing values that ``missing="drop"`` leaves out."""

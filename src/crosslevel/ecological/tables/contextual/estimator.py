@@ -146,8 +146,6 @@ def rxc(
     given = locals()
     tables = unit_tables(groups, outcomes, units)
     level, seed = checks.check_level(level), checks.read_seed(random_state)
-    if not isinstance(symmetric, bool):
-        raise InputError(f"symmetric={symmetric!r} is neither True nor False; pass one of them.")
     pooled = pool is not None
     kind, constants = choose_constants(kind, pool=pooled, labels=labels is not None, symmetric=symmetric)
     if allow_unconverged and pooled:

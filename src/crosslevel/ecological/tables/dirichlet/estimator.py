@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.contextual_effect import (
     SLOPE,
@@ -71,6 +72,7 @@ class _Answer:
     drawn: bool = True
 
 
+@checked
 def multinomial_dirichlet(
     groups: object,
     outcomes: object = None,

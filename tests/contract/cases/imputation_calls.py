@@ -1,0 +1,158 @@
+"""The methods of the imputers, on the people of their cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from tests.contract.case import FunctionCase, With, method
+from tests.contract.cases.imputation import MEANS, ONE, PLACE, WEIGHT, WHERE, WHOLE
+
+from crosslevel.imputation import CUDIA, CrossLevelImputer
+
+ERRORS = {"place": MEANS["place"], "ill": np.linspace(0.05, 0.3, 24)}
+FEW = np.repeat(np.arange(8), 6)
+FEW_X = pd.DataFrame({"old": (np.arange(48) * 5 // 3 + FEW) % 2})
+LIKE = pd.DataFrame(
+    {f"like{j}": ((np.arange(48) * (j + 3) + FEW_X["old"] * j) // 7 % 2).astype(float) for j in range(5)}
+)
+HALF = WHOLE.iloc[::2], WHERE.iloc[::2]
+SOME = {"X": HALF[0], "partition": HALF[1]}
+HALF_WEIGHT = np.delete(WEIGHT, 3)[::2]
+WRONG = [WEIGHT[:5], -WEIGHT]
+
+
+def persons():
+    return CrossLevelImputer().fit(WHOLE, WHERE, ONE)
+
+
+def few():
+    return CrossLevelImputer().fit(FEW_X, FEW, {"partition": np.arange(8), "ill": np.linspace(0.2, 0.8, 8)})
+
+
+def clusters():
+    return CUDIA(2, method="two_stage", n_restarts=1, n_draws=6).fit(WHOLE, WHERE, ONE)
+
+
+def imputed(found):
+    return {"values": found.transform(WHOLE, WHERE), "means": found.estimate("sex", WHOLE, WHERE)}
+
+
+FIT = {
+    "sample_weight": [np.delete(WEIGHT, 3), *WRONG],
+    "aggregate_se": [ERRORS, {**ERRORS, "ill": -np.ones(24)}, {"place": ["p00"], "ill": [0.1]}],
+}
+PEOPLE = ("X", "partition", "aggregates")
+OWN = {"X": WHOLE, "partition": WHERE, "aggregates": ONE}
+GIVEN = {"sample_weight": [HALF_WEIGHT, *WRONG]}
+
+
+def shared(cls, make):
+    """The cases of what both imputers can be asked."""
+    made = make()
+    return [
+        FunctionCase(type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT, data=PEOPLE),
+        FunctionCase(
+            method(cls, "fit_transform", lambda: type(made)(**made.get_params())),
+            OWN,
+            lambda found: found,
+            variants=FIT,
+            data=PEOPLE,
+        ),
+        FunctionCase(
+            method(cls, "transform", make),
+            SOME,
+            lambda found: found,
+            variants={
+                "match_means": [False],
+                "sample_weight": [*GIVEN["sample_weight"], With(HALF_WEIGHT, match_means=False)],
+                "partition": [None, PLACE[:5]],
+            },
+            data=("X",),
+        ),
+    ]
+
+
+CASES = []
+FUNCTIONS = [
+    *shared(CrossLevelImputer, persons),
+    *shared(CUDIA, clusters),
+    FunctionCase(
+        method(CrossLevelImputer, "sample", persons),
+        {**SOME, "n_draws": 2, "random_state": 0},
+        lambda found: found,
+        variants={
+            "n_draws": [3, 0, 1.5],
+            **GIVEN,
+            "values": [False],
+            "random_state": [1, -1],
+        },
+        data=("X", "partition"),
+    ),
+    FunctionCase(
+        method(CUDIA, "sample", clusters),
+        {**SOME, "n_draws": 2, "random_state": 0},
+        lambda found: found,
+        variants={"n_draws": [3, 0, 1.5], **GIVEN, "random_state": [1, -1]},
+        data=("X", "partition"),
+    ),
+    FunctionCase(
+        method(CrossLevelImputer, "estimate", persons),
+        {"by": "sex"},
+        lambda found: found,
+        variants={
+            "by": ["code", ["sex", "place"], "nobody"],
+            "partition": [HALF[1], With(HALF[1][::-1].to_numpy(), **SOME)],
+            "sample_weight": [With(HALF_WEIGHT, **SOME), With(WEIGHT[:5], **SOME), np.delete(WEIGHT, 3)],
+            "level": [0.8, 95],
+            "sampling": [False],
+        },
+        data=("X",),
+    ),
+    FunctionCase(
+        method(CUDIA, "estimate", clusters),
+        {"by": "sex", **SOME, "n_draws": 10},
+        lambda found: found,
+        variants={
+            "by": ["code", ["sex", "place"], "nobody"],
+            **GIVEN,
+            "level": [0.8, 95],
+            "n_draws": [12, 0],
+            "random_state": [1, -1],
+        },
+        data=("X", "partition"),
+    ),
+    FunctionCase(method(CUDIA, "clusters", clusters), {}, lambda found: found, variants={"level": [0.8, 95]}),
+    *(
+        FunctionCase(method(CrossLevelImputer, name, persons), {}, lambda found: found, variants={"level": [0.8, 95]})
+        for name in ("slopes", "check_totals")
+    ),
+    FunctionCase(
+        method(CrossLevelImputer, "learn_from_similar", few),
+        {"columns": LIKE},
+        lambda found: found.slopes(),
+        variants={
+            "columns": [LIKE.iloc[:, :2], LIKE[:5], "like0"],
+            "borrow": [True],
+        },
+    ),
+    FunctionCase(
+        method(CUDIA, "select", lambda: CUDIA(2, method="two_stage", n_restarts=1, n_draws=6)),
+        {**OWN, "n_clusters": (2, 3), "ridge": (2.0,), "ridge_target": ("zero",)},
+        lambda found: found,
+        variants={
+            "sample_weight": [np.delete(WEIGHT, 3), WEIGHT[:5]],
+            "aggregate_se": [ERRORS],
+            "n_clusters": [(2,), (2, 1), ()],
+            "ridge": [(3.0,), (-1.0,), ()],
+            "ridge_target": [("mean",), ("nonsense",), ()],
+        },
+        data=PEOPLE,
+    ),
+    FunctionCase(
+        method(CUDIA, "fit_stream", lambda: CUDIA(2, method="hard", n_restarts=1)),
+        {"people": WHOLE[["age", "code"]].assign(place=WHERE), "partition": "place", "aggregates": ONE},
+        lambda found: found.clusters(),
+        variants={"partition": ["nobody"], "columns": [["age"], ["nobody"]]},
+        data=("people", "aggregates"),
+    ),
+]
