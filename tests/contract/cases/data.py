@@ -145,6 +145,12 @@ FUNCTIONS = [
     ),
     FunctionCase(nation, SMALL, world, variants=WORLDS),
     FunctionCase(
+        nation(6, 20, n_states=2).survey,
+        {"n": 40},
+        lambda found: np.array([found.num_rows, sum(found["voted_dem"].to_pylist()), sum(found["sex"].to_pylist())]),
+        variants={"n": [50, 0], "shift": [2.0, np.nan], "random_state": [1, -1]},
+    ),
+    FunctionCase(
         write,
         {"folder": FOLDER, **SMALL},
         written,

@@ -140,7 +140,8 @@ class Nation:
         names = ["sex", "race", "education", "urban", "age_group"]
         kinds = self.true_rates(by=names)
         dem, votes = (np.asarray(kinds[c].to_numpy(), dtype=np.float64) for c in ("dem", "count"))
-        answering = np.concatenate([dem * np.exp(shift), votes - dem])
+        odds = np.exp(check_between(shift, "shift", -10.0, 10.0))
+        answering = np.concatenate([dem * odds, votes - dem])
         drawn = rng.choice(len(answering), check_whole(n, "n", 1), p=answering / answering.sum())
         people = kinds.take(pa.array(drawn % len(dem))).select(["region", *names])
         homes = dict(zip(self.places["region"].to_pylist(), self.places["state"].to_pylist(), strict=True))
