@@ -377,8 +377,10 @@ def as_floats(values: pa.Array, name: str) -> npt.NDArray[np.float64]:
 
 def plain_array(batch: pa.RecordBatch | pa.Table, name: str, argument: str = "people") -> pa.Array:
     """Give a column as one array; refuse a name that is no column."""
-    # schema.names would build a list of all names, for every column
-    place = batch.schema.get_field_index(name) if isinstance(name, str) else -1
+    try:  # schema.names would build a list of all names, for every column
+        place = batch.schema.get_field_index(name)
+    except (TypeError, UnicodeEncodeError):  # a number; half a pair of surrogates
+        place = -1
     if place < 0:
         raise unknown_name(argument, name, batch.schema.names)
     values = batch.column(place)
