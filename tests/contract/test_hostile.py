@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import crosslevel as cl
 from crosslevel import charts, ecological, krls
 from crosslevel.binned import areas, baselines, privacy
 from crosslevel.data.batches import open_batches
+from crosslevel.data.columns import plain_array
 from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import ConformalScale, conformal_interval
@@ -63,10 +65,8 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: cl.EcologicalInference(interactions=True).fit(PEOPLE, PLACES, **TOTALS), "interactions=True"),
         (lambda: cl.EcologicalInference(hyperparameters=2.5).fit(PEOPLE, PLACES, **TOTALS), "hyperparameters=2.5"),
         (lambda: cl.EcologicalInference().learn_confounding(families=2.5), "families=2.5"),
-        (
-            lambda: cl.EcologicalInference().fit(PEOPLE, PLACES, survey=PEOPLE, survey_outcome=1, **TOTALS),
-            "survey_outcome=1",
-        ),
+        (lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"), "survey_outcome=1"),
+        (lambda: plain_array(pa.table({"x": [1]}), "a\ud800"), "people='a.ud800'"),
         (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),
         (lambda: cl.load(2.5), "path=2.5"),
         (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),
