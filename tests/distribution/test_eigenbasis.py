@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate
 from tests.distribution.known_weights import dense_posterior, label_posterior
 
+from crosslevel.distribution.features import BagFeatures, LandmarkMap
 from crosslevel.distribution.shrinkage.eigenbasis import eigenbasis, integral_kernel, shrink_factors
 from crosslevel.distribution.shrinkage.likelihood import Problem
+from crosslevel.distribution.shrinkage.model import basis_of, standardize
 from crosslevel.errors import InputError
 
 SIZES = np.array([1.0, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0, 1e6, 1e12, np.inf])
@@ -71,3 +75,23 @@ def test_integral_kernel_is_the_integral(length, sd):
     by_hand = np.array([[integrate.quad(product, -30, 30, (x, y), epsabs=1e-13)[0] for y in U[:, 0]] for x in U[:, 0]])
     constant = np.sqrt(2 * np.pi / (2 / length**2 + 1 / sd**2))
     np.testing.assert_allclose(constant * integral_kernel(U, length, sd), by_hand, rtol=1e-9)
+
+
+def test_what_a_basis_cannot_do_without_is_asked_for():
+    mu, K = np.eye(3)[:2], np.eye(3)
+    features = BagFeatures(mu, np.ones(2), K, 0.1 * K, mu.mean(axis=0))
+    landmarks = LandmarkMap(np.arange(6.0).reshape(3, 2), 1.5, np.ones(2))
+    with pytest.raises(InputError, match="covariance within bags"):
+        basis_of(replace(features, within=None), "base", None)
+    for some, width in ((features, 1.0), (replace(features, map=landmarks), None)):
+        with pytest.raises(InputError, match="needs the landmarks"):
+            basis_of(some, "integral", width)
+    assert len(basis_of(replace(features, map=landmarks), "integral", 1.0).s) > 0
+
+
+def test_labels_are_standardized_and_constant_ones_only_centered():
+    z, mean, sd = standardize(np.array([1.0, 3.0, 8.0]))
+    assert (mean, sd) == (4.0, pytest.approx(np.sqrt((9 + 1 + 16) / 3)))
+    np.testing.assert_allclose(z * sd + mean, [1.0, 3.0, 8.0])
+    z, mean, sd = standardize(np.full(4, 7.0))
+    assert (z.tolist(), mean, sd) == ([0.0] * 4, 7.0, 1.0)

@@ -56,8 +56,8 @@ MOMENT = 10.0
 """Seconds under which only one small file is tried; and those that a test has beyond ten times what it takes."""
 QUICK = 0.5
 """Seconds under which tests of all files come before the others."""
-WAYS = {"init", "repr", "compare", "check_finite", "overwrite_a", "overwrite_b"}
-"""Arguments by which nothing is computed: how classes print, how carefully and where LAPACK works."""
+WAYS = {"init", "repr", "compare", "check_finite", "overwrite_a", "overwrite_b", "strict"}
+"""Arguments by which nothing is computed: how classes print, how carefully and where LAPACK works, whether zip compares lengths."""
 LEAST = 3
 SAME = "the same"
 PER_FILE = 4

@@ -51,9 +51,13 @@ def test_priors_of_effects(effects):
     np.testing.assert_allclose(effects.B @ effects.B.T, expected, atol=1e-8)
 
 
-def test_two_bins_have_no_curve():
+def test_two_bins_have_no_curve_and_three_have_one():
     B = model.effects_of(Bins(Encoder(COLUMNS[1:2]), {"age": np.array([0.0])})).B
     np.testing.assert_array_equal(B, np.eye(3))
+    B = model.effects_of(Bins(Encoder(COLUMNS[1:2]), {"age": np.array([0.0, 1.0])})).B
+    one, two = np.exp(-0.5 / 0.35**2), np.exp(-2.0 / 0.35**2)
+    expected = [[2.0, one, two - 1.0, 0.0], [one, 1.0, one, 0.0], [two - 1.0, one, 2.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    np.testing.assert_allclose(B @ B.T, expected, atol=1e-8)
 
 
 def test_pairs_that_are_none_and_too_many_effects_are_refused():

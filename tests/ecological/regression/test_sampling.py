@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslevel.ecological.regression.model import PeopleSpread, Sampling, sampling_of, spread_of
+from crosslevel.ecological.covariance import Hyperparameters, Terms
+from crosslevel.ecological.regression.model import PeopleSpread, Sampling, fit_regression, sampling_of, spread_of
 
 
 def test_variance_is_that_of_the_covariance_the_directions_stand_for():
@@ -94,3 +95,15 @@ def test_a_part_has_its_own_spread_and_one_person_of_ordinary_spread():
     unit = Sampling(np.ones(1), 0.7)
     np.testing.assert_allclose(unit.spreads(M, effective), [0.64 + 0.07, 0.75 + 0.7, 0.0 + 0.175])
     np.testing.assert_allclose(Sampling(np.ones(1), 0.7, unit=False).spreads(M, effective), 0.7)
+
+
+@pytest.mark.parametrize("q", [1, 2, 5])
+def test_nearest_is_the_median_distance_to_the_nearest_other_place(q):
+    M = np.random.default_rng(q).normal(size=(q, 3))
+    h = Hyperparameters(effect_variance=1.0, nugget=0.1)
+    terms = Terms(q, None, None, "plane", True, None)
+    weight = np.arange(1.0, q + 1.0)
+    found = fit_regression(M, weight, terms, np.full((1, q), 30.0), np.full((1, q), 100.0), fixed=[h])
+    np.testing.assert_allclose(found.center, weight @ M / weight.sum())
+    nearest = [min(np.linalg.norm(M[i] - M[j]) for j in range(q) if j != i) for i in range(q)] if q > 1 else [0.0]
+    assert found.nearest == pytest.approx(np.median(nearest))
