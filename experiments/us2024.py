@@ -181,9 +181,11 @@ def fit(
     people: pa.Table, places: pa.Table, progress: Progress | None = None, **settings: Any
 ) -> DistributionRegression:
     """Fit one model to the votes of 2024."""
+    model = new_model(**settings)
+    named = {name: value for name, value in VOTES.items() if name != "coords" or model.spatial is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return new_model(**settings).fit(people, places, **VOTES, progress=progress)
+        return model.fit(people, places, **named, progress=progress)
 
 
 def data_section(folder: Path, people: pa.Table, places: pa.Table) -> str:
@@ -291,7 +293,9 @@ def variant(people: pa.Table, places: pa.Table, **settings: Any) -> list[str]:
     leave_out = settings.pop("leave_out", None)
     try:
         model = fit(people, places, **settings)
-        return variant_row(model, model.cross_validate(FOLDS, leave_out=leave_out))
+        return variant_row(
+            model, model.cross_validate(**({"k": FOLDS} if leave_out is None else {"leave_out": leave_out}))
+        )
     except ConvergenceError as error:
         print(error, flush=True)
         return ["–"] * 8
