@@ -309,9 +309,9 @@ def coverage(found: dict[str, Level], outcomes: Sequence[str]) -> str:
             "",
             f"95 % intervals of the mean of each age × BMI × education × income cell of {LARGE} people or more, nothing learned from "
             "any label; beside them those of the 19 levels of single columns. How `CrossLevelImputer` treats shares among few people "
-            "(mid-p) was settled after seeing coverage here: a normal logit held 94.8 and 91.3 % by state and division, the full "
+            "(mid-p) was chosen after seeing coverage here: a normal logit held 94.8 and 91.3 % by state and division, the full "
             "binomial tail 98.8 and 95.3 %. CUDIA's intervals allow for places that differ for other reasons with the constants of "
-            "`CrossLevelImputer` (`place_sd`), none of them set anew; with `place_sd=0` they trust the clusters, and fail.",
+            "`CrossLevelImputer` (`place_sd`), none of them set anew; with `place_sd=0` they take the clusters as known, and fail.",
             "",
             lay(heading, rows),
         ]
@@ -426,7 +426,7 @@ groups) or by census division (9) is kept; age (6 levels), body mass (4), educat
 imputed probability of each person is then compared with the answer. *Lift* is the share of the way from the group mean (*naive*) to a
 regression on the answers themselves (*full information*) in mean log-likelihood. *Saturated x*, *x + group* and *full
 information* use the truth and nobody could have them: they say what is possible. No fit sees the truth, but this is not fresh ground: the
-constant 32 of `CrossLevelImputer` was settled with these outcomes and the six labels further down, and the two constants of the ecological
+constant 32 of `CrossLevelImputer` was chosen with these outcomes and the six labels further down, and the two constants of the ecological
 logistic regression come from a comparison on diabetes.
 
 ## With means of other people

@@ -4,7 +4,7 @@
    the group mean and the oracles.
 2. Harder worlds, in which methods can differ: clusters that overlap in x, as many clusters as groups, small groups, clusters that x
    does not tell apart. Errors are compared pair by pair, and 95 % intervals of the mean of every group and third of x are checked:
-   those that trust the clusters, which are true here, and those of the default, which does not.
+   those that take the clusters as known, which are true here, and those of the default, which does not.
 3. The paper's figures 3 and 4, redrawn.
 
 Reads nothing. Run ``python experiments/cudia_simulation.py`` (minutes), or with ``--quick`` for a look.
@@ -214,8 +214,8 @@ def harder(n_seeds: int) -> str:
                 errors[method].append(mse(world, model.transform(world.X, world.group)[:, 0]))
                 if method in ("map", "map, count likelihood"):
                     wide = coverage(world, model)[0]
-                    trusting = coverage(world, model.set_params(place_sd=0.0))
-                    covered.setdefault(method, []).append((*trusting, wide))
+                    narrow = coverage(world, model.set_params(place_sd=0.0))
+                    covered.setdefault(method, []).append((*narrow, wide))
         rows = []
         base = np.array(errors["two-stage"])
         for method, values in errors.items():

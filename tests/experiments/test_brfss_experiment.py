@@ -124,9 +124,9 @@ def test_a_fit_with_what_was_chosen_is_the_fit_that_chose(brfss, cudia, survey, 
     assert cudia.choice(data).lowest["n_clusters"] == auto.selection_["clusters"][0]
     np.testing.assert_array_equal(given.transform(data.X, data.partition), auto.transform(data.X, data.partition))
     wide = cudia.share_covered(given, data, 20)
-    trusting = cudia.share_covered(given.set_params(place_sd=0.0), data, 20)
-    assert wide[1] > 2 * trusting[1]
-    assert wide[2] >= trusting[2]
+    narrow = cudia.share_covered(given.set_params(place_sd=0.0), data, 20)
+    assert wide[1] > 2 * narrow[1]
+    assert wide[2] >= narrow[2]
 
 
 def test_rules_are_judged_without_the_outcome_they_were_taken_up_on(cudia):
