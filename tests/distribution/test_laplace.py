@@ -106,9 +106,9 @@ def test_predictive_is_the_mean_and_variance_over_weights_and_embeddings():
 
 
 def test_every_start_ends_at_a_stationary_point_of_the_evidence():
-    found = fit_evidence(make_problem(n=200, seed=5), n_starts=3)
+    found = fit_evidence(make_problem(n=200, seed=5), n_searches=3)
     assert found.convergence.converged
-    assert found.convergence.n_starts == 3
+    assert found.convergence.n_searches == 3
 
 
 @pytest.mark.parametrize("wrong", ["size", "square"])

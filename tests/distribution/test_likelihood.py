@@ -47,7 +47,7 @@ def test_objective_is_minus_the_log_density_and_the_penalty():
 
 def test_fit_beats_every_nearby_point_and_says_so():
     problem = make_problem(n=150)
-    found = fit_map(problem, 0.1, n_starts=3)
+    found = fit_map(problem, 0.1, n_searches=3)
     theta = np.concatenate([found.a, [found.b, np.log(found.sigma2), np.log(found.eta)]])
     best = map_objective(theta, problem, 0.1)[0]
     assert found.convergence.converged

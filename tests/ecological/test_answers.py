@@ -240,7 +240,7 @@ def test_no_confounding_gives_the_model_s_intervals() -> None:
         np.testing.assert_array_equal(same[column], plain[column])
 
 
-def test_estimates_are_pulled_towards_their_places() -> None:
+def test_estimates_are_pulled_toward_their_places() -> None:
     f = logits(6)
     free, half, all_ = (ask(HERE, f, interval="confounding", shrinkage=pull) for pull in (0.0, 0.5, 1.0))
     away = [np.abs(found["estimate"] - found["neighborhood"])[:4] for found in (free, half, all_)]

@@ -121,7 +121,7 @@ def test_errors_smaller_than_the_model_allows_mean_no_confounding():
     assert paule_mandel(np.full(10, 0.01), np.ones(10), np.ones(10)) == 0.0
 
 
-def test_shrinking_moves_towards_the_place():
+def test_shrinking_moves_toward_the_place():
     assert shrink(np.array([2.0]), np.array([1.0]), 0.25) == pytest.approx(1.75)
 
 

@@ -20,7 +20,7 @@ def test_the_best_of_several_starts_is_kept():
     assert found.theta[0] == pytest.approx(3.0, abs=1e-4)
     assert found.start in (1, 2)
     c = found.convergence
-    assert (c.converged, c.n_starts, c.agreeing) == (True, 3, 2)
+    assert (c.converged, c.n_searches, c.agreeing) == (True, 3, 2)
     assert c.values[0] == pytest.approx(1.0, abs=1e-6)
     assert found.value == max(c.values) == pytest.approx(2.0, abs=1e-6)
 

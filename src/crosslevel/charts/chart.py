@@ -228,7 +228,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Map:
-    """Places colored by a field below their properties; those without a number are grey.
+    """Places colored by a field below their properties; those without a number are gray.
 
     Attributes
     ----------

@@ -403,7 +403,7 @@ def draw_places(
     cmap: str = "viridis",
     plane: bool = False,
 ) -> Axes:
-    """Color the Polygons and MultiPolygons of GeoJSON features by a value each; those without one stay grey."""
+    """Color the Polygons and MultiPolygons of GeoJSON features by a value each; those without one stay gray."""
     import matplotlib as mpl
     from matplotlib.collections import PathCollection
     from matplotlib.path import Path

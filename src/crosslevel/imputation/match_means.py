@@ -213,7 +213,7 @@ def _draw_conditional(p, order, starts, total, seed, out):  # type: ignore[no-un
 
 @njit(nogil=True)
 def _draw_pivotal(p, w, order, starts, free, seed, out):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Let people meet two by two in random order and settle one of each pair, keeping w_i p_i + w_j p_j (Deville & Tillé 1998)."""
+    """Let people meet two by two in random order and decide one of each pair, keeping w_i p_i + w_j p_j (Deville & Tillé 1998)."""
     np.random.seed(seed)  # noqa: NPY002
     for i in range(len(starts) - 1):
         first, last = starts[i], starts[i + 1]
@@ -227,13 +227,13 @@ def _draw_pivotal(p, w, order, starts, free, seed, out):  # type: ignore[no-unty
                 a, pa = b, p[b]
                 continue
             pb = p[b]
-            # one way raises a and lowers b, the other the reverse; each as far as the first of the two is settled
+            # one way raises a and lowers b, the other the reverse; each as far as the first of the two is decided
             up = min((1.0 - pa) * w[a], pb * w[b])
             down = min(pa * w[a], (1.0 - pb) * w[b])
             step = up if np.random.random() * (up + down) < down else -down  # noqa: NPY002
-            settles_a = step == (1.0 - pa) * w[a] or step == -pa * w[a]
+            decides_a = step == (1.0 - pa) * w[a] or step == -pa * w[a]
             pa, pb = pa + step / w[a], pb - step / w[b]
-            if settles_a:
+            if decides_a:
                 out[a] = 1.0 if step > 0 else 0.0
                 a, pa = b, min(max(pb, 0.0), 1.0)
             else:

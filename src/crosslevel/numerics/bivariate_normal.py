@@ -8,7 +8,7 @@ over the correlation of the density at the corners,
 by Gauss-Legendre nodes, as many as the correlation needs (the substitution is Drezner and Wesolowsky's, 1990; the use
 of few nodes Genz's, 2004). Its error is absolute. Small probabilities are therefore integrated in the log scale, as the
 density of one variable times the conditional probability of the other: a log-concave integrand whose curvature lies
-between 1 and 1 / (1 - rho^2), so that nodes around its peak suffice. For correlations next to one, panels shrink towards
+between 1 and 1 / (1 - rho^2), so that nodes around its peak suffice. For correlations next to one, panels shrink toward
 every place where it can turn.
 """
 

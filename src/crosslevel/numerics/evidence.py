@@ -51,7 +51,7 @@ class Convergence:
         Whether no slope is left, other than out of the bounds.
     slope : float
         Largest slope left, bounds that hold a parameter left out.
-    n_starts, agreeing : int
+    n_searches, agreeing : int
         Searches made, and those that ended at the same optimum.
     at_bounds : tuple of str
         Parameters at a limit of the search.
@@ -63,7 +63,7 @@ class Convergence:
 
     converged: bool
     slope: float
-    n_starts: int = 1
+    n_searches: int = 1
     agreeing: int = 1
     at_bounds: tuple[str, ...] = ()
     evaluations: int = 0
@@ -173,7 +173,7 @@ def maximize(
     convergence = Convergence(
         converged=left < flat and cost < _FAILED,
         slope=left,
-        n_starts=len(ends),
+        n_searches=len(ends),
         agreeing=sum(end[0] < cost + SAME for end in ends),
         at_bounds=tuple(name for name, held in zip(names, at, strict=True) if held) if names else (),
         evaluations=count,

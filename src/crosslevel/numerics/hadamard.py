@@ -25,7 +25,7 @@ def next_power_of_two(n: int) -> int:
 
 
 def fwht(x: npt.ArrayLike) -> FloatArray:
-    """Multiply the last axis by the Sylvester-ordered ±1 Hadamard matrix, without normalising.
+    """Multiply the last axis by the Sylvester-ordered ±1 Hadamard matrix, without normalizing.
 
     Parameters
     ----------

@@ -258,14 +258,14 @@ def find_mode(K: FloatArray, likelihood: Likelihood, start: FloatArray | None = 
         L = _factor(K, root)
         gradient = now.first - alpha
         # (I + W K)^-1 gradient: errors are relative to the gradient, whatever the size of W
-        towards = gradient - root * linalg.cho_solve((L, True), root * (K @ gradient), check_finite=False)
-        f_towards = K @ towards
-        promised = float(gradient @ f_towards)  # twice the gain that a quadratic would give
+        alpha_step = gradient - root * linalg.cho_solve((L, True), root * (K @ gradient), check_finite=False)
+        f_step = K @ alpha_step
+        promised = float(gradient @ f_step)  # twice the gain that a quadratic would give
         # so close that the height no longer tells: whole steps while they lessen the gradient
         close = promised <= 1e-10 * (1.0 + abs(height)) + ROUNDING * float(now.scale.sum())
         length = 1.0
         for _ in range(HALVINGS):
-            f_new, alpha_new = f + length * f_towards, alpha + length * towards
+            f_new, alpha_new = f + length * f_step, alpha + length * alpha_step
             new = likelihood.slopes(f_new)
             height_new = float(new.value - 0.5 * alpha_new @ f_new)
             if close or height_new >= height + 1e-4 * length * promised:

@@ -60,12 +60,12 @@ def _fit(model, y):
 def _regression(model):
     mean, std = model.predict(NEW, return_std=True)
     found = {"mean": mean, "std": std, "density": model.log_density(NEW, Y[:8]), "table": model.estimate(NEW)}
-    return found | {"starts": model.convergence_.get("n_starts", 0)}
+    return found | {"starts": model.convergence_.get("n_searches", 0)}
 
 
 def _classification(model):
     found = {"probability": model.predict_proba(NEW), "table": model.estimate(NEW)}
-    return found | {"starts": model.convergence_.get("n_starts", 0)}
+    return found | {"starts": model.convergence_.get("n_searches", 0)}
 
 
 def _case(cls, variants, classes=2, **settings):

@@ -28,8 +28,8 @@ def make_world(q=40, people=250, seed=0, effect=(0.0, 1.2, -0.8), slope=0.6, fie
     rng = np.random.default_rng(seed)
     n = q * people
     place = np.repeat(np.arange(q), people)
-    lean = rng.normal(size=(q, 3))
-    odds = np.exp(lean)
+    place_logit = rng.normal(size=(q, 3))
+    odds = np.exp(place_logit)
     race = np.array([rng.choice(3, p=o / o.sum()) for o in odds[place]])
     age = np.clip(rng.normal(45 + 6 * rng.normal(size=q)[place], 15), 18, 90).round()
     table = pa.table(

@@ -18,8 +18,8 @@ from crosslevel.errors import CrosslevelWarning, InputError
 def households(q=40, n_households=60, seed=0, race_sd=1.0):
     """Two people each, of one race; places differ in race and not in sex."""
     rng = np.random.default_rng(seed)
-    lean = race_sd * rng.normal(size=q)
-    race = rng.random((q, n_households)) < special.expit(lean)[:, None]
+    place_logit = race_sd * rng.normal(size=q)
+    race = rng.random((q, n_households)) < special.expit(place_logit)[:, None]
     n = 2 * n_households
     frame = pd.DataFrame(
         {
@@ -31,7 +31,7 @@ def households(q=40, n_households=60, seed=0, race_sd=1.0):
         }
     )
     share = np.array([np.average(g.race == "b", weights=g.w) for _, g in frame.groupby("town")])
-    rate = share * special.expit(1.0 + 0.1 * lean) + (1 - share) * special.expit(-0.5)
+    rate = share * special.expit(1.0 + 0.1 * place_logit) + (1 - share) * special.expit(-0.5)
     places = pd.DataFrame({"town": sorted(frame.town.unique()), "yes": (5000 * rate).round(), "all": 5000})
     return frame, places
 

@@ -83,11 +83,11 @@ def test_named_subgroups_where_and_contrasts(model):
 
 
 def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
-    honest, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
-    assert (honest["std_error"] > plain["std_error"]).all()
-    assert honest.diagnostics["tau"] == 0.37
-    assert "different households" in honest.diagnostics["constants_learned_on"]
-    assert any("shipped constants (tau = 0.37)" in text for text in honest.warnings)
+    wide, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
+    assert (wide["std_error"] > plain["std_error"]).all()
+    assert wide.diagnostics["tau"] == 0.37
+    assert "different households" in wide.diagnostics["constants_learned_on"]
+    assert any("shipped constants (tau = 0.37)" in text for text in wide.warnings)
     assert any("interval='model'" in text for text in plain.warnings)
 
 

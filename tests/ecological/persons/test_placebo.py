@@ -1,7 +1,7 @@
 """A coin tossed for every person and one for every household: no place differs in them, so totals cannot tell their effects.
 
 Where totals and composition come from the same people, the sampling noise of the shares tells nine tenths of an effect that no
-honest analysis could find. Composition and totals of different households find none of it.
+sound analysis could find. Composition and totals of different households find none of it.
 """
 
 import warnings

@@ -78,7 +78,7 @@ def answers(seed: int, n_places: int, sampled: int, likelihood: str) -> list[dic
         model.fit(world.people, world.places, by="place", successes="yes", trials="all")
         rng = np.random.default_rng([seed, 1])
         for column, name in enumerate(SIZES):
-            plain, honest = (
+            plain, wide = (
                 model.estimate(by=name, rollup="all", interval=i, n_draws=400) for i in ("model", "confounding")
             )
             everybody, yes = summed(world, column)
@@ -90,7 +90,7 @@ def answers(seed: int, n_places: int, sampled: int, likelihood: str) -> list[dic
                         "far": plain["estimate"][g] - plain["neighborhood"][g],
                         "sd": plain["std_error"][g],
                         "held": plain["conf_low"][g] <= truth[g] <= plain["conf_high"][g],
-                        "confounded": honest["conf_low"][g] <= moved[g] <= honest["conf_high"][g],
+                        "confounded": wide["conf_low"][g] <= moved[g] <= wide["conf_high"][g],
                         "confounded, model": plain["conf_low"][g] <= moved[g] <= plain["conf_high"][g],
                     }
                 )

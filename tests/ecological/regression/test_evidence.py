@@ -193,7 +193,7 @@ def women(model, **options):
     return model.estimate(by="sex", rollup="all", n_draws=400, **options)["estimate"][1]
 
 
-def test_evidence_draws_the_estimate_towards_it_as_it_grows(world):
+def test_evidence_draws_the_estimate_toward_it_as_it_grows(world):
     plain = women(fitted(world))
     target = 0.75
     found = [

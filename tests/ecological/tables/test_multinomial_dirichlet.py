@@ -397,7 +397,7 @@ def test_units_are_kept_within_their_room(monkeypatch):
     ("options", "words"),
     [
         ({"method": "sampel"}, r"method='sampel' is not a choice.*Did you mean 'sample'"),
-        ({"prior": "learnt"}, r"prior='learnt' is not a choice.*Did you mean 'learned'"),
+        ({"prior": "learned"}, r"prior='learned' is not a choice.*Did you mean 'learned'"),
         ({"prior": "learned", "method": "approximate"}, r"prior='learned' has no effect with method='approximate'"),
         ({"lambda1": 0}, r"lambda1=0 is not a positive number"),
         ({"lambda2": "2"}, r"lambda2='2' is not a positive number"),

@@ -191,21 +191,21 @@ def _score(
     if first:
         z = (at.J @ (f - mean)[:, :, None])[:, :, 0] + at.slopes.variance * at.slopes.first
         x = np.linalg.solve(at.S, z[:, :, None])
-        towards_beta = (at.J.transpose(0, 2, 1) @ x)[:, :, 0]
-        towards_f = mean + _times(towards_beta[:, None, :], K)[:, 0, :] - f
+        step_beta = (at.J.transpose(0, 2, 1) @ x)[:, :, 0]
+        step_f = mean + _times(step_beta[:, None, :], K)[:, 0, :] - f
         promised = np.full(len(f), np.inf)
     else:
         # the same step from the gradient, (I + W K)^-1 g: its errors are relative to g, however many the counts
         g = (at.slopes.first[:, None, :] @ at.J)[:, 0, :] - beta
         x = np.linalg.solve(at.S, at.JK @ g[:, :, None])
-        towards_f = (_times(g[:, None, :], K) - x.transpose(0, 2, 1) @ at.JK)[:, 0, :]
-        towards_beta = g - (x.transpose(0, 2, 1) @ at.J)[:, 0, :]
-        promised = np.abs((g * towards_f).sum(axis=1))
-    far = np.abs(towards_f).max(axis=1)
+        step_f = (_times(g[:, None, :], K) - x.transpose(0, 2, 1) @ at.JK)[:, 0, :]
+        step_beta = g - (x.transpose(0, 2, 1) @ at.J)[:, 0, :]
+        promised = np.abs((g * step_f).sum(axis=1))
+    far = np.abs(step_f).max(axis=1)
     length = np.ones(len(f))
     for _ in range(HALVINGS):
         t = length[:, None]
-        f_new, beta_new = f + t * towards_f, beta + t * towards_beta
+        f_new, beta_new = f + t * step_f, beta + t * step_beta
         height_new = _height(likelihood, C, f_new, mean, beta_new)
         worse = ~(height_new >= height - _slack(likelihood, height))
         if first or not worse.any():  # the first f need not lie in the range of K, so it has no psi to compare with
@@ -241,17 +241,17 @@ def _newton(
         gradient = now.first[0] @ J - beta
         mixed = (1.0 - damping) * W + damping * fisher
         # (K^-1 + W)^-1 gradient = K (I + W K)^-1 gradient
-        towards = np.linalg.solve(np.eye(len(f)) + mixed @ K, gradient)
-        towards_f = K @ towards
-        far = float(np.abs(towards_f).max())
-        promised = float(gradient @ towards_f)
+        step_beta = np.linalg.solve(np.eye(len(f)) + mixed @ K, gradient)
+        step_f = K @ step_beta
+        far = float(np.abs(step_f).max())
+        promised = float(gradient @ step_f)
         small = far < TOLERANCE * (1.0 + float(np.abs(f).max()))
         if (small or 0.5 * before <= abs(promised) < STALLED) and damping < 0.5:
             return f, beta, height, step
         uphill, before = promised > 0, abs(promised)
         length = 1.0
         for _ in range(HALVINGS if uphill else 0):
-            f_new, beta_new = f + length * towards_f, beta + length * towards
+            f_new, beta_new = f + length * step_f, beta + length * step_beta
             height_new = float(_height(likelihood, C, f_new[None, :], mean[None, :], beta_new[None, :])[0])
             if height_new >= height - float(_slack(likelihood, np.array(height))[0]):
                 f, beta, height = mean + K @ beta_new, beta_new, height_new

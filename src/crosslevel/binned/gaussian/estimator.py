@@ -172,7 +172,7 @@ class BinnedGP(RegionEstimator):
         self.hyperparameters_ = fit.hyperparameters
         self.log_evidence_ = float(fit.posterior.log_evidence)
         check_finite_numbers(self.log_evidence_, *self.hyperparameters_.values())
-        self.convergence_ = fit.convergence or Convergence(converged=True, slope=0.0, n_starts=0, agreeing=0)
+        self.convergence_ = fit.convergence or Convergence(converged=True, slope=0.0, n_searches=0, agreeing=0)
         self.solver_ = fit.describe()
         revealed = privacy_warnings(found, problem.y, problem.noise(fit.noise)) if quantity == "total" else ()
         self.warnings_ = (*fit.warnings, *describe_layout(found), *revealed)

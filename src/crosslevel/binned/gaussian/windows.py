@@ -54,7 +54,7 @@ def search_windows(search: Search) -> tuple[Maximum, dict[str, float]]:
 
 
 def _too_short(search: Search, found: Maximum, at: FloatArray) -> dict[str, float]:
-    """Name the lengthscales at which the likelihood still rises towards shorter ones, which would take too many features."""
+    """Name the lengthscales at which the likelihood still rises toward shorter ones, which would take too many features."""
     logs, _ = search.unpack(found.theta)
     axes = zip(search.kernel.names, search.kernel.axes, logs, search.lower, strict=False)
     return {

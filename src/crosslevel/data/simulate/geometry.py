@@ -132,7 +132,7 @@ def _outlines(seeds: FloatArray, n_land: int, levels: int, rng: np.random.Genera
 
 
 def _wind(ends: FloatArray, seeds: FloatArray, levels: int, rng: np.random.Generator) -> FloatArray:
-    """Displace the midpoints of the sides towards the seeds on either side, ``levels`` times.
+    """Displace the midpoints of the sides toward the seeds on either side, ``levels`` times.
 
     ``ends``, ``seeds``: (n_sides, 2, 2). The side of a convex cell and its two seeds span a kite no other side
     enters; a path that stays inside its kite crosses none. Answers (n_sides, 2**levels + 1, 2).
@@ -142,11 +142,11 @@ def _wind(ends: FloatArray, seeds: FloatArray, levels: int, rng: np.random.Gener
     for level in range(levels):
         middle = (path[:, :-1] + path[:, 1:]) / 2
         side = rng.uniform(-1, 1, middle.shape[:2])
-        towards = np.where(side[:, :, None] > 0, seeds[:, None, 0], seeds[:, None, 1]) - middle
+        offset = np.where(side[:, :, None] > 0, seeds[:, None, 0], seeds[:, None, 1]) - middle
         # Half as much at each level, and no more than a share of the side: a short side between far seeds has a
         # narrow kite.
-        reach = np.minimum(1.0, length / np.linalg.norm(towards, axis=2))
-        moved = middle + (np.abs(side) * reach * WINDING / 2**level)[:, :, None] * towards
+        reach = np.minimum(1.0, length / np.linalg.norm(offset, axis=2))
+        moved = middle + (np.abs(side) * reach * WINDING / 2**level)[:, :, None] * offset
         woven = np.empty((len(path), 2 * path.shape[1] - 1, 2))
         woven[:, ::2], woven[:, 1::2] = path, moved
         path = woven

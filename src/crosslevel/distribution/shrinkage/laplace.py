@@ -171,7 +171,7 @@ def _gradient(bags: _Bags, at: _State, w: FloatArray, M: FloatArray) -> FloatArr
 
 
 def fit_evidence(
-    problem: Problem, n_starts: int = 2, seed: int = 0, warm: WeightPosterior | None = None
+    problem: Problem, n_searches: int = 2, seed: int = 0, warm: WeightPosterior | None = None
 ) -> WeightPosterior:
     """Choose sigma2, eta and rho2 by their evidence (L-BFGS from several starts), and integrate the weights out.
 
@@ -179,7 +179,7 @@ def fit_evidence(
     ----------
     problem : Problem
         Labels near zero mean and unit variance.
-    n_starts : int
+    n_searches : int
         The first from scales of the data, the others at random around it.
     seed : int
     warm : WeightPosterior, optional
@@ -199,7 +199,7 @@ def fit_evidence(
     shift = np.array([0.0, np.log(problem.unit), -np.log(problem.unit)])
     bounds = np.array([LOG_SIGMA2, LOG_ETA, LOG_RHO2]) + shift[:, None]
     known = [] if warm is None else [warm.log_hyper]
-    starts = known + [middle + (k > 0) * rng.normal(0.0, [0.5, 2.0, 1.0]) for k in range(len(known), n_starts)]
+    starts = known + [middle + (k > 0) * rng.normal(0.0, [0.5, 2.0, 1.0]) for k in range(len(known), n_searches)]
 
     def evaluate(log_hyper: FloatArray, w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         found = evidence(log_hyper, problem, w)

@@ -164,7 +164,7 @@ def map_objective(theta: FloatArray, problem: Problem, penalty: float) -> tuple[
     return value, gradient
 
 
-def fit_map(problem: Problem, penalty: float, n_starts: int = 3, seed: int = 0) -> WeightPosterior:
+def fit_map(problem: Problem, penalty: float, n_searches: int = 3, seed: int = 0) -> WeightPosterior:
     """Find the most probable weights, residual variance and shrinkage at a fixed penalty; the weights count as known.
 
     Parameters
@@ -172,7 +172,7 @@ def fit_map(problem: Problem, penalty: float, n_starts: int = 3, seed: int = 0) 
     problem : Problem
     penalty : float
         1/rho2; the paper's ``reg`` on a mean over n bags is penalty / (2 n).
-    n_starts : int
+    n_searches : int
         The first from a ridge regression, the others around it.
     seed : int
 
@@ -199,7 +199,7 @@ def fit_map(problem: Problem, penalty: float, n_starts: int = 3, seed: int = 0) 
         return -value, -gradient * scale
 
     starts = []
-    for k in range(max(1, n_starts)):
+    for k in range(max(1, n_searches)):
         start = np.zeros(q + 3)
         log_eta = np.log(unit) + (0.0 if k == 0 else rng.normal(0.0, 2.0))
         start[:q], start[q] = ridge_start(problem, np.exp(log_eta), max(penalty, 1e-8 * unit * len(problem.y)))

@@ -150,10 +150,10 @@ def fit_shrinkage_model(
     """
     labels, mean, sd = standardize(y)
 
-    def solve(problem: Problem, n_starts: int, warm: WeightPosterior | None) -> WeightPosterior:
+    def solve(problem: Problem, n_searches: int, warm: WeightPosterior | None) -> WeightPosterior:
         if penalty is not None:
-            return _known_weights(problem, 2.0 * len(y) * penalty, n_starts, seed)
-        return fit_evidence(problem, n_starts, seed, warm)
+            return _known_weights(problem, 2.0 * len(y) * penalty, n_searches, seed)
+        return fit_evidence(problem, n_searches, seed, warm)
 
     return replace(_choose(candidates, labels, kernel, n_restarts, solve), y_mean=mean, y_sd=sd)
 
@@ -201,9 +201,9 @@ def _best_width(features: BagFeatures, y: FloatArray, fit: WeightPosterior, solv
     return float(np.exp(best.x)) if best.fun <= -fit.log_evidence else width
 
 
-def _known_weights(problem: Problem, penalty: float, n_starts: int, seed: int) -> WeightPosterior:
+def _known_weights(problem: Problem, penalty: float, n_searches: int, seed: int) -> WeightPosterior:
     """Fit at the paper's penalty; the weights count as known, and the evidence, which penalty 0 has none of, is for comparison."""
-    found = fit_map(problem, penalty, n_starts, seed)
+    found = fit_map(problem, penalty, n_searches, seed)
     if penalty == 0:
         return found
     start = np.concatenate([[found.b], found.a])

@@ -97,14 +97,14 @@ def probit_evidence(log_hyper: FloatArray, problem: Problem, start: FloatArray) 
     return float(minus), w, F
 
 
-def fit_probit(problem: Problem, n_starts: int = 2, seed: int = 0) -> WeightPosterior:
+def fit_probit(problem: Problem, n_searches: int = 2, seed: int = 0) -> WeightPosterior:
     """Choose eta and rho2 by their evidence, and integrate the weights out.
 
     Parameters
     ----------
     problem : Problem
         Labels -1 and 1, both present.
-    n_starts : int
+    n_searches : int
     seed : int
 
     Examples
@@ -120,7 +120,7 @@ def fit_probit(problem: Problem, n_starts: int = 2, seed: int = 0) -> WeightPost
     unit = problem.unit
     middle = np.log([unit, 1.0 / (unit * len(problem.s))])
     bounds = np.array([LOG_ETA, LOG_RHO2]) + np.log([unit, 1 / unit])[:, None]
-    starts = [middle + (k > 0) * rng.normal(0.0, [2.0, 1.0]) for k in range(n_starts)]
+    starts = [middle + (k > 0) * rng.normal(0.0, [2.0, 1.0]) for k in range(n_searches)]
 
     def evaluate(log_hyper: FloatArray, w: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Give the evidence with its central differences."""

@@ -99,17 +99,17 @@ def find_map(
         s = found.slope / spread  # d logit P / d f
         J = (found.by_level @ design.B) / found.slope[:, None]
         W = n * spread * s**2
-        pull = (k - n * found.rate) * s
-        z = f + J @ beta + np.divide(pull, W, out=np.zeros_like(W), where=W > 0)
+        score = (k - n * found.rate) * s
+        z = f + J @ beta + np.divide(score, W, out=np.zeros_like(W), where=W > 0)
         prior_f = linalg.cho_solve(factor, f, check_finite=False)
         bend, own, there = _bends(design, beta, f, found, prior_f, tilt, n_jobs)
-        pull = pull + there
+        score = score + there
         inner = np.eye(len(beta)) / h.effect_variance - bend
         T = _positive_inverse(inner)
         drawn_in = own - beta / h.effect_variance
-        slope_beta, slope_f = J.T @ pull + drawn_in, pull - prior_f
+        slope_beta, slope_f = J.T @ score + drawn_in, score - prior_f
         wanted = T @ drawn_in
-        force = _force(K + J @ T @ J.T, W, pull, J @ wanted - f)
+        force = _force(K + J @ T @ J.T, W, score, J @ wanted - f)
         d_beta, d_f = wanted + T @ (J.T @ force), K @ force - f
         promised = float(slope_beta @ d_beta + slope_f @ d_f)
         scale = max(1.0, abs(now))
@@ -153,27 +153,27 @@ def _bends(
     """
     pairs, eta, n_levels = design.pairs, design.eta(beta), len(design.B)
     levels = found.by_level / found.slope[:, None]
-    pulled = prior_f / found.slope
+    prior_slope = prior_f / found.slope
     if tilt is None:
-        bend = hessian(pairs, eta, f, design.codes, levels, pulled, n_jobs)
+        bend = hessian(pairs, eta, f, design.codes, levels, prior_slope, n_jobs)
         return design.B.T @ bend @ design.B, np.zeros(len(beta)), np.zeros(len(f))
     turn, by_level = jacobian(pairs, eta, f, design.codes, n_levels, n_jobs)
     turn = turn / found.slope
     away = by_level / found.slope[:, None] - levels * turn[:, None]  # d log s / d effects, at given rates
     share = tilt / found.slope
-    bend = hessian(pairs, eta, f, design.codes, levels, pulled + share * turn, n_jobs, -share)
+    bend = hessian(pairs, eta, f, design.codes, levels, prior_slope + share * turn, n_jobs, -share)
     bend += (away.T * tilt) @ away
     bent = (1.0 - 2.0 * found.rate) * found.slope / (found.rate * (1.0 - found.rate))
     return design.B.T @ bend @ design.B, -design.B.T @ (away.T @ tilt), -tilt * (turn - bent)
 
 
-def _force(C: FloatArray, W: FloatArray, pull: FloatArray, away: FloatArray) -> FloatArray:
-    """Give (I + W C)^-1 (pull - W away): what the data do to the places, once they have moved."""
+def _force(C: FloatArray, W: FloatArray, score: FloatArray, away: FloatArray) -> FloatArray:
+    """Give (I + W C)^-1 (score - W away): what the data do to the places, once they have moved."""
     root = np.sqrt(np.maximum(W, 1e-300))
     B = root[:, None] * C * root
     B[np.diag_indices_from(B)] += 1.0
     L = linalg.cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-    return np.asarray(root * linalg.cho_solve((L, True), pull / root - root * away, check_finite=False))
+    return np.asarray(root * linalg.cho_solve((L, True), score / root - root * away, check_finite=False))
 
 
 def _positive_inverse(A: FloatArray) -> FloatArray:
@@ -326,11 +326,11 @@ def _slopes(
     f = place_effects(pairs, eta, rate, guess, n_jobs)
     found = level_rates(pairs, eta, f, design.codes, n_levels, n_jobs)
     turn, by_level = jacobian(pairs, eta, f, design.codes, n_levels, n_jobs)
-    pulled = linalg.cho_solve(prior, f, check_finite=False)
+    prior_slope = linalg.cho_solve(prior, f, check_finite=False)
     turn = turn / found.slope
     levels = found.by_level / found.slope[:, None]
     away = by_level / found.slope[:, None] - levels * turn[:, None]
     s = found.slope / (rate * (1.0 - rate))
-    by_beta = -beta / point.hyperparameters.effect_variance + design.B.T @ (levels.T @ pulled - away.sum(axis=0))
+    by_beta = -beta / point.hyperparameters.effect_variance + design.B.T @ (levels.T @ prior_slope - away.sum(axis=0))
     told = likelihood.successes - likelihood.trials * rate
-    return by_beta, told - (pulled + turn) / s + (1.0 - 2.0 * rate)
+    return by_beta, told - (prior_slope + turn) / s + (1.0 - 2.0 * rate)

@@ -34,7 +34,7 @@ class EffectDraws:
     beta : (n_draws, p)
         Coefficients.
     context : (n_draws, p')
-        What the composition of a place does to everybody there, per coefficient; p' is 0 where that is not modelled.
+        What the composition of a place does to everybody there, per coefficient; p' is 0 where that is not modeled.
     u : (n_draws, q')
         Effects of places alone, of all places of the terms.
     rate : (n_draws, q)

@@ -341,7 +341,7 @@ class RegressionModel:
         return Moments(mean, variance)
 
     def distance(self, M: FloatArray, effective: FloatArray) -> FloatArray:
-        """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbours.
+        """Say how far each embedding lies from the nearest place's, in units of the median distance between neighbors.
 
         What the sampling of the part's people adds to a squared distance is taken off.
         """

@@ -79,7 +79,7 @@ class Point:
 
 
 def points(rows: Rows, terms: Terms, likelihood: Likelihood, found: Fit) -> tuple[Point, ...]:
-    """Give points for the hyperparameters of a fit: one where they were given rather than learnt.
+    """Give points for the hyperparameters of a fit: one where they were given rather than learned.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def rxc_em(
 ) -> Estimates:
     """Estimate R x C tables by multinomial expectation-maximization.
 
-    Rates are assumed constant over units. There is no interval. Stopping before convergence shrinks the groups towards each
+    Rates are assumed constant over units. There is no interval. Stopping before convergence shrinks the groups toward each
     other, which may bring the answer nearer or not; nothing in the margins tells. On 349 New Zealand electorates 8.3, 9.0 and 9.4 % of
     votes are in a wrong cell at ``tol`` 1e-3, 1e-4 and 1e-5, on 285 census tables 4.8, 5.4 and 5.6 % of people; on other elections the
     early stop was the farthest off. The default lies between it and convergence.

@@ -22,8 +22,8 @@ from crosslevel.imputation.cudia.fitting import (
     atoms_of,
     build,
     describe_convergence,
-    describe_doubts,
     describe_few_groups,
+    describe_warnings,
     fit_problem,
     left_open,
     read_choices,
@@ -200,7 +200,7 @@ class CUDIA(Imputer):
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
             fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed))
         self._keep(given, layout, fitted, seed)
-        doubts = describe_doubts(layout, fitted, self.likelihood, self.aggregates_from)
+        doubts = describe_warnings(layout, fitted, self.likelihood, self.aggregates_from)
         keep_warnings(self, (*given.warnings, *doubts))
         return self
 
@@ -229,7 +229,7 @@ class CUDIA(Imputer):
         )
         refuse_idle_prior(self, choices, layout.problem.hidden)
         self._keep(given, layout, fitted, seed)
-        keep_warnings(self, describe_doubts(layout, fitted, self.likelihood, self.aggregates_from))
+        keep_warnings(self, describe_warnings(layout, fitted, self.likelihood, self.aggregates_from))
         return self
 
     @checked

@@ -39,8 +39,8 @@ __all__ = [
     "atoms_of",
     "build",
     "describe_convergence",
-    "describe_doubts",
     "describe_few_groups",
+    "describe_warnings",
     "fit_problem",
     "hidden_families",
     "left_open",
@@ -460,7 +460,7 @@ def describe_few_groups(layout: Layout) -> tuple[str, ...]:
     )
 
 
-def describe_doubts(layout: Layout, fitted: Fitted, likelihood: str, aggregates_from: str) -> tuple[str, ...]:
+def describe_warnings(layout: Layout, fitted: Fitted, likelihood: str, aggregates_from: str) -> tuple[str, ...]:
     """Say what the reader of the numbers should know."""
     out = list(describe_few_groups(layout))
     for j, name in enumerate(layout.hidden if aggregates_from == "population" else ()):

@@ -21,10 +21,10 @@ from crosslevel.imputation.cudia.sampling import Sites, make_sites
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["SETTLED", "HardFit", "cluster_means", "fit_hard", "given_tau2", "objective", "shares_of"]
+__all__ = ["CONVERGED", "HardFit", "cluster_means", "fit_hard", "given_tau2", "objective", "shares_of"]
 
 
-SETTLED = 1e-10
+CONVERGED = 1e-10
 """The algorithm has ended when J falls by less than this share of itself."""
 
 
@@ -117,7 +117,7 @@ def _descend(problem: Problem, at: Parameters, prior: EtaPrior, beta: float, max
         at = _update(problem, at, Z, prior, beta)
         path.append(objective(problem, at, Z, prior, beta))
         at, Z, path = _revive(problem, at, Z, prior, beta, path)
-        if path[-3] - path[-1] <= SETTLED * abs(path[-1]):  # a cluster that would raise J stays empty
+        if path[-3] - path[-1] <= CONVERGED * abs(path[-1]):  # a cluster that would raise J stays empty
             converged = True
             break
     n = _people(problem, Z)

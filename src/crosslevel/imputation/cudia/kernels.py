@@ -107,7 +107,7 @@ def tilt(f, pi, cell, atom, weight, H, by_r, by_cross):  # type: ignore[no-untyp
     C, K = f.shape
     d = H.shape[1]
     by_cell, by_atom, by_H = np.zeros((C, K)), np.zeros(pi.shape), np.zeros((K, d))
-    r, e, pulled, g = np.empty(K), np.empty(d), np.empty(d), np.empty(K)
+    r, e, weighted, g = np.empty(K), np.empty(d), np.empty(d), np.empty(K)
     for i in range(len(cell)):
         c, a, w = cell[i], atom[i], weight[i]
         total = 0.0
@@ -120,15 +120,15 @@ def tilt(f, pi, cell, atom, weight, H, by_r, by_cross):  # type: ignore[no-untyp
             for j in range(d):
                 e[j] += r[k] * H[k, j]
         for j in range(d):
-            pulled[j] = 0.0
+            weighted[j] = 0.0
             for q in range(d):
-                pulled[j] += (by_cross[a, j, q] + by_cross[a, q, j]) * e[q]
+                weighted[j] += (by_cross[a, j, q] + by_cross[a, q, j]) * e[q]
         mean = 0.0
         for k in range(K):
             g[k] = by_r[a, k]
             for j in range(d):
-                g[k] += pulled[j] * H[k, j]
-                by_H[k, j] += w * r[k] * pulled[j]
+                g[k] += weighted[j] * H[k, j]
+                by_H[k, j] += w * r[k] * weighted[j]
             mean += r[k] * g[k]
         for k in range(K):
             slope = w * r[k] * (g[k] - mean)

@@ -376,10 +376,10 @@ def score(S: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray, Floa
     else:
         inverse = np.linalg.inv(cov)
         log_det = np.linalg.slogdet(cov)[1]
-    pulled = np.einsum("qjl,ql->qj", inverse, residual)
-    value = -0.5 * ((residual * pulled).sum(axis=1) + log_det + seen.sum(axis=1) * np.log(2 * np.pi))
-    by_cov = 0.5 * (pulled[:, :, None] * pulled[:, None, :] - inverse)
-    return value, np.where(seen, pulled, 0.0), np.where(both & moments.moved, by_cov, 0.0)
+    weighted = np.einsum("qjl,ql->qj", inverse, residual)
+    value = -0.5 * ((residual * weighted).sum(axis=1) + log_det + seen.sum(axis=1) * np.log(2 * np.pi))
+    by_cov = 0.5 * (weighted[:, :, None] * weighted[:, None, :] - inverse)
+    return value, np.where(seen, weighted, 0.0), np.where(both & moments.moved, by_cov, 0.0)
 
 
 def marginal_slopes(problem: Problem, pi: FloatArray, H: FloatArray, tau2: FloatArray) -> Slopes:
@@ -460,7 +460,7 @@ def _add_blocks(
 def _chain(
     mix: FloatArray, g: FloatArray, G: FloatArray, h: FloatArray, t: FloatArray, kinds: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Pull gradients in the atoms' means (A, d) and second moments (A, d, d) back to the mix, eta and tau^2."""
+    """Carry gradients in the atoms' means (A, d) and second moments (A, d, d) back to the mix, eta and tau^2."""
     diagonal = np.einsum("ajj->aj", G)
     by_mix = g @ h.T + diagonal @ t.T + np.einsum("kj,ajl,kl->ak", h, G, h)
     by_h = mix.T @ g + 2.0 * np.einsum("ak,ajl,kl->kj", mix, G, h)

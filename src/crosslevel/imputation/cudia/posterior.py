@@ -88,9 +88,9 @@ class MixPrior:
             log_pi = np.log(np.maximum(pi, 1e-300))
             return float((log_pi @ extra).sum()), extra - extra.sum() * pi
         centered = logits - logits.mean(axis=1, keepdims=True)
-        pulled = (centered - self.mean) / self.variance
-        slope = -pulled
-        return float(-0.5 * ((centered - self.mean) * pulled).sum()), slope - slope.mean(axis=1, keepdims=True)
+        weighted = (centered - self.mean) / self.variance
+        slope = -weighted
+        return float(-0.5 * ((centered - self.mean) * weighted).sum()), slope - slope.mean(axis=1, keepdims=True)
 
 
 def update_mix(counts: FloatArray, prior: MixPrior, pi: FloatArray) -> FloatArray:

@@ -98,7 +98,7 @@ def eta_prior(
     Parameters
     ----------
     ridge : float
-        In people: a cluster's mean is pulled to the target as by this many people there.
+        In people: a cluster's mean is shrunk to the target as by this many people there.
     target : {"mean", "zero"} or float
     kind : {"ridge", "logit"}
     logit_sd : float
@@ -184,7 +184,7 @@ def solve_eta(
         return _solve_logit(A, b, prior.precision[j], prior.center[j])
     c, precision = prior.center[j], prior.precision[j]
     eye = np.eye(len(A))
-    # a design known only in part makes rows of E[nbar nbar'] sum to E[nbar], so pulling to c is shifting by c
+    # a design known only in part makes rows of E[nbar nbar'] sum to E[nbar], so shrinking to c is shifting by c
     h = c + np.linalg.solve(A + precision * eye, b - A.sum(axis=1) * c)
     low, high = bounds(kind)
     if (h >= low).all() and (h <= high).all():

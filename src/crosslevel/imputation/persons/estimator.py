@@ -178,7 +178,7 @@ class CrossLevelImputer(Imputer):
             "restarts_apart": {h.name: h.fit.apart for h in self.hidden_},
             "steps": {h.name: h.fit.steps for h in self.hidden_},
         }
-        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in _describe_doubts(h))])
+        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in _describe_warnings(h))])
         return self
 
     @checked
@@ -415,7 +415,7 @@ class CrossLevelImputer(Imputer):
         return "individual link to group means", diagnostics, self.warnings_
 
 
-def _describe_doubts(hidden: Hidden) -> list[str]:
+def _describe_warnings(hidden: Hidden) -> list[str]:
     """Say what the reader of a feature's numbers should know."""
     out = []
     if hidden.groups < FEWEST_GROUPS:

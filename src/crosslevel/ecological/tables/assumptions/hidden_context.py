@@ -2,7 +2,7 @@
 
 Outcomes of units scatter around what composition predicts, by e_c beyond sampling noise. If the causes of the scatter are correlated
 by rho with composition, a group's rate is off by about rho e_c / q_r, however many units there are; q_r says how far the units'
-compositions reach towards a unit of group r alone.
+compositions reach toward a unit of group r alone.
 """
 
 from __future__ import annotations

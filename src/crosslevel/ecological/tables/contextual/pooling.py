@@ -1,7 +1,7 @@
 """The contextual model over one district or many: shared prior means by label, labels found by matching, and both directions.
 
 Pooling: the prior mean M of d belongs to a pair of labels (a group's and an outcome's), and is learned in rounds: fit every
-district given M, then move M towards the mean of their d, shrunk by one pseudo-district at zero. Matching: where the names of outcomes
+district given M, then move M toward the mean of their d, shrunk by one pseudo-district at zero. Matching: where the names of outcomes
 mean nothing in other districts, each district is fitted alone, and outcomes get labels of groups by their d.
 """
 

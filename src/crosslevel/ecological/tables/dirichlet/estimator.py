@@ -116,7 +116,7 @@ def multinomial_dirichlet(
         Standard deviation of that assumption; it widens the intervals of the district. Those of units are given the slope.
     lambda1, lambda2 : float, default 4 and 2
         Shape and rate of the gamma prior of every alpha_rc. The answer can depend on them: groups that never have an
-        outcome draw alpha towards 0, and the prior holds against it. 4 and 2 are the prior of the R package
+        outcome draw alpha toward 0, and the prior holds against it. 4 and 2 are the prior of the R package
         eiPack; the notes compare others.
     prior : {"fixed", "learned"}, default "fixed"
         Whether the prior of alpha is Gamma(lambda1, rate lambda2), or a gamma distribution whose shape and mean are learned from

@@ -379,10 +379,10 @@ def _line_slopes(
         # along s2: the density of T, the mean of the coordinate, its sd
         by_s2 = -0.5 / s2 + 0.5 * (res / s2) ** 2 - by_mean * omega * res / s2**2 - by_sd * sd / (2.0 * s2)
         by_omega = by_mean * res / s2
-        pull = by_mean * omega / s2
+        spread_score = by_mean * omega / s2
         by = (
-            by_mu * p + by_mean - pull * p,
-            by_mu * q - pull * q,
+            by_mu * p + by_mean - spread_score * p,
+            by_mu * q - spread_score * q,
             by_s2 * 2.0 * p * (p * sc + q * rho * so) + by_omega * (2.0 * p * sc + q * rho * so) + by_sd * sd / sc,
             by_s2 * 2.0 * q * (q * so + p * rho * sc) + by_omega * q * rho * sc + by_sd * sd / so,
             by_s2 * 2.0 * p * q * sc * so + by_omega * q * sc * so - by_sd * sd * rho / (1.0 - rho * rho),
