@@ -17,6 +17,7 @@ from crosslevel.diagnostics import ConformalScale, conformal_interval
 from crosslevel.distribution import BayesianLinear
 from crosslevel.errors import InputError
 from crosslevel.imputation import evaluate, pool
+from crosslevel.imputation.estimate import subgroups
 
 SQUARES = cl.Polygons([[[i, 0], [i + 1, 0], [i + 1, 1], [i, 1]] for i in range(4)])
 X, Y = np.arange(20.0)[:, None], np.arange(20.0)
@@ -67,6 +68,8 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
         (lambda: cl.EcologicalInference().learn_confounding(families=2.5), "families=2.5"),
         (lambda: plain_array(pa.table({"x": [1]}), 1, "survey_outcome"), "survey_outcome=1"),
         (lambda: plain_array(pa.table({"x": [1]}), "a\ud800"), "people='a.ud800'"),
+        (lambda: cl.CUDIA(2).select({}, n_clusters=2.5), "n_clusters=2.5"),
+        (lambda: subgroups(2.5, None, None), "by=2.5"),
         (lambda: cl.Bags.from_list([[1.0]], weights=2.5), "weights=2.5"),
         (lambda: cl.load(2.5), "path=2.5"),
         (lambda: open_batches({"x": [1]}, columns=2.5), "columns=2.5"),

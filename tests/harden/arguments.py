@@ -149,6 +149,7 @@ def _parameters(case: Case | FunctionCase) -> list[str]:
         "models",
         "result",
         "folder",
+        "options",
     }
     names = (
         case.make().get_params(deep=False) if isinstance(case, Case) else {*case.variants, *case.neutral, *case.data}

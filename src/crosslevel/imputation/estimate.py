@@ -118,7 +118,7 @@ class Imputer(TransformerMixin, BaseEstimator):
 
 def subgroups(by: str | Sequence[str], cells: Cells, schema: Schema) -> tuple[IntArray, dict[str, list[Any]]]:
     """Cut pairs of cell and group by columns of X and partitions: the subgroup of each pair, and the keys of each subgroup."""
-    names = [by] if isinstance(by, str) else list(by)
+    names = [by] if isinstance(by, str) else checks.read_list(by, "by")
     if not names or len(set(names)) < len(names):
         raise InputError(f"by={by!r} must name at least one column, each once.")
     columns, partitions = schema.columns, schema.partitions

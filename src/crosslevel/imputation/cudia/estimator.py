@@ -351,6 +351,7 @@ class CUDIA(Imputer):
         interval = "normal, given the clusters" if draws is None else "posterior quantile"
         return self._tabulate(parts, ["feature", "cluster"], level, interval, "clusters()", "clusters")
 
+    @checked
     def select(
         self,
         X: Any,
