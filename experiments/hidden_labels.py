@@ -55,8 +55,6 @@ LEVEL = 0.95
 ALONE = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0)
 """Intervals under the model: no confounding."""
 NORTH_CAROLINA = "37"
-TWELVE = ("own", "emp", "gov", "inc100", "manuf", "dis", "pinc50", "edhealth", "never", "married", "otherlang", "ba")
-"""Labels of the study of all regions: of ten families, two of them opened later."""
 LATER = tuple(name for name, hidden in LABELS.items() if hidden.family in ("life cycle", "language"))
 """Labels that were opened after the form of the model was chosen."""
 
@@ -317,7 +315,7 @@ def main() -> None:
                 METHODS.write_text(text)
             return
         fifteen = asked.world == "fifteen"
-        names = asked.labels or ([*DEVELOPMENT, *LATER] if fifteen else list(TWELVE))
+        names = asked.labels or [*DEVELOPMENT, *LATER]
         learner = hide_labels(model, people, names)
         exact = None
         if asked.exact:
@@ -363,6 +361,7 @@ def page(
         by_label=by_label(learned),
         by_column=by_column(learner, first or later),
         tau=f"{everything.tau:.2f}",
+        shipped=f"{SHIPPED.tau:.2f}",
         shrinkage=", ".join(f"{k} {v:.2g}" for k, v in learner.shrinkage.items() if v) or "none",
         reliable=reliable,
         worse=", ".join(worse) or "none",
@@ -380,8 +379,8 @@ files lack most labels: {labels} columns, hidden one after another. Households a
 totals of a label from the other, the truth from everybody; then the other way round. tau is learned from the other families of labels.
 `experiments/hidden_labels.py --world nation` makes this page ({minutes} minutes here).
 
-{first} of them are among the sixteen on which the form of the model was chosen, in fifteen of these states; life cycle and language were
-opened later. All of them, nominal 95 %:
+{first} of them are those on which the form of the model was chosen, in fifteen of these states; life cycle and language were opened
+later. All of them, nominal 95 %:
 
 {summary}
 
@@ -395,8 +394,10 @@ Mean error by column, of the first labels:
 
 {by_column}
 
-Learned from all of these labels, tau is {tau}. Effects of columns in which places differ much are shrunk: {shrinkage}. Reliability of
-the shares of regions: {reliable}. Labels on which "everybody behaves like their region" is nearer to the truth: {worse}.
+Learned from all of these labels by the least mean score, tau is {tau}. The shipped one, {shipped}, is the smallest at which groups of the
+nation, crossings and groups of regions are all covered at 95 % here; between .20 and .30 the score hardly changes. Effects of columns in
+which places differ much are shrunk: {shrinkage}. Reliability of the shares of regions: {reliable}. Labels on which "everybody behaves
+like their region" is nearer to the truth: {worse}.
 """
 
 PAGE_TEXT = """# What can be learned from totals, and what cannot

@@ -17,6 +17,7 @@ from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.simulate import Nation, nation
+from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
@@ -135,7 +136,8 @@ def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
         f"{100 * float(score['level']):.0f} % are promised), and estimates are {error['estimate']:.0f} points off on average (everybody "
         f"like their region {error['neighborhood']:.0f}, Goodman {error['goodman']:.0f}, rxc {error['rxc']:.0f}). A model takes a "
         "subgroup to behave alike wherever it lives. Totals cannot check that, and here it fails: where minorities are many, everybody "
-        "votes otherwise. The intervals allow for as much of that as was measured on United States surveys (tau = 0.37); this nation "
+        "votes otherwise. The intervals allow for as much of that as was measured on United States surveys "
+        f"(tau = {SHIPPED.tau}); this nation "
         "was made harder. The bounds assume nothing and carry only the survey's noise. "
         "The column coverage tells which share of the regions' own intervals contain the subgroup's truth there."
     )
