@@ -415,6 +415,7 @@ class EcologicalInference(PlaceEstimator):
             survey_fit.fuse_again(self, selection or self.survey_.selection)
         return self
 
+    @checked
     def sensitivity(
         self,
         by: str | Sequence[str] | None = None,

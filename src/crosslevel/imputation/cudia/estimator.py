@@ -204,6 +204,7 @@ class CUDIA(Imputer):
         keep_warnings(self, (*given.warnings, *doubts))
         return self
 
+    @checked
     def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
         """Fit by the deterministic algorithm, in passes over people that need not fit into memory.
 
