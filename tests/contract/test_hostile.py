@@ -15,7 +15,7 @@ from crosslevel.data.readers import read_county_votes
 from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import ConformalScale, conformal_interval
 from crosslevel.distribution import BayesianLinear
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.imputation import evaluate, pool
 from crosslevel.imputation.estimate import subgroups
 
@@ -87,3 +87,15 @@ GROUPS = {"a": [10, 40, 70], "b": [90, 60, 30]}
 def test_a_hostile_value_is_refused_by_name(call, name):
     with pytest.raises(InputError, match=name):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("checkpoint", "a" * 10_000), ("checkpoint", "a\0b"), ("checkpoint", "a\ud800"), ("weight", "")],
+    ids=["long", "null", "half", "weight"],
+)
+def test_an_embedding_refuses_names_of_no_file_and_no_column(name, value):
+    people = {"p": ["a", "b", "b"], "x": [1.0, 2.0, 4.0]}
+    model = cl.MeanEmbedding(n_features=2, bandwidth=1.0).fit(people, by="p")
+    with pytest.raises(CrosslevelError, match=name):
+        model.transform(people, **{name: value})

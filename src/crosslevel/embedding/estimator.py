@@ -364,7 +364,11 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if by is None:
             raise InputError("by is missing; name the column(s) of people that say which bag they belong to.")
         names = as_names(by, "by")
-        for argument, wanted in (("by", names), ("weight", [weight] if weight else []), ("columns", self.columns_)):
+        for argument, wanted in (
+            ("by", names),
+            ("weight", [] if weight is None else [weight]),
+            ("columns", self.columns_),
+        ):
             for column in wanted:
                 if column not in stream.schema.names:
                     raise unknown_name(argument, column, stream.schema.names)

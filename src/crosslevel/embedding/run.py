@@ -147,13 +147,20 @@ class Checkpoint:
         self, n_features: int, names: tuple[str, ...], subgroups: tuple[str, ...] = ()
     ) -> tuple[BagSums, tuple[int, int], int]:
         """Give the state to resume from, the position of its next chunk, and the rows already in it."""
-        if self.path is not None and not self.path.resolve().parent.is_dir():
+        try:
+            there = self.path is None or self.path.resolve().parent.is_dir()
+            begun = self.path is not None and self.path.exists()
+        except (OSError, ValueError) as error:  # too long, a null byte, half a pair of surrogates
+            raise FileError(
+                f"checkpoint={str(self.path)[:80]!r} is no name of a file ({error!s:.80}); name another."
+            ) from error
+        if self.path is not None and not there:
             raise FileError(
                 f"checkpoint={str(self.path)!r}: the folder {self.path.resolve().parent} does not exist. Make it first."
             )
         if self.path is not None:
             clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
-        if self.path is None or not self.path.exists():
+        if not begun:
             return BagSums(n_features, names, subgroups), (0, 0), 0
         facts, keys, arrays = self._read()
         if facts["job"] != self.job:
