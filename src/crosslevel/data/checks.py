@@ -376,7 +376,7 @@ def refuse_idle_arguments(function: Callable[..., Any], given: Mapping[str, Any]
     """Refuse arguments of a function that were set but cannot act with the others given, as :func:`refuse_idle` does."""
     known = inspect.signature(function).parameters
     for name, value in given.items():
-        default = known[name].default if name in known else None  # a subclass may leave it out
+        default: Any = known[name].default if name in known else None  # a subclass may leave it out
         if value is not default and not (type(value) is type(default) and np.array_equal(value, default)):
             raise InputError(f"{name}={reprlib.repr(value)} has no effect {because}, or leave {name} out.")
 
