@@ -288,7 +288,7 @@ def test_places_of_one_table_only(crosslevel, folder, world):
         (("--estimate", "sex", "--outcome", "dem"), "successes and outcomes are both given"),
         (("--estimate", "sex", "--metric", "cube"), "--metric cube"),
         (("--estimate", "sex", "--level", "95"), "--level 95.0 is not between 0 and 1"),
-        (("--estimate", "sex", "--n-draws", "5"), "--n-draws 5 is not a whole number of at least 50"),
+        (("--estimate", "sex", "--n-draws", "5"), "--n-draws 5 is not a whole number from 50"),
         (("--estimate", "region"), "by names 'region', which is the place itself"),
         (("--estimate", "sex", "--rollup", "population"), "the key 'population' of places is called like"),
         (("--estimate", "sex", "--model", "person"), "--model person"),

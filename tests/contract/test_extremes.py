@@ -161,7 +161,7 @@ def test_the_scale_of_people_and_labels_does_not_matter():
         (KRLS(penalty=1e300), {}, r"penalty=1e\+300 cannot be told from infinity"),
         (KRLS(bandwidth=1e-300), {}, "bandwidth=1e-300"),
         (KernelLogistic(penalty=1e-300), {}, "penalty=1e-300 cannot be told from zero"),
-        (RBFNetwork(5, penalty=1e-300), {}, "penalty=1e-300 cannot be told from zero"),
+        (RBFNetwork(5, penalty=1e-300), {}, "penalty=1e-300"),
     ],
 )
 def test_what_is_lost_in_rounding_is_refused(model, given, match):

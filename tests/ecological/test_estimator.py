@@ -389,7 +389,7 @@ def test_too_few_places(world, people):
         ({"by": "sex", "where": "agee > 3"}, r"agee"),
         ({"by": "sex", "where": "age > 300"}, r"no rows left"),
         ({"by": "sex", "rollup": "sate"}, r"rollup='sate' is not a column; .* Did you mean 'state'\?"),
-        ({"by": "sex", "n_draws": 10}, r"n_draws=10 is not a whole number of at least 50"),
+        ({"by": "sex", "n_draws": 10}, r"n_draws=10 is not a whole number from 50"),
         ({"by": "sex", "level": 1.0}, r"level=1.0 is not between 0 and 1"),
         ({"by": "sex", "denominator": "people"}, r"denominator='people' needs turnout"),
     ],

@@ -25,10 +25,9 @@ __all__ = ["EXAMPLES", "OPTIONS", "run"]
 EXAMPLES = (
     "crosslevel ecological people.parquet places.csv --by region --weight w --successes dem --trials votes --lon lon --lat lat "
     "--estimate sex --estimate 'sex*race' --rollup state --out run/ --report",
-    "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none "
-    "--estimate 'old women=sex == 2 and age >= 65' --rollup all --cross-validate 10",
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
-    "--columns race --survey poll.csv --survey-outcome voted_dem --survey-by state --estimate race --rollup all",
+    "--columns age --survey poll.csv --survey-outcome voted_dem --survey-by state --rollup all "
+    "--estimate 'old women=sex == 2 and age >= 65'",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 FITS = {name: cls.fit for name, cls in MODELS.items()}

@@ -9,6 +9,7 @@ import pytest
 import crosslevel as cl
 from crosslevel.data.simulate import nation
 from crosslevel.ecological import DistributionRegression, EcologicalInference
+from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.errors import CrosslevelWarning, InputError
 
@@ -85,9 +86,9 @@ def test_named_subgroups_where_and_contrasts(model):
 def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
     wide, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
     assert (wide["std_error"] > plain["std_error"]).all()
-    assert wide.diagnostics["tau"] == 0.37
+    assert wide.diagnostics["tau"] == SHIPPED.tau
     assert "different households" in wide.diagnostics["constants_learned_on"]
-    assert any("shipped constants (tau = 0.37)" in text for text in wide.warnings)
+    assert any(f"shipped constants (tau = {SHIPPED.tau})" in text for text in wide.warnings)
     assert any("interval='model'" in text for text in plain.warnings)
 
 
@@ -146,7 +147,7 @@ def test_few_labels_keep_the_shipped_scale(world):
     with pytest.warns(CrosslevelWarning) as told:
         model.learn_confounding(labels=["sex == 2", "race == 'white'"])
     assert any("too few to learn tau" in str(w.message) for w in told)
-    assert model.confounding_.confounding.tau == 0.37
+    assert model.confounding_.confounding.tau == SHIPPED.tau
     assert model.confounding_.confounding.n_labels == 0
 
 

@@ -188,7 +188,7 @@ def test_intervals_widen_with_the_level():
         ({"labels": "match"}, "labels='match'"),
         ({"labels": "by name", "pool": [0, 1] * 20}, "labels='by name'"),
         ({"tau": 0}, "tau=0 is not a number"),
-        ({"pool": "district"}, "pool='district' is one string"),
+        ({"pool": "district"}, "pool='district' .*list"),
         ({"pool": [1, 2]}, "pool has 2 rows for 40 units"),
         ({"pool": [None] * 40}, "pool has 40 missing"),
         ({"labels": {"group_9": "a"}}, "labels='group_9' is not a option|labels='group_9' is not an option"),
