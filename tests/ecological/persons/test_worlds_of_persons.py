@@ -13,12 +13,14 @@ import pytest
 from scipy import special, stats
 
 from crosslevel.ecological import EcologicalInference
+from crosslevel.ecological.confounding import FALLBACK, SHIPPED, Confounding
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.logit_shift import shift_to_total
 
 PLACES, POPULATION, SAMPLED = 40, 20_000, 400
 SIZES = {"race": 3, "sex": 2, "school": 4}
-TAU, OMEGA = 0.31, 0.15
+ALLOWED = {"aggregate": SHIPPED, "exact": FALLBACK}
+"""Confounding that the intervals of each form allow for: that of the worlds."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,11 @@ def summed(world: World, column: int) -> tuple[np.ndarray, np.ndarray]:
     return world.count @ levels, world.yes @ levels
 
 
-def confounded(world: World, column: int, rng: np.random.Generator) -> np.ndarray:
+def confounded(world: World, column: int, by: Confounding, rng: np.random.Generator) -> np.ndarray:
     """Move the groups of a column, and everybody back to the totals: their rates in the nation."""
     everybody, yes = summed(world, column)
     q, n = everybody.shape
-    f = special.logit((yes + 0.5) / (everybody + 1.0)) + rng.normal(0.0, TAU, n) + rng.normal(0.0, OMEGA, (q, n))
+    f = special.logit((yes + 0.5) / (everybody + 1.0)) + rng.normal(0.0, by.tau, n) + rng.normal(0.0, by.omega, (q, n))
     share, total = everybody / everybody.sum(axis=1, keepdims=True), yes.sum(axis=1) / everybody.sum(axis=1)
     rate = shift_to_total(f.reshape(1, -1), share.ravel(), np.repeat(np.arange(q), n), total).rate.reshape(q, n)
     return (rate * everybody).sum(axis=0) / everybody.sum(axis=0)
@@ -82,7 +84,7 @@ def answers(seed: int, n_places: int, sampled: int, likelihood: str) -> list[dic
                 model.estimate(by=name, rollup="all", interval=i, n_draws=400) for i in ("model", "confounding")
             )
             everybody, yes = summed(world, column)
-            truth, moved = yes.sum(axis=0) / everybody.sum(axis=0), confounded(world, column, rng)
+            truth, moved = yes.sum(axis=0) / everybody.sum(axis=0), confounded(world, column, ALLOWED[likelihood], rng)
             for g in range(len(truth)):
                 rows.append(
                     {
