@@ -14,7 +14,7 @@ Selection is taken as 0, as .1 (the default), or as measured on the labels of ot
 the respondents as they answered (``raw``); and the survey with a prior that knows no totals (``regression``: effects of sd .5, pairs .15),
 its answers matched to the totals. Constants of confounding are the shipped ones.
 
-    OMP_NUM_THREADS=1 python experiments/survey.py --data /work/shared/data --states 37 39 42 13 26 51
+    OMP_NUM_THREADS=1 python experiments/survey.py --data FOLDER --states 37 39 42 13 26 51
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
         variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if isinstance(parameter.annotation, str) and not variadic:
             try:
-                kind = eval(parameter.annotation, home)
+                kind = eval(parameter.annotation, home)  # text of our own source, never a caller's
             except NameError:
                 continue
             kinds[name] = kind.type if isinstance(kind, InitVar) else kind
