@@ -12,7 +12,7 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs, telling_columns
+from crosslevel.ecological.persons.groups import Allowance, GroupSource, Telling, asked_pairs, telling_columns
 from crosslevel.ecological.persons.model import cell_logits, number_pairs, rake_cells
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places
@@ -279,3 +279,16 @@ def test_what_features_tell_is_the_variance_between_their_levels():
     nothing = telling_columns(rng.integers(0, 2, 500), codes, sizes, weight, 1)
     assert nothing.columns == ()
     assert nothing.untold == 1.0
+
+
+def test_what_features_tell_in_part_moves_by_the_root_of_the_rest(world, small):
+    source = ask(world, small, Request((), {"b": "w > 1"}, None))
+    columns = source._telling(0).columns
+    none, part, whole = (_moved(source, Telling(columns, untold)) for untold in (0.0, 0.25, 1.0))
+    np.testing.assert_allclose(part - none, 0.5 * (whole - none), atol=1e-12)
+    assert np.ptp(whole - none) > SHIPPED.tau
+
+
+def _moved(source, telling):
+    source.kept["telling", 0] = telling
+    return wide(source, 50)[1]

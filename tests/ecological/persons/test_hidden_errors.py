@@ -144,6 +144,23 @@ def test_levels_that_no_feature_tells_have_effects_of_their_own():
     assert found.pairs.max() == 0.0
 
 
+def test_a_group_of_one_place_moves_against_the_others_of_its_place():
+    """Brute force: the logit of one part moves, and the parts of its place are matched to its total again."""
+    from crosslevel.numerics.logit_shift import shift_to_total
+
+    hidden = label(np.random.default_rng(9))
+    d, q, step = hidden.dimensions[1], len(hidden.total), 1e-5
+    place, share = np.repeat(np.arange(q), 3), np.bincount(hidden.pairs.place * 3 + d.group, hidden.pairs.weight)
+    logit, sums = group_logits(hidden, d, chances(hidden))[1], np.zeros(3 * q)
+    for part in np.eye(3 * q):
+        up, down = (
+            special.logit(shift_to_total((logit + s * part)[None], share, place, hidden.total).rate[0])
+            for s in (step, -step)
+        )
+        sums += ((up - down) / (2 * step)) ** 2
+    np.testing.assert_allclose(errors_of(hidden, {})["places"]["race"].own, sums, rtol=1e-5)
+
+
 def test_parts_of_the_variance():
     hidden = label(np.random.default_rng(4))
     d, shrinkage, step = hidden.dimensions[1], {"race": 0.5}, 1e-5
