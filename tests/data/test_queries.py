@@ -443,13 +443,13 @@ class TestHostileText:
 
     def test_reading_takes_time_in_proportion_to_the_text(self):
         def seconds(n):
-            begun = time.perf_counter()
+            begun = time.process_time()
             with pytest.raises(InputError):
                 parse("a == " + "1" * n + "x")
-            return time.perf_counter() - begun
+            return time.process_time() - begun
 
         seconds(1000)
-        assert seconds(200_000) < 1.0  # a quadratic reader takes minutes
+        assert seconds(200_000) < 5.0  # a quadratic reader takes minutes
 
     def test_zero_has_no_sign_in_lists(self):
         table = pa.table({"f": [0.0, -0.0, 1.0, None]})

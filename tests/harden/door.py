@@ -111,18 +111,23 @@ class Fork:
         sys.stdout.flush()
         sys.stderr.flush()
         self._reader, writer = os.pipe()
+        # a Ctrl-C before the fork can answer for it would unwind this process's own frames in the fork
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self.pid = os.fork()
         if self.pid:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             os.close(writer)
             return
-        os.close(self._reader)
         code = 70
         try:
+            os.close(self._reader)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 said = ("done", function(*arguments))
             except BaseException as error:
                 said = ("raised", (type(error).__name__, str(error), traceback.format_exc()))
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(pickle.dumps(said))
             code = 0

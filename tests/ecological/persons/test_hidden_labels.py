@@ -257,7 +257,7 @@ def test_who_stops_a_calibration_does_not_wait_for_labels_not_begun(model, peopl
 
     def slow(*args, **options):
         begun.append(args[4].name)
-        time.sleep(0.01)
+        time.sleep(0.1)
 
     def stop(done, of):
         raise KeyboardInterrupt
