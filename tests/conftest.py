@@ -14,8 +14,10 @@ matplotlib.use("Agg")
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
-# speed is never a test, and a run in CI tries the same examples each time
-hypothesis.settings.register_profile("crosslevel", deadline=None, derandomize=IN_CI)
+# speed is never a test, and every run tries the same examples; fresh ones are drawn by make harden
+hypothesis.settings.register_profile(
+    "crosslevel", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("crosslevel")
 
 

@@ -8,6 +8,8 @@ import pytest
 from crosslevel.results import Estimates, Provenance
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+PATIENCE = 300_000.0
+"""Milliseconds that a busy machine may take for what a page does in a moment."""
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +17,7 @@ def browser(chromium):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        made = driver.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE)
         yield made
         made.close()
 
@@ -29,6 +31,7 @@ def visit(browser, tmp_path):
         path = tmp_path / name
         path.write_text(page if isinstance(page, str) else page.html(), encoding="utf-8")
         context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900}, **options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         view = context.new_page()
         view.asked, view.problems = [], []

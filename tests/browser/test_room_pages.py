@@ -145,7 +145,10 @@ def test_the_brush_keeps_colors_in_both_charts(visit, drawn, squares):
     page.mouse.down()
     page.mouse.move(box["x"] + 220, box["y"] + 250, steps=4)
     page.mouse.up()
-    page.wait_for_timeout(300)
-    left, right = gray()
+    for _ in range(600):
+        left, right = gray()
+        if left == right and left:
+            break
+        page.wait_for_timeout(100)
     assert 0 < left < 120
     assert left == right

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import http.client
+import re
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -40,7 +40,7 @@ def ask(folder):
     thread.start()
 
     def ask(path, method="GET", headers=None):
-        connection = http.client.HTTPConnection(host, port, timeout=5)
+        connection = http.client.HTTPConnection(host, port, timeout=600)
         connection.putrequest(method, path, skip_host=headers is not None)
         for name, value in (headers or {}).items():
             connection.putheader(name, value)
@@ -135,9 +135,15 @@ def test_an_empty_folder_says_so(tmp_path):
     assert b"no report in this folder" in _listing(tmp_path)
 
 
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from crosslevel.cli import main; main()"
+)
+"""A shell that starts tests in the background has them ignore Ctrl-C."""
+
+
 def test_ctrl_c_ends_it_cleanly(folder):
     done = subprocess.Popen(
-        [sys.executable, "-m", "crosslevel", "report", "--serve", str(folder), "--port", "0"],
+        [sys.executable, "-c", START, "report", "--serve", str(folder), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -145,9 +151,12 @@ def test_ctrl_c_ends_it_cleanly(folder):
     try:
         line = done.stdout.readline()
         assert "http://127.0.0.1:" in line
-        time.sleep(0.3)
+        connection = http.client.HTTPConnection("127.0.0.1", int(re.search(r":(\d+)/", line)[1]), timeout=600)
+        connection.request("GET", "/")
+        assert connection.getresponse().read()  # who answers has begun to serve
+        connection.close()
         done.send_signal(signal.SIGINT)
-        out, err = done.communicate(timeout=20)
+        out, err = done.communicate(timeout=600)
     finally:
         done.kill()
         done.wait()

@@ -52,7 +52,7 @@ DOORS = {
 }
 HEAD = "| door | cases | wrong | crash | hang | lost |\n|---|---|---|---|---|---|"
 WORKERS = 2
-PATIENCE = 600.0
+PATIENCE = 900.0
 """Seconds that a door may take beyond its share, to read, compile and end its last case."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.contract.case import Case
 from tests.contract.cases import CASES
 from tests.contract.test_parameters import differ
-from tests.harden.door import Door, Fork, scratch
+from tests.harden.door import PATIENCE, Door, Fork, scratch
 
 import crosslevel as cl
 
@@ -28,7 +28,7 @@ def _ask_together(case: Case, model: Any, alone: Any) -> list[str]:
     barrier = threading.Barrier(THREADS)
 
     def ask(number: int) -> str:
-        barrier.wait(200)
+        barrier.wait(PATIENCE)
         try:
             return "wrong another answer" if differ(alone, case.answer(model)) else ""
         except Exception:
@@ -47,7 +47,7 @@ def _load_and_ask(case: Case, path: str, alone: Any) -> str:
     return "wrong another answer" if differ(alone, case.answer(cl.load(path))) else ""
 
 
-def _processes(door: Door, case: Case) -> None:
+def _processes(case: Case) -> list[str]:
     model = case.fit(case.make())
     alone = case.answer(model)
     with scratch() as folder:
@@ -60,12 +60,9 @@ def _processes(door: Door, case: Case) -> None:
                 Fork(lambda: "wrong another answer" if differ(alone, case.answer(model)) else "")
                 for _ in range(PROCESSES)
             ]
-        for fork in forks:
-            door.cases += 1
-            if fork.wait() != "done":
-                door.note("hang" if fork.ended == "hang" else "crash", f"{case.name}, processes: {fork.value}")
-            elif fork.value:
-                door.note(fork.value[:5], f"{case.name}, processes: {fork.value[6:]}")
+        ended = [fork.wait() for fork in forks]
+    told = [f"{'hang ' if end == 'hang' else 'crash'} {fork.value}" for end, fork in zip(ended, forks, strict=True)]
+    return [fork.value if end == "done" else said for end, fork, said in zip(ended, forks, told, strict=True)]
 
 
 def run(door: Door, rng: random.Random, until: float) -> None:
@@ -77,12 +74,12 @@ def run(door: Door, rng: random.Random, until: float) -> None:
         if asked and time.monotonic() > until:
             break
         asked += 1
-        fork = Fork(_threads, case)  # of its own: its threads end with it
-        if fork.wait() != "done":
-            door.note("hang" if fork.ended == "hang" else "crash", f"{case.name}, threads: {fork.value}")
-        else:
+        for crowd, name in ((_threads, "threads"), (_processes, "processes")):
+            fork = Fork(crowd, case)  # of its own: threads end with it, those of libraries beneath too
+            if fork.wait(2 * PATIENCE) != "done":
+                door.note("hang" if fork.ended == "hang" else "crash", f"{case.name}, {name}: {fork.value}")
+                continue
             door.cases += len(fork.value)
             for said in filter(None, fork.value):
-                door.note(said[:5], f"{case.name}, threads: {said[6:]}")
-        _processes(door, case)
+                door.note(said[:5].strip(), f"{case.name}, {name}: {said[6:]}")
     door.notes.append(f"{door.name}: {asked} models, each asked by {THREADS} threads and {PROCESSES} processes")

@@ -21,7 +21,7 @@ from typing import Any
 __all__ = ["Door", "Fork", "child", "forked", "scratch", "timed"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds after which a case that takes a moment is said to hang, also on a machine that is busy with other things."""
 KINDS = ("wrong", "crash", "hang", "lost")
 
@@ -112,22 +112,24 @@ class Fork:
         sys.stderr.flush()
         self._reader, writer = os.pipe()
         # a Ctrl-C before the fork can answer for it would unwind this process's own frames in the fork
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self.pid = os.fork()
         if self.pid:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(writer)
             return
         code = 70
         try:
             os.close(self._reader)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # also where this process ignores it
+            said: tuple[str, Any] | None = None
             try:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 said = ("done", function(*arguments))
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
             except BaseException as error:
-                said = ("raised", (type(error).__name__, str(error), traceback.format_exc()))
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                said = said or ("raised", (type(error).__name__, str(error), traceback.format_exc()))
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(pickle.dumps(said))
             code = 0

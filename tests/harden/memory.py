@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from tests.contract.case import Case
 from tests.contract.cases import CASES
-from tests.harden.door import Door, Fork
+from tests.harden.door import PATIENCE, Door, Fork
 
 __all__ = ["run"]
 
@@ -55,7 +55,7 @@ def _ask(model: Any, case: Case) -> None:
 
 
 def cycles(name: str, until: float) -> tuple[int, list[int]]:
-    """Fit and answer again and again; give the number of cycles and the memory after every hundredth."""
+    """Fit and answer again and again; give the number of cycles and the memory after every tenth."""
     case = estimators()[name]
     made = case.make(**QUICK.get(name, {}))
     seen, count = [], 0
@@ -87,7 +87,7 @@ def run(door: Door, rng: random.Random, until: float) -> None:
     for number, name in enumerate(names):
         left = max(0.3, (until - time.monotonic()) / (len(names) - number))
         fork = Fork(cycles, name, time.monotonic() + left)
-        ended = fork.wait(left + 180.0)
+        ended = fork.wait(left + PATIENCE)
         if ended != "done":
             door.note("hang" if ended == "hang" else "crash", f"{name}: {fork.value}")
             continue

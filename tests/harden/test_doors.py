@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.harden import mutants
 from tests.harden.__main__ import DOORS, _apart, knock
+from tests.harden.door import Door, child
 from tests.harden.memory import grows
 
 BROWSER = {"pages"}
+FORKS = {"memory", "arguments", "files", "crowds", "full disk", "permissions"}
+"""They fork: a process that has run other tests has threads (of JAX, of Arrow), which a fork does not survive."""
 MOMENTS = {"killed", "interrupted", "two writers", "mutants"}
 """What these try depends on the moment and the machine; they are left to ``make test-all`` and ``make harden``."""
 
 
-@pytest.mark.parametrize("name", [name for name in DOORS if name not in BROWSER | MOMENTS])
+def test_a_moment_at_the_doors_that_fork():
+    code = (
+        "import json, sys\nfrom tests.harden.__main__ import knock\n"
+        "print(json.dumps([knock(name, seed=0, seconds=0.0).facts() for name in sys.argv[1:]]))"
+    )
+    done = child(code, *sorted(FORKS), timeout=1800.0)
+    assert done.returncode == 0, done.stderr
+    doors = [Door(**facts) for facts in json.loads(done.stdout.splitlines()[-1])]
+    assert all(door.cases for door in doors)
+    assert not any(door.failures for door in doors), "\n".join(note for door in doors for note in door.notes)
+
+
+@pytest.mark.parametrize("name", [name for name in DOORS if name not in BROWSER | MOMENTS | FORKS])
 @pytest.mark.filterwarnings("ignore")
 def test_a_moment_at_the_door(name):
     door = knock(name, seed=0, seconds=0.0)  # the least of every door: the same cases on every machine

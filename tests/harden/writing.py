@@ -172,6 +172,8 @@ def _disturbed(door: Door, rng: random.Random, name: str, sign: int) -> None:
             door.note("hang", where)
         if ended == "raised" and process.value[0] not in ("KeyboardInterrupt", "Abort"):
             door.note("crash", f"{where}: {process.value[2][-300:]}")
+        if ended == "died" and sign != signal.SIGKILL:
+            door.note("crash", f"{where}: the process died")
         if writer.file:
             try:
                 problem = writer.problem(folder, "the signal")

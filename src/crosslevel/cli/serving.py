@@ -150,8 +150,8 @@ def serve_folder(folder: Path, port: int, as_json: bool) -> None:
     with make_server(folder, port) as server:
         address = f"http://{HOST}:{server.server_address[1]}/"
         said = json.dumps({"address": address}) if as_json else f"Reports of {folder}: {address} (Ctrl-C ends)"
-        print(said, flush=True)
         try:
+            print(said, flush=True)
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             if not as_json:
