@@ -3,6 +3,9 @@
 from crosslevel.ecological.court.choice import candidate_of_choice as candidate_of_choice
 from crosslevel.ecological.court.polarization import margin as margin
 from crosslevel.ecological.court.polarization import polarization as polarization
+from crosslevel.ecological.court.rpv import rpv as rpv
+from crosslevel.ecological.court.study import ContestStudy as ContestStudy
+from crosslevel.ecological.court.study import PolarizationStudy as PolarizationStudy
 from crosslevel.ecological.court.voters import among_voters as among_voters
 from crosslevel.ecological.court.voters import turnout as turnout
 from crosslevel.ecological.persons.estimator import EcologicalInference as EcologicalInference
@@ -18,6 +21,7 @@ from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichl
 from crosslevel.ecological.tables.em import rxc_em as rxc_em
 from crosslevel.ecological.tables.goodman import goodman as goodman
 from crosslevel.ecological.tables.king.estimator import king as king
+from crosslevel.ecological.tables.king.iterated import king_iterated as king_iterated
 from crosslevel.ecological.tables.linear_programming import lp as lp
 from crosslevel.ecological.tables.unit_tables import UnitTables as UnitTables
 from crosslevel.ecological.tables.unit_tables import group_counts as group_counts

@@ -16,11 +16,22 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["MARGIN_TOLERANCE", "Balance", "Margins", "Missing", "Notes", "check_choice", "off_balance", "sides"]
+__all__ = [
+    "MARGIN_TOLERANCE",
+    "Balance",
+    "Excess",
+    "Margins",
+    "Missing",
+    "Notes",
+    "check_choice",
+    "off_balance",
+    "sides",
+]
 
 Notes = tuple[str, ...]
 Balance = Literal["scale", "none-of-the-above"]
 Missing = Literal["error", "zero", "drop"]
+Excess = Literal["error", "raise", "drop"]
 
 MARGIN_TOLERANCE = 1e-6
 """Largest relative difference between a unit's two totals that is taken for rounding: far above float error in sums of
@@ -123,6 +134,34 @@ def _refuse_impossible(argument: str, names: tuple[str, ...], values: FloatArray
             raise InputError(f"{argument}[{names[j]!r}] has {what.format(values[i, j], units[i])}")
 
 
+def without_excess(m: Margins, excess: Excess) -> tuple[Margins, Notes]:
+    """Treat units with more outcomes than people, as when votes exceed a census taken earlier: raise their groups, or leave them out."""
+    check_choice("excess", excess, ("error", "raise", "drop"))
+    n_x, n_t = m.X.sum(axis=1), m.T.sum(axis=1)
+    over = off_balance(m) & (n_t > n_x)
+    if excess == "error" or not over.any():
+        return m, ()
+    share, more = f"{int(over.sum()):,} of {len(over):,} units", _people((n_t - n_x)[over].sum(), n_t.sum())
+    empty = over & (n_x <= 0)
+    gone = over if excess == "drop" else empty
+    if gone.all():
+        raise InputError(f"excess={excess!r} would leave no unit: each has more outcomes than people. Mend the groups.")
+    notes: Notes = ()
+    if excess == "raise" and (over & ~empty).any():
+        factor = np.divide(n_t, n_x, out=np.ones(len(n_x)), where=over & ~empty)
+        m, worst = replace(m, X=m.X * factor[:, None]), int(np.argmax(factor))
+        notes = (
+            f"Outcomes exceeded people in {share}; their groups were raised in proportion: {more}, largest factor {factor[worst]:.3g} in "
+            f"{m.units[worst]!r} ({_which(m, over & ~empty)}).",
+        )
+    if gone.any():
+        lost = _people(n_t[gone].sum(), n_t.sum()).replace("people", "outcomes")
+        notes += (
+            f"{int(gone.sum()):,} unit(s) with more outcomes than people were left out: {lost} ({_which(m, gone)}).",
+        )
+    return m.rows(~gone), notes
+
+
 def balanced(m: Margins, balance: Balance | None, rest: str) -> tuple[Margins, Notes]:
     """Treat units whose margins do not add up: refuse them, scale their outcomes, or give the difference a column."""
     if balance is not None:
@@ -175,7 +214,7 @@ def _with_rest(m: Margins, off: npt.NDArray[np.bool_], rest: str) -> tuple[Margi
         raise InputError(
             f"balance='none-of-the-above' adds an outcome where outcomes fall short or a group where groups do, not both: "
             f"outcomes fall short in {int(short.sum()):,} unit(s), but exceed the groups in {int(over.sum()):,} (worst in "
-            f"{_worst(m, over)}). Raise the groups of these units, scale their outcomes down, or drop them."
+            f"{_worst(m, over)}). unit_tables(..., excess='raise') raises the groups of these units, excess='drop' leaves them out."
         )
     side, word, names = ("outcomes", "outcome", m.outcomes) if short.any() else ("groups", "group", m.groups)
     if rest in names:

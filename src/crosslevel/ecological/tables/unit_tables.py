@@ -86,6 +86,7 @@ def unit_tables(
     *,
     balance: cleaning.Balance | None = None,
     rest: str = REST,
+    excess: cleaning.Excess = "error",
     missing: cleaning.Missing = "error",
     duplicates: Duplicates = "error",
     merge_below: float | None = None,
@@ -113,6 +114,9 @@ def unit_tables(
         short of outcomes, and refuses when units of both kinds occur.
     rest : str, default "none of the above"
         Name of that column, for example "did not vote".
+    excess : {"error", "raise", "drop"}, default "error"
+        With ``balance="none-of-the-above"``, what to do with units of more outcomes than people (votes beyond a census taken
+        earlier): refuse them where others fall short, raise their groups in proportion, or leave them out.
     missing : {"error", "zero", "drop"}, default "error"
         What to do with missing numbers: refuse them, take them for nobody, or leave their units out.
     duplicates : {"error", "drop_identical", "sum"}, default "error"
@@ -153,14 +157,21 @@ def unit_tables(
     (('A', 'B'), ("1 row(s) equal to another in all columns were left out, first 'A': 100 people who would count again.",))
     """
     if isinstance(groups, UnitTables):
-        given = {"outcomes": outcomes, "units": units, "balance": balance, "rest": rest, "missing": missing}
+        given = {
+            "outcomes": outcomes,
+            "units": units,
+            "balance": balance,
+            "rest": rest,
+            "missing": missing,
+            "excess": excess,
+        }
         given |= {"duplicates": duplicates, "merge_below": merge_below, "total": total}
         given |= {"total_groups": total_groups, "total_outcomes": total_outcomes}
         checks.refuse_idle_arguments(unit_tables, given, "on tables that unit_tables has checked; make new tables")
         return groups
     if balance != "none-of-the-above":
-        because = "without balance='none-of-the-above', which makes the column it names; pass that too"
-        checks.refuse_idle_arguments(unit_tables, {"rest": rest}, because)
+        because = "without balance='none-of-the-above'; pass that too"
+        checks.refuse_idle_arguments(unit_tables, {"rest": rest, "excess": excess}, because)
     if isinstance(outcomes, UnitTables) or outcomes is None:
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
@@ -194,7 +205,8 @@ def unit_tables(
     once = unrepeated(margins, duplicates, named=units is not None)
     if once.copies_summed:
         warnings.warn(once.copies_summed, CrosslevelWarning, stacklevel=2)
-    margins, balanced = cleaning.balanced(once.margins, balance, rest)
+    margins, raised = cleaning.without_excess(once.margins, excess)
+    margins, balanced = cleaning.balanced(margins, balance, rest)
     keep = margins.X.sum(axis=1) > 0
     if not keep.any():
         raise InputError("groups is zero in every unit; at least one unit needs people.")
@@ -212,7 +224,7 @@ def unit_tables(
         kept=keep,
         frame=frames.frame_kind(groups) if frames.is_frame(groups) else "pyarrow",
         fingerprints={"groups": fingerprint(X_table), "outcomes": fingerprint(T_table)},
-        notes=(*filled, *multiplied, *once.notes, *balanced, *merged, *empty),
+        notes=(*filled, *multiplied, *once.notes, *raised, *balanced, *merged, *empty),
     )
 
 
@@ -243,7 +255,7 @@ def table_from_frame(
     total_groups, total_outcomes : str, optional
         In place of ``total``, the columns of what groups and outcomes are shares of: people of voting age and votes, say.
     **cleaning_options
-        ``balance``, ``rest``, ``missing``, ``duplicates``, ``merge_below``, as in :func:`unit_tables`.
+        ``balance``, ``rest``, ``excess``, ``missing``, ``duplicates``, ``merge_below``, as in :func:`unit_tables`.
 
     Examples
     --------
@@ -282,7 +294,7 @@ def table_from_frame(
     found = unit_tables(
         table.select(list(groups)),
         table.select(list(outcomes)),
-        None if unit is None else _joined_names(table, parts),
+        None if unit is None else joined_names(table, parts),
         **read,
         **cleaning_options,
     )
@@ -437,7 +449,7 @@ def rows_kept(tables: UnitTables, groups: object, argument: str, n: int) -> Bool
     return kept
 
 
-def _joined_names(table: pa.Table, parts: tuple[str, ...]) -> list[object]:
+def joined_names(table: pa.Table, parts: tuple[str, ...]) -> list[object]:
     """Name every row by one column, or by several joined with a mark that none of their values holds; None where one is missing."""
     if len(parts) == 1:
         return list(table[parts[0]].to_pylist())

@@ -1,0 +1,321 @@
+"""Racially polarized voting from a table of precincts: every contest, every method that courts know, one summary."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crosslevel import ecological
+from crosslevel.data import checks, frames
+from crosslevel.data.frames import fingerprint
+from crosslevel.data.signatures import checked
+from crosslevel.ecological.court.study import (
+    ContestStudy,
+    PolarizationStudy,
+    describe_notes,
+    find_method,
+    study_of_contest,
+    summarize,
+)
+from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, unit_tables
+from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray, Progress, RandomState
+
+__all__ = ["METHODS", "rpv"]
+
+Columns = Mapping[str, str | Sequence[str]] | Sequence[str]
+
+METHODS: dict[str, dict[str, Any]] = {
+    "homogeneous": {},
+    "goodman": {},
+    "king_iterated": {},
+    # the published model, without a contextual effect, as courts have seen it
+    "multinomial_dirichlet": {"method": "approximate", "contextual_slope": 0.0, "contextual_slope_sd": 0.0},
+    "rxc": {},
+}
+"""Methods that are run when none are named, and the options with which each is."""
+
+ALLOWED = (*METHODS, "neighborhood", "rxc_em")
+LEAD = "rxc"
+WHY_RXC = (
+    "rxc leads: on tables whose inner cells were counted it is the only one of these methods whose 95 % intervals covered the truth about as "
+    "often as they say, and it put the fewest people in a wrong cell on race by party (see the guide, 'Every method against known truth')."
+)
+STAYED = "did not vote"
+OTHER_GROUP, OTHER_CANDIDATES = "other groups", "other candidates"
+
+
+@checked
+def rpv(
+    frame: object,
+    groups: Columns,
+    contests: Mapping[str, Columns],
+    unit: str | Sequence[str] | None = None,
+    *,
+    total_groups: str | None = None,
+    total_outcomes: str | Mapping[str, str] | None = None,
+    reference: str | None = None,
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    lead: str | None = None,
+    excess: str = "error",
+    missing: str = "error",
+    duplicates: str = "error",
+    level: float = 0.95,
+    random_state: RandomState = 0,
+    progress: Progress | None = None,
+) -> PolarizationStudy:
+    """Study racially polarized voting in one call: candidates of choice, polarization, margins and turnout in every contest.
+
+    Parameters
+    ----------
+    frame : dataframe
+        One row per unit (precinct).
+    groups : sequence of str, or mapping of name to column(s)
+        The columns with the people of each group; a mapping names them, and sums several columns: ``{"Black": "vap_black", "other":
+        ["vap_asian", "vap_native"]}``. They may count people of voting age, registered voters or voters.
+    contests : mapping of contest to candidates
+        For each contest the columns of the candidates' votes, as a list or as a mapping of name to column(s).
+    unit : str or sequence of str, optional
+        The column of the units' names, or several that name a unit together.
+    total_groups : str, optional
+        The column of everybody of whom ``groups`` are counts or shares; people in none of them become the group "other groups".
+    total_outcomes : str, or mapping of contest to str, optional
+        The column of all votes in a contest; votes for nobody named become "other candidates".
+    reference : str, optional
+        The group with which the others are compared; the largest when not given.
+    methods : sequence of str, or mapping of str to options, optional
+        Methods run side by side; all of homogeneous units, Goodman, King iterated, Multinomial-Dirichlet (approximate, without a contextual
+        effect, as published) and the contextual R x C model when not given.
+    lead : str, optional
+        The method of which summary and sentences are made; ``"rxc"`` when not given, or the first of ``methods`` without it.
+    excess : {"error", "raise", "drop"}, default "error"
+        What to do with units in which votes exceed people, as in :func:`unit_tables`.
+    missing : {"error", "zero", "drop"}, default "error"
+        What to do with missing numbers.
+    duplicates : {"error", "drop_identical", "sum"}, default "error"
+        What to do with units named more than once.
+    level : float, default 0.95
+        Level of the intervals.
+    random_state : int, None, Generator or RandomState, default 0
+        Seed of the draws of every method.
+    progress : callable, optional
+        Called with the fits done and planned.
+
+    Returns
+    -------
+    PolarizationStudy
+        ``summary`` has a row per contest and group, ``tally`` a row per group, ``sentences()`` the findings, ``contests[name]`` every
+        method's answers. ``cl.save`` and ``cl.load`` keep it.
+
+    See Also
+    --------
+    candidate_of_choice, polarization, margin, turnout : the reports it is made of, for one contest.
+
+    Notes
+    -----
+    Where groups count more people than voted, those who did not vote are an outcome, and shares are of each group's voters. A method that
+    cannot answer a contest is left out there, and ``contests[name].left_out`` says why; the leading method must answer.
+
+    Examples
+    --------
+    >>> precincts = {
+    ...     "name": list("abcdefgh"), "Black": [10, 40, 70, 90, 20, 55, 30, 80], "white": [90, 60, 30, 10, 80, 45, 70, 20],
+    ...     "Ames": [14, 28, 42, 51, 19, 36, 24, 47], "Brown": [56, 39, 23, 12, 50, 30, 44, 17],
+    ... }
+    >>> study = rpv(precincts, ["Black", "white"], {"Mayor": ["Ames", "Brown"]}, "name", methods=["goodman", "rxc"])
+    >>> study.summary["candidate"].tolist(), study.summary["won"].tolist()
+    (['Ames', 'Brown'], [False, True])
+    >>> study.tally.select(group="Black")["lost"].tolist()
+    [1]
+    """
+    table = frames.to_arrow(frame, "frame")
+    seed, level = checks.read_seed(random_state), checks.check_level(level)
+    chosen = _methods(methods)
+    lead = (LEAD if LEAD in chosen else next(iter(chosen))) if lead is None else find_method(list(chosen), lead, "lead")
+    if not contests:
+        raise InputError("contests is empty; name at least one, {'Governor 2018': ['Abrams', 'Kemp']}.")
+    names = None if unit is None else _unit_names(table, unit)
+    X = _margin(table, groups, "groups", total_groups, "total_groups", OTHER_GROUP)
+    cleaning = {"excess": excess, "missing": missing, "duplicates": duplicates}
+    tables = {
+        contest: _tables(table, X, names, contest, candidates, _total_of(total_outcomes, contest, contests), cleaning)
+        for contest, candidates in contests.items()
+    }
+    size = {g: float(np.nansum(v)) for g, v in X.items()}
+    reference = max(size, key=lambda g: size[g]) if reference is None else reference
+    if reference not in size:
+        raise unknown_name("reference", reference, list(size), "group")
+    studies: dict[str, ContestStudy] = {}
+    done, planned = 0, len(tables) * len(chosen)
+    for contest, counts in tables.items():
+        answers: dict[str, Estimates] = {}
+        left_out: dict[str, str] = {}
+        for method, options in chosen.items():
+            began = time.perf_counter()
+            try:
+                found = _run(method, counts, level, seed, options)
+            except (InputError, ConvergenceError) as error:
+                if method == lead:
+                    raise type(error)(f"contests[{contest!r}], {method}: {error}") from error
+                left_out[method] = str(error)
+            else:
+                spent = {"seconds": round(time.perf_counter() - began, 3)}
+                answers[method] = replace(found, diagnostics={**found.diagnostics, **spent})
+            done += 1
+            if progress is not None:
+                progress(done, planned)
+        studies[contest] = study_of_contest(
+            contest, counts, answers, left_out, lead=lead, reference=reference, abstain=STAYED, other=OTHER_CANDIDATES
+        )
+    given = {"groups": _plain(groups), "contests": {c: _plain(v) for c, v in contests.items()}, "unit": unit}
+    given |= {"total_groups": total_groups, "total_outcomes": total_outcomes, "reference": reference, "methods": chosen}
+    given |= {"lead": lead, **cleaning, "level": level, "random_state": seed}
+    call = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+    provenance = Provenance.of(
+        call=f"crosslevel.ecological.rpv(frame, {call})", seed=seed, data={"frame": fingerprint(table)}
+    )
+    summary, tally = summarize(studies, reference, provenance)
+    kind = frames.frame_kind(frame) if frames.is_frame(frame) else "pyarrow"
+    return PolarizationStudy(
+        contests=studies,
+        summary=replace(summary, frame=kind),
+        tally=replace(tally, frame=kind),
+        groups=tuple(X),
+        reference=reference,
+        lead=lead,
+        lead_reason=WHY_RXC if lead == LEAD else f"{lead} leads, as asked for.",
+        data_notes=describe_notes(studies),
+        settings=given,
+        provenance=provenance,
+    )
+
+
+def _methods(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
+    """Read the methods with their options; a method named without options has those of ``METHODS``."""
+    if methods is None:
+        return dict(METHODS)
+    if not methods:
+        raise InputError(f"methods={methods!r} names none; pass for example ['goodman', 'rxc'].")
+    given = dict(methods) if isinstance(methods, Mapping) else {name: METHODS.get(name, {}) for name in methods}
+    for name, options in given.items():
+        if name not in ALLOWED:
+            raise unknown_name("methods", name, ALLOWED, "method")
+        if not isinstance(options, Mapping):
+            raise InputError(f"methods[{name!r}] is {options!r}, not a mapping of options; pass {{}} for none.")
+        known = [
+            o for o in _parameters(name) if o not in ("groups", "outcomes", "units", "pool", "level", "random_state")
+        ]
+        for option in options:
+            if option not in known:
+                raise unknown_name(f"methods[{name!r}]", option, known, "option")
+    return {name: dict(options) for name, options in given.items()}
+
+
+def _parameters(method: str) -> Mapping[str, Any]:
+    return inspect.signature(getattr(ecological, method)).parameters
+
+
+def _run(method: str, tables: UnitTables, level: float, seed: int, options: Mapping[str, Any]) -> Estimates:
+    function: Callable[..., Estimates] = getattr(ecological, method)
+    common = {n: v for n, v in (("level", level), ("random_state", seed)) if n in _parameters(method)}
+    if options.get("bounded"):  # which has no interval
+        common.pop("level")
+    return function(tables, None, **common, **options)
+
+
+def _plain(columns: Columns) -> Any:
+    return (
+        {k: v if isinstance(v, str) else list(v) for k, v in columns.items()}
+        if isinstance(columns, Mapping)
+        else list(columns)
+    )
+
+
+def _unit_names(table: pa.Table, unit: str | Sequence[str]) -> list[object]:
+    parts = frames.as_names(unit, "unit")
+    frames.check_columns(table, list(parts), "unit")
+    return joined_names(table, parts)
+
+
+def _total_of(total: str | Mapping[str, str] | None, contest: str, contests: Mapping[str, Columns]) -> str | None:
+    """Find the column of all votes of a contest."""
+    if not isinstance(total, Mapping):
+        return total
+    for name in total:
+        if name not in contests:
+            raise unknown_name("total_outcomes", name, list(contests), "contest")
+    return total.get(contest)
+
+
+def _tables(
+    table: pa.Table,
+    X: Mapping[str, FloatArray],
+    names: list[object] | None,
+    contest: str,
+    candidates: Columns,
+    total: str | None,
+    cleaning: Mapping[str, Any],
+) -> UnitTables:
+    """Make the counts of one contest."""
+    argument = f"contests[{contest!r}]"
+    T = _margin(table, candidates, argument, total, "total_outcomes", OTHER_CANDIDATES)
+    both = [name for name in T if name in (*X, STAYED)]
+    if both:
+        raise InputError(
+            f"{argument} names {listed(both)}, which is a group or stands for those who did not vote; rename it."
+        )
+    try:
+        return unit_tables(dict(X), T, names, balance="none-of-the-above", rest=STAYED, **cleaning)
+    except InputError as error:
+        raise type(error)(f"{argument}: {error}") from error
+
+
+def _margin(
+    table: pa.Table, columns: Columns, argument: str, total: str | None, total_argument: str, rest: str
+) -> dict[str, FloatArray]:
+    """Read one margin: columns summed by name, shares multiplied by their total, and what is missing to the total."""
+    named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
+    if not named:
+        raise InputError(f"{argument} names no columns; pass at least two.")
+    made = {}
+    for name, parts in named.items():
+        several = [parts] if isinstance(parts, str) else list(parts)
+        frames.check_columns(table, several, argument)
+        made[str(name)] = np.sum([frames.column(table, c, argument) for c in several], axis=0)
+    if total is None:
+        return made
+    frames.check_columns(table, [total], total_argument)
+    whole = frames.column(table, total, total_argument)
+    values = np.column_stack(list(made.values()))
+    rows = values.sum(axis=1)
+    filled = rows[rows > 0]
+    factor = np.ones(len(rows))
+    if np.nanmax(values, initial=0.0) <= 1 and np.nanmax(whole, initial=0.0) > 1:
+        factor = whole
+    elif len(filled) and np.nanmax(values) <= 100 and np.nanmax(filled) <= 102 and np.nanmedian(whole) > 200:
+        raise InputError(
+            f"{argument} may be percentages of {total_argument}={total!r}: no row adds up to more than 102; divide them by 100, or "
+            "pass counts."
+        )
+    made = {name: v * factor for name, v in made.items()}
+    gap = whole - rows * factor
+    over = gap < -0.005 * np.maximum(whole, 1) - 1e-6
+    if over.any():
+        i = int(np.argmax(over))
+        raise InputError(
+            f"{argument} add up to more than {total_argument}={total!r} in {int(over.sum()):,} unit(s), first in row {i}: "
+            f"{(rows * factor)[i]:,.10g} against {whole[i]:,.10g}; correct the columns, or leave {total_argument} out."
+        )
+    gap = np.maximum(gap, 0.0)
+    if np.nansum(gap) <= 1e-6 * np.nansum(whole):
+        return made
+    if rest in made:
+        raise InputError(f"{argument} names {rest!r}, which stands for what is missing to {total_argument}; rename it.")
+    return {**made, rest: gap}

@@ -1,0 +1,408 @@
+"""What a study of racially polarized voting holds: every contest by every method, and one summary over contests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crosslevel.ecological.court.choice import candidate_of_choice, describe_probability
+from crosslevel.ecological.court.polarization import margin, polarization
+from crosslevel.ecological.court.voters import among_voters, turnout
+from crosslevel.ecological.tables.compare import side_by_side
+from crosslevel.ecological.tables.unit_tables import UnitTables
+from crosslevel.errors import InputError, unknown_name
+from crosslevel.results import Estimates, Provenance
+
+__all__ = ["ContestStudy", "PolarizationStudy", "study_of_contest", "summarize"]
+
+
+@dataclass(frozen=True)
+class ContestStudy:
+    """One contest by every method.
+
+    Attributes
+    ----------
+    name : str
+    tables : UnitTables
+        The counts by unit, after repairs; ``tables.notes`` says what was repaired.
+    candidates : dict of str to float
+        Votes of every candidate, the winner first.
+    lead : str
+        The method whose answer the reports below are made of.
+    answers : dict of method to Estimates
+        Shares of everybody in the group with each outcome, those who did not vote being one.
+    voters : dict of method to Estimates
+        Shares of the group's voters with each candidate; the answers themselves where everybody counted voted.
+    choice : dict of method to Estimates
+        Candidate of choice of each group, among voters.
+    polarization : dict of group to Estimates
+        Support among the voters of the group less support among those of the reference group.
+    margin : Estimates
+        Lead of the winner over the runner-up in each group.
+    turnout : Estimates or None
+        Share of each group that voted; None where everybody counted voted.
+    left_out : dict of method to str
+        Methods that could not answer, and why.
+    districts : dict of district to Estimates
+        Of proposed districts, see :func:`performance`.
+    """
+
+    name: str
+    tables: UnitTables
+    candidates: dict[str, float]
+    lead: str
+    answers: dict[str, Estimates]
+    voters: dict[str, Estimates]
+    choice: dict[str, Estimates]
+    polarization: dict[str, Estimates]
+    margin: Estimates
+    turnout: Estimates | None
+    left_out: dict[str, str]
+    districts: dict[str, Estimates] = field(default_factory=dict)
+
+    @property
+    def winner(self) -> str:
+        """The candidate with most votes in all units together."""
+        return next(iter(self.candidates))
+
+    @property
+    def comparison(self) -> Estimates:
+        """The shares of each group's voters by all methods, side by side."""
+        notes = [f"{method} is left out: {why}" for method, why in self.left_out.items()]
+        return side_by_side(self.voters, f"{self.name}: share of each group's voters, by method", notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader should know of the leading method's answer here, repairs of the data apart."""
+        return tuple(w for w in self.answers[self.lead].warnings if w not in self.tables.notes)
+
+
+@dataclass(frozen=True)
+class PolarizationStudy:
+    """A study of racially polarized voting over several contests; made by :func:`rpv`.
+
+    Attributes
+    ----------
+    contests : dict of str to ContestStudy
+    summary : Estimates
+        A row for each contest and group: its candidate of choice, with which share of its voters, whether the candidate won.
+    tally : Estimates
+        A row for each group over all contests: in how many its candidate of choice lost, and differed from that of the reference group.
+    groups : tuple of str
+    reference : str
+        The group with which the others are compared.
+    lead, lead_reason : str
+        The leading method, and why in one sentence.
+    data_notes : tuple of str
+        What was repaired, merged or left out in the data.
+    settings : dict
+        The call's arguments in plain values.
+    provenance : Provenance
+    """
+
+    contests: dict[str, ContestStudy]
+    summary: Estimates
+    tally: Estimates
+    groups: tuple[str, ...]
+    reference: str
+    lead: str
+    lead_reason: str
+    data_notes: tuple[str, ...]
+    settings: dict[str, Any]
+    provenance: Provenance
+
+    def __repr__(self) -> str:
+        return (
+            f"<PolarizationStudy: {len(self.contests)} contest(s), {len(self.groups)} groups compared with {self.reference}, {self.lead} "
+            "leads; see .summary, .tally, .sentences() or .contests[name]>"
+        )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that answered at least one contest."""
+        return tuple(dict.fromkeys(m for contest in self.contests.values() for m in contest.answers))
+
+    @property
+    def comparison(self) -> Estimates:
+        """The shares of voters by all methods that answered every contest, in one table."""
+        shared = [m for m in self.methods if all(m in c.voters for c in self.contests.values())]
+        stacked = {m: _stacked({n: c.voters[m] for n, c in self.contests.items()}) for m in shared}
+        return side_by_side(stacked, "Share of each group's voters with each candidate, by contest and method")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader should know of the leading answers, each once, with its contests."""
+        where: dict[str, list[str]] = {}
+        for name, contest in self.contests.items():
+            for text in contest.warnings:
+                where.setdefault(text, []).append(name)
+        return tuple(_of_contests(text, names, len(self.contests)) for text, names in where.items())
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say the findings: first over all contests, then contest by contest."""
+        return (*describe_tally(self.tally, self.reference), *describe_summary(self.summary, self.reference))
+
+
+def study_of_contest(
+    name: str,
+    tables: UnitTables,
+    answers: Mapping[str, Estimates],
+    left_out: Mapping[str, str],
+    *,
+    lead: str,
+    reference: str,
+    abstain: str,
+    other: str,
+    districts: Mapping[str, Estimates] | None = None,
+) -> ContestStudy:
+    """Make the reports of one contest from the answers of the methods.
+
+    Parameters
+    ----------
+    name : str
+    tables : UnitTables
+    answers : mapping of method to Estimates
+        With the leading method among them.
+    left_out : mapping of method to str
+    lead, reference : str
+        The leading method, and the group with which the others are compared.
+    abstain, other : str
+        The outcomes of those who did not vote, and of all candidates without a name; the second is nobody's choice.
+    districts : mapping of district to Estimates, optional
+    """
+    voted = abstain in tables.outcomes
+    lost = dict(left_out)
+    voters: dict[str, Estimates] = {}
+    for method, answer in answers.items():
+        try:
+            voters[method] = among_voters(answer, abstain) if voted else answer
+        except InputError as error:
+            lost[method] = str(error)
+    if lead not in voters:
+        raise InputError(f"{name}: the leading method {lead!r} does not answer: {lost[lead]}")
+    total = {o: float(v) for o, v in zip(tables.outcomes, tables.T.sum(axis=0), strict=True) if o != abstain}
+    named = [o for o in total if o != other]
+    exclude = (other,) if other in total and len(named) > 1 else ()
+    ranked = dict(sorted(total.items(), key=lambda pair: (pair[0] in exclude, -pair[1])))
+    first, second = list(ranked)[:2]
+    choice = {m: candidate_of_choice(v, exclude=exclude, abstention=None) for m, v in voters.items()}
+    leading = voters[lead]
+    return ContestStudy(
+        name=name,
+        tables=tables,
+        candidates=ranked,
+        lead=lead,
+        answers={m: _bare(a) for m, a in answers.items() if m in voters},
+        voters={m: _bare(v) for m, v in voters.items()},
+        choice={m: _bare(c, draws=False) for m, c in choice.items()},
+        polarization={
+            g: _bare(polarization(leading, (g, reference), exclude=exclude, abstention=None))
+            for g in tables.groups
+            if g != reference
+        },
+        margin=_bare(margin(leading, (first, second), abstention=None)),
+        turnout=_bare(turnout(answers[lead], abstain)) if voted else None,
+        left_out=lost,
+        districts=dict(districts or {}),
+    )
+
+
+def _bare(found: Estimates, draws: bool = True) -> Estimates:
+    """Leave the units out, which would make a study of a state a gigabyte."""
+    return replace(found, units=None, draws=found.draws if draws else None)
+
+
+def _of_contests(text: str, names: Sequence[str], n: int) -> str:
+    if len(names) == n:
+        return text
+    return f"{', '.join(names)}: {text}" if len(names) <= 3 else f"{len(names)} of {n} contests: {text}"
+
+
+def describe_notes(contests: Mapping[str, ContestStudy]) -> tuple[str, ...]:
+    """Give the notes on the data, those of all contests once and others with their contest."""
+    where: dict[str, list[str]] = {}
+    for name, contest in contests.items():
+        for text in contest.tables.notes:
+            where.setdefault(text, []).append(name)
+    return tuple(_of_contests(text, names, len(contests)) for text, names in where.items())
+
+
+def _stacked(tables: Mapping[str, Estimates]) -> Estimates:
+    """Put the tables of all contests under one another, with the key ``contest``."""
+    first = next(iter(tables.values()))
+    names = [n for n in first.table.column_names if all(n in t.table.column_names for t in tables.values())]
+    whole = pa.concat_tables([t.table.select(names) for t in tables.values()])
+    contest = np.repeat(list(tables), [len(t) for t in tables.values()])
+    return Estimates.build(
+        {"contest": contest, **{n: whole[n] for n in names}},
+        keys=("contest", *first.keys),
+        method=first.method,
+        level=first.level,
+        interval=first.interval,
+        provenance=first.provenance,
+        warnings=list(dict.fromkeys(w for t in tables.values() for w in t.warnings)),
+        frame=first.frame,
+        kind=first.kind,
+    )
+
+
+def summarize(
+    contests: Mapping[str, ContestStudy], reference: str, provenance: Provenance
+) -> tuple[Estimates, Estimates]:
+    """Make the summary (a row per contest and group) and the tally (a row per group)."""
+    rows = [_row(contest, group, reference) for contest in contests.values() for group in contest.tables.groups]
+    first = next(iter(contests.values()))
+    shown = first.choice[first.lead]
+    made = {name: [row[name] for row in rows] for name in rows[0]}
+    made |= {n: pa.array(made[n], pa.bool_()) for n in ("won", "choices_differ")}
+    summary = Estimates.build(
+        made,
+        keys=("contest", "group"),
+        method=shown.method,
+        level=shown.level,
+        interval=shown.interval,
+        provenance=provenance,
+        warnings=(),
+        frame=shown.frame,
+        kind="polarization_summary",
+        title=f"Candidate of choice of each group's voters, by contest; {reference} is the group of reference",
+    )
+    tally = _tally(rows, reference, summary)
+    return summary, tally
+
+
+def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
+    """Say whom one group chose in one contest."""
+    lead = contest.choice[contest.lead].select(group=group)
+    first = {n: lead.table[n][0].as_py() for n in lead.table.column_names}
+    known = first["estimate"] is not None
+    candidate = first["outcome"] if known else None
+    probability = dict(zip(lead["outcome"].tolist(), lead["probability_first"].tolist(), strict=True))
+    votes = sum(contest.candidates.values())
+    row: dict[str, Any] = {
+        "contest": contest.name,
+        "group": group,
+        "candidate": candidate,
+        **{n: first[n] for n in ("estimate", "std_error", "conf_low", "conf_high", "lower", "upper")},
+        "probability_first": first["probability_first"],
+        **{n: first[n] for n in ("lead", "lead_low", "lead_high")},
+        "vote_share": None if candidate is None else contest.candidates[candidate] / votes,
+        "won": None if candidate is None else candidate == contest.winner,
+        "probability_lost": 1 - probability.get(contest.winner, 0.0) if known else None,
+        "winner": contest.winner,
+        **dict.fromkeys(("reference_support", "difference", "difference_low", "difference_high")),
+        **dict.fromkeys(("choices_differ", "probability_choices_differ")),
+        **dict.fromkeys(("turnout", "turnout_low", "turnout_high")),
+    }
+    if group != reference and candidate is not None:
+        apart = contest.polarization[group].select(outcome=candidate).table.to_pylist()[0]
+        row |= {"reference_support": apart["share_b"], "difference": apart["estimate"]}
+        row |= {"difference_low": apart["conf_low"], "difference_high": apart["conf_high"]}
+        row |= {n: apart[n] for n in ("choices_differ", "probability_choices_differ")}
+    if contest.turnout is not None:
+        went = contest.turnout.select(group=group).table.to_pylist()[0]
+        row |= {"turnout": went["estimate"], "turnout_low": went["conf_low"], "turnout_high": went["conf_high"]}
+    answered = [c.select(group=group, rank=1)["outcome"].tolist() for c in contest.choice.values() if _ranked(c, group)]
+    row["methods"] = len(answered)
+    row["methods_agreeing"] = sum(candidate in names for names in answered)
+    return row
+
+
+def _ranked(choice: Estimates, group: str) -> bool:
+    return bool(((choice["group"] == group) & (choice["rank"] == 1)).any())
+
+
+def _tally(rows: Sequence[Mapping[str, Any]], reference: str, summary: Estimates) -> Estimates:
+    """Count, for each group, the contests in which its candidate lost and in which its choice differed."""
+    made: list[dict[str, Any]] = []
+    for group in dict.fromkeys(row["group"] for row in rows):
+        own = [row for row in rows if row["group"] == group and row["candidate"] is not None]
+        apart = [row for row in own if row["choices_differ"]]
+        support = [row["estimate"] for row in own]
+        made.append(
+            {
+                "group": group,
+                "estimate": float(np.mean(support)) if support else None,
+                "contests": len(own),
+                "lost": sum(not row["won"] for row in own),
+                "expected_lost": _sum([row["probability_lost"] for row in own]),
+                "choices_differ": None if group == reference else len(apart),
+                "expected_choices_differ": None if group == reference else _sum([r["probability_choices_differ"] for r in own]),
+                "lost_where_choices_differ": None if group == reference else sum(not row["won"] for row in apart),
+                "least_support": min(support, default=None),
+                "mean_reference_support": None if group == reference or not own else float(np.mean([r["reference_support"] for r in own])),
+            }
+        )  # fmt: skip
+    return Estimates.build(
+        {name: [row[name] for row in made] for name in made[0]},
+        keys=("group",),
+        method=summary.method,
+        level=None,
+        interval="none",
+        provenance=summary.provenance,
+        frame=summary.frame,
+        kind="polarization_tally",
+        title="Mean support of each group's voters for its candidates of choice, and how often they lost",
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None and np.isfinite(v)]
+    return float(np.sum(known)) if len(known) == len(values) and known else None
+
+
+def describe_tally(tally: Estimates, reference: str) -> tuple[str, ...]:
+    """Say over all contests how often each group chose differently from the reference group, and how often its candidate lost."""
+    said = []
+    for row in tally.table.to_pylist():
+        if row["group"] == reference or not row["contests"]:
+            continue
+        n, who = row["contests"], row["group"]
+        text = (
+            f"In {row['choices_differ']} of {n} contest(s) the candidate of choice of {who} voters was not that of {reference} voters; "
+            f"it lost in {row['lost_where_choices_differ']} of these, and in {row['lost']} of all {n}."
+        )
+        mean, cross = row["estimate"], row["mean_reference_support"]
+        said.append(
+            f"{text} On average {100 * mean:.0f} % of {who} voters and {100 * cross:.0f} % of {reference} voters supported that candidate."
+        )
+    return tuple(said)
+
+
+def describe_summary(summary: Estimates, reference: str) -> tuple[str, ...]:
+    """Say for each contest and group whom its voters chose, by how much, and whether the candidate won."""
+    said = []
+    level = "" if summary.level is None else f"{100 * summary.level:.10g} % interval "
+    for row in summary.table.to_pylist():
+        if row["group"] == reference or row["candidate"] is None:
+            continue
+        who, candidate = row["group"], row["candidate"]
+        text = f"{row['contest']}: {100 * row['estimate']:.0f} % of {who} voters"
+        if row["conf_low"] is not None:
+            text += f" ({level}{100 * row['conf_low']:.0f} to {100 * row['conf_high']:.0f} %)"
+        text += f" and {100 * row['reference_support']:.0f} % of {reference} voters supported {candidate}"
+        probability = row["probability_first"]
+        if probability is not None:
+            text += (
+                f", the candidate of choice of {who} voters with probability {describe_probability(probability, DRAWS)}"
+            )
+        if row["choices_differ"] is not None:
+            text += f"; {reference} voters chose {'another' if row['choices_differ'] else 'the same'}"
+        result = "won" if row["won"] else "lost"
+        said.append(f"{text}. {candidate} {result} with {100 * row['vote_share']:.1f} % of the votes.")
+    return tuple(said)
+
+
+DRAWS = 400
+"""Draws that a probability in a sentence rests on at least."""
+
+
+def find_method(methods: Sequence[str], name: str, argument: str) -> str:
+    """Check that a method is among those run."""
+    if name not in methods:
+        raise unknown_name(argument, name, list(methods), "method")
+    return name

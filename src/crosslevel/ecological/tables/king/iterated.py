@@ -1,0 +1,144 @@
+"""King's model for tables of any size, one 2 x 2 table after another: each group against the others, each outcome against the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from crosslevel.data import checks
+from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.king.estimator import king
+from crosslevel.ecological.tables.layout import cell_estimates
+from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
+from crosslevel.errors import ConvergenceError, InputError, listed
+from crosslevel.results import Estimates
+from crosslevel.results.intervals import quantile_interval
+from crosslevel.typing import RandomState
+
+__all__ = ["king_iterated"]
+
+OTHERS = "others"
+RARE = 0.01
+"""Share of all people below which an outcome has no fit of its own: King's model takes shares for continuous numbers."""
+
+
+@checked
+def king_iterated(
+    groups: object,
+    outcomes: object = None,
+    *,
+    units: Sequence[object] | None = None,
+    level: float = 0.95,
+    n_draws: int = 400,
+    random_state: RandomState = 0,
+) -> Estimates:
+    """Estimate R x C tables by King's 2 x 2 model, each group against the others and each outcome against the rest.
+
+    This is the iterated ecological inference that courts have seen. Each cell has a fit of its own, so that a group's shares need
+    not add up; they are divided by their sum, draw by draw. What :func:`king` assumes is assumed R x C times, and the draws of two
+    outcomes are independent: intervals of leads are those of independent estimates.
+
+    Parameters
+    ----------
+    groups, outcomes : dataframe or array
+        Counts, units x groups and units x outcomes; or ``groups`` alone, the result of :func:`unit_tables`.
+    units : sequence, optional
+        Names of the units.
+    level : float, default 0.95
+        Level of the intervals.
+    n_draws : int, default 400
+        Draws from the posterior of each fit.
+    random_state : int, None, Generator or RandomState, default 0
+        Seed of the draws.
+
+    Returns
+    -------
+    Estimates
+        Keys ``group``, ``outcome``; no units, since the fits of one unit do not agree on its table. A group with a fit that
+        did not converge is null, and named in a warning. Outcomes below 1 % of the people have no fit: each group has the share of the
+        units it lives in. ``diagnostics["sums"]`` are the sums of each group's shares before they were divided by them: far from one,
+        the fits contradict each other.
+
+    See Also
+    --------
+    king : one 2 x 2 table.
+    rxc, multinomial_dirichlet : the whole table in one model.
+
+    References
+    ----------
+    King, G. (1997). A Solution to the Ecological Inference Problem. Princeton University Press.
+    Grofman, B. and Barreto, M. A. (2009). A reply to Zax's (2002) critique of Grofman and Migalski (1988): double-equation approaches to
+    ecological inference when the independent variable is misspecified. Sociological Methods and Research 37.
+
+    Examples
+    --------
+    >>> people = {"young": [10, 40, 70, 90, 20, 55, 30, 80], "old": [90, 60, 30, 10, 80, 45, 70, 20]}
+    >>> votes = {"yes": [20, 30, 40, 48, 22, 36, 26, 42], "no": [70, 60, 47, 40, 68, 53, 64, 48], "blank": [10, 10, 13, 12, 10, 11, 10, 10]}
+    >>> found = king_iterated(people, votes, n_draws=100)
+    >>> found["estimate"].reshape(2, 3).sum(axis=1).round(9).tolist()
+    [1.0, 1.0]
+    """
+    given = locals()
+    tables = unit_tables(groups, outcomes, units)
+    level, seed = checks.check_level(level), checks.read_seed(random_state)
+    n_draws = checks.check_whole(n_draws, "n_draws", 50, 1_000_000)
+    R, C = len(tables.groups), len(tables.outcomes)
+    share, draws = np.zeros((R, C)), np.zeros((n_draws, R, C))
+    failed: dict[str, str] = {}
+    # two groups, or two outcomes, are told apart by one fit
+    pairs = [(r, c) for r in (range(R) if R > 2 else (0,)) for c in (range(C) if C > 2 else (0,))]
+    rare = (tables.T.sum(axis=0) < RARE * tables.N.sum()) if C > 2 else np.zeros(C, dtype=bool)
+    like_unit = (tables.X.T @ (tables.T / tables.N[:, None])) / np.maximum(tables.X.sum(axis=0), 1e-300)[:, None]
+    for r, c in pairs:
+        if rare[c]:
+            share[:, c] = like_unit[:, c]
+            draws[:, :, c] = like_unit[:, c]
+            continue
+        rows, columns = ([r] if R > 2 else [0, 1]), ([c] if C > 2 else [0, 1])
+        try:
+            found = _cell(tables, r, c, level=level, n_draws=n_draws, random_state=seed + 100 * r + c)
+        except (ConvergenceError, InputError) as error:
+            failed |= {tables.groups[k]: f"{tables.outcomes[c]}: {error}" for k in rows}
+            share[rows] = np.nan
+            draws[:, rows] = np.nan
+            continue
+        assert found.draws is not None
+        share[np.ix_(rows, columns)] += found["estimate"].reshape(2, 2)[: len(rows), : len(columns)]
+        draws[np.ix_(range(n_draws), rows, columns)] += found.draws.reshape(-1, 2, 2)[:, : len(rows), : len(columns)]
+    few = [name for name, small in zip(tables.outcomes, rare, strict=True) if small]
+    sums = share.sum(axis=1)
+    share, draws = share / sums[:, None], draws / draws.sum(axis=2, keepdims=True)
+    low, high, spread, _ = quantile_interval(draws, level)
+    answer = cell_estimates(
+        tables,
+        share * tables.X[:, :, None],
+        method="King's truncated bivariate normal, iterated: each group and outcome against the rest",
+        call=("king_iterated", {**given, "random_state": seed}),
+        level=level,
+        interval="posterior quantile",
+        columns={"std_error": spread, "conf_low": np.minimum(low, share), "conf_high": np.maximum(high, share)},
+        draws=draws,
+        diagnostics={"converged": not failed, "fits": len([c for _, c in pairs if not rare[c]]), "sums": sums.tolist()},
+        warnings=[
+            *([f"No answer for {listed(failed)}: {next(iter(failed.values()))}"] if failed else []),
+            *(
+                [
+                    f"{listed(few)} is below 1 % of people and has no fit: each group has the share of the units it lives in."
+                ]
+                if few
+                else []
+            ),
+        ],
+        seed=seed,
+    )
+    return replace(answer, units=None)
+
+
+def _cell(tables: UnitTables, r: int, c: int, **options: Any) -> Estimates:
+    """Fit one group against the others and one outcome against the rest."""
+    X, T = (np.column_stack([v[:, k], np.delete(v, k, axis=1).sum(axis=1)]) for v, k in ((tables.X, r), (tables.T, c)))
+    two = replace(tables, X=X, T=T, groups=(tables.groups[r], OTHERS), outcomes=(tables.outcomes[c], OTHERS), notes=())
+    return king(two, None, **options)
