@@ -45,8 +45,8 @@ METHODS: dict[str, dict[str, Any]] = {
 ALLOWED = (*METHODS, "neighborhood", "rxc_em")
 LEAD = "rxc"
 WHY_RXC = (
-    "rxc leads: on tables whose inner cells were counted it is the only one of these methods whose 95 % intervals covered the truth about as "
-    "often as they say, and it put the fewest people in a wrong cell on race by party (see the guide, 'Every method against known truth')."
+    "rxc leads: on tables whose inner cells were counted it is the only one of these methods whose 95 % intervals covered the truth about "
+    "as often as they say, and it put the fewest people in a wrong cell on race by party (guide: 'Every method against known truth')."
 )
 STAYED = "did not vote"
 OTHER_GROUP, OTHER_CANDIDATES = "other groups", "other candidates"
