@@ -14,6 +14,7 @@ labels. The column military is used nowhere: it stays a fresh test.
 from __future__ import annotations
 
 import argparse
+import copy
 import tempfile
 import time
 import warnings
@@ -70,7 +71,7 @@ def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool
         model, asked = cl.ecological.DistributionRegression(REGRESSION_FEATURES, **common), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        return model.fit(
+        model.fit(
             people,
             regions,
             by="region",
@@ -82,6 +83,8 @@ def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool
             unmatched="drop",
             **asked,
         )
+    model.arguments_ = {**model.arguments_, "cluster": "household"}  # halves are those of households, whoever is fitted
+    return model
 
 
 def hide_labels(model: cl.EcologicalInference, people: Path, names: Sequence[str]) -> Learner:
@@ -319,7 +322,10 @@ def main() -> None:
         learner = hide_labels(model, people, names)
         exact = None
         if asked.exact:
-            exact = hide_labels(fitted(people, regions, asked.jobs, likelihood="exact"), people, names)
+            # the same places, bins and halves of households; people are taken as they are, not smoothed
+            twin = copy.copy(model)
+            twin.likelihood = "exact"
+            exact = hide_labels(twin, people, names)
         text = page(learner, exact, model, n, time.perf_counter() - begun, fifteen)
         if fifteen:
             text = text.replace("<!-- nc -->", CAROLINA.format(table=north_carolina(asked.data, people)))
@@ -341,7 +347,9 @@ def page(
         "constants of the other families": scores_of(learner, "learned"),
     }
     if exact is not None:
+        plain = Learner(list(exact.labels.values()), exact.families, SHIPPED, {})
         ways["exact form, under the model"] = scores_of(exact, "alone")
+        ways["exact form, not shrunk, constants of the other families"] = scores_of(plain, "learned")
         ways["exact form, constants of the other families"] = scores_of(exact, "learned")
     learned = ways["constants of the other families"]
     first = [name for name in DEVELOPMENT if name in learner.labels]
@@ -369,7 +377,9 @@ def page(
     )
 
 
-EXACT = """The exact form (`likelihood="exact"`) is fitted to the same halves; its errors are given the same closed form of confounding.
+EXACT = """The exact form (`likelihood="exact"`) is fitted to the same halves, with people as they are: it does not smooth their shares. Its
+effects have the mean and the covariance of its draws, and are then given the same closed form of confounding, shrunk and not (as it
+ships, it is not).
 
 """
 NATION_TEXT = """# Hidden labels in all regions

@@ -5,6 +5,7 @@ sound analysis could find. Composition and totals of different households find n
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,11 @@ import pytest
 from scipy import special
 
 from crosslevel.ecological import EcologicalInference
+from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons import hidden_labels
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
+from crosslevel.ecological.persons.learner import Learner
 from crosslevel.errors import CrosslevelWarning
 
 PLACES, HOUSES, SIZE = 300, 120, 2
@@ -37,15 +40,16 @@ def world(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def hidden(seed: int) -> tuple:
     """Hide the label, and give both halves."""
-    people, totals = world(seed)
-    model = EcologicalInference(categorical=["coin", "shared"], spatial=None, n_jobs=1)
+    return halves_of(*world(seed), ["coin", "shared"])
+
+
+def halves_of(people: pd.DataFrame, totals: pd.DataFrame, columns: list[str]) -> tuple:
+    model = EcologicalInference(categorical=columns, spatial=None, n_jobs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
-        model.fit(
-            people, totals, by="place", successes="yes", trials="all", columns=["coin", "shared"], cluster="house"
-        )
+        model.fit(people, totals, by="place", successes="yes", trials="all", columns=columns, cluster="house")
     stream = open_people(people, None)
-    bins, cuts = comparison(model, stream, ["coin", "shared"])
+    bins, cuts = comparison(model, stream, columns)
     (halves,) = hide_all(model, stream, bins, cuts, read_labels(["label"], None, stream, model))
     return halves
 
@@ -97,3 +101,27 @@ def test_the_same_people_would_tell_them(monkeypatch):
 
     monkeypatch.setattr(people, "kinds", everybody)
     assert found(0).min() > 0.4
+
+
+def without_effects(seed: int, q: int = 80, houses: int = 100) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Places that differ in two columns, and in a label that has nothing to do with either."""
+    rng = np.random.default_rng([seed, 7])
+    place, house = np.repeat(np.arange(q), houses * SIZE), np.repeat(np.arange(q * houses), SIZE)
+    race = np.array([rng.choice(3, size=houses, p=p) for p in rng.dirichlet([1.0, 1.0, 1.0], q)]).ravel()[house]
+    school = (rng.random((q, houses * SIZE)) > rng.beta(4.0, 4.0, q)[:, None]).ravel().astype(int)
+    label = rng.random(len(place)) < special.expit(-0.5 + 0.3 * rng.standard_normal(q)[place])
+    people = pd.DataFrame({"place": place, "house": house, "race": race, "school": school, "label": label.astype(int)})
+    return people, pd.DataFrame({"place": np.arange(q), "yes": rng.integers(40, 60, q), "all": 100})
+
+
+def test_a_label_without_effects_is_covered():
+    """The model's own intervals hold it as often as they say; those that allow for confounding, of which there is none, always."""
+    alone, covered = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0), []
+    for seed in range(60):
+        learner = Learner([halves_of(*without_effects(seed), ["race", "school"])], {"label": "label"}, SHIPPED, {})
+        own, wide = (learner.scores("label", c, 0.95, shrunk=False) for c in (alone, SHIPPED))
+        covered.append([own["coverage"], own["place_coverage"], wide["coverage"]])
+    nation, places, allowed = np.mean(covered, axis=0)
+    assert nation == pytest.approx(0.95, abs=0.03)
+    assert places == pytest.approx(0.95, abs=0.03)
+    assert allowed > 0.98

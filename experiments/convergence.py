@@ -1,0 +1,146 @@
+"""Does every fit converge? Hidden labels in random subsets of states, columns and labels, with and without a contextual variance.
+
+A subset is one to twelve states (of all but California and Texas, whose files lack most labels) and three to eight of the columns of
+``hidden_labels.py``; three labels are hidden in each, so that every label is met a dozen times. Each is fitted to both halves of the
+households. A fit fails where it raises, or where its scales still move when its rounds are over.
+
+    OMP_NUM_THREADS=1 python experiments/convergence.py --data FOLDER                            # 100 subsets
+    OMP_NUM_THREADS=1 python experiments/convergence.py --data FOLDER --first 0 --subsets 25     # a quarter of them
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from hidden_labels_data import CATEGORICAL, LABELS, LACKING, NESTED, write_people
+from us2024_data import read_regions
+
+import crosslevel as cl
+from crosslevel.ecological.estimate import open_people
+from crosslevel.ecological.persons import aggregate, hidden_labels
+from crosslevel.ecological.persons.labels import comparison, read_labels
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
+
+FEWEST_PLACES = 12
+CONTEXTUAL = (0.0, 0.5)
+TOGETHER = 3
+"""Labels of a subset."""
+
+
+class Fits:
+    """Stand in for the fit of one question, and write down how every fit ended."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.rounds: list[int] = []
+        self.restless: list[float] = []
+
+    def __call__(self, *given: Any, **options: Any) -> aggregate.AggregateFit:
+        begun = time.perf_counter()
+        found = aggregate.fit_aggregate(*given, **options)
+        self.seconds.append(time.perf_counter() - begun)
+        self.rounds.append(found.rounds)
+        if found.change > aggregate.CLOSE:
+            self.restless.append(found.change)
+        return found
+
+
+def subset(people: pa.Table, regions: pa.Table, states: Sequence[str], rng: np.random.Generator) -> tuple[Any, ...]:
+    """Draw states with enough regions, and columns."""
+    while True:
+        chosen = rng.choice(states, size=int(rng.integers(1, 13)), replace=False).tolist()
+        places = regions.filter(pc.is_in(regions["st"], pa.array(chosen)))
+        if len(places) >= FEWEST_PLACES:
+            break
+    columns = rng.choice(NESTED, size=int(rng.integers(3, len(NESTED) + 1)), replace=False).tolist()
+    own = people.filter(pc.is_in(people["st"], pa.array(chosen)))
+    return own, places, columns, chosen
+
+
+def hide_some(own: pa.Table, places: pa.Table, columns: list[str], labels: Sequence[str], variance: float) -> Counter:
+    """Hide labels in one subset; count how they ended."""
+    categorical = [c for c in CATEGORICAL if c in columns]
+    model = cl.EcologicalInference(categorical=categorical, n_bins=8, contextual_variance=variance, n_jobs=1)
+    ended: Counter = Counter()
+    try:
+        model.fit(
+            own,
+            places,
+            by="region",
+            weight="weight",
+            successes="votes_dem_2024",
+            trials="votes",
+            coords=("lon", "lat"),
+            columns=columns,
+            cluster="household",
+            unmatched="drop",
+        )
+    except ConvergenceError as error:
+        return Counter({f"vote: {error}": 1})
+    ended["converged"] += 1
+    stream = open_people(own, None)
+    for name in labels:
+        try:
+            bins, cuts = comparison(
+                model, stream, columns[:1] if columns[0] not in LABELS[name].hidden else columns[1:]
+            )
+            (label,) = read_labels({name: f"{name} == 1"}, {name: LABELS[name].hidden}, stream, model)
+            hidden_labels.hide(model, stream, bins, cuts, label, 1, (0.0, 1.0))
+            ended["converged"] += 2
+        except ConvergenceError as error:
+            ended[f"{name}: {error}"] += 1
+        except InputError as error:  # nothing to learn it from in this subset: refused, not failed
+            ended["refused"] += 1
+            print(f"refused: {error}", flush=True)
+    return ended
+
+
+def main() -> None:
+    """Print how fits ended and how long they took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--subsets", type=int, default=100)
+    asked = parser.parse_args()
+    regions, fits = read_regions(asked.data), Fits()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "people.parquet"
+        states = [f.stem.removeprefix("p_") for f in sorted((asked.data / "us2024" / "persons").glob("p_*.parquet"))]
+        write_people(asked.data / "us2024" / "persons", path, [s for s in states if s not in LACKING])
+        people = pq.read_table(path)
+    people = people.append_column("st", pc.utf8_slice_codeunits(people["region"], 0, 2))
+    named = sorted(set(people["st"].unique().to_pylist()))
+    hidden_labels.fit_aggregate = fits  # type: ignore[attr-defined]
+    ended: Counter = Counter()
+    begun = time.perf_counter()
+    warnings.simplefilter("ignore", CrosslevelWarning)
+    for number in range(asked.first, asked.first + asked.subsets):
+        labels = [list(LABELS)[(TOGETHER * number + k) % len(LABELS)] for k in range(TOGETHER)]
+        own, places, columns, chosen = subset(people, regions, named, np.random.default_rng(number))
+        own = own.select(["region", "household", "weight", *columns, *labels])
+        for variance in CONTEXTUAL:
+            ended += hide_some(own, places, columns, labels, variance)
+        print(
+            f"{number}: {len(chosen)} states, {len(places)} regions, {len(columns)} columns, {', '.join(labels)}: "
+            f"{dict(ended)}, {time.perf_counter() - begun:.0f} s",
+            flush=True,
+        )
+    print(f"{asked.subsets} subsets: {dict(ended)}; scales still moving: {len(fits.restless)}")
+    q = np.quantile(fits.seconds, [0.5, 0.95, 1.0])
+    print(f"fits of labels: {len(fits.seconds)}, median {q[0]:.2f} s, 95 % within {q[1]:.2f} s, longest {q[2]:.2f} s")
+    print(f"rounds: median {np.median(fits.rounds):.0f}, most {max(fits.rounds)} of {aggregate.ROUNDS}")
+
+
+if __name__ == "__main__":
+    main()
