@@ -82,3 +82,32 @@ def test_what_is_no_comparison_gets_a_sentence(both):
         InputError, match="comparison has no key 'method'; pass the Estimates of crosslevel.ecological.compare"
     ):
         methods(alone)
+
+
+def test_a_regression_outside_zero_to_one_gets_arrows_at_the_ends_of_the_axis():
+    people = {"x": [95, 80, 60, 30, 10, 50], "y": [5, 20, 40, 70, 90, 50]}
+    votes = {"a": [92, 83, 52, 22, 1, 40], "b": [8, 17, 48, 78, 99, 60]}
+    found = ecological.goodman(people, votes)
+    outside = found["estimate"][(found["estimate"] < 0) | (found["estimate"] > 1)]
+    assert len(outside) == 2
+    for ax in (methods(ecological.compare(people, votes, ["bounds", "goodman"])), found.plot()):
+        assert ax.get_xlim() == (0.0, 1.0)
+        at = {marker: [] for marker in "<>"}
+        for line in ax.lines:
+            if line.get_marker() in at:
+                at[line.get_marker()] += np.asarray(line.get_xdata())[np.isfinite(line.get_xdata())].tolist()
+            else:
+                drawn = np.asarray(line.get_xdata(), dtype=float)
+                assert not ((drawn < 0) | (drawn > 1)).any()
+        assert at == {"<": [0.0], ">": [1.0]}
+        ends = np.concatenate([np.asarray(s)[:, 0] for c in ax.collections for s in c.get_segments()])
+        assert ends.min() >= 0
+        assert ends.max() <= 1
+
+
+def test_bounds_alone_have_no_dots():
+    found = ecological.bounds({"x": [10, 90], "y": [90, 10]}, {"a": [30, 60], "b": [70, 40]})
+    ax = found.plot()
+    assert not ax.lines
+    assert len(ax.patches) == 4
+    assert "estimate" not in ax.get_xlabel()

@@ -11,13 +11,14 @@ from crosslevel.charts.cells import cells_of
 from crosslevel.charts.chart import Places
 from crosslevel.charts.intervals import MOST_LINES
 from crosslevel.charts.map_charts import place_key
-from crosslevel.charts.words import is_share, number, percent, plain, points
+from crosslevel.charts.words import number, percent, plain, points
 from crosslevel.errors import InputError
 from crosslevel.reports.sections import section_of
 from crosslevel.reports.sentences import citation_of, sentences_of
 from crosslevel.reports.shapes import read_points, read_shapes
 from crosslevel.reports.vega import spec_of
 from crosslevel.results import Estimates, Provenance
+from crosslevel.results.table import on_unit_scale
 
 
 def made(columns, keys, **options):
@@ -136,7 +137,7 @@ def test_numbers_in_words():
     assert plain(np.float64("nan")) == "–"
     assert plain([1, 2.5]) == "1, 2.5000"
     assert plain(np.bool_(True)) == "yes"
-    assert not is_share(grid(2, 2))
+    assert not on_unit_scale(grid(2, 2))
     assert number(999.7) == "1,000"
     assert number(-999.7) == "-1,000"
     assert percent(-0.0004) == "0.0 %"
@@ -329,7 +330,8 @@ def test_methods_are_compared_cell_by_cell():
     assert view.name == "methods"
     assert set(view.data["rows"].joined) == {"cell", "method"}
     drawn = [layer["encoding"]["x"]["field"] for layer in spec_of(view)["layer"] if "x" in layer["encoding"]]
-    assert drawn == ["bound_low", "conf_low", "estimate"]
+    # Goodman leaves 0 to 1: its interval is cut there, and arrows stand at the ends
+    assert drawn == ["bound_low", "shown_low", "shown", "below", "above"]
     assert "possible at all (bounds)" in view.caption
     assert "Goodman (1953)" in citation_of(found)
 

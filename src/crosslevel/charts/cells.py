@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from crosslevel.charts.chart import Chart, Choice, Map, Panel, Rows
 from crosslevel.charts.words import named
 from crosslevel.results import Estimates
+from crosslevel.results.table import midpoints, on_unit_scale, to_array
 
 __all__ = ["FIXED", "Cells", "cells_of"]
 
@@ -90,6 +91,27 @@ class Cells:
             table = table.append_column(name, pa.array(values, from_pandas=True))
         return replace(self, table=table, labels={**{name: name for name in columns}, **self.labels})
 
+    def within_unit(self, estimates: Estimates) -> Cells:
+        """Add what an axis from 0 to 1 shows where a regression leaves it: dots inside, cut intervals, arrows at the ends.
+
+        Nothing is added where every number is inside. Columns: ``shown``, ``shown_low``, ``shown_high``, ``below``, ``above``.
+        """
+        names = [n for n in ("estimate", "conf_low", "conf_high") if self.has(n)]
+        values = {n: np.asarray(to_array(self.table[n]), dtype=np.float64) for n in names}
+        with np.errstate(invalid="ignore"):
+            if not on_unit_scale(estimates) or not any(((v < 0) | (v > 1)).any() for v in values.values()):
+                return self
+            x = values["estimate"]
+            low, high = (values.get(n, np.full(len(x), np.nan)) for n in ("conf_low", "conf_high"))
+            gone = (high < 0) | (low > 1)
+            return self.with_columns(
+                shown=np.where((x >= 0) & (x <= 1), x, np.nan),
+                shown_low=np.where(gone, np.nan, np.clip(low, 0, 1)),
+                shown_high=np.where(gone, np.nan, np.clip(high, 0, 1)),
+                below=np.where(x < 0, 0.0, np.nan),
+                above=np.where(x > 1, 1.0, np.nan),
+            )
+
     def with_key(self, key: str, words: Sequence[str | None], instead: Sequence[str] = ()) -> Cells:
         """Give a key other words, or put a new one in the place of others."""
         own = self.keys.get(key) or self.keys[instead[0]]
@@ -155,8 +177,9 @@ def cells_of(estimates: Estimates) -> Cells:
         if ours not in FIXED or ours in columns:
             ours, spare = f"x{spare}", spare + 1
         columns[ours], labels[ours] = table[name], name
+    only = midpoints(estimates)  # what lies in the middle of bounds is no estimate
+    columns["estimate"] = pc.if_else(pa.array(~only), table["estimate"], None)
     columns["position"] = pa.array(-np.arange(table.num_rows))
-    columns.setdefault("estimate", pa.nulls(table.num_rows, pa.float64()))
     labels.setdefault("estimate", "estimate")
     return Cells(pa.table(columns), labels, keys)
 

@@ -13,6 +13,7 @@ from crosslevel.charts.style import INK
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, display
+from crosslevel.results.table import midpoints
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -74,11 +75,15 @@ def transfers(
 def transfers_chart(result: Estimates, *, counts: bool = False, intervals: bool = True, cmap: str = "blues") -> Chart:
     """Describe the table of groups by outcomes, each cell colored by its share and with its numbers."""
     groups, outcomes = ([str(v) for v in result.table[k].to_pylist()] for k in ("group", "outcome"))
-    share = np.asarray(result["estimate"], dtype=np.float64)
-    values = np.asarray(result["count"], dtype=np.float64) if counts else share
+    only = midpoints(result)  # bounds alone: nothing between them is more probable
+    share = np.where(only, np.nan, np.asarray(result["estimate"], dtype=np.float64))
+    values = np.where(only, np.nan, np.asarray(result["count"], dtype=np.float64)) if counts else share
     low, high = result["conf_low"], result["conf_high"]
     said = []
     for i, value in enumerate(values):
+        if only[i] and not counts:
+            said.append(f"{result['lower'][i]:.2f} to\n{result['upper'][i]:.2f}")
+            continue
         words = "–" if np.isnan(value) else f"{value:,.0f}" if counts else f"{value:.2f}"
         if intervals and not counts and np.isfinite(value) and np.isfinite(low[i]) and np.isfinite(high[i]):
             words += f"\n[{low[i]:.2f}, {high[i]:.2f}]"

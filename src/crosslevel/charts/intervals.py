@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from crosslevel.charts.cells import Cells, cells_of
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GRAY, GREEN, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
-from crosslevel.charts.words import describe_intervals, is_share, named
+from crosslevel.charts.words import describe_intervals, named
 from crosslevel.data.checks import check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
+from crosslevel.results.table import midpoints, on_unit_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,10 +45,36 @@ MOST_CELLS = 30
 BOUNDS = "possible at all (bounds)"
 
 
+UNIT = (0.0, 1.0)
+BEYOND = "outside 0 to 1"
+
+
+def unit_limits(estimates: Estimates) -> tuple[float, float] | None:
+    """Give the limits of an axis of shares that have bounds: 0 to 1, whatever a regression says."""
+    bounded = {"lower", "upper"} <= set(estimates.table.column_names) - set(estimates.keys)
+    return UNIT if bounded and on_unit_scale(estimates) else None
+
+
+def _interval_and_dots(cells: Cells, interval: bool, color: str | Shade, tint: str | Shade, **look: Any) -> list[Mark]:
+    """Give the marks of interval and estimate; arrows at the ends of an axis from 0 to 1 where they lie outside."""
+    cut = cells.has("shown")
+    low, high, dot = ("shown_low", "shown_high", "shown") if cut else ("conf_low", "conf_high", "estimate")
+    marks = [Mark("interval", low, x2=high, color=color, **look)] if interval else []
+    marks.append(Mark("dot", dot, color=tint, **look))
+    for name, shape in (("below", "triangle-left"), ("above", "triangle-right")) if cut else ():
+        marks.append(Mark("dot", name, color=tint, **(look | {"shape": shape, "size": 42.0})))
+    return marks
+
+
+def _only_bounds(cells: Cells) -> bool:
+    """Tell whether there are bounds and no estimates."""
+    return cells.has("bound_low", "bound_high") and cells.table["estimate"].null_count == len(cells.table)
+
+
 def estimate_title(estimates: Estimates) -> str:
     """Give the words of an axis of estimates."""
     if estimates.level is None:
-        return "estimate (no interval)"
+        return BOUNDS if midpoints(estimates).any() else "estimate (no interval)"
     return f"estimate and {display.describe_level(estimates.level)} ({estimates.interval})"
 
 
@@ -63,9 +91,11 @@ def row_marks(
     marks = []
     if bounds and cells.has("bound_low", "bound_high"):
         marks.append(Mark("bar", "bound_low", x2="bound_high", color=PALE, label=BOUNDS))
-    if level is not None and cells.has("conf_low", "conf_high"):
-        marks.append(Mark("interval", "conf_low", x2="conf_high", color=color, label=display.describe_level(level)))
-    marks.append(Mark("dot", "estimate", color=color if level is not None else GRAY, label="estimate"))
+    interval = level is not None and cells.has("conf_low", "conf_high")
+    if not _only_bounds(cells):
+        labels = {"interval": display.describe_level(level), "dot": "estimate"}
+        found = _interval_and_dots(cells, interval, color, color if level is not None else GRAY)
+        marks += [replace(m, label=BEYOND if m.x in ("below", "above") else labels[m.form]) for m in found]
     for i, name in enumerate(beside):
         tint, shape = BESIDE.get(cells.labels[name], ("#6B6B6B", SPARE[i % len(SPARE)]))
         marks.append(
@@ -109,7 +139,7 @@ def rows_chart(
     largest_first : bool
         Whether rows are sorted by the estimate until the reader chooses, rather than as in the table.
     """
-    cells = cells_of(estimates) if cells is None else cells
+    cells = (cells_of(estimates) if cells is None else cells).within_unit(estimates)
     lines = _lines(cells, fixed)
     chosen = [key for key in cells.keys if key not in lines]
     choices = [cells.choice(key) for key in chosen]
@@ -128,13 +158,13 @@ def rows_chart(
     interval = estimates.level is not None and cells.has("conf_low", "conf_high")
     bounds = cells.has("bound_low", "bound_high")
     said = " with its interval" if interval else " with its bounds" if bounds else ""
-    share = is_share(estimates)
+    share = on_unit_scale(estimates)
     marks = row_marks(cells, estimates.level if interval else None, beside=beside)
-    x = Axis(x_title or estimate_title(estimates), share=share)
+    x = Axis(x_title or estimate_title(estimates), share=share, limits=unit_limits(estimates))
     return cells.chart(
         name,
         title + (said if title.startswith("Every") else ""),
-        _caption(estimates, bounds, interval) + (f" {caption}" if caption else ""),
+        _caption(estimates, cells, bounds, interval) + (f" {caption}" if caption else ""),
         [Panel(marks, x, Axis(names="label", order="sort_by", down=True))],
         choices=[*choices, order],
         columns={"sort_by": order.name},
@@ -157,7 +187,7 @@ def ordered_chart(
 ) -> Chart:
     """Describe very many rows from the lowest estimate to the highest, with their intervals; hovering names them."""
     interval = estimates.level is not None and cells.has("conf_low", "conf_high")
-    share = is_share(estimates)
+    share = on_unit_scale(estimates)
     marks = [Mark("dot", "rank", "estimate", size=8.0, alpha=0.9)]
     if interval:
         thin = 0.35 if cells.table.num_rows < 500 else 0.15
@@ -179,8 +209,10 @@ def ordered_chart(
     )
 
 
-def _caption(estimates: Estimates, bounds: bool, interval: bool) -> str:
-    said = "Dots are estimates"
+def _caption(estimates: Estimates, cells: Cells, bounds: bool, interval: bool) -> str:
+    if _only_bounds(cells):
+        return "Gray bars are bounds that hold whatever people did; nothing inside them is more probable. Hover for the numbers."
+    said = "Dots are estimates" + (", arrows estimates outside 0 to 1" if cells.has("shown") else "")
     said += f"; lines are {describe_intervals(estimates.level, estimates.interval)}" if interval else ""
     said += "; gray bars are bounds that hold whatever people did" if bounds else ""
     return f"{said}. Hover for the numbers."
@@ -257,7 +289,7 @@ def intervals(
     first = estimates.table[estimates.keys[0]].to_pylist() if len(estimates.keys) > 1 else []
     grouped = len(set(first)) < len(first)
     order = _order(estimates, first if grouped else [None] * len(estimates), sort)[:max_rows]
-    shown = cells.take(order)
+    shown = cells.take(order).within_unit(estimates)
     marks = row_marks(shown, estimates.level, beside=chosen, bounds=bounds, truth=truth, color=color)
     keys = list(cells.keys.values())
     heads = len(set(shown.table[keys[0]].to_pylist())) if grouped else 0
@@ -266,7 +298,13 @@ def intervals(
         "intervals",
         estimates.title or estimates.method,
         "",
-        [Panel(marks, Axis(estimate_title(estimates)), Axis(names="label", group=keys[0] if grouped else ""))],
+        [
+            Panel(
+                marks,
+                Axis(estimate_title(estimates), limits=unit_limits(estimates)),
+                Axis(names="label", group=keys[0] if grouped else ""),
+            )
+        ],
         note=f"the first {len(order):,} of {len(estimates):,} rows" if len(order) < len(estimates) else "",
         inches=(8.4 if wide else 6.6, 1.15 + 0.27 * (len(order) + 1.7 * heads)),
     )
@@ -304,7 +342,7 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
 
     ``max_cells`` keeps the first cells only, and makes no lists.
     """
-    cells = cells_of(comparison)
+    cells = cells_of(comparison).within_unit(comparison)
     others = [key for key in cells.keys if key != "method"]
     joined = {"cell": [cells.keys[key] for key in others], "method": [cells.keys["method"]]}
     kept = cells.table.filter(pa.array([m != "bounds" for m in comparison["method"].tolist()]))
@@ -324,9 +362,7 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
         note = f"the first {max_cells:,} of {len(order):,} cells" if max_cells < len(order) else ""
     interval = comparison.level is not None and cells.has("conf_low", "conf_high")
     by = Shade("method", names=True)
-    marks = [Mark("dot", "estimate", color=by, offset=True, size=26.0)]
-    if interval:
-        marks.insert(0, Mark("interval", "conf_low", x2="conf_high", color=by, offset=True, width=1.8))
+    marks = _interval_and_dots(cells, interval, by, by, offset=True, size=26.0, width=1.8)
     if cells.has("bound_low", "bound_high"):
         marks.insert(0, Mark("bar", "bound_low", x2="bound_high", color=PALE, data="cells", label=BOUNDS))
     if cells.has("truth"):
@@ -336,15 +372,22 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
     if interval:
         caption = f"A line for each method; {describe_intervals(comparison.level, comparison.interval)} where a method has them."
     if cells.has("bound_low", "bound_high"):
+        caption += " Arrows are estimates outside 0 to 1." if cells.has("shown") else ""
         caption += " Gray bars are what is possible at all (bounds), whatever people did."
     where = {cells.keys[key]: cells.keys[key] for key in chosen}
-    share = is_share(comparison)
+    share = on_unit_scale(comparison)
     axis = f"estimate and {kind}, where a method has one" if comparison.level else "estimate (no interval)"
     return Chart(
         name="methods",
         title="What each method says" if max_cells is None else comparison.title or comparison.method,
         caption=caption,
-        panels=[Panel(marks, Axis(axis, share=share and max_cells is None), Axis(names="cell", offset="method"))],
+        panels=[
+            Panel(
+                marks,
+                Axis(axis, share=share and max_cells is None, limits=unit_limits(comparison)),
+                Axis(names="cell", offset="method"),
+            )
+        ],
         tables={"cells": kept, "bounds": first},
         data={
             "rows": Rows("cells", where, joined=joined),

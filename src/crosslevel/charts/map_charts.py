@@ -12,8 +12,9 @@ import pyarrow as pa
 from crosslevel.charts.cells import FIXED, Cells, cells_of
 from crosslevel.charts.chart import Atlas, Chart, Choice, Map, Places, joined_words
 from crosslevel.charts.intervals import ordered_chart
-from crosslevel.charts.words import count, is_share, named
+from crosslevel.charts.words import count, named
 from crosslevel.results import Estimates
+from crosslevel.results.table import on_unit_scale
 
 __all__ = ["map_charts", "place_key", "sure_charts"]
 
@@ -50,7 +51,7 @@ def map_charts(result: Estimates, cells: Cells, shapes: Atlas, place: str) -> li
     options = [(v, v) for v in subgroups]
     picks = {"a": Choice("a", "subgroup", options), "b": Choice("b", "subgroup", options, start=1)} if several else {}
     sides = {side: {**shared, **({"subgroup": side} if several else {})} for side in (picks or ("a",))}
-    share, ends = is_share(result), _ends(result["estimate"])
+    share, ends = on_unit_scale(result), _ends(result["estimate"])
     base: dict[str, Any] = {"tables": {"cells": cells.table}, "labels": cells.labels, "share": share}
     said = "Hover for what is known of a place; there is no interval."
     if result.level is not None:

@@ -26,7 +26,8 @@ OFFSET_GAP = 1.2
 """Between two names whose rows are set apart, in rows."""
 RIDGE = 0.8
 SHAPES = {
-    "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "cross": "x", "stroke": "|",
+    "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v",
+    "triangle-left": "<", "triangle-right": ">", "cross": "x", "stroke": "|",
 }  # fmt: skip
 SCHEMES = {"blueorange": "RdBu", "oranges": "magma_r", "blues": "Blues"}
 DASH = (0, (4, 2))
@@ -189,6 +190,7 @@ def _dot(canvas: _Canvas, mark: Mark, level: float) -> None:
     for rows, color, label, shape in canvas.parts(mark):
         open_ = not mark.filled or SHAPES[shape] in "x|"
         look: dict[str, Any] = {"zorder": level, "alpha": None if mark.alpha == 1 else mark.alpha}
+        look |= {"clip_on": False} if canvas.panel.x.limits is not None and canvas.y_names is not None else {}
         if isinstance(area, float):
             edge: dict[str, Any] = {"mfc": "none", "mew": 1.4} if open_ else {"mec": "white", "mew": 0.7}
             ms = 10.0 if shape == "stroke" else np.sqrt(area)

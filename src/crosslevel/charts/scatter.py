@@ -15,11 +15,12 @@ from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shad
 from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GRAY, INK, PALE, VERMILION
-from crosslevel.charts.words import describe_sample, fifths, is_share, sampled, with_level
+from crosslevel.charts.words import describe_sample, fifths, sampled, with_level
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, display
 from crosslevel.results.scores import share_row
+from crosslevel.results.table import on_unit_scale
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def reliability(p: npt.ArrayLike, truth: npt.ArrayLike, classes: int = CLASSES) 
 
 def validation_chart(estimates: Estimates) -> Chart:
     """Describe what was predicted for places left out against what was observed there."""
-    share = is_share(estimates)
+    share = on_unit_scale(estimates)
     covered = estimates.diagnostics.get("coverage")
     told = f" {100 * covered:.0f} % of the intervals contain what was observed." if isinstance(covered, float) else ""
     x, y = Axis("observed", share=share), Axis("predicted from other places", share=share)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.results import Estimates
 from crosslevel.results.display import describe_level
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "describe_intervals",
     "describe_sample",
     "fifths",
-    "is_share",
     "named",
     "number",
     "percent",
@@ -209,11 +207,3 @@ _NAMES = {
     "neighborhood": "everybody like their place",
     "effective_size": "people behind it (effective)",
 }
-
-
-def is_share(estimates: Estimates) -> bool:
-    """Tell whether the estimates are shares, by their size: all between 0 and 1, as is what else is on their scale."""
-    names = [n for n in ("estimate", "truth") if n in estimates.table.column_names]
-    values = np.concatenate([np.asarray(estimates[n], dtype=float) for n in names])
-    values = values[np.isfinite(values)]
-    return bool(values.size and values.min() >= 0 and values.max() <= 1)

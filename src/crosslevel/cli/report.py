@@ -19,12 +19,13 @@ EXAMPLES = (
     "crosslevel report run/sex-by-region.crosslevel --out report.html --map regions.geojson --title 'Men and women'",
     "crosslevel report --serve reports/ --port 8350",
 )
-PAGE = ("results", "out", "title", "map")
+PAGE = ("results", "out", "title", "map", "labels")
 OPTIONS = [
     Option("results", "file", "Estimates (.crosslevel or .json) and models saved by crosslevel.", True, argument=True),
     Option("out", "file", "The HTML file to write; report.html if left out."),
     Option("title", help="Heading of the page."),
     Option("map", "file", "GeoJSON or TopoJSON of the places."),
+    Option("labels", "file", 'JSON of words for codes: {"eth5": {"1": "white"}}.'),
     Option("serve", "file", "Show the reports of this folder in a browser on this machine.", excludes=PAGE),
     Option("port", "whole", "Of --serve; 0 takes any that is free.", needs=("serve",)),
     *(option for option in OUTPUT if option.name == "as_json"),
@@ -43,7 +44,8 @@ def run(given: Given, job: Job) -> None:
         raise InputError("name at least one file of saved results, or --serve a folder of reports.")
     polygons = job.read_map("map") if "map" in given else None
     with quiet():
-        report(named_results(results), page, title=given.get("title"), polygons=polygons)
+        labels = read_labels(given["labels"]) if "labels" in given else None
+        report(named_results(results), page, title=given.get("title"), polygons=polygons, labels=labels)
     print(json.dumps({"report": str(page)}) if job.as_json else f"Report: {page}")
 
 
@@ -63,6 +65,16 @@ def named_results(paths: Sequence[Path]) -> dict[str, Any]:
             name = f"{name}, again"
         out[name] = result
     return out
+
+
+def read_labels(path: Path) -> Any:
+    """Read words for codes from a file of JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"--labels {path} cannot be read as JSON ({error}); name a file with words for codes."
+        ) from error
 
 
 def read_result(path: Path) -> Any:

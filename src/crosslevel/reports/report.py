@@ -28,6 +28,7 @@ from crosslevel.reports.page import describe_page, figure_svg
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
 from crosslevel.results import Estimates
+from crosslevel.results.wide import Labels, check_labels, relabeled
 
 __all__ = ["Report", "report"]
 
@@ -149,6 +150,7 @@ def report(
     figures: Mapping[str, Any] | None = None,
     polygons: Any = None,
     coords: Mapping[Any, tuple[float, float]] | None = None,
+    labels: Labels | None = None,
 ) -> Report:
     """Make one self-contained HTML page of results, with maps and charts that answer to the reader.
 
@@ -168,6 +170,8 @@ def report(
         of a property of the features, or their id.
     coords : mapping of place to (x, y), optional
         Where the places are (longitude and latitude, or any plane), for a map of dots when there are no polygons.
+    labels : mapping of column to (mapping of code to words), optional
+        Words for codes, ``{"eth5": {1: "white", 2: "Black"}}``, in every table and chart.
 
     Returns
     -------
@@ -184,6 +188,9 @@ def report(
     ['Every subgroup with its bounds', 'Groups by outcomes']
     """
     tables = {heading: tables_of(result, heading) for heading, result in _named(results).items()}
+    if labels is not None:
+        check_labels(labels, [e for parts in tables.values() for e in parts])
+        tables = {h: [relabeled(e, labels, strict=False) for e in parts] for h, parts in tables.items()}
     interactive = bundle.available()
     shapes = _shapes(tables, polygons, coords)
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]

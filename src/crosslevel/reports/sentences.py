@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from crosslevel.charts.cells import cells_of
-from crosslevel.charts.words import count, describe_intervals, is_share, number, percent, plain, points, span
+from crosslevel.charts.words import count, describe_intervals, number, percent, plain, points, span
 from crosslevel.results import Estimates
+from crosslevel.results.table import midpoints, on_unit_scale
 from crosslevel.typing import FloatArray
 
 __all__ = ["citation_of", "sentences_of"]
@@ -92,12 +93,14 @@ def _asked(estimates: Estimates) -> str:
 
 def _found(estimates: Estimates) -> str:
     """Say how many answers there are, the lowest and the highest, and how far they are from the naive ones."""
-    values = _numbers(estimates, "estimate")
+    values = np.where(midpoints(estimates), np.nan, _numbers(estimates, "estimate"))
     cells = cells_of(estimates)
     good = np.flatnonzero(np.isfinite(values))
+    if not good.size and midpoints(estimates).any():
+        return f"Found: what is possible for {count(len(estimates), 'row')}, and no estimate."
     if not good.size:
         return f"Found: {count(len(estimates), 'row')}, none with an estimate."
-    say = percent if is_share(estimates) else number
+    say = percent if on_unit_scale(estimates) else number
     if good.size == 1:
         return f"Found: {say(values[good[0]])} for {cells.label(int(good[0]))}."
     low, high = (int(good[f(values[good])]) for f in (np.argmin, np.argmax))
@@ -122,7 +125,7 @@ def _sure(estimates: Estimates) -> str:
     if not good.any():
         return "How sure: no row has an interval."
     width = _settled(float(np.median((high - low)[good])), float(np.abs(high[good]).max()))
-    size = points(width) if is_share(estimates) else number(width)
+    size = points(width) if on_unit_scale(estimates) else number(width)
     said = f"How sure: {describe_intervals(estimates.level, estimates.interval)}; the median width is {size}."
     if width == 0.0 and estimates.kind == "binned":
         said = f"How sure: {describe_intervals(estimates.level, estimates.interval)}; these totals were observed and are kept exactly."
@@ -147,7 +150,7 @@ def _bounded(estimates: Estimates) -> str:
             width = width[np.isfinite(width)]
             if width.size:
                 middle = float(np.median(width))
-                size = points(middle) if is_share(estimates) else number(middle)
+                size = points(middle) if on_unit_scale(estimates) else number(middle)
                 return f"{said}, but bounds that hold whatever people did; their median width is {size}."
     return f"{said}, so these numbers say nothing of their own error."
 

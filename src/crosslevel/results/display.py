@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from crosslevel.results.table import NUMBERS, to_array
+from crosslevel.results.table import NUMBERS, midpoints, to_array
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["describe_interval", "describe_level", "html", "one_line", "summary"]
+__all__ = ["describe_interval", "describe_level", "html", "number", "number_format", "one_line", "summary"]
 
 NULL = "–"
+LONGEST_LINE = 72  # characters of the diagnostics above a table; the others on request
 LONGEST_WORD = 40
 WIDEST = 118  # characters; further columns are named below the table instead
 DIGITS_OF_ERROR = 2
@@ -77,9 +79,11 @@ def one_line(estimates: Estimates) -> str:
     return f"<Estimates: {about}{kind}{noted}; see .summary(), .to_frame() or .plot()>"
 
 
-def summary(estimates: Estimates, max_rows: int | None = 20) -> str:
-    """Write the heading, warnings, diagnostics and the first rows as aligned text."""
-    lines = _heading(estimates)
+def summary(estimates: Estimates, max_rows: int | None = 20, diagnostics: bool = False) -> str:
+    """Write the heading, warnings, one line of diagnostics (or all) and the first rows as aligned text."""
+    lines = _heading(estimates, LONGEST_LINE)
+    if diagnostics:
+        lines = [*(line for line in lines if not line.startswith("Diagnostics: ")), *_diagnostics(estimates)]
     columns, hidden = _fit(layout(estimates, max_rows))
     lines += ["", *_aligned(columns)]
     shown = len(columns[0].cells)
@@ -106,8 +110,10 @@ def html(estimates: Estimates, max_rows: int = 20) -> str:
     body = [row(cells, "td") for cells in zip(*(c.cells for c in columns), strict=True)]
     shown = len(columns[0].cells)
     more = [f"… {len(estimates) - shown:,} more rows; to_frame() gives the table."] if shown < len(estimates) else []
-    first, *others = _heading(estimates)
+    first, *others = _heading(estimates, LONGEST_LINE)
     words = "".join(f"<div>{html_words.escape(line)}</div>" for line in others)
+    every = "".join(f"<div>{html_words.escape(line)}</div>" for line in _diagnostics(estimates))
+    words += f"<details><summary>All diagnostics</summary>{every}</details>" if every else ""
     tail = "".join(f"<div>{html_words.escape(line)}</div>" for line in more)
     return (
         f'<div class="crosslevel-estimates"><strong>{html_words.escape(first)}</strong>{words}<table><thead>'
@@ -118,9 +124,16 @@ def html(estimates: Estimates, max_rows: int = 20) -> str:
 def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
     """Choose the columns, the rows and the digits to show; columns with nothing in them are left out."""
     table = estimates.table if max_rows is None else estimates.table.slice(0, max(max_rows, 0))
-    shared = _number_format(table)
+    shared = number_format(table)
     made = _key_columns(estimates, table)
-    made.append(_numbers("estimate", table["estimate"], shared))
+    only = midpoints(estimates)[: len(table)]
+    if only.any():  # what lies in the middle of bounds is no estimate, nor a count
+        for name in {"estimate", "count"} & set(table.column_names):
+            kept = pc.if_else(pa.array(~only), table[name], None)
+            table = table.set_column(table.column_names.index(name), name, kept)
+        table = table.drop_columns(["count"]) if only.all() and "count" in table.column_names else table
+    if not only.all() or not len(table):
+        made.append(_numbers("estimate", table["estimate"], shared))
     if table["std_error"].null_count < len(table):
         made.append(_numbers("std_error", table["std_error"], shared))
     if estimates.level is not None:
@@ -144,7 +157,7 @@ def _key_columns(estimates: Estimates, table: pa.Table) -> list[Column]:
     return [Column(_clean(k), [_word(v) for v in cells[k]], left=True) for k in names]
 
 
-def _heading(estimates: Estimates) -> list[str]:
+def _heading(estimates: Estimates, longest: int) -> list[str]:
     title, method = _clean(estimates.title, None), _clean(estimates.method, None)
     first = f"{title} ({method})" if title and method and title != method else title or method or "Estimates"
     kind = describe_level(estimates.level) + ("" if estimates.level is None else f": {_clean(estimates.interval)}")
@@ -159,9 +172,18 @@ def _heading(estimates: Estimates) -> list[str]:
     if isinstance(found, list):
         lines += [f"Finding: {_clean(str(text), None)}" for text in found]
     said = [f"{_clean(k)} {_short(v)}" for k, v in estimates.diagnostics.items() if not isinstance(v, list | dict)]
+    said.sort(key=lambda words: not words.startswith("converged "))
+    n = next((i for i in range(len(said), 0, -1) if len(", ".join(said[:i])) <= longest), 1)
     if said:
-        lines.append(f"Diagnostics: {', '.join(said)}")
+        more = len(estimates.diagnostics) - n
+        rest = f"; {more:,} more in .diagnostics" if n < len(said) else ""
+        lines.append(f"Diagnostics: {', '.join(said[:n])}{rest}")
     return lines
+
+
+def _diagnostics(estimates: Estimates) -> list[str]:
+    """Write every diagnostic in a line of its own."""
+    return [f"{_clean(k)}: {_clean(_short(v), None)}" for k, v in estimates.diagnostics.items() if k != "findings"]
 
 
 def _sizes(estimates: Estimates) -> str:
@@ -192,10 +214,11 @@ def _pad(text: str, column: Column) -> str:
 
 
 def _numbers(heading: str, values: pa.ChunkedArray, form: str) -> Column:
-    return Column(heading, [_number(v, form) for v in values.to_pylist()])
+    return Column(heading, [number(v, form) for v in values.to_pylist()])
 
 
-def _number(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
+    """Write a number in a format, without a minus before zero."""
     if value is None:
         return NULL
     if form == ".4g" and 1e3 <= abs(value) < 1e9:
@@ -216,7 +239,7 @@ def _extra(name: str, table: pa.Table, shared: str) -> Column:
     return Column(heading, [_word(v) for v in values.to_pylist()], left=True)
 
 
-def _number_format(table: pa.Table) -> str:
+def number_format(table: pa.Table) -> str:
     """Choose one format for estimate, error and interval: two digits of a typical error, if the scales allow."""
     errors, estimates = np.abs(to_array(table["std_error"])), np.abs(to_array(table["estimate"]))
     errors, sizes = errors[errors > 0], estimates[estimates > 0]
@@ -248,6 +271,10 @@ def _short(value: Any) -> str:
         return NULL
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_short(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_short, value))
     return f"{value:,}" if isinstance(value, int) else _clean(str(value))
 
 

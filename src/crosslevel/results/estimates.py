@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.frames import KINDS, FrameKind, from_arrow, to_arrow
+from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.results import display, forms
+from crosslevel.results import display, forms, wide
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
 from crosslevel.results.table import (
@@ -28,6 +31,7 @@ from crosslevel.results.table import (
     tabulate,
     to_array,
 )
+from crosslevel.results.wide import Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,28 +211,125 @@ class Estimates:
     def _repr_html_(self) -> str:
         return display.html(self)
 
-    def summary(self, max_rows: int | None = 20) -> str:
-        """Write the answer as text: method, sizes, level, warnings, diagnostics, then the first rows of the table.
+    @checked
+    def summary(self, max_rows: int | None = 20, *, diagnostics: bool = False) -> str:
+        """Write the answer as text: method, sizes, level, warnings, a line of diagnostics, then the first rows of the table.
 
         Parameters
         ----------
         max_rows : int or None
             How many rows to show; None for all.
+        diagnostics : bool
+            Write every diagnostic, a line each.
         """
-        return display.summary(self, max_rows)
+        return display.summary(self, max_rows, diagnostics)
+
+    @checked
+    def with_labels(self, labels: Labels) -> Estimates:
+        """Put words in the place of codes: ``est.with_labels({"eth5": {1: "white", 2: "Black"}})``.
+
+        Parameters
+        ----------
+        labels : mapping of column to (mapping of code to words)
+            Codes that are not named stay as they are; ``1`` and ``"1"`` are the same code.
+
+        Examples
+        --------
+        >>> est = Estimates.build({"eth5": [1, 2], "estimate": [0.5, 0.7]}, keys=["eth5"], method="m", level=None,
+        ...                       interval="none", provenance=Provenance.of(call="example()"))
+        >>> est.with_labels({"eth5": {1: "white", 2: "Black"}})["eth5"].tolist()
+        ['white', 'Black']
+        """
+        return wide.relabeled(self, labels)
+
+    @checked
+    def pivot(self, columns: str | None = None, *, values: str = "estimate", labels: Labels | None = None) -> Any:
+        """Give the wide table, groups by candidates: a row for each combination of the other keys, in the caller's kind of frame.
+
+        Parameters
+        ----------
+        columns : str, optional
+            The key whose values become columns; by default ``outcome`` where there is one, else the last key.
+        values : str
+            The column that fills the cells.
+        labels : mapping, optional
+            Words for codes, as in :meth:`with_labels`.
+
+        Examples
+        --------
+        >>> from crosslevel import ecological
+        >>> found = ecological.neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+        >>> found.pivot().to_pylist()
+        [{'group': 'young', 'yes': 0.35, 'no': 0.65}, {'group': 'old', 'yes': 0.725, 'no': 0.275}]
+        """
+        named = self if labels is None else self.with_labels(labels)
+        return from_arrow(wide.pivoted(named, columns, values), self.frame)
+
+    @checked
+    def to_latex(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        columns: str | None = None,
+        labels: Labels | None = None,
+        caption: str = "",
+    ) -> str:
+        r"""Write the wide table for LaTeX (package booktabs), every word escaped; wide ones continue in another table.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it too.
+        columns : str, optional
+            The key across the top, as in :meth:`pivot`.
+        labels : mapping, optional
+            Words for codes, as in :meth:`with_labels`.
+        caption : str
+            By default the title.
+
+        Examples
+        --------
+        >>> from crosslevel import ecological
+        >>> found = ecological.neighborhood({"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]})
+        >>> print("\n".join(found.to_latex().splitlines()[5:8]))
+        group & yes & no \\
+        \midrule
+        young & 35.0 & 65.0 \\
+        """
+        return wide.write_text("\n".join(map(wide.latex_table, self._wide(columns, labels, caption))), path)
+
+    @checked
+    def to_docx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: str | None = None,
+        labels: Labels | None = None,
+        caption: str = "",
+    ) -> Path:
+        """Write the wide table into a Word file (extra ``docx``); the arguments are those of :meth:`to_latex`."""
+        document = wide.new_docx()
+        for table in self._wide(columns, labels, caption):
+            wide.docx_table(document, table)
+        return wide.save_docx(document, path)
+
+    def _wide(self, columns: str | None, labels: Labels | None, caption: str) -> list[wide.Wide]:
+        return wide.wide_tables(self if labels is None else self.with_labels(labels), columns, caption)
 
     def to_frame(self, kind: FrameKind | None = None) -> Any:
         """Give the table as a dataframe, by default of the caller's kind."""
         return from_arrow(self.table, self.frame if kind is None else kind)
 
-    def plot(self, kind: str | None = None, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the answer; ``kind`` names a plot ("intervals" by default), ``options`` go to it."""
+    def plot(
+        self, kind: str | None = None, ax: Axes | None = None, *, labels: Labels | None = None, **options: Any
+    ) -> Axes:
+        """Draw the answer; ``kind`` names a plot ("intervals" by default), ``labels`` words for codes, ``options`` go to it."""
         name = "intervals" if kind is None else kind
         if name not in PLOTS:
             raise unknown_name("kind", name, sorted(PLOTS), "plot")
         # results lie below charts, so no import may point there
         draw = getattr(importlib.import_module("crosslevel.charts"), PLOTS[name])
-        drawn: Axes = draw(self, ax=ax, **options)
+        drawn: Axes = draw(self if labels is None else self.with_labels(labels), ax=ax, **options)
         return drawn
 
     def score(self) -> dict[str, float | int | None]:

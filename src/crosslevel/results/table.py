@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 from crosslevel.data.checks import as_numbers, check_level
 from crosslevel.errors import InputError, listed, unknown_name
 
+if TYPE_CHECKING:
+    from crosslevel.results.estimates import Estimates
+
 __all__ = [
     "COLUMN_TYPES",
     "NUMBERS",
@@ -24,6 +27,8 @@ __all__ = [
     "check_draws",
     "check_interval",
     "match_rows",
+    "midpoints",
+    "on_unit_scale",
     "plain",
     "same_bits",
     "tabulate",
@@ -284,6 +289,36 @@ def same_bits(left: pa.Table, right: pa.Table) -> bool:
         )
         for n in floats
     )
+
+
+def midpoints(estimates: Estimates) -> npt.NDArray[np.bool_]:
+    """Tell which rows are of the method of bounds and of no point: the estimate is the midpoint, which is none and is not shown."""
+    names = estimates.table.column_names
+    if "lower" not in names or "upper" not in names:
+        return np.zeros(len(estimates), dtype=np.bool_)
+    if "method" in estimates.keys:
+        of_bounds = np.array([m == "bounds" for m in estimates["method"].tolist()], dtype=np.bool_)
+    else:
+        of_bounds = np.full(len(estimates), estimates.method.startswith("bounds"))
+    return of_bounds & (np.asarray(estimates["lower"] < estimates["upper"], dtype=np.bool_))
+
+
+def on_unit_scale(estimates: Estimates) -> bool:
+    """Tell whether the estimates are shares: between 0 and 1, as is the truth, or with bounds that are.
+
+    A regression may leave the range; its bounds do not.
+    """
+    names = estimates.table.column_names
+    for low, high in (("lower", "upper"), ("bound_low", "bound_high")):
+        if {low, high} <= set(names) - set(estimates.keys) and _between(estimates, (low, high)):
+            return True
+    return _between(estimates, [n for n in ("estimate", "truth") if n in names])
+
+
+def _between(estimates: Estimates, names: Sequence[str]) -> bool:
+    values = np.concatenate([np.asarray(estimates[n], dtype=float) for n in names])
+    values = values[np.isfinite(values)]
+    return bool(values.size and values.min() >= 0 and values.max() <= 1)
 
 
 def plain(value: Any, path: str = "value") -> Any:

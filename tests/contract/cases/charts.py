@@ -11,10 +11,10 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from tests import built
-from tests.contract.case import FunctionCase, With
+from tests.contract.case import FunctionCase, With, method
 from tests.contract.cases.ecological_tables import COVARIATE, EM, PEOPLE, VOTES
 
-from crosslevel import KRLS, charts, ecological, load, report, save
+from crosslevel import KRLS, Estimates, charts, ecological, load, report, save
 
 FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
 MAP = built.squares(["north", "south", "west"], key="place")
@@ -253,6 +253,7 @@ FUNCTIONS += [
             "title": ["A page"],
             "figures": [figures()],
             "polygons": [MAP],
+            "labels": [{"place": {"north": "The North"}}, {"no": {}}],
             "coords": [{"north": (0, 1), "south": (0, 0), "west": (-1, 0)}, {}],
         },
         neutral={"path": "where the same page is written"},
@@ -270,6 +271,44 @@ FUNCTIONS += [
         {"path": FOLDER / "areas.crosslevel"},
         lambda found: found,
         variants={"path": [FOLDER / "bins.crosslevel"]},
+    ),
+]
+CELLS = ecological.neighborhood(**TWO)
+NAMED = {"group": {"a": "Asian"}}
+
+
+ON_PAPER = {"columns": ["group", "no"], "labels": [NAMED, {"no": {}}], "caption": ["Votes"]}
+FUNCTIONS += [
+    FunctionCase(
+        method(Estimates, "pivot", lambda: CELLS),
+        {},
+        lambda found: np.array(
+            [found.column_names, *map(list, zip(*found.to_pydict().values(), strict=True))], dtype=object
+        ),
+        variants={"columns": ["group", "no"], "values": ["count", "no"], "labels": [NAMED, {"no": {}}]},
+    ),
+    FunctionCase(
+        method(Estimates, "to_latex", lambda: CELLS),
+        {},
+        np.array,
+        variants=ON_PAPER,
+        neutral={"path": "where it is written"},
+    ),
+    FunctionCase(
+        method(Estimates, "to_docx", lambda: CELLS),
+        {"path": FOLDER / "t.docx"},
+        lambda path: np.array(path.read_bytes()),
+        variants=ON_PAPER,
+        neutral={"path": "where it is written"},
+    ),
+    FunctionCase(
+        method(Estimates, "summary", lambda: CELLS),
+        {},
+        np.array,
+        variants={"max_rows": [1, "one"], "diagnostics": [True]},
+    ),
+    FunctionCase(
+        method(Estimates, "with_labels", lambda: CELLS), {"labels": {}}, lambda e: e, variants={"labels": [NAMED, 3]}
     ),
 ]
 plt.close("all")

@@ -23,8 +23,8 @@ __all__ = ["bounds", "homogeneous", "neighborhood"]
 def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Give the deterministic bounds: what the margins imply with certainty (Duncan and Davis 1953).
 
-    The columns ``lower`` and ``upper`` bound the share of each group with each outcome; ``estimate`` is their
-    midpoint and carries no interval, since nothing inside the bounds is more probable than anything else.
+    The columns ``lower`` and ``upper`` bound the share of each group with each outcome. ``estimate`` is their midpoint, for
+    scoring only: nothing inside the bounds is more probable than anything else, so summaries, charts and reports leave it out.
     They are sharp for each cell by itself, of a unit and of the district, whatever the numbers of groups and outcomes;
     two cells need not reach theirs together.
 
@@ -58,7 +58,7 @@ def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] |
     call = ("bounds", locals())
     tables = unit_tables(groups, outcomes, units)
     midpoint = (tables.bounds.low + tables.bounds.high) / 2
-    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis), midpoint", call=call)
+    return cell_estimates(tables, midpoint, method="bounds (Duncan-Davis)", call=call)
 
 
 def neighborhood(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
