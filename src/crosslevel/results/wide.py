@@ -139,7 +139,8 @@ def _grid(estimates: Estimates, key: str) -> tuple[list[tuple[Any, ...]], list[s
     index = [k for k in estimates.keys if k != key]
     rows = list(zip(*(estimates.table[k].to_pylist() for k in index), strict=True)) if index else [()] * len(estimates)
     heads = ["–" if v is None else str(v) for v in estimates.table[key].to_pylist()]
-    at, to = ({v: i for i, v in enumerate(dict.fromkeys(seen))} for seen in (rows, heads))
+    at = {v: i for i, v in enumerate(dict.fromkeys(rows))}
+    to = {v: i for i, v in enumerate(dict.fromkeys(heads))}
     place = np.full((len(at), len(to)), -1, dtype=np.int64)
     for i, (row, head) in enumerate(zip(rows, heads, strict=True)):
         place[at[row], to[head]] = i
