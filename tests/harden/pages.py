@@ -46,7 +46,7 @@ PIECES = [
     "a" * 400,
 ]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-STUCK = 20_000
+STUCK = 120_000
 """Milliseconds after which a page that has drawn nothing hangs."""
 
 
@@ -109,6 +109,7 @@ def _seen(text: str) -> str:
 def _visit(door: Door, browser: Any, path: Any, html: str, shown: list[str], seed: str) -> None:
     path.write_text(html, encoding="utf-8")
     context = browser.new_context(offline=True, viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(STUCK)
     page, asked, problems = context.new_page(), [], []
     page.on("request", lambda r: asked.append(r.url))
     page.on("pageerror", lambda e: problems.append(str(e)))

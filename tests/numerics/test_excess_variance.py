@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.excess_variance import paule_mandel
 
 
@@ -18,10 +19,14 @@ def test_solves_its_equation_with_weights_and_is_zero_where_errors_are_small():
     assert paule_mandel(np.array([0.1, -0.1]), np.ones(2), np.ones(2)) == 0.0
 
 
-def test_large_variances_are_found_and_a_search_without_an_end_ends():
+def test_large_variances_are_found_and_a_search_without_an_end_is_refused():
     """One error e of variance 0 needs t^2 = e^2; where t^2 multiplies nothing no value is enough."""
+    assert paule_mandel(np.array([1e5]), np.zeros(1), np.ones(1)) == pytest.approx(1e10, rel=1e-10)
     assert paule_mandel(np.array([300.0]), np.zeros(1), np.ones(1)) == pytest.approx(9e4, rel=1e-10)
-    assert 1e6 < paule_mandel(np.array([3.0]), np.ones(1), np.zeros(1)) < 1e7
+    with pytest.raises(ConvergenceError, match="errors of up to 3"):
+        paule_mandel(np.array([3.0]), np.ones(1), np.zeros(1))
+    with pytest.raises(ConvergenceError, match="errors of up to nan"):
+        paule_mandel(np.array([np.nan]), np.ones(1), np.ones(1))
     # exactly as large as they should be: nothing is added; a variance of zero is none
     assert paule_mandel(np.array([1.0, -1.0]), np.ones(2), np.ones(2)) == 0.0
     assert paule_mandel(np.array([0.0, 2.0]), np.array([0.0, 1.0]), np.ones(2)) == pytest.approx(1.0, rel=1e-10)

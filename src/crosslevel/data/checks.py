@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import frames
+from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, IntArray, RandomState
 
@@ -257,10 +258,9 @@ def check_positive(value: object, argument: str) -> float:
 
 def check_flags(estimator: Any) -> None:
     """Refuse parameters of an estimator that are neither True nor False, where the default is one of these."""
-    for parameter in inspect.signature(type(estimator).__init__).parameters.values():
-        value = getattr(estimator, parameter.name, None)
-        if isinstance(parameter.default, bool) and not isinstance(value, bool | np.bool_):
-            raise InputError(f"{parameter.name}={value!r} is neither True nor False; pass one of them.")
+    init = type(estimator).__init__
+    flags = [p.name for p in inspect.signature(init).parameters.values() if isinstance(p.default, bool)]
+    check_arguments(init, {name: getattr(estimator, name) for name in flags})
 
 
 def check_kind(value: Any, kind: type, argument: str, repair: str) -> None:

@@ -84,8 +84,6 @@ def save(obj: object, path: str | os.PathLike[str], *, allow_rows: bool = True) 
         raise InputError(
             f"obj is a {type(obj).__name__}, which cannot be saved; pass a fitted estimator of crosslevel, Estimates or Embeddings."
         )
-    if not isinstance(allow_rows, bool):
-        raise InputError(f"allow_rows={allow_rows!r} is neither True nor False.")
     if hasattr(obj, "get_params"):
         from sklearn.utils.validation import check_is_fitted
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.data.checks import as_numbers, check_finite, check_whole, read_list
+from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 
@@ -167,8 +168,7 @@ class Intervals(_Sided):
     open_ended: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.open_ended, bool | np.bool_):
-            raise InputError(f"open_ended={self.open_ended!r} is neither True nor False; pass one of them.")
+        check_arguments(Intervals.__init__, {"open_ended": self.open_ended})
         lower, upper = _check_limits(self.lower, self.upper, 1, open_ended=self.open_ended)
         finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
         self._set(lower=lower, upper=upper, open_ended=not finite)
