@@ -229,6 +229,37 @@ def _ecological(make: Callable[..., Any], frames: dict[str, Any]) -> Answer:
     return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
 
 
+def _informed_nation(rng: np.random.Generator) -> Data:
+    """A nation with census counts by place, respondents of a survey, and shares that somebody published."""
+    data = _nation(rng)
+    people, names, m = data["people"], data["places"]["place"], 60
+    n = len(people["place"])
+    asked = rng.choice(n, m)
+    survey = {c: people[c][asked] for c in ("place", "sex", "age", "race")} | {"yes": rng.integers(0, 2, m)}
+    women = rng.integers(100, 400, len(names))
+    voters = rng.integers(300, 900, 2)
+    return data | {
+        "survey": survey | {"w": rng.uniform(0.5, 2.0, m)},
+        "margins": {"place": names, "sex=0": women, "sex=1": rng.integers(100, 400, len(names))},
+        "evidence": {
+            "subgroup": np.array(["sex == 1", "race == 'a'"], dtype=object),
+            "source": np.array(["exit poll", "exit poll"], dtype=object),
+            "yes": rng.binomial(voters, 0.5),
+            "votes": voters,
+        },
+    }
+
+
+def _informed(frames: dict[str, Any]) -> Answer:
+    model = cl.EcologicalInference(categorical=["sex"], hyperparameters=SCALES, metric="plane", n_jobs=1).fit(
+        frames["people"], frames["places"], by="place", weight="w", successes="yes", trials="votes", coords=("x", "y"),
+        columns=[c for c in _names(frames["people"]) if c in COLUMNS], margins=frames["margins"], survey=frames["survey"],
+        survey_outcome="yes", survey_by="place", survey_weight="w", selection=0.2, evidence=frames["evidence"],
+    )  # fmt: skip
+    found = model.estimate(by="sex", n_draws=200, people=frames["people"])
+    return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "std_error", "conf_low", "conf_high")}
+
+
 def _names(frame: Any) -> list[str]:
     names = frame.column_names if isinstance(frame, pa.Table) else frame
     return [str(n) for n in (names if isinstance(names, dict | list) else names.columns)]
@@ -398,6 +429,23 @@ def _table(function: Callable[..., Any], frames: dict[str, Any]) -> Answer:
     return answer
 
 
+def _after_rxc(function: Callable[..., Any], frames: dict[str, Any], **options: Any) -> Answer:
+    """Ask a court's question of a table that ``rxc`` filled in."""
+    return _read(function(ecological.rxc(frames["groups"], frames["outcomes"]), **options))
+
+
+def _compared(frames: dict[str, Any]) -> Answer:
+    found = ecological.compare(frames["groups"], frames["outcomes"], methods=["neighborhood", "goodman", "lp"])
+    return {n: v for n, v in _read(found).items() if n in ("key", "estimate", "bound_low", "bound_high")}
+
+
+def _counted(frames: dict[str, Any]) -> Answer:
+    counts, keys = ecological.group_counts(
+        frames["people"], by="place", group="race", places=frames["places"], total="votes", weight="w"
+    )
+    return {"key": np.array([str(key) for key in keys]), **{n: np.asarray(counts[n]) for n in sorted(_names(counts))}}
+
+
 def _within(data: Data, answer: Answer) -> str:
     """Say whether an estimate lies outside its bounds."""
     del data
@@ -536,6 +584,16 @@ WORLDS = {
             tolerance=1e-6,
             in_errors={"columns in another order": 0.8},  # their order decides which random numbers a column gets
         ),
+        World(
+            "EcologicalInference, margins, survey, evidence",
+            _informed_nation,
+            _informed,
+            rows=("people", "places", "survey", "margins", "evidence"),
+            columns=("people", "places", "survey", "margins", "evidence"),
+            labels=(*LABELS, ("survey", "place"), ("margins", "place")),
+            in_errors={"places under other names": 0.4},
+            tolerance=1e-6,
+        ),
         _bag_world(distribution.BayesianLinear, False),
         _bag_world(distribution.BayesianLinearClassifier, True),
         _bag_world(distribution.RBFNetwork, False, penalty=0.1),
@@ -620,6 +678,33 @@ WORLDS = {
             columns=("groups", "outcomes"),
             labels=(("units", "unit"),),
         ),
+        *(
+            World(
+                function.__name__,
+                partial(_units, 3, 3),
+                partial(_after_rxc, function, **options),
+                together=("units", "groups", "outcomes"),
+                columns=("groups", "outcomes"),
+                # the draws of rxc are made in the order of units, groups and outcomes
+                in_errors={"rows in another order": 0.4, "columns in another order": 0.4},
+            )
+            for function, options in (
+                (ecological.candidate_of_choice, {}),
+                (ecological.polarization, {"groups": ("g0", "g1")}),
+                (ecological.margin, {"outcomes": ("o0", "o1")}),
+                (ecological.among_voters, {"abstain": "o2"}),
+                (ecological.turnout, {"abstain": "o2"}),
+            )
+        ),
+        World(
+            "compare",
+            partial(_units, 3, 3),
+            _compared,
+            together=("units", "groups", "outcomes"),
+            columns=(),  # of lp's solutions the order of columns chooses one
+            tolerance=1e-4,
+        ),
+        World("group_counts", _nation, _counted, **WHERE, labels=LABELS, weight=("people", "w")),
         World("calibration_table", _forecasts, _judged, rows=("rows",)),
         World("pool", _first_twenty, _pooled, rows=("rows",)),
         World("open_batches", _hidden, _streamed, rows=("people",), columns=("people",)),
