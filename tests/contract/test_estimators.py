@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -119,10 +120,16 @@ def settings_where_seeds_act(case):
 
 
 @pytest.mark.parametrize("case", SEEDED, ids=lambda case: case.name)
-def test_no_seed_is_a_fresh_one(case):
-    """Two fits without a seed give two answers, wherever two seeds do."""
+def test_no_seed_is_a_fresh_one(case, monkeypatch):
+    """Two fits without a seed give two answers, wherever two seeds do; numbers of a counter stand for the system's fresh ones."""
     given = settings_where_seeds_act(case)
     if given is None:
         pytest.skip("seeds decide nothing here")
+    fresh, real = itertools.count(), np.random.SeedSequence
+    monkeypatch.setattr(
+        np.random,
+        "SeedSequence",
+        lambda entropy=None, **given: real(next(fresh) if entropy is None else entropy, **given),
+    )
     first, second = (answered(case, fitted(case, random_state=None, **given)) for _ in range(2))
     assert differ(first, second)

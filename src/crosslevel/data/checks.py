@@ -259,8 +259,9 @@ def check_positive(value: object, argument: str) -> float:
 def check_flags(estimator: Any) -> None:
     """Refuse parameters of an estimator that are neither True nor False, where the default is one of these."""
     init = type(estimator).__init__
-    flags = [p.name for p in inspect.signature(init).parameters.values() if isinstance(p.default, bool)]
-    check_arguments(init, {name: getattr(estimator, name) for name in flags})
+    for name, parameter in inspect.signature(init).parameters.items():
+        if isinstance(parameter.default, bool) and not isinstance(getattr(estimator, name), bool):
+            check_arguments(init, {name: getattr(estimator, name)})
 
 
 def check_kind(value: Any, kind: type, argument: str, repair: str) -> None:

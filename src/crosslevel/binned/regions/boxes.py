@@ -168,7 +168,8 @@ class Intervals(_Sided):
     open_ended: bool = False
 
     def __post_init__(self) -> None:
-        check_arguments(Intervals.__init__, {"open_ended": self.open_ended})
+        if not isinstance(self.open_ended, bool):
+            check_arguments(Intervals.__init__, {"open_ended": self.open_ended})
         lower, upper = _check_limits(self.lower, self.upper, 1, open_ended=self.open_ended)
         finite = bool(np.isfinite(lower).all() and np.isfinite(upper).all())
         self._set(lower=lower, upper=upper, open_ended=not finite)
