@@ -19,6 +19,7 @@ VERBS = {
     "demo": "Simulate a nation, estimate how its subgroups voted from regional totals, compare with the truth.",
     "ecological": "Estimate how each subgroup behaved in each place, from people and totals by place.",
     "table": "Estimate how groups chose between outcomes, from counts of both by unit, by several methods side by side.",
+    "rpv": "Study racially polarized voting over all contests, from precincts: candidates of choice, polarization, turnout.",
     "distribution": "Predict the labels of groups from samples of their members, and say how well that works.",
     "binned": "Estimate how many lie in new bins or areas, from the totals of others.",
     "impute": "Impute each person's hidden value, when only its mean in groups was published.",

@@ -54,8 +54,69 @@ def on(result, **arguments):
     return {"result": result, **arguments}
 
 
+PRECINCTS = {
+    "name": NAMES,
+    "again": [NAMES[0], *NAMES[:-1]],
+    "county": [f"c{i % 3}" for i in range(N)],
+    **{f"p{j}": GROUPS[f"g{j}"] for j in range(3)},
+    "people": sum(GROUPS.values()) + 30,
+    **{f"v{j}": OUTCOMES[f"o{j}"] for j in range(3)},
+    "votes": OUTCOMES["o0"] + OUTCOMES["o1"] + 12,
+    "cast": OUTCOMES["o0"] + OUTCOMES["o1"] + 3,
+}
+MANY = {**PRECINCTS, "v0": [5000, *OUTCOMES["o0"][1:]]}
+HOLES = {**PRECINCTS, "v0": [None, *OUTCOMES["o0"][1:].tolist()]}
+TWICE = {k: [*list(v), next(iter(v))] for k, v in PRECINCTS.items()}
+
+
+def study(found):
+    """What a reader sees of a study: its tables, notes and findings."""
+    turnout = found.contests["first"].turnout
+    return {
+        "summary": found.summary,
+        "tally": found.tally,
+        "comparison": found.comparison,
+        "turnout": turnout,
+        "names": np.array([found.lead, *found.methods, *found.contests, *found.data_notes]),
+    }
+
+
 CASES = []
 FUNCTIONS = [
+    FunctionCase(
+        ecological.rpv,
+        {
+            "frame": PRECINCTS,
+            "groups": {"a": "p0", "b": ["p1", "p2"]},
+            "contests": {"first": {"x": "v0", "y": "v1"}},
+            "methods": ["goodman", "neighborhood"],
+        },
+        study,
+        variants={
+            "groups": [{"a": ["p0", "p2"], "b": "p1"}, ["p0", "p9"], []],
+            "contests": [{"first": {"x": "v0", "z": "v2"}}, {"first": ["v0", "q1"]}, {}],
+            "unit": ["again", ["county", "nam"], With("name", missing="drop", frame=HOLES)],
+            "total_groups": ["people", "p0", "peopl"],
+            "total_outcomes": ["votes", {"first": "cast"}, {"second": "cast"}, "v0"],
+            "reference": ["a", "c"],
+            "methods": [["goodman"], {"goodman": {"weights": "equal"}}, ["gudman"], {"goodman": {"weight": 1}}, []],
+            "lead": ["neighborhood", "king"],
+            "excess": [With("drop", frame=MANY, excess="raise"), "more"],
+            "missing": [With("drop", frame=HOLES, missing="zero"), "skip"],
+            "duplicates": [With("sum", frame=TWICE, unit="name", duplicates="drop_identical"), "add"],
+            "level": [With(0.8, methods=["rxc"]), 95],
+            "random_state": [With(4, methods=["rxc"]), "zero"],
+        },
+        neutral={"progress": "tells how many fits are done", "n_jobs": "threads change no bit"},
+        data=["frame"],
+    ),
+    FunctionCase(
+        ecological.king_iterated,
+        {**THREE, "n_draws": 60},
+        lambda found: found,
+        variants={"units": [["a", *NAMES], "names"], "level": [0.8, 95], "n_draws": [80, 3], "random_state": SEEDS},
+        data=DATA,
+    ),
     FunctionCase(
         ecological.unit_tables,
         {"groups": PEOPLE, "outcomes": SHORT, "balance": "scale"},
@@ -64,6 +125,16 @@ FUNCTIONS = [
             "units": [NAMES, ["a", *NAMES], "names"],
             "balance": ["none-of-the-above", None],
             "rest": [With("did not vote", balance="none-of-the-above"), "did not vote"],
+            "excess": [
+                With(
+                    "drop",
+                    balance="none-of-the-above",
+                    excess="raise",
+                    outcomes={**SHORT, "o0": [900, *SHORT["o0"][1:]]},
+                ),
+                "raise",
+                With("more", balance="none-of-the-above"),
+            ],
             "missing": [With("drop", groups={**PEOPLE, "g0": [np.nan, *PEOPLE["g0"][1:]]}, missing="zero"), "skip"],
             "duplicates": [
                 With("error", units=["a", "b"] * 9, duplicates="sum"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data import checks, frames
@@ -35,7 +37,7 @@ Columns = Mapping[str, str | Sequence[str]] | Sequence[str]
 METHODS: dict[str, dict[str, Any]] = {
     "homogeneous": {},
     "goodman": {},
-    "king_iterated": {},
+    "king_iterated": {"n_draws": 200},
     # the published model, without a contextual effect, as courts have seen it
     "multinomial_dirichlet": {"method": "approximate", "contextual_slope": 0.0, "contextual_slope_sd": 0.0},
     "rxc": {},
@@ -69,6 +71,7 @@ def rpv(
     duplicates: str = "error",
     level: float = 0.95,
     random_state: RandomState = 0,
+    n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> PolarizationStudy:
     """Study racially polarized voting in one call: candidates of choice, polarization, margins and turnout in every contest.
@@ -105,6 +108,8 @@ def rpv(
         Level of the intervals.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws of every method.
+    n_jobs : int, optional
+        Fits run side by side; as many as there are cores when not given. The answer does not depend on it.
     progress : callable, optional
         Called with the fits done and planned.
 
@@ -153,26 +158,16 @@ def rpv(
     if reference not in size:
         raise unknown_name("reference", reference, list(size), "group")
     studies: dict[str, ContestStudy] = {}
-    done, planned = 0, len(tables) * len(chosen)
-    for contest, counts in tables.items():
-        answers: dict[str, Estimates] = {}
-        left_out: dict[str, str] = {}
-        for method, options in chosen.items():
-            began = time.perf_counter()
-            try:
-                found = _run(method, counts, level, seed, options)
-            except (InputError, ConvergenceError) as error:
-                if method == lead:
-                    raise type(error)(f"contests[{contest!r}], {method}: {error}") from error
-                left_out[method] = str(error)
-            else:
-                spent = {"seconds": round(time.perf_counter() - began, 3)}
-                answers[method] = replace(found, diagnostics={**found.diagnostics, **spent})
-            done += 1
-            if progress is not None:
-                progress(done, planned)
+    for contest, answers, left_out in _answers(tables, chosen, lead, level, seed, checks.count_jobs(n_jobs), progress):
         studies[contest] = study_of_contest(
-            contest, counts, answers, left_out, lead=lead, reference=reference, abstain=STAYED, other=OTHER_CANDIDATES
+            contest,
+            tables[contest],
+            answers,
+            left_out,
+            lead=lead,
+            reference=reference,
+            abstain=STAYED,
+            other=OTHER_CANDIDATES,
         )
     given = {"groups": _plain(groups), "contests": {c: _plain(v) for c, v in contests.items()}, "unit": unit}
     given |= {"total_groups": total_groups, "total_outcomes": total_outcomes, "reference": reference, "methods": chosen}
@@ -228,6 +223,47 @@ def _run(method: str, tables: UnitTables, level: float, seed: int, options: Mapp
     if options.get("bounded"):  # which has no interval
         common.pop("level")
     return function(tables, None, **common, **options)
+
+
+def _answers(
+    tables: Mapping[str, UnitTables],
+    methods: Mapping[str, Mapping[str, Any]],
+    lead: str,
+    level: float,
+    seed: int,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Iterator[tuple[str, dict[str, Estimates], dict[str, str]]]:
+    """Answer every contest by every method, several at once: contest, answers, and the methods that could not with their reason."""
+
+    def answer(contest: str, method: str) -> Estimates:
+        began = time.perf_counter()
+        found = _run(method, tables[contest], level, seed, methods[method])
+        spent = {"seconds": round(time.perf_counter() - began, 3)}
+        return replace(found, diagnostics={**found.diagnostics, **spent})
+
+    done = 0
+    # threads share the setting of the linear algebra, so it is made once around all
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_jobs) as pool:
+        waiting = {(c, m): pool.submit(answer, c, m) for c in tables for m in methods}
+        try:
+            for contest in tables:
+                answers: dict[str, Estimates] = {}
+                left_out: dict[str, str] = {}
+                for method in methods:
+                    try:
+                        answers[method] = waiting.pop((contest, method)).result()
+                    except (InputError, ConvergenceError) as error:
+                        if method == lead:
+                            raise type(error)(f"contests[{contest!r}], {method}: {error}") from error
+                        left_out[method] = str(error)
+                    done += 1
+                    if progress is not None:
+                        progress(done, len(tables) * len(methods))
+                yield contest, answers, left_out
+        finally:
+            for future in waiting.values():
+                future.cancel()
 
 
 def _plain(columns: Columns) -> Any:

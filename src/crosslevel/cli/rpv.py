@@ -1,0 +1,124 @@
+"""``crosslevel rpv``: precincts in, a study of racially polarized voting over all contests out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
+from crosslevel.cli.options import Given, Option, from_signature, read_pairs
+from crosslevel.ecological import PolarizationStudy, rpv
+from crosslevel.ecological.court.rpv import ALLOWED
+from crosslevel.errors import FileError, InputError, unknown_name
+
+__all__ = ["EXAMPLES", "OPTIONS", "run"]
+
+EXAMPLES = (
+    "crosslevel rpv precincts.csv --unit county --unit precinct --group Black=vap_black --group white=vap_white --total-groups vap "
+    "--contest 'Governor 2018: Abrams=gov18_d, Kemp=gov18_r, total=gov18' --excess raise --out run/ --report",
+    "crosslevel rpv precincts.parquet --unit GEOID20 --group Black --group white --contests contests.json --methods goodman --methods rxc",
+)
+TOTAL = "total"
+"""In the place of a candidate's name: the column of all votes of the contest."""
+COLUMNS = dict.fromkeys(("unit", "total_groups", "total_outcomes"), "table")
+SKIP = ("frame", "groups", "contests", "methods", "progress")
+GROUPS_HELP = "Column of a group's people, or NAME=COLUMN, NAME=COLUMN+COLUMN; repeat."
+CONTEST_HELP = "'NAME: CANDIDATE=COLUMN, CANDIDATE=COLUMN, total=COLUMN' (total: all votes); repeat."
+FILE_OF_CONTESTS = 'JSON file of contests: {"NAME": {"CANDIDATE": "COLUMN", "total": "COLUMN"}}.'
+OPTIONS = [
+    Option("table", "file", f"Counts, a row for each precinct: {FILE_HELP}", required=True, argument=True),
+    Option("groups", help=GROUPS_HELP, several=True, required=True, panel="Data"),
+    Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
+    Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
+    Option("methods", help=f"A method; repeat. One of {', '.join(ALLOWED)}. Default: the first five.", several=True, panel="Study"),
+    *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
+    *INPUT,
+    *OUTPUT,
+]  # fmt: skip
+
+
+def run(given: Given, job: Job) -> None:
+    """Read, study every contest, write what was asked for, print the findings."""
+    contests, totals = _contests(given)
+    options = given.of("Study")
+    if totals:
+        if "total_outcomes" in options:
+            raise InputError(
+                "--total-outcomes and a total in a contest exclude one another; name the total in every contest."
+            )
+        options["total_outcomes"] = totals
+    with quiet():
+        counts = job.read("table")
+        job.check_columns(table=counts.column_names)
+    job.folder()
+    with job.progress("rpv", "fits") as advance, quiet():
+        study = rpv(counts, _groups(given["groups"]), contests, **options, progress=advance)
+    write(study, job, given)
+
+
+def write(study: PolarizationStudy, job: Job, given: Given) -> None:
+    """Write the study and its tables, and print the findings."""
+    answers = {"summary": study.summary, "tally": study.tally, "comparison": study.comparison}
+    job.keep("study", study, "study.crosslevel")
+    pages = {**answers, **{f"turnout, {n}": c.turnout for n, c in study.contests.items() if c.turnout is not None}}
+    job.write_answers(answers, pages=pages, title=f"Racially polarized voting: {given['table'].name}")
+    said = [study.lead_reason, *study.data_notes, *study.warnings]
+    findings = study.sentences()
+    job.print(
+        answers,
+        fit={"contests": len(study.contests), "methods": len(study.methods), "leading method": study.lead},
+        warnings=said,
+        text="\n".join(f"{i}. {text}" for i, text in enumerate(findings, 1)),
+        findings=list(findings),
+    )
+
+
+def _groups(written: list[str]) -> dict[str, Any]:
+    """Read --group: a column, or a name and its columns."""
+    pairs = read_pairs([text if "=" in text else f"{text}={text}" for text in written], "--group", "NAME=COLUMN")
+    return {name: _columns(value) for name, value in pairs.items()}
+
+
+def _columns(text: str) -> str | list[str]:
+    parts = [part.strip() for part in text.split("+")]
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _contests(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read the contests, written out or in a file: candidates by contest, and the columns of all votes."""
+    if "contests" in given:
+        found = _read_file(given["contests"])
+    else:
+        found = {}
+        for text in given.get("contest", ()):
+            name, mark, rest = text.partition(":")
+            if not mark or not name.strip():
+                raise InputError(
+                    f"--contest {text!r} is not 'NAME: CANDIDATE=COLUMN, ...'; write the name and ':' first."
+                )
+            parts = [part.strip() for part in rest.split(",") if part.strip()]
+            pairs = read_pairs([p if "=" in p else f"{p}={p}" for p in parts], "--contest", "CANDIDATE=COLUMN")
+            if name.strip() in found:
+                raise InputError(f"--contest names {name.strip()!r} twice; name each contest once.")
+            found[name.strip()] = {candidate: _columns(column) for candidate, column in pairs.items()}
+    if not found:
+        raise InputError("no contest is named; pass --contest 'NAME: CANDIDATE=COLUMN, ...' or --contests FILE.")
+    totals = {name: str(columns[TOTAL]) for name, columns in found.items() if TOTAL in columns}
+    return {name: {k: v for k, v in columns.items() if k != TOTAL} for name, columns in found.items()}, totals
+
+
+def _read_file(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.is_file():
+        raise FileError(f"--contests {path} does not exist; name a JSON file.")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"--contests {path} is not JSON ({error}).") from error
+    if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
+        raise FileError(f'--contests {path} is not {{"NAME": {{"CANDIDATE": "COLUMN"}}}}; correct it.')
+    for name, columns in found.items():
+        for candidate, column in columns.items():
+            if not (isinstance(column, str) or (isinstance(column, list) and all(isinstance(c, str) for c in column))):
+                raise unknown_name(f"--contests {path}: {name}", candidate, list(columns), "candidate with a column")
+    return found

@@ -1,0 +1,67 @@
+"""``crosslevel rpv``: contests written out or in a file, findings printed, the study saved."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.ecological import rpv
+
+UNITS = pd.DataFrame(
+    {
+        "precinct": list("abcdefgh"),
+        "white": [80, 50, 20, 10, 60, 95, 70, 35],
+        "black": [20, 50, 80, 90, 40, 5, 30, 65],
+        "d18": [30, 40, 60, 62, 33, 20, 31, 52],
+        "r18": [40, 30, 10, 8, 36, 50, 38, 18],
+    }
+)
+UNITS["all18"] = UNITS["d18"] + UNITS["r18"] + 1
+FEW = ("--methods", "goodman", "--methods", "rxc")
+ASKED = ("rpv", "units.csv", "--unit", "precinct", "--group", "Black=black", "--group", "white", *FEW)
+CONTEST = ("--contest", "Governor 2018: Abrams=d18, Kemp=r18, total=all18")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("rpv")
+    UNITS.to_csv(where / "units.csv", index=False)
+    contests = {"Governor 2018": {"Abrams": "d18", "Kemp": ["r18"], "total": "all18"}}
+    (where / "contests.json").write_text(json.dumps(contests))
+    return where
+
+
+def test_contests_written_out_or_in_a_file_are_the_same_study(crosslevel, folder):
+    out = folder / "run"
+    told = json.loads(crosslevel(*ASKED, *CONTEST, "--out", str(out), "--json", cwd=folder).out)
+    filed = json.loads(crosslevel(*ASKED, "--contests", "contests.json", "--json", cwd=folder).out)
+    assert told["answers"]["summary"] == filed["answers"]["summary"]
+    study = rpv(
+        UNITS,
+        {"Black": "black", "white": "white"},
+        {"Governor 2018": {"Abrams": "d18", "Kemp": "r18"}},
+        "precinct",
+        total_outcomes={"Governor 2018": "all18"},
+        methods=["goodman", "rxc"],
+    )
+    assert told["findings"] == list(study.sentences())
+    assert cl.load(out / "study.crosslevel").summary.equals(cl.load(out / "summary.crosslevel"))
+    assert "1. In 1 of 1 contest(s)" in crosslevel(*ASKED, *CONTEST, cwd=folder).out
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--contest", "Abrams=d18"), "'Abrams=d18'"),
+        (("--contest", "Governor: Abrams=d19, Kemp=r18"), "d19"),
+        ((*CONTEST, "--total-outcomes", "all18"), "--total-outcomes"),
+        (("--contests", "none.json"), "none.json"),
+        ((), "--contest"),
+    ],
+    ids=["no name", "no column", "two totals", "no file", "no contest"],
+)
+def test_what_is_wrong_is_named(crosslevel, folder, given, named):
+    assert named in crosslevel(*ASKED, *given, cwd=folder, code=2).err

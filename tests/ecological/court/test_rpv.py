@@ -1,0 +1,162 @@
+"""A study of racially polarized voting: what it reads, which methods it runs, and what it says over all contests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import crosslevel as cl
+from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, rpv, unit_tables
+from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
+from crosslevel.errors import InputError
+
+RATES = {"first": [[0.50, 0.04, 0.01], [0.10, 0.45, 0.02]], "second": [[0.30, 0.10, 0.0], [0.40, 0.15, 0.0]]}
+GROUPS = {"Black": "black", "white": "white"}
+CONTESTS = {name: {"Ames": f"{name}_a", "Brown": f"{name}_b"} for name in RATES}
+
+
+@pytest.fixture(scope="module")
+def precincts():
+    rng = np.random.default_rng(5)
+    n = 24
+    share = rng.beta(0.8, 1.4, n)
+    people = np.column_stack([np.round(800 * share), np.round(800 * (1 - share))])
+    frame = {
+        "name": [f"p{i}" for i in range(n)],
+        "black": people[:, 0],
+        "white": people[:, 1],
+        "rest": rng.integers(20, 300, n),
+    }
+    frame["adults"] = people.sum(axis=1) + frame["rest"]
+    for name, rates in RATES.items():
+        votes = np.array(
+            [sum(rng.multinomial(int(k), [*p, 1 - sum(p)])[:3] for k, p in zip(x, rates, strict=True)) for x in people]
+        )
+        frame |= {f"{name}_{c}": votes[:, j] for j, c in enumerate("ab")}
+        frame[f"{name}_all"] = votes.sum(axis=1)
+    return frame  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study(precincts):
+    totals = {name: f"{name}_all" for name in RATES}
+    methods = {**METHODS, "king_iterated": {"n_draws": 50}}
+    return rpv(precincts, GROUPS, CONTESTS, "name", total_outcomes=totals, methods=methods, n_jobs=1)
+
+
+def test_every_method_that_courts_know_answers_by_default(study):
+    assert tuple(METHODS) == ("homogeneous", "goodman", "king_iterated", "multinomial_dirichlet", "rxc")
+    assert study.methods == tuple(METHODS)
+    assert (study.lead, study.lead_reason) == ("rxc", WHY_RXC)
+    for contest in study.contests.values():
+        assert contest.left_out == {}
+        np.testing.assert_allclose(contest.voters["rxc"]["estimate"].reshape(2, -1).sum(axis=1), 1, rtol=1e-9)
+
+
+def test_the_summary_is_the_leading_method_among_voters(study):
+    contest = study.contests["first"]
+    tables = contest.tables
+    assert tables.outcomes == ("Ames", "Brown", "other candidates", "did not vote")
+    found = candidate_of_choice(
+        among_voters(cl.ecological.rxc(tables)), exclude="other candidates", abstention=None
+    ).select(rank=1)
+    rows = study.summary.select(contest="first")
+    np.testing.assert_array_equal(rows["estimate"], found["estimate"])
+    np.testing.assert_array_equal(rows["probability_first"], found["probability_first"])
+    assert rows["candidate"].tolist()[:2] == ["Ames", "Brown"]
+    votes = tables.T.sum(axis=0)[:3]
+    np.testing.assert_allclose(rows["vote_share"][:2], votes[:2] / votes.sum())
+    np.testing.assert_allclose(
+        rows["probability_lost"], 1 - contest.choice["rxc"].select(outcome=contest.winner)["probability_first"]
+    )
+
+
+def test_losses_and_differences_are_counted_over_contests(study):
+    winner = {name: c.winner for name, c in study.contests.items()}
+    assert winner["second"] == "Ames"  # whom both groups chose
+    row = study.tally.select(group="Black").table.to_pylist()[0]
+    assert (row["contests"], row["choices_differ"]) == (2, 1)
+    assert row["lost"] == row["lost_where_choices_differ"] == int(winner["first"] == "Brown")
+    assert study.tally.select(group="white").table.to_pylist()[0]["choices_differ"] is None
+    said = study.sentences()
+    assert said[0].startswith("In 1 of 2 contest(s) the candidate of choice of Black voters was not that of white")
+    assert any(text.startswith("first: ") and "Ames" in text for text in said)
+
+
+def test_turnout_and_the_notes_on_the_data(study):
+    went = study.contests["first"].turnout
+    truth = {"Black": 0.55, "white": 0.57}
+    for group, share in truth.items():
+        row = went.select(group=group).table.to_pylist()[0]
+        assert row["conf_low"] <= share <= row["conf_high"]
+    assert any("'did not vote' takes the difference" in note for note in study.data_notes)
+
+
+def test_a_study_is_saved_and_loaded_and_does_not_depend_on_threads(study, precincts, tmp_path):
+    cl.save(study, tmp_path / "study.crosslevel")
+    again = cl.load(tmp_path / "study.crosslevel")
+    assert again.summary.equals(study.summary)
+    assert again.sentences() == study.sentences()
+    assert again.contests["first"].voters["rxc"].equals(study.contests["first"].voters["rxc"])
+    options = {"methods": {"king_iterated": {"n_draws": 50}, "goodman": {}}, "lead": "goodman"}
+    one, two = (rpv(precincts, GROUPS, CONTESTS, "name", **options, n_jobs=n) for n in (1, 2))
+    assert one.summary.equals(two.summary)
+    np.testing.assert_array_equal(one.comparison["estimate"], two.comparison["estimate"])
+
+
+def test_groups_of_voters_need_no_abstention(precincts):
+    frame = {**precincts, "voted_b": precincts["first_a"], "voted_w": precincts["first_b"]}
+    found = rpv(frame, {"Black": "voted_b", "white": "voted_w"}, {"first": ["first_a", "first_b"]}, methods=["goodman"])
+    assert found.contests["first"].turnout is None
+    assert found.contests["first"].tables.outcomes == ("first_a", "first_b")
+
+
+def test_shares_of_the_total_are_multiplied_by_it(precincts):
+    share = {name: precincts[name] / precincts["adults"] for name in ("black", "white")}
+    options = {"total_groups": "adults", "methods": ["goodman"]}
+    counted, shared = (rpv(f, GROUPS, CONTESTS, **options) for f in (precincts, {**precincts, **share}))
+    assert counted.groups == ("Black", "white", "other groups")
+    np.testing.assert_allclose(counted.summary["estimate"], shared.summary["estimate"], rtol=1e-9)
+    with pytest.raises(InputError, match="total_groups='adults'"):
+        rpv({**precincts, **{n: 100 * v for n, v in share.items()}}, GROUPS, CONTESTS, **options)
+
+
+def test_what_the_leading_method_refuses_stops_the_study_and_others_are_left_out(precincts):
+    few = {name: values[:3] for name, values in precincts.items()}
+    found = rpv(few, GROUPS, CONTESTS, methods=["king_iterated", "neighborhood"], lead="neighborhood")
+    assert found.contests["first"].voters.keys() == {"king_iterated", "neighborhood"}
+    with pytest.raises(InputError, match=r"contests\['first'\].*goes.*Black"):
+        rpv(
+            {**precincts, "goes": [1] * 24},
+            {"Black": "black", "goes": "white"},
+            {"first": {"goes": "first_a", "Black": "first_b"}},
+        )
+
+
+def test_more_votes_than_people_is_refused_raised_or_left_out():
+    people, votes = {"a": [50, 40, 0], "b": [50, 60, 0]}, {"x": [40, 90, 3], "y": [30, 30, 4]}
+    with pytest.raises(InputError, match="excess='raise'"):
+        unit_tables(people, votes, balance="none-of-the-above")
+    raised = unit_tables(people, votes, balance="none-of-the-above", excess="raise")
+    np.testing.assert_allclose(raised.X, [[50, 50], [48, 72]])
+    np.testing.assert_allclose(raised.T[:, 2], [30, 0])
+    assert "largest factor 1.2 in 1" in raised.notes[0]
+    assert "1 unit(s) with more outcomes than people" in raised.notes[1]
+    dropped = unit_tables(people, votes, balance="none-of-the-above", excess="drop")
+    assert dropped.units == (0,)
+    with pytest.raises(InputError, match="excess='raise'"):
+        unit_tables(people, votes, excess="raise")
+
+
+def test_king_iterated_is_king_where_the_table_is_two_by_two(precincts):
+    X = {"black": precincts["black"], "white": precincts["white"]}
+    votes = precincts["first_a"]
+    two = {"Ames": votes, "rest": precincts["black"] + precincts["white"] - votes}
+    one, whole = king(X, two, n_draws=100), king_iterated(X, two, n_draws=100)
+    np.testing.assert_allclose(whole["estimate"], one["estimate"], rtol=1e-12)
+    np.testing.assert_allclose(whole.draws, one.draws, rtol=1e-12)
+    three = {"Ames": votes, "Brown": precincts["first_b"], "rest": two["rest"] - precincts["first_b"]}
+    found = king_iterated(X, three, n_draws=100)
+    raw = np.array(found.diagnostics["sums"])
+    np.testing.assert_allclose(found["estimate"][0] * raw[0], one["estimate"][0], rtol=1e-9)
+    np.testing.assert_allclose(found["estimate"].reshape(2, 3).sum(axis=1), 1)
