@@ -10,11 +10,13 @@ answers. They answer in four ways (log-odds of answering, for those who have the
     b2   +.3 below a bachelor's degree (where the label is a degree: below 45 years), 0 above
     b3   +.2, and a draw from N(0, .1^2) for every level of every column
 
-Selection is taken as 0, as .1 (the default), or as measured on the labels of other families (``measured``). Beside them: the totals alone;
-the respondents as they answered (``raw``); and the survey with a prior that knows no totals (``regression``: effects of sd .5, pairs .15),
-its answers matched to the totals. Constants of confounding are the shipped ones.
+Selection is taken as 0, as .1 (the default), or as measured on the labels of other families (``measured``). Beside them: the totals
+alone; the respondents as they answered (``raw``); multilevel regression and post-stratification with scales learned from the survey
+(``mrp``), and the same shifted to the totals (``calibrated``). Constants of confounding are the shipped ones. Intervals are those of the
+covariance of effects, without the confounding of single places.
 
-    OMP_NUM_THREADS=1 python experiments/survey.py --data FOLDER --states 37 39 42 13 26 51
+    OMP_NUM_THREADS=1 python experiments/survey.py --data FOLDER --kinds a --out a.csv
+    OMP_NUM_THREADS=1 python experiments/survey.py --read a.csv b1.csv b2.csv b3.csv
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,7 @@ from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
 from crosslevel.ecological.persons.hidden_labels import Half, Label, hide
 from crosslevel.ecological.persons.labels import comparison, read_labels
 from crosslevel.ecological.persons.model import cell_logits
+from crosslevel.ecological.persons.poststratification import direct_rates, mrp_rates, regress
 from crosslevel.ecological.persons.respondents import Respondents, spread_rows
 from crosslevel.ecological.persons.selection import solve_selection
 from crosslevel.ecological.persons.survey import (
@@ -52,7 +55,6 @@ from crosslevel.ecological.persons.survey import (
     SurveyRows,
     effect_prior,
     fuse,
-    group_slopes,
     pairs_of,
 )
 from crosslevel.typing import AnyArray, FloatArray
@@ -63,7 +65,6 @@ SIZES = (500, 2_000, 10_000)
 DEGREE, MIDDLE_AGE = 5, 2
 """First code of educ6 that is a bachelor's degree; number of the first age band of 45 years and more."""
 LEAST_PEOPLE = 100
-REGRESSION_SD, REGRESSION_PAIRS = 0.5, 0.15
 Z = float(stats.norm.ppf(0.975))
 
 
@@ -79,6 +80,7 @@ class Asked:
     has: AnyArray
     weight: FloatArray
     below: AnyArray  # without a degree, or under 45
+    state: AnyArray  # number of the state of each place
 
 
 def prepare(model: cl.EcologicalInference, stream: Batches, bins: Bins, cuts: list, label: Label) -> Asked:
@@ -105,7 +107,8 @@ def prepare(model: cl.EcologicalInference, stream: Batches, bins: Bins, cuts: li
     below = values < (MIDDLE_AGE if column == "age4" else DEGREE)
     weight = (found.pairs.weight * found.total[found.pairs.place])[mine]
     where = number[found.pairs.place[mine]]
-    return Asked(half, levels, kept, where, kind.reshape(-1)[cell], has[mine], weight, below)
+    state = np.unique(np.array(places.column("st", "places"))[half.places], return_inverse=True)[1].reshape(-1)
+    return Asked(half, levels, kept, where, kind.reshape(-1)[cell], has[mine], weight, below, state)
 
 
 def draw(asked: Asked, how: str, n: int, rng: np.random.Generator) -> Respondents:
@@ -138,7 +141,6 @@ class World:
     asked: Asked
     levels: AnyArray
     prior: EffectPrior
-    flat: EffectPrior
 
     def rows(self, respondents: Respondents) -> SurveyRows:
         """Spread respondents over places; they say where they live."""
@@ -147,45 +149,48 @@ class World:
         assert found is not None
         return found
 
-    def fuse(self, rows: SurveyRows, selection: float, prior: EffectPrior) -> SurveyPosterior:
+    def fuse(self, rows: SurveyRows, selection: float) -> SurveyPosterior:
         """Fit totals and survey."""
         half = self.asked.half
-        sets = (pairs_of(half.structure), prior, half.pairs, self.levels, half.total, rows, selection)
+        sets = (pairs_of(half.structure), self.prior, half.pairs, self.levels, half.total, rows, selection)
         return fuse(half.structure, *sets)
 
 
 def world_of(model: cl.EcologicalInference, asked: Asked) -> World:
-    """Make the priors of a label: that of the totals with the shipped confounding, and one that knows no totals."""
+    """Make the prior of a label: that of the totals, with the shipped confounding."""
     half, effects = asked.half, asked.half.structure
     n = len(effects.sizes)
     shrinkage = allowance_of(model.model_, None).shrinkage
     keep = 1.0 - np.repeat([shrinkage.get(name, 0.0) for name in half.columns], effects.sizes)
     prior = effect_prior(effects, half.effects, half.covariance, keep, SHIPPED, pairs_of(effects))
-    flat = replace(SHIPPED, tau=REGRESSION_SD, pairs=(REGRESSION_PAIRS / REGRESSION_SD) ** 2, distance=0.0)
-    nothing = (np.zeros(len(half.effects)), np.zeros_like(half.covariance), np.ones(len(half.effects)))
-    levels = half.codes[:, :n] - effects.first[:n]
-    return World(asked, levels, prior, effect_prior(effects, *nothing, flat, pairs_of(effects)))
+    return World(asked, half.codes[:, :n] - effects.first[:n], prior)
+
+
+def told(g: Groups, sd: FloatArray) -> tuple[AnyArray, FloatArray]:
+    """Say which groups are large enough and not fixed by the totals, and give their truth."""
+    weight, yes = g.weight.sum(axis=0), g.yes.sum(axis=0)
+    shown = (weight > 0.002 * weight.sum()) & (sd > 1e-3) & np.isfinite(sd)
+    return shown, np.clip(yes / np.maximum(weight, 1e-9), 1e-6, 1 - 1e-6)
 
 
 def compared(
     world: World, rows: SurveyRows, theta: FloatArray, covariance: FloatArray
 ) -> dict[str, tuple[FloatArray, ...]]:
-    """Give logit, its sd, truth and people of the groups of every column and of every crossing, and rows of places."""
+    """Give logit, its sd, truth and slopes of the groups of every column and crossing, their contrasts, and errors in places."""
     half, effects = world.asked.half, world.asked.half.structure
     problem = Likelihood(effects, pairs_of(effects), half.pairs, world.levels, half.total, rows)
     at = problem.at(np.concatenate([theta, np.zeros(problem.n_levels + problem.n_surveys)]))
 
-    def over(groups: Sequence[Groups]) -> tuple[FloatArray, ...]:
+    def over(groups: Sequence[Groups]) -> list[tuple[FloatArray, ...]]:
         out = []
         for g in groups:
-            P, G, _ = group_slopes(problem, at, half.people, g.group, len(g.names))
-            sd = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", G, covariance, G), 0.0))
-            weight, yes = g.weight.sum(axis=0), g.yes.sum(axis=0)
-            told = (weight > 0.002 * weight.sum()) & (sd > 1e-3)
-            T = np.clip(yes / np.maximum(weight, 1e-9), 1e-6, 1 - 1e-6)
-            out.append((special.logit(P)[told], sd[told], T[told], G[told]))
-        return tuple(np.concatenate(v) for v in zip(*out, strict=True))
+            found = problem.groups(at, half.people, g.group, len(g.names))
+            sd = found.spread(covariance)
+            shown, T = told(g, sd)
+            out.append((special.logit(found.rate)[shown], sd[shown], T[shown], found.G[shown]))
+        return out
 
+    nation, crossings = over(half.dimensions), over(half.crossings)
     eta = cell_logits(theta, problem.codes)[half.pairs.cell]
     p = special.expit(eta + at.f[half.pairs.place])
     errors, people = [], []
@@ -193,50 +198,88 @@ def compared(
         row, size = half.pairs.place * len(g.names) + g.group, len(half.total) * len(g.names)
         weight = np.bincount(row, half.pairs.weight, size)
         rate = np.bincount(row, half.pairs.weight * p, size) / np.maximum(weight, 1e-300)
-        told = (g.count.ravel() >= LEAST_PEOPLE) & (weight > 0)
-        errors.append((rate - (g.yes / np.maximum(g.weight, 1e-9)).ravel())[told])
-        people.append(g.weight.ravel()[told])
+        shown = (g.count.ravel() >= LEAST_PEOPLE) & (weight > 0)
+        errors.append((rate - (g.yes / np.maximum(g.weight, 1e-9)).ravel())[shown])
+        people.append(g.weight.ravel()[shown])
     return {
-        "nation": over(half.dimensions),
-        "crossings": over(half.crossings),
+        "nation": tuple(np.concatenate(v) for v in zip(*nation, strict=True)),
+        "crossings": tuple(np.concatenate(v) for v in zip(*crossings, strict=True)),
+        "contrasts": tuple(np.concatenate(v) for v in zip(*(contrasts(c, covariance) for c in nation), strict=True)),
         "places": (np.concatenate(errors), np.concatenate(people)),
     }
+
+
+def contrasts(column: tuple[FloatArray, ...], covariance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give the difference of the rates of every two groups of a column, its sd, and the true difference."""
+    logit, _, T, G = column
+    P = special.expit(logit)
+    a, b = np.triu_indices(len(P), 1)
+    slope = (P * (1 - P))[:, None] * G
+    D = slope[a] - slope[b]
+    return P[a] - P[b], np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", D, covariance, D), 0.0)), T[a] - T[b]
 
 
 def scored(found: dict[str, tuple[FloatArray, ...]]) -> dict[str, float]:
     """Score intervals of a label's groups: points of a percentage."""
     out = {}
     for part, first in (("nation", ""), ("crossings", "crossing_")):
-        logit, sd, T, _ = found[part]
-        P, low, high = (special.expit(logit + s * Z * sd) for s in (0, -1, 1))
-        missed = np.maximum(low - T, 0) + np.maximum(T - high, 0)
-        out |= {
-            f"{first}error": 100 * np.abs(P - T).mean(),
-            f"{first}cover": float(((low <= T) & (high >= T)).mean()),
-            f"{first}width": 100 * (high - low).mean(),
-            f"{first}score": 100 * (high - low + 40 * missed).mean(),
-        }
-    errors, people = found["places"]
-    return out | {"place_rmse": 100 * float(np.sqrt(people @ errors**2 / people.sum()))}
+        if part in found:
+            logit, sd, T = found[part][:3]
+            out |= intervals(*(special.expit(logit + s * Z * sd) for s in (0, -1, 1)), T, first)
+    if "contrasts" in found:
+        D, sd, T = found["contrasts"]
+        out |= intervals(D, D - Z * sd, D + Z * sd, T, "contrast_")
+    if "places" in found:
+        errors, people = found["places"]
+        out["place_rmse"] = 100 * float(np.sqrt(people @ errors**2 / people.sum()))
+    return out
 
 
-def raw_error(world: World, respondents: Respondents) -> float:
-    """Say how far the shares of respondents are off as they answered, over the columns that are features."""
-    half, errors = world.asked.half, []
+def intervals(P: FloatArray, low: FloatArray, high: FloatArray, T: FloatArray, first: str) -> dict[str, float]:
+    """Score intervals: error, coverage, width, and width with 40 times what is missed."""
+    missed = np.maximum(low - T, 0) + np.maximum(T - high, 0)
+    return {
+        f"{first}error": 100 * float(np.abs(P - T).mean()),
+        f"{first}cover": float(((low <= T) & (high >= T)).mean()),
+        f"{first}width": 100 * float((high - low).mean()),
+        f"{first}score": 100 * float((high - low + 40 * missed).mean()),
+    }
+
+
+def raw(world: World, respondents: Respondents) -> dict[str, tuple[FloatArray, ...]]:
+    """Give the shares of respondents as they answered, of groups that follow from one feature."""
+    half, out = world.asked.half, []
     for g in half.dimensions:
-        group = np.zeros(0, dtype=int)
-        if g.name in half.columns:
-            group = respondents.levels[:, half.columns.index(g.name)]
-        for level in np.unique(group):
-            mine, own = group == level, np.flatnonzero(np.arange(len(g.names)) == level)
-            if len(own) and g.weight[:, own].sum() > 0:
-                truth = g.yes[:, own].sum() / g.weight[:, own].sum()
-                errors.append(respondents.successes[0, mine].sum() / respondents.trials[0, mine].sum() - truth)
-    return 100 * float(np.mean(np.abs(errors))) if errors else float("nan")
+        if len(g.telling.columns) != 1:
+            continue
+        column = g.telling.columns[0]
+        level, n = world.levels[half.pairs.cell, column], half.structure.sizes[column]
+        count = np.bincount(level * len(g.names) + g.group, half.pairs.weight, n * len(g.names)).reshape(n, -1)
+        group = count.argmax(axis=1)[respondents.levels[:, column]]
+        rate, sd = direct_rates(respondents.successes[0], respondents.trials[0], group, len(g.names))
+        shown, T = told(g, sd)
+        out.append((special.logit(np.clip(rate, 1e-3, 1 - 1e-3))[shown], sd[shown], T[shown]))
+    return {"nation": tuple(np.concatenate(v) for v in zip(*out, strict=True))}
+
+
+def regressed(world: World, rows: SurveyRows) -> dict[str, dict[str, tuple[FloatArray, ...]]]:
+    """Regress the survey by itself, and give groups as it says and as they are when shifted to the totals."""
+    half, effects = world.asked.half, world.asked.half.structure
+    areas = (np.arange(len(half.total)), world.asked.state)
+    pairs = pairs_of(effects)
+    found = regress(effects, pairs, rows, areas)
+    out = []
+    for g in half.dimensions:
+        groups = (half.people, areas, g.group, len(g.names))
+        rate, sd = mrp_rates(found, effects, pairs, half.pairs, world.levels, *groups)
+        shown, T = told(g, sd)
+        out.append((special.logit(rate)[shown], sd[shown], T[shown]))
+    alone = {"nation": tuple(np.concatenate(v) for v in zip(*out, strict=True))}
+    return {"mrp": alone, "calibrated": compared(world, rows, found.theta, found.theta_covariance)}
 
 
 def study(
-    worlds: dict[str, World], sizes: Sequence[int], kinds: Sequence[str], seeds: int, measured: bool
+    worlds: dict[str, World], sizes: Sequence[int], kinds: Sequence[str], seeds: Sequence[int], measured: bool
 ) -> Iterator[dict[str, object]]:
     """Draw the surveys and score every way of using them."""
     for name, world in worlds.items():
@@ -248,24 +291,20 @@ def study(
         for n in sizes:
             drawn, plain, parts = {}, {}, {}
             for number, (name, world) in enumerate(worlds.items()):
-                for seed in range(seeds if n <= 2_000 else 1):
+                for seed in seeds:
                     rng = np.random.default_rng([number, KINDS.index(kind), n, seed])
                     begun = time.perf_counter()
                     respondents = draw(world.asked, kind, n, rng)
                     rows = world.rows(respondents)
-                    fits = {
-                        "selection 0": world.fuse(rows, 0.0, world.prior),
-                        "selection .1": world.fuse(rows, 0.1, world.prior),
-                        "regression": world.fuse(rows, 0.0, world.flat),
-                    }
-                    took = (time.perf_counter() - begun) / 3
-                    entry = {"label": name, "kind": kind, "n": n, "seconds": took}
+                    fits = {f"selection {s:g}": world.fuse(rows, s) for s in (0.0, 0.1)}
+                    took = (time.perf_counter() - begun) / 2
+                    entry = {"label": name, "kind": kind, "n": n, "seed": seed, "seconds": took}
+                    others = {"raw": raw(world, respondents)} | regressed(world, rows)
+                    for way, found in others.items():
+                        yield {**entry, "way": way} | scored(found)
                     for way, fit in fits.items():
                         found = compared(world, rows, fit.theta, fit.covariance)
-                        offset = {"offset": float(fit.offset[0])}
-                        yield {**entry, "way": way, **offset, "raw_error": raw_error(world, respondents)} | scored(
-                            found
-                        )
+                        yield {**entry, "way": way, "offset": float(fit.offset[0])} | scored(found)
                         if way == "selection 0":
                             logit, sd, T, G = found["nation"]
                             bias = G @ fit.by_delta @ world.prior.selection
@@ -275,7 +314,7 @@ def study(
                 family = LABELS[name].family
                 others = [v for (other, _), v in parts.items() if LABELS[other].family != family]
                 sd = solve_selection(others)
-                fit = worlds[name].fuse(rows, sd, worlds[name].prior)
+                fit = worlds[name].fuse(rows, sd)
                 found = compared(worlds[name], rows, fit.theta, fit.covariance)
                 yield {**plain[name, seed], "way": "measured", "selection": sd} | scored(found)
             print(f"{kind} {n:,}", flush=True)
@@ -284,15 +323,19 @@ def study(
 def main() -> None:
     """Write the table of every survey, and print the means over labels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--states", nargs="+", default=list(FIFTEEN))
     parser.add_argument("--labels", nargs="+", default=list(NAMES))
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--no-measured", action="store_false", dest="measured")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--read", type=Path, nargs="+", help="print the tables of earlier runs, and run nothing")
     asked = parser.parse_args()
+    if asked.read:
+        print(summarized(pd.concat([pd.read_csv(path) for path in asked.read])).to_string())
+        return
     with tempfile.TemporaryDirectory() as folder:
         people = Path(folder) / "people.parquet"
         n = write_people(asked.data / "us2024" / "persons", people, asked.states)
@@ -314,9 +357,15 @@ def main() -> None:
     table = pd.DataFrame(rows)
     if asked.out is not None:
         table.to_csv(asked.out, index=False)
-    numbers = [c for c in table.columns if c not in ("label", "kind", "n", "way")]
-    by_label = table.groupby(["kind", "n", "way", "label"])[numbers].mean()
-    print(by_label.groupby(["kind", "n", "way"]).mean().round(3).to_string())
+    print(summarized(table).to_string())
+
+
+def summarized(table: pd.DataFrame) -> pd.DataFrame:
+    """Average over draws, and then over labels."""
+    keys = ["kind", "n", "way", "label"]
+    numbers = [c for c in table.columns if c not in (*keys, "seed")]
+    every = table.drop_duplicates([*keys, *(["seed"] if "seed" in table else [])])
+    return every.groupby(keys)[numbers].mean().groupby(keys[:-1]).mean().round(3)
 
 
 if __name__ == "__main__":

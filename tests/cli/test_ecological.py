@@ -128,8 +128,11 @@ def test_a_survey_beside_the_totals(crosslevel, folder, world):
     pacsv.write_csv(poll, folder / "poll.csv")
     columns = [word for name in ("age_group", "race", "sex") for word in ("--columns", name)]
     options = ("--survey", "poll.csv", "--survey-outcome", "voted_dem", "--survey-by", "state", "--selection", "0.2")
-    answer = crosslevel(*ASKED, *columns, *options, "--estimate", "race", "--rollup", "all", "--json", cwd=folder)
+    asked = ("--compare", "--estimate", "race", "--rollup", "all", "--out", "found", "--report", "--json")
+    answer = crosslevel(*ASKED, *columns, *options, *asked, cwd=folder)
     told = json.loads(answer.out)
+    assert "What the survey moved" in (folder / "found" / "report.html").read_text()
+    assert "calibrated MRP" in {row["method"] for row in told["survey"]["compared"]}
     assert told["survey"]["surveys"][0]["respondents"] == 400
     assert told["survey"]["selection"] == {"sd": 0.2, "from": "as stated in fit"}
     with quiet():

@@ -26,7 +26,7 @@ def asked(study):
     kinds = SimpleNamespace(sizes=(2, 1))
     place, kind, has = (v.ravel() for v in np.meshgrid([0, 1], [0, 1], [True, False], indexing="ij"))
     half = SimpleNamespace(total=np.full(2, 0.5))
-    return study.Asked(half, levels, kinds, place, kind, has, np.ones(8), kind == 0)
+    return study.Asked(half, levels, kinds, place, kind, has, np.ones(8), kind == 0, np.zeros(2, dtype=int))
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,13 @@ def test_levels_answer_as_they_like(study, asked):
 def test_intervals_are_scored(study):
     logit, sd = special.logit(np.array([0.5, 0.2])), np.array([0.1, 0.1])
     groups = (logit, sd, np.array([0.5, 0.6]), np.zeros((2, 3)))
-    found = study.scored(
-        {"nation": groups, "crossings": groups, "places": (np.array([0.1, -0.3]), np.array([3.0, 1.0]))}
-    )
+    apart = study.contrasts((*groups[:3], np.eye(2, 3)), np.diag([0.01, 0.01, 0.0]))
+    assert apart[0] == pytest.approx(0.3)
+    assert apart[1] == pytest.approx(0.1 * np.hypot(0.25, 0.16))
+    assert apart[2] == pytest.approx(-0.1)
+    places = (np.array([0.1, -0.3]), np.array([3.0, 1.0]))
+    found = study.scored({"nation": groups, "crossings": groups, "contrasts": apart, "places": places})
+    assert found["contrast_cover"] == 0.0
     assert found["error"] == pytest.approx(20.0)
     assert found["cover"] == 0.5
     assert found["place_rmse"] == pytest.approx(100 * np.sqrt((3 * 0.01 + 0.09) / 4))

@@ -19,7 +19,7 @@ __all__ = ["FIXED", "Cells", "cells_of"]
 
 FIXED = (
     "estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "model_low", "model_high", "observed", "truth",
-    "neighborhood", "goodman", "rxc", "homogeneous", "naive", "plug_in", "baseline", "area_weighted", "nested_rate",
+    "neighborhood", "survey_direct", "goodman", "rxc", "homogeneous", "naive", "plug_in", "baseline", "area_weighted", "nested_rate",
     "published", "people", "size", "p_value",
 )  # fmt: skip
 """Columns that keep their name."""

@@ -28,6 +28,7 @@ __all__ = ["BESIDE", "intervals", "methods", "methods_chart", "ordered_chart", "
 
 BESIDE: dict[str, tuple[str, str]] = {
     "neighborhood": (ORANGE, "square"),
+    "survey_direct": ("#56B4E9", "diamond"),
     "goodman": (GREEN, "triangle-up"),
     "rxc": (PURPLE, "diamond"),
     "homogeneous": ("#56B4E9", "triangle-down"),

@@ -90,6 +90,7 @@ KINDS: dict[str, Callable[[Estimates], list[Chart]]] = {
     "pointwise_effects": at_rows_charts,
     "published": lambda e: [published_chart(e)],
     "slopes": _slopes,
+    "surveyed": lambda e: [replace(methods_chart(e), title="What the survey moved")],
     "held_out": lambda e: [validation_chart(e)],
 }
 """Kind of table -> its charts. Any other kind shows every row with its interval, and a map where its places are on one."""

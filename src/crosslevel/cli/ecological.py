@@ -123,9 +123,12 @@ def run(given: Given, job: Job) -> None:
             how = {"leave_out": given["leave_out"]} if "leave_out" in given else how
             answers[VALIDATION] = model.cross_validate(level=given.get("level", 0.95), **how)
     pages: dict[str, Any] = {name.replace("-", " "): found for name, found in answers.items()}
+    pages = pages or {"places": model.predict_places()}
+    if getattr(model, "survey_", None) is not None:
+        pages |= {found.title: found for name, found in model._report_tables().items() if name == "survey"}
     job.write_answers(
         answers,
-        pages=pages or {"places": model.predict_places()},
+        pages=pages,
         title=f"Ecological inference: {given['places'].name}",
         polygons=polygons,
     )
@@ -237,7 +240,8 @@ def _survey(model: Any) -> dict[str, Any] | None:
     if found is None:
         return None
     selection = {"sd": found.selection.sd, "from": found.selection.origin}
-    return {"surveys": found.surveys.to_pylist(), "selection": selection, "moved": found.moved.to_pylist()}
+    tables = {name: getattr(found, name).to_pylist() for name in ("surveys", "moved", "compared")}
+    return {**tables, "selection": selection}
 
 
 def _read_polygons(given: Given, job: Job, places: list[object]) -> dict[str, Any]:

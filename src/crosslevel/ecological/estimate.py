@@ -119,7 +119,8 @@ class PlaceEstimator(BaseEstimator):
             is what the subgroup would have if everybody behaved like their place, ``goodman`` what constant rates would give;
             ``population``, ``effective_size`` (Kish); ``distance`` (distribution regression) from the places' vectors, 1 being the
             distance between neighboring places; ``shift``, the mean size of the shift in logits that made the parts add up (of the
-            last question, where there are several).
+            last question, where there are several). After a fit with a survey also ``survey_direct``, the share of its respondents
+            as they answered, and ``survey_n``, how many they are, where the survey tells subgroup and place and they are ten or more.
         """
         check_is_fitted(self, "model_")
         request = read_request(by, subgroups, where, self.places_.by)
@@ -145,11 +146,20 @@ class PlaceEstimator(BaseEstimator):
             for name, part in zip(request.subgroups, source.partitions, strict=False)
             if not part.asked.any()
         ]
-        return answer(source, question, self._setting(question, request, asked, notes))
+        return self._beside(answer(source, question, self._setting(question, request, asked, notes)), request, question)
+
+    def _beside(self, found: Estimates, request: Request, question: Question) -> Estimates:
+        """Put what else is known of the same subgroups beside an answer."""
+        return found
 
     def _report_tables(self, level: float = 0.95) -> dict[str, Estimates]:
-        """Give the table of a report: the rate of each place."""
-        return {"places": self.predict_places(level=level)}
+        """Give the tables of a report: the rate of each place, and what a survey moved."""
+        found, survey = {"places": self.predict_places(level=level)}, getattr(self, "survey_", None)
+        if survey is not None and survey.compared.num_rows:
+            found["survey"] = survey.estimates(
+                self._provenance("survey_.estimates", {}, self.seed_), self.places_.frame
+            )
+        return found
 
     def predict_places(self, places: object = None, *, people: Any = None, level: float = 0.95) -> Estimates:
         """Predict the share of each place: of the fitted ones as the model sees them, of new ones from their people.

@@ -27,6 +27,7 @@ OF_SURVEYS = {
     "survey_by": ["state"],
     "survey_weight": ["w"],
     "survey_name": ["who"],
+    "compare": [True],
     "selection": [0.2],
 }
 NEW = {"region": ["R0001"]}
@@ -62,11 +63,13 @@ HIDDEN = {"urban": "urban == 'urban'", "old": "age_group == '65+'", "degree": "e
 
 
 def answer(found):
-    return found.estimate(by="sex", n_draws=50)
+    survey = getattr(found, "survey_", None)
+    rows = 0 if survey is None else survey.compared.num_rows
+    return {"sex": found.estimate(by="sex", n_draws=50), "compared": np.array([rows])}
 
 
 def learned(found):
-    return {"sex": answer(found), "coverage": np.array([found.confounding_.coverage])}
+    return answer(found) | {"coverage": np.array([found.confounding_.coverage])}
 
 
 def fit(estimator, variants, neutral=None, **given):
@@ -166,6 +169,7 @@ FUNCTIONS = [
             "survey_by": ["region", "state", "nobody"],
             "survey_weight": ["w", ["w", "who"], "nobody"],
             "survey_name": ["who", "nobody"],
+            "compare": [True, "yes"],
             "selection": [0.0, 0.5, -1.0, "nonsense"],
             "evidence": [POLL],
         },

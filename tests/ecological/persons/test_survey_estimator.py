@@ -236,6 +236,81 @@ def test_what_a_survey_moved_is_told(model, asked):
     )
 
 
+@pytest.fixture(scope="module")
+def compared(world, asked):
+    return fitted(world, survey=asked, **ASKED, compare=True)
+
+
+def test_simpler_methods_stand_beside_it(world, model, compared):
+    table = compared.survey_.compared.to_pandas()
+    assert list(dict.fromkeys(table.method)) == ["totals", "survey and totals", "respondents", "MRP", "calibrated MRP"]
+    assert set(model.survey_.compared["method"].to_pylist()) == {"totals", "survey and totals", "respondents"}
+    assert compared.survey_.moved.equals(model.survey_.moved)
+    np.testing.assert_array_equal(rates(compared)["estimate"], rates(model)["estimate"])
+    known = truth(world, "race", ["race"])
+    race = table[table.column == "race"]
+    error = (race.estimate - [known[(level,)] for level in race.level]).abs().groupby(race.method).mean()
+    assert error["calibrated MRP"] < 0.5 * error["MRP"]  # those who voted dem answer more readily
+    assert error["survey and totals"] < 0.5 * error["totals"]
+    assert (table.conf_low < table.estimate).all()
+    assert (table.estimate < table.conf_high).all()
+    moved = compared.survey_.moved.to_pandas()
+    for name, method in (("without", "totals"), ("with_survey", "survey and totals"), ("direct", "respondents")):
+        np.testing.assert_allclose(moved[name], table[table.method == method].estimate, rtol=1e-12)
+
+
+def test_a_report_says_what_the_survey_moved(compared, plain):
+    page = cl.report(compared).page
+    assert [view["title"] for view in page["sections"][0]["views"]][-1] == "What the survey moved"
+    found = compared._report_tables()["survey"]
+    assert found.keys == ("question", "column", "level", "method")
+    assert any("points above the totals" in text for text in found.warnings)
+    assert list(plain._report_tables()) == ["places"]
+
+
+def test_respondents_as_they_answered_stand_beside_the_neighborhood(world, asked, model, plain, tmp_path):
+    frame = asked.to_pandas().merge(world.places.to_pandas()[["region", "state"]].drop_duplicates(), on="region")
+    frame["state"] = frame["state_x"] if "state_x" in frame else frame["state"]
+
+    def same(found, by, mine=frame):
+        share, n = (mine.groupby(by).voted_dem.agg(how).to_dict() for how in ("mean", "size"))
+        rows = found.to_frame("pandas")
+        keys = list(rows[by].itertuples(index=False, name=None)) if len(by) > 1 else rows[by[0]].tolist()
+        few = np.array([n.get(key, 0) < 10 for key in keys])
+        assert rows.survey_direct.isna().equals(rows.survey_n.isna())
+        np.testing.assert_array_equal(rows.survey_direct.isna(), few)
+        np.testing.assert_allclose(
+            rows.survey_direct[~few], [share[k] for k, f in zip(keys, few, strict=True) if not f]
+        )
+        return few
+
+    assert not same(rates(model), ["race"]).any()
+    assert same(rates(model, rollup=None), ["region", "race"]).any()
+    same(rates(model, by=["race", "sex"], rollup="state"), ["state", "race", "sex"])
+    same(rates(model, where="sex == 2"), ["race"], frame[frame.sex == 2])
+    women = model.estimate(subgroups={"women": "sex == 2"}, rollup="all", n_draws=60)
+    assert women["survey_direct"][0] == pytest.approx(frame[frame.sex == 2].voted_dem.mean())
+    assert women["survey_n"][0] == (frame.sex == 2).sum()
+    nowhere = fitted(world, survey=asked.drop_columns(["urban"]), survey_outcome="voted_dem")
+    silent = (rates(nowhere, by="urban"), rates(nowhere, rollup=None))  # what or where such a survey cannot tell
+    assert "survey_direct" in rates(nowhere).table.column_names
+    for other in (rates(plain), rates(model, contrast="difference"), *silent):
+        assert "survey_direct" not in other.table.column_names
+    cl.save(model, tmp_path / "model.crosslevel")
+    again = cl.load(tmp_path / "model.crosslevel").estimate(by="race", rollup="all", n_draws=60, people=world.people)
+    assert "survey_direct" not in again.table.column_names
+
+
+def test_weights_and_outcomes_count_as_they_are(world, asked):
+    weighted = asked.append_column("w", [np.arange(1500) % 3 + 1.0])
+    found = rates(fitted(world, survey=weighted, **ASKED, survey_weight="w"))
+    frame = weighted.to_pandas()
+    black = frame[frame.race == "black"]
+    at = list(found["race"]).index("black")
+    assert found["survey_direct"][at] == pytest.approx(np.average(black.voted_dem, weights=black.w))
+    assert found["survey_n"][at] == len(black)
+
+
 def test_a_survey_of_something_else_is_warned_of(world, asked):
     turned = asked.set_column(7, "voted_dem", pa.array([int(r != "white") for r in asked["race"].to_pylist()]))
     assert any("standard deviations" in text for text in fitted(world, survey=turned, **ASKED).warnings_)
@@ -310,6 +385,7 @@ def test_scales_stay_where_the_contextual_variance_is_varied(world):
         ({"survey_weight": "nobody"}, "nobody"),
         ({"survey_weight": "race"}, "race"),
         ({"survey_name": "nobody"}, "nobody"),
+        ({"compare": "yes"}, "compare='yes'"),
         ({"selection": -0.1}, "selection=-0.1"),
         ({"selection": "guessed"}, "selection='guessed'"),
         ({"selection": True}, "selection=True"),

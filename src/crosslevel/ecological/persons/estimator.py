@@ -22,6 +22,7 @@ from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameter
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices, describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.composition import known_shares
+from crosslevel.ecological.persons.direct_shares import with_direct
 from crosslevel.ecological.persons.groups import allowance_of, source_of
 from crosslevel.ecological.persons.model import PersonsModel
 from crosslevel.ecological.subgroups import Question, Request
@@ -95,7 +96,7 @@ class EcologicalInference(PlaceEstimator):
     margins_ : pyarrow.Table or None
         Counts that people were raked to.
     survey_ : SurveySummary or None
-        What a survey said beside the totals: ``surveys`` (offsets), ``selection``, ``moved`` (every level without it and with it).
+        What a survey said beside the totals: ``surveys`` (offsets), ``selection``, ``moved`` and ``compared`` (every level).
     model_ : PersonsModel
     places_ : Places
         Places used, in sorted order of their keys.
@@ -208,6 +209,7 @@ class EcologicalInference(PlaceEstimator):
         survey_by: str | None = None,
         survey_weight: str | Sequence[str] | None = None,
         survey_name: str | None = None,
+        compare: bool = False,
         selection: str | float = "measured",
         evidence: Any = None,
         where: str | None = None,
@@ -257,6 +259,8 @@ class EcologicalInference(PlaceEstimator):
             number. Leave it out where the weights make up for columns of people only.
         survey_name : str, optional
             Column of the survey: which of several each respondent is from.
+        compare : bool, default False
+            Also fit the survey by itself (MRP), as it is and shifted to the totals; ``survey_.compared`` has every level by each.
         selection : "measured" or float, default "measured"
             How far respondents of a group differ from its people, as a standard deviation in logits: a number, or as
             :meth:`learn_confounding` measures it with ``survey=True``, 0.1 until then.
@@ -273,19 +277,24 @@ class EcologicalInference(PlaceEstimator):
         self._forget()
         self._check_parameters()
         asked = {"survey": survey, "evidence": evidence, "survey_outcome": survey_outcome, "survey_by": survey_by}
-        asked |= {"survey_weight": survey_weight, "survey_name": survey_name, "selection": selection}
+        asked |= {
+            "survey_weight": survey_weight,
+            "survey_name": survey_name,
+            "compare": compare,
+            "selection": selection,
+        }
         any_survey = survey is not None or evidence is not None
         if any_survey:
             survey_fit.check_survey(type(self).fit, asked, self.likelihood)
         else:
             checks.refuse_idle_arguments(type(self).fit, asked, "without survey")
         if self.likelihood == "exact":
-            given = {"cluster": cluster, "margins": margins}
-            checks.refuse_idle_arguments(
-                type(self).fit, given, "with likelihood='exact', which takes people as they are"
+            given, because = (
+                {"cluster": cluster, "margins": margins},
+                "with likelihood='exact', which takes people as they are",
             )
-        begun = time.perf_counter()
-        seed = checks.read_seed(self.random_state)
+            checks.refuse_idle_arguments(type(self).fit, given, because)
+        begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
@@ -319,27 +328,20 @@ class EcologicalInference(PlaceEstimator):
         surveyed, summary = None, None
         if any_survey:
             surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, **named)
-            model, summary = survey_fit.fuse_questions(
-                *(model, cells, found, surveyed, allowance_of(model, None)),
-                survey_fit.default_selection(selection),
-                checks.count_jobs(self.n_jobs),
-            )
+            held = (model, cells, found, surveyed, allowance_of(model, None), survey_fit.default_selection(selection))
+            model, summary = survey_fit.fuse_questions(*held, compare, checks.count_jobs(self.n_jobs))
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
         arguments |= {} if cluster is None else {"cluster": cluster}
         arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
-        self._keep(
-            people, model, found, cells.total, cells.count.sum(axis=1), bins.names, notes, arguments, seed, quiet
-        )
+        counts = (cells.total, cells.count.sum(axis=1))
+        self._keep(people, model, found, *counts, bins.names, notes, arguments, seed, quiet)
         self.margins_ = table
         if table is not None:
             self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
-        sizes = {
-            "cells": len(cells.codes),
-            "place_cell_pairs": len(cells.label),
-            "bins_of_numbers": bins.describe_bins(),
-        }
+        sizes = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
+        sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
         self.survey_, self.surveyed_ = summary, surveyed
         self.survey_given_ = {n: asked[n] for n in ("survey", "evidence")}
@@ -465,6 +467,9 @@ class EcologicalInference(PlaceEstimator):
         self, request: Request, question: Question, people: Batches, progress: Progress | None
     ) -> tuple[Source, list[str]]:
         return source_of(self, request, question, people, progress), []
+
+    def _beside(self, found: Estimates, request: Request, question: Question) -> Estimates:
+        return found if self.survey_ is None else with_direct(self, found, request, question)
 
     def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
         if self.likelihood == "exact":

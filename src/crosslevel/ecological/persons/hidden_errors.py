@@ -16,20 +16,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
+from crosslevel.ecological.persons.group_rates import Parts, parts_at, rates_over
 from crosslevel.ecological.persons.groups import Telling, asked_pairs, correlation_root
 from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs
-from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
+from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
 __all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "variance_of"]
 
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
-TINY = 1e-100
 LEAST_FACTOR = 1e-4
 """Groups of a smaller factor are nearly everybody where they live: matched totals leave them no error to learn from, only rounding."""
 
@@ -148,29 +148,6 @@ class Errors:
         return np.asarray(special.logit(self.truth) - special.logit(self.estimate))
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Groups of every place at the effects, matched to the totals.
-
-    Attributes
-    ----------
-    place, group : (m,) int
-    rate, share : (m,)
-        Rate of the part, and its share of the place's people.
-    slope : (m,)
-        share rate (1 - rate): how much the place's total moves with the logit of the part.
-    G : (m, p + n_pairs)
-        Derivative of the logit by the effects and by those of pairs of levels.
-    """
-
-    place: IntArray
-    group: IntArray
-    rate: FloatArray
-    share: FloatArray
-    slope: FloatArray
-    G: FloatArray
-
-
 class _State:
     """A hidden label at given effects, every place matched to its total."""
 
@@ -182,17 +159,13 @@ class _State:
         self.eta = cell_logits(self.keep * h.effects, h.codes)
         self.f = place_effects(h.pairs, self.eta, h.total, special.logit(h.total))
 
-    def parts(self, d: Groups) -> _Parts:
+    def parts(self, d: Groups) -> Parts:
         """Sum the people of every place to groups, with slopes."""
-        h, n = self.hidden, len(d.names)
-        number, part = np.unique(h.pairs.place * n + d.group, return_inverse=True)
+        h = self.hidden
         columns = asked_pairs(h.structure, d.telling.columns)
         codes = number_pairs(h.structure, h.codes, columns)
         n_effects = len(h.effects) + sum(h.structure.sizes[a] * h.structure.sizes[b] for a, b in columns)
-        place, many = number // n, np.full(len(number), np.inf)
-        at = part_slopes(h.pairs, self.eta, self.f, codes, n_effects, part.reshape(-1), place, many)
-        rate = special.expit(at.logit)
-        return _Parts(place, number % n, rate, at.share, at.share * rate * (1.0 - rate), at.G)
+        return parts_at(h.pairs, self.eta, self.f, codes, n_effects, d.group, len(d.names))
 
 
 def added(at: AnyArray, values: FloatArray, size: int) -> FloatArray:
@@ -228,21 +201,14 @@ def errors_of(hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> dict[str, 
 
 def _over_places(state: _State, d: Groups) -> Errors:
     h, n, at = state.hidden, len(d.names), state.parts(d)
-    by_group = h.people[at.place]
-    people, near, yes = (
-        added(at.group, by_group * at.share * v, n) for v in (np.ones(len(at.place)), h.total[at.place], at.rate)
-    )
-    P = _share(yes, people)
-    scale = np.maximum(people * P * (1.0 - P), TINY)
-    slope = by_group * at.slope / scale[at.group]  # of the group's logit by that of its part
-    to_group = sparse.csr_array((slope, (at.group, np.arange(len(slope)))), shape=(n, len(slope)))
+    found = rates_over(at, h.people, n)
     weight = d.weight.sum(axis=0)
     T = (d.yes.sum(axis=0) + 0.5) / (weight + 1.0)
-    own = added(at.group, slope**2 * _own_factors(at, len(h.total)), n)
-    parts = _variances(state, d, to_group @ at.G, to_group @ _level_slopes(at, len(h.total), n))
-    kept = (weight > 0) & (people > 0) & (parts[2] >= LEAST_FACTOR)
-    near = _share(near, people)
-    return Errors(*(v[kept] for v in (P, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))))
+    near = _share(added(at.group, h.people[at.place] * at.share * h.total[at.place], n), found.people)
+    own = found.by_part.power(2) @ _own_factors(at, len(h.total))
+    parts = _variances(state, d, found.G, found.by_part @ _level_slopes(at, len(h.total), n))
+    kept = (weight > 0) & (found.people > 0) & (parts[2] >= LEAST_FACTOR)
+    return Errors(*(v[kept] for v in (found.rate, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))))
 
 
 def _within_places(state: _State, d: Groups) -> Errors:
@@ -275,12 +241,12 @@ def _variances(state: _State, d: Groups, G: FloatArray, C: FloatArray) -> tuple[
     return model, contextual, shared, (crossed**2).sum(axis=1), d.telling.untold * (C**2).sum(axis=1)
 
 
-def _weights(at: _Parts, q: int) -> FloatArray:
+def _weights(at: Parts, q: int) -> FloatArray:
     """Give how far a place's level moves when the logit of a part does, (m,)."""
     return np.asarray(at.slope / np.maximum(added(at.place, at.slope, q), 1e-300)[at.place])
 
 
-def _level_slopes(at: _Parts, q: int, n: int) -> FloatArray:
+def _level_slopes(at: Parts, q: int, n: int) -> FloatArray:
     """Give the derivative of the logit of each part by an effect of each group on its own, totals matched, (m, n)."""
     moved = np.zeros((q, n))
     moved[at.place, at.group] = _weights(at, q)
@@ -289,7 +255,7 @@ def _level_slopes(at: _Parts, q: int, n: int) -> FloatArray:
     return slopes
 
 
-def _own_factors(at: _Parts, q: int) -> FloatArray:
+def _own_factors(at: Parts, q: int) -> FloatArray:
     """Say how confounding of each group of each place on its own shows in its logit, (m,)."""
     w = _weights(at, q)
     return np.asarray((1.0 - w) ** 2 + added(at.place, w**2, q)[at.place] - w**2)

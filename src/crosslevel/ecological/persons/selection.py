@@ -22,7 +22,7 @@ from crosslevel.ecological.persons.hidden_errors import HiddenLabel
 from crosslevel.ecological.persons.hidden_labels import Label
 from crosslevel.ecological.persons.learner import FEW, MANY_FAMILIES, Halves
 from crosslevel.ecological.persons.respondents import count_respondents, open_surveys, spread_rows
-from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, group_slopes, pairs_of
+from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, pairs_of
 from crosslevel.ecological.persons.survey_fit import Selection, columns_of
 from crosslevel.typing import FloatArray
 
@@ -129,14 +129,13 @@ def _errors(
     at = problem.at(np.concatenate([posterior.theta, np.zeros(problem.n_levels + problem.n_surveys)]))
     out = []
     for groups in half.dimensions:
-        P, G, _ = group_slopes(problem, at, half.people, groups.group, len(groups.names))
+        found = problem.groups(at, half.people, groups.group, len(groups.names))
         weight, yes = groups.weight.sum(axis=0), groups.yes.sum(axis=0)
         T = np.clip((yes + 0.5) / (weight + 1.0), 1e-9, 1.0 - 1e-9)
-        bias = G @ posterior.by_delta @ prior.selection
-        V = np.einsum("ij,jk,ik->i", G, posterior.covariance, G)
-        before = np.einsum("ij,ij->i", G @ prior.root, G @ prior.root)
-        telling = (weight > 0) & (before > LEAST_FACTOR)
-        e = special.logit(T) - special.logit(P)
-        out.append((e[telling], V[telling], np.einsum("ij,ij->i", bias, bias)[telling]))
+        bias, before = (found.G @ root for root in (posterior.by_delta @ prior.selection, prior.root))
+        telling = (weight > 0) & ((before**2).sum(axis=1) > LEAST_FACTOR)
+        e = special.logit(T) - special.logit(found.rate)
+        V, K = found.spread(posterior.covariance) ** 2, (bias**2).sum(axis=1)
+        out.append((e[telling], V[telling], K[telling]))
     e, V, K = (np.concatenate(values) for values in zip(*out, strict=True))
     return e, V, K

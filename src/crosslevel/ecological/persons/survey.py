@@ -26,6 +26,7 @@ from scipy import linalg, sparse, special, stats
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding
+from crosslevel.ecological.persons.group_rates import GroupRates, parts_at, rates_over
 from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.sweeps import level_rates, place_effects
 from crosslevel.errors import ConvergenceError
@@ -35,11 +36,12 @@ __all__ = [
     "OFFSET_SD",
     "SELECTION",
     "EffectPrior",
+    "Likelihood",
     "SurveyPosterior",
     "SurveyRows",
     "effect_prior",
     "fuse",
-    "group_slopes",
+    "onehot",
     "pairs_of",
 ]
 
@@ -310,6 +312,13 @@ class At:
     zeta: FloatArray
 
 
+def onehot(codes: AnyArray, width: int) -> sparse.csr_array:
+    """Mark the effects of every row, (n, width), from their numbers, (n, n_terms)."""
+    n, terms = codes.shape
+    start = np.arange(n + 1) * terms
+    return sparse.csr_array((np.ones(n * terms), codes.ravel().astype(np.int64), start), shape=(n, width))
+
+
 class Likelihood:
     """Log likelihood of a survey by phi = (theta, delta, s), with its gradient and its information."""
 
@@ -329,16 +338,10 @@ class Likelihood:
         self.n_theta = len(effects.B) + sum(effects.sizes[a] * effects.sizes[b] for a, b in columns)
         self.n_levels, self.n_surveys = sum(effects.sizes), int(rows.source.max(initial=-1)) + 1
         self.rate = np.clip(rate, CLIPPED, 1.0 - CLIPPED)
-        self.marks = self._onehot(self.kinds, self.n_theta)
-        self.own = self._onehot(self.kinds[:, : len(effects.sizes)], self.n_levels)
+        self.marks = onehot(self.kinds, self.n_theta)
+        self.own = onehot(self.kinds[:, : len(effects.sizes)], self.n_levels)
         self.at_row = np.repeat(np.arange(len(rows)), np.diff(rows.start))
         self.mean_levels = self._sum_kinds(rows.share, slice(0, len(rows)), self.own)
-
-    @staticmethod
-    def _onehot(codes: AnyArray, width: int) -> sparse.csr_array:
-        n, terms = codes.shape
-        start = np.arange(n + 1) * terms
-        return sparse.csr_array((np.ones(n * terms), codes.ravel().astype(np.int64), start), shape=(n, width))
 
     def _sum_kinds(self, weight: FloatArray, some: slice, marks: sparse.csr_array) -> sparse.csr_array:
         """Sum the marks of the kinds of every row, weighted, (rows, width)."""
@@ -401,31 +404,7 @@ class Likelihood:
         X[np.arange(n), self.n_theta + self.n_levels + rows.source[some]] = 1.0
         return X
 
-
-def group_slopes(
-    problem: Likelihood, at: At, people: FloatArray, group: IntArray, n: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give the rates of groups over all places, (n,), the slopes of their logits by theta, (n, n_theta), and their people, (n,).
-
-    Parameters
-    ----------
-    problem : Likelihood
-    at : At
-    people : (q,)
-        Weight of each place.
-    group : (n_pairs,) int
-        Group of the people of each pair.
-    n : int
-        Number of groups.
-    """
-    pairs, size, place = problem.pairs, problem.n_theta, problem.pairs.place
-    weight = people[place] * pairs.weight
-    p = special.expit(cell_logits(at.theta, problem.codes)[pairs.cell] + at.f[place])
-    v, whole = weight * p * (1.0 - p), np.bincount(group, weight, n)
-    P = np.clip(np.bincount(group, weight * p, n) / np.maximum(whole, 1e-300), CLIPPED, 1.0 - CLIPPED)
-    G = np.zeros((n, size))
-    for term in range(problem.codes.shape[1]):
-        G += np.bincount(group * size + problem.codes[pairs.cell, term], v, n * size).reshape(n, size)
-    by_place = np.bincount(group * len(people) + place, v, n * len(people)).reshape(n, -1)
-    G -= by_place @ problem.place_slopes(at)
-    return P, G / np.maximum(whole * P * (1.0 - P), 1e-300)[:, None], np.asarray(whole)
+    def groups(self, at: At, people: FloatArray, group: IntArray, n: int) -> GroupRates:
+        """Give the rates of n groups over all places, and the slopes of their logits by theta; ``group`` is that of every pair."""
+        eta = cell_logits(at.theta, self.codes)
+        return rates_over(parts_at(self.pairs, eta, at.f, self.codes, self.n_theta, group, n), people, n)

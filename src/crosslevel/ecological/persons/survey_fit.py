@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
-from crosslevel.data.frames import as_names, fingerprint
+from crosslevel.data.frames import FrameKind, as_names, fingerprint
 from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.queries import parse
 from crosslevel.data.totals import Places, Totals
@@ -32,16 +32,16 @@ from crosslevel.ecological.persons.respondents import (
 )
 from crosslevel.ecological.persons.survey import (
     SELECTION,
-    EffectPrior,
     Likelihood,
     SurveyPosterior,
     SurveyRows,
     effect_prior,
     fuse,
-    group_slopes,
     pairs_of,
 )
+from crosslevel.ecological.persons.survey_levels import LEVEL, Stage, compare_levels, describe_moves
 from crosslevel.errors import InputError
+from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
 """An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""
 MOST_SELECTION = 10.0
 """Groups of which nobody answers, or everybody."""
-LEAST_SHOWN = 10.0
-"""Respondents below which the direct share of a level is not given: it would be the answers of single people."""
-ARGUMENTS = ("survey_outcome", "survey_by", "survey_weight", "survey_name", "selection")
+ARGUMENTS = ("survey_outcome", "survey_by", "survey_weight", "survey_name", "compare", "selection")
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +141,9 @@ class SurveySummary:
         For every level of every column over all places: ``without`` and ``with_survey``, its estimates; ``moved``, in standard
         deviations of the first; ``from_survey``, the share of its prior variance that the survey removed; ``direct``, the share of
         respondents, and their ``n``.
+    compared : pyarrow.Table
+        Every level by ``method``, with 95 % intervals: "totals", "survey and totals" and "respondents" (as they answered); with
+        ``compare=True`` also "MRP" and "calibrated MRP", shifted to the totals.
     said, loud : tuple of str
         Sentences for every result, and warnings.
     """
@@ -150,8 +151,25 @@ class SurveySummary:
     surveys: pa.Table
     selection: Selection
     moved: pa.Table
+    compared: pa.Table
     said: tuple[str, ...]
     loud: tuple[str, ...]
+
+    def estimates(self, provenance: Provenance, frame: FrameKind) -> Estimates:
+        """Give ``compared`` as a table of estimates."""
+        return Estimates.build(
+            {name: self.compared[name] for name in self.compared.column_names},
+            keys=("question", "column", "level", "method"),
+            method="a survey and the totals",
+            level=LEVEL,
+            interval="each method's own",
+            provenance=provenance,
+            diagnostics=self.facts(),
+            warnings=(*self.loud, *self.said),
+            frame=frame,
+            title="What the survey moved",
+            kind="surveyed",
+        )
 
     def facts(self) -> dict[str, Any]:
         """Give what the diagnostics of every result hold."""
@@ -173,6 +191,8 @@ def check_survey(fit: Callable[..., Any], given: Mapping[str, Any], likelihood: 
     for name in ("survey_outcome", "survey_by", "survey_name"):
         if given[name] is not None:
             checks.check_kind(given[name], str, name, "name a column of the survey")
+    if not isinstance(given["compare"], bool):
+        raise InputError(f"compare={given['compare']!r} is neither True nor False.")
     value = given["selection"]
     if isinstance(value, str) and value == MEASURED:
         return
@@ -230,6 +250,7 @@ def fuse_questions(
     surveyed: Surveyed,
     allowance: Allowance,
     selection: Selection,
+    compare: bool = False,
     n_jobs: int = 1,
 ) -> tuple[PersonsModel, SurveySummary]:
     """Fit the surveys beside the totals of every question.
@@ -245,11 +266,13 @@ def fuse_questions(
     allowance : Allowance
         What the prior allows for beyond the model.
     selection : Selection
+    compare : bool
+        Whether MRP, as it is and shifted to the totals, is to be compared with it.
     """
     fits: list[SurveyPosterior | None] = []
     plain: list[SurveyPosterior | None] = []
-    totals, told = places.totals, []
-    levels, moved = cells.codes, pa.table({})
+    totals, levels = places.totals, cells.codes
+    told, moved, compared = [], [], []
     for stage, fit in enumerate(model.fits):
         design = design_of(model, cells, totals, stage, n_jobs)
         rows = _rows(model, design, surveyed, places, cells, stage, n_jobs)
@@ -271,10 +294,13 @@ def fuse_questions(
         problem = Likelihood(model.effects, pairs_of(model.effects), design.pairs, levels, rate, rows, n_jobs)
         told += _describe_surveys(surveyed, totals, stage, problem, found[0][1])
         people = asked_people(totals, cells.total, stage)
-        moved = _describe_moves(model, problem, cells, people, surveyed, stage, *found[0])
+        asked = Stage(totals.questions[stage], stage, model, cells, problem, people, *found[0], surveyed.respondents)
+        moved += describe_moves(asked)
+        compared += compare_levels(asked, compare)
     surveys = pa.Table.from_pylist(told)
     said, loud = _sentences(surveys, moved, selection, surveyed, len(model.fits) > 1)
-    summary = SurveySummary(surveys, selection, moved, tuple(said), tuple(loud))
+    tables = (pa.Table.from_pylist(rows) for rows in (moved, compared))
+    summary = SurveySummary(surveys, selection, *tables, tuple(said), tuple(loud))
     if not told:
         return model, summary
     return replace(model, surveyed=SurveyFit(tuple(fits), tuple(plain))), summary
@@ -300,8 +326,8 @@ def fuse_again(model: EcologicalInference, selection: Selection) -> None:
     assert model.surveyed_ is not None
     before = {*model.survey_.said, *model.survey_.loud}
     allowance = allowance_of(model.model_, model.confounding_)
-    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, checks.count_jobs(model.n_jobs))
-    model.model_, found = fuse_questions(model.model_, *given)
+    given = (model.cells_, model.places_, model.surveyed_, allowance, selection, bool(model.arguments_["compare"]))
+    model.model_, found = fuse_questions(model.model_, *given, checks.count_jobs(model.n_jobs))
     model.survey_ = found
     model.warnings_ = (*(text for text in model.warnings_ if text not in before), *found.loud, *found.said)
     model.convergence_ = model.convergence_ | found.facts()
@@ -363,56 +389,8 @@ def _describe_surveys(
     return said
 
 
-def _describe_moves(
-    model: PersonsModel,
-    problem: Likelihood,
-    cells: PlaceCells,
-    people: FloatArray,
-    surveyed: Surveyed,
-    stage: int,
-    prior: EffectPrior,
-    found: SurveyPosterior,
-) -> pa.Table:
-    """Compare every level of every column without and with the survey, over all places."""
-    zeros = np.zeros(problem.n_levels + problem.n_surveys)
-    at = [problem.at(np.concatenate([theta, zeros])) for theta in (prior.mean, found.theta)]
-    covariances = (prior.root @ prior.root, found.covariance)
-    words, out = model.bins.describe(), []
-    for j, name in enumerate(model.bins.names):
-        n, group = model.bins.sizes[j], cells.codes[problem.pairs.cell, j].astype(np.intp)
-        both = [group_slopes(problem, one, people, group, n) for one in at]
-        P, (spread, left) = (
-            [rate for rate, _, _ in both],
-            [
-                np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", G, C, G), 0.0))
-                for (_, G, _), C in zip(both, covariances, strict=True)
-            ],
-        )
-        own, direct = surveyed.respondents, np.zeros((2, n))
-        if own is not None:
-            direct = np.array([np.bincount(own.levels[:, j], v[stage], n) for v in (own.successes, own.trials)])
-        shown = direct[1] >= LEAST_SHOWN
-        moves = (special.logit(P[1]) - special.logit(P[0])) / np.maximum(spread, 1e-12)
-        for i in np.flatnonzero(both[0][2] > 0):
-            out.append(
-                {
-                    "column": name,
-                    "level": words[name][i],
-                    "share": float(both[0][2][i] / both[0][2].sum()),
-                    "without": float(P[0][i]),
-                    "with_survey": float(P[1][i]),
-                    "moved": float(moves[i]),
-                    "from_survey": float(1.0 - (left[i] / max(spread[i], 1e-12)) ** 2),
-                    "direct": float(direct[0, i] / direct[1, i]) if shown[i] else None,
-                    "n": float(direct[1, i]) if shown[i] else None,
-                    "survey_share": float(direct[1, i] / direct[1].sum()) if shown[i] else None,
-                }
-            )
-    return pa.Table.from_pylist(out)
-
-
 def _sentences(
-    surveys: pa.Table, moved: pa.Table, selection: Selection, surveyed: Surveyed, several: bool
+    surveys: pa.Table, moved: list[dict[str, Any]], selection: Selection, surveyed: Surveyed, several: bool
 ) -> tuple[list[str], list[str]]:
     """Say it for the reader of every result, and warn."""
     notes = [*(surveyed.respondents.notes if surveyed.respondents is not None else ())]
@@ -437,14 +415,14 @@ def _sentences(
     said.append(
         f"Respondents of a group may differ from its people by {selection.sd:.2g} logits (sd): {selection.origin}."
     )
-    far = [row for row in moved.to_pylist() if abs(row["moved"]) > FAR_MOVED]
+    far = [row for row in moved if abs(row["moved"]) > FAR_MOVED]
     if far:
         names = ", ".join(f"{row['column']} {row['level']} ({row['moved']:+.1f})" for row in far[:5])
         loud.append(
             f"The survey moves {len(far)} group(s) by more than {FAR_MOVED} standard deviations of what the totals say: {names}. Codes "
             "that differ between survey and people do that too."
         )
-    unlike = [r for r in moved.to_pylist() if r["survey_share"] and abs(r["survey_share"] - r["share"]) > FAR_SHARE]
+    unlike = [r for r in moved if r["survey_share"] and abs(r["survey_share"] - r["share"]) > FAR_SHARE]
     if unlike:
         names = ", ".join(
             f"{r['column']} {r['level']} ({100 * r['survey_share']:.0f} % of respondents, {100 * r['share']:.0f} % of people)"
