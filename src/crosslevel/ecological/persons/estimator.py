@@ -340,7 +340,7 @@ class EcologicalInference(PlaceEstimator):
         self.margins_ = table
         if table is not None:
             self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
-        sizes = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
+        sizes: dict[str, Any] = {"cells": len(cells.codes), "place_cell_pairs": len(cells.label)}
         sizes["bins_of_numbers"] = bins.describe_bins()
         self.convergence_ |= fitting.describe_columns(model) | sizes | ({} if summary is None else summary.facts())
         self.survey_, self.surveyed_ = summary, surveyed

@@ -299,7 +299,7 @@ def fuse_questions(
         compared += compare_levels(asked, compare)
     surveys = pa.Table.from_pylist(told)
     said, loud = _sentences(surveys, moved, selection, surveyed, len(model.fits) > 1)
-    tables = (pa.Table.from_pylist(rows) for rows in (moved, compared))
+    tables = (pa.Table.from_pylist(moved), pa.Table.from_pylist(compared))
     summary = SurveySummary(surveys, selection, *tables, tuple(said), tuple(loud))
     if not told:
         return model, summary

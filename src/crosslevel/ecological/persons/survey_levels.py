@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import special, stats
@@ -111,7 +111,7 @@ def compare_levels(stage: Stage, compare: bool) -> list[dict[str, Any]]:
     """Give every level as each method says, with intervals: totals, both, respondents; with ``compare`` also MRP and calibrated MRP."""
     effects, problem, own = stage.model.effects, stage.problem, stage.respondents
     sets = (effects, pairs_of(effects), problem.pairs, stage.cells.codes)
-    regression, areas = None, ()
+    regression, areas = None, cast("tuple[IntArray, ...]", ())
     if compare and own is not None:
         areas = (own.areas,) if own.areas.max(initial=0) > 0 else ()
         regression = regress(*sets[:2], problem.rows, areas)
@@ -128,7 +128,7 @@ def compare_levels(stage: Stage, compare: bool) -> list[dict[str, Any]]:
             with np.errstate(divide="ignore", invalid="ignore"):
                 low, high = (special.expit(special.logit(P) + side * z * error) for side in (-1.0, 1.0))
             for i in np.flatnonzero((people > 0) & np.isfinite(P)):
-                row = {"question": stage.name, "column": name, "level": words[i], "method": method}
+                row: dict[str, Any] = {"question": stage.name, "column": name, "level": words[i], "method": method}
                 row |= {"estimate": float(P[i]), "std_error": float(error[i] * P[i] * (1.0 - P[i]))}
                 out.append(row | {"conf_low": float(low[i]), "conf_high": float(high[i])})
     return out
