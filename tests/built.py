@@ -210,6 +210,15 @@ def comparison(evil=""):
     return build(columns, ["group", "outcome", "method"], kind="comparison")
 
 
+def surveyed(evil=""):
+    rows = [("race", level, m) for level in (f"white{evil}", "black") for m in ("totals", "survey and totals", "MRP")]
+    columns = {
+        "question": ["dem"] * 6, "column": [r[0] for r in rows], "level": [r[1] for r in rows], "method": [r[2] for r in rows],
+        "estimate": np.linspace(0.3, 0.8, 6),
+    }  # fmt: skip
+    return build(columns, ["question", "column", "level", "method"], kind="surveyed")
+
+
 def cells(evil=""):
     columns = {
         "group": [f"young{evil}"] * 2 + ["old"] * 2, "outcome": [f"yes{evil}", "no"] * 2, "estimate": [0.6, 0.4, 0.25, 0.75],
@@ -268,7 +277,7 @@ KINDS = {
     f.__name__: f
     for f in (
         effects, effects_by_place, at_rows, bands, labels, classes, coverage, curve, bins, areas, imputed, clusters, published,
-        slopes, imputation_scores, comparison, cells, margin, context, validation, bag_sizes, subgroups,
+        slopes, imputation_scores, comparison, surveyed, cells, margin, context, validation, bag_sizes, subgroups,
     )
 }  # fmt: skip
 """Name -> a function that builds a table."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import sparse, special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
@@ -442,9 +442,8 @@ def part_slopes(
     weight, rate, square, slope, by_level = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, n_effects))
     _sum_parts(pairs.start, pairs.cell, pairs.weight, eta, f, codes, part, weight, rate, square, slope, by_level)
     whole = np.maximum(np.bincount(place, slope, q), 1e-300)
-    J = np.zeros((q, n_effects))
-    np.add.at(J, place, by_level)
-    J /= whole[:, None]
+    of_place = sparse.csr_array((np.ones(m), (place, np.arange(m))), shape=(q, m))
+    J = (of_place @ by_level) / whole[:, None]
     by_level -= slope[:, None] * J[place]
     safe = np.maximum(weight, 1e-300)
     P = np.clip(rate / safe, 1e-12, 1.0 - 1e-12)
