@@ -41,6 +41,8 @@ CITATIONS = {
     **dict.fromkeys(("imputed", "clusters", "published", "slopes", "imputation_scores"), _CUDIA),
     "binned": _BINNED,
     "bag_sizes": _FLAXMAN,
+    "surveyed": "Gelman and Little (1997), Poststratification into many categories using hierarchical logistic regression, Survey "
+    "Methodology 23.",
 }
 """Kind of table -> the papers behind it."""
 PAPERS = {
@@ -50,8 +52,6 @@ PAPERS = {
     "King": "King (1997), A Solution to the Ecological Inference Problem, Princeton University Press.",
     "multinomial": "Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C "
     "case, Statistica Neerlandica 55.",
-    "survey and the totals": "Gelman and Little (1997), Poststratification into many categories using hierarchical logistic regression, "
-    "Survey Methodology 23.",
     "neighborhood": "Freedman, Klein, Sacks, Smyth and Everett (1991), Ecological regression and voting rights, Evaluation Review 15.",
 }
 """Words of a method -> the paper behind it."""
