@@ -12,6 +12,10 @@ import pytest
 
 matplotlib.use("Agg")
 
+# what a terminal is said to be like: output is compared as a file gets it
+for name in ("FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 # speed is never a test, and every run tries the same examples; fresh ones are drawn by make harden

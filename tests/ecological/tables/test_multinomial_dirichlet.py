@@ -13,7 +13,7 @@ from scipy import stats
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect, predicted_by_composition
 from crosslevel.ecological.tables.dirichlet import sampler as dirichlet_sampler
 from crosslevel.ecological.tables.dirichlet.estimator import multinomial_dirichlet
-from crosslevel.ecological.tables.dirichlet.sampler import Plan, _Chain, _score, sample_posterior
+from crosslevel.ecological.tables.dirichlet.sampler import Plan, _Chain, _Pace, _score, sample_posterior
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
 SHORT = {"n_draws": 100, "warmup": 40, "allow_unconverged": True}
@@ -340,10 +340,21 @@ def test_an_interrupt_stops_all_chains():
     assert not set(threading.enumerate()) - before
 
 
+def test_the_pace_is_told_once_and_not_from_the_first_draws():
+    pace = _Pace(10_000, 0)
+    assert pace.left(0, 1.0) == pace.left(10, 20.0) == 0.0  # compiling
+    assert pace.left(60, 26.0) == 0.0  # fifty draws are no pace yet
+    assert pace.left(210, 24.9) == 0.0  # nor are five seconds
+    assert pace.left(210, 30.0) == 10.0 * 9_790 / 200
+    assert pace.left(220, 31.0) == 0.0  # told
+    slow = _Pace(10_000, 0)
+    assert slow.left(1, 1.0) == slow.left(2, 60.0) == 0.0
+    assert slow.left(3, 62.0) == 61.0 * 9_997 / 2
+
+
 def test_a_long_run_is_announced(monkeypatch):
     X, T, _ = world(n=20)
-    monkeypatch.setattr(dirichlet_sampler, "LONG", 0.0)
-    monkeypatch.setattr(dirichlet_sampler, "MEASURE", 0.0)
+    monkeypatch.setattr(_Pace, "left", lambda self, done, now: 1e6)
     with pytest.warns(CrosslevelWarning, match=r"20.*2.*3.*method='approximate'"):
         multinomial_dirichlet(X, T, n_draws=400, allow_unconverged=True)
 

@@ -33,7 +33,8 @@ __all__ = ["Plan", "Posterior", "sample_posterior"]
 SWEEPS = 5
 """Sweeps to a draw: on precincts of thousands of people the slowest quantity needs about 25 for an independent one."""
 
-LONG, MEASURE = 600.0, 5.0  # seconds from which the user is told beforehand, and after how many
+LONG, MEASURE = 600.0, (5.0, 60.0)
+"""Seconds from which the user is told beforehand; those after which the pace is known from a hundredth of the draws, or from fewer."""
 UNIT_BYTES, UNIT_DRAWS = (
     128e6,
     (100, 400),
@@ -279,7 +280,7 @@ def _score(m: FloatArray, x: FloatArray, alpha: FloatArray, H: FloatArray) -> fl
 def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int, int | None], None] | None) -> None:
     """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
     planned, stop = (warmup + draws) * len(chains), threading.Event()
-    at_first, since, told = _done(chains), 0.0, False
+    pace = _Pace(planned, _done(chains))
     with ThreadPoolExecutor(min(len(chains), count_jobs(-1))) as pool:
         try:
             running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
@@ -291,10 +292,8 @@ def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int,
                 done, now = _done(chains), time.perf_counter()
                 if progress is not None:
                     progress(done, planned)
-                if since == 0.0 and done > at_first:  # the first draws include compilation
-                    at_first, since = done, now
-                elif not told and since > 0.0 and now - since > MEASURE and done > at_first:
-                    told = _tell_if_long((now - since) * (planned - done) / (done - at_first), chains[0].m.shape)
+                if (left_over := pace.left(done, now)) >= LONG:
+                    _tell(left_over, chains[0].m.shape)
         finally:
             stop.set()
 
@@ -303,9 +302,26 @@ def _done(chains: list[_Chain]) -> int:
     return sum(chain.warmed + len(chain.alphas) for chain in chains)
 
 
-def _tell_if_long(left: float, shape: tuple[int, ...]) -> bool:
-    if left < LONG:
-        return True
+class _Pace:
+    """How long a run takes at the pace seen, told once: after its first draws, which include compilation, and a while of others."""
+
+    def __init__(self, planned: int, done: int) -> None:
+        self.planned, self.first, self.since, self.told = planned, done, 0.0, False
+
+    def left(self, done: int, now: float) -> float:
+        """Give the seconds left where they are known and were not told before, else zero."""
+        if not self.since:
+            if done > self.first:
+                self.first, self.since = done, now
+            return 0.0
+        new, spent = done - self.first, now - self.since
+        if self.told or not new or spent <= MEASURE[0 if 100 * new >= self.planned else 1]:
+            return 0.0
+        self.told = True
+        return spent * (self.planned - done) / new
+
+
+def _tell(left: float, shape: tuple[int, ...]) -> None:
     units, R, C = shape
     warnings.warn(
         f"sampling {units:,} units of {R} x {C} tables takes about {left / 60:.0f} more minutes at this pace; Ctrl-C stops it, and "
@@ -313,4 +329,3 @@ def _tell_if_long(left: float, shape: tuple[int, ...]) -> bool:
         CrosslevelWarning,
         stacklevel=5,
     )
-    return True
