@@ -19,6 +19,7 @@ UNITS = pd.DataFrame(
         "r18": [40, 30, 10, 8, 36, 50, 38, 18],
     }
 )
+UNITS["plan"] = ["1", "1", "2", "2", "1", "1", "1", "2"]
 UNITS["all18"] = UNITS["d18"] + UNITS["r18"] + 1
 FEW = ("--methods", "goodman", "--methods", "rxc")
 ASKED = ("rpv", "units.csv", "--unit", "precinct", "--group", "Black=black", "--group", "white", *FEW)
@@ -65,3 +66,11 @@ def test_contests_written_out_or_in_a_file_are_the_same_study(crosslevel, folder
 )
 def test_what_is_wrong_is_named(crosslevel, folder, given, named):
     assert named in crosslevel(*ASKED, *given, cwd=folder, code=2).err
+
+
+def test_districts_of_a_column(crosslevel, folder):
+    asked = (*ASKED, *CONTEST, "--district", "plan", "--district-group", "Black")
+    told = json.loads(crosslevel(*asked, "--json", cwd=folder).out)
+    rows = told["answers"]["districts"]["rows"]
+    assert [(r["district"], r["winner"]) for r in rows] == [("1", "Kemp"), ("2", "Abrams")]
+    assert "--district-group" in crosslevel(*ASKED, *CONTEST, "--district", "plan", cwd=folder, code=2).err

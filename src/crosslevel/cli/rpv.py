@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_signature, read_pairs
-from crosslevel.ecological import PolarizationStudy, rpv
+from crosslevel.ecological import PolarizationStudy, performance, rpv
 from crosslevel.ecological.court.rpv import ALLOWED
+from crosslevel.ecological.tables.unit_tables import joined_names
 from crosslevel.errors import FileError, InputError, unknown_name
+from crosslevel.results import Estimates
 
 __all__ = ["EXAMPLES", "OPTIONS", "run"]
 
@@ -32,6 +36,10 @@ OPTIONS = [
     Option("contest", help=CONTEST_HELP, several=True, panel="Data"),
     Option("contests", "file", FILE_OF_CONTESTS, panel="Data", excludes=("contest",)),
     Option("methods", help=f"A method; repeat. One of {', '.join(ALLOWED)}. Default: the first five.", several=True, panel="Study"),
+    Option(
+        "district", help="Column of proposed districts.", panel="Districts", column_of="table", needs=("district_group", "unit")
+    ),
+    Option("district_group", help="Group whose candidates are asked for in the districts.", panel="Districts", needs=("district",)),
     *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
     *INPUT,
     *OUTPUT,
@@ -54,17 +62,30 @@ def run(given: Given, job: Job) -> None:
     job.folder()
     with job.progress("rpv", "fits") as advance, quiet():
         study = rpv(counts, _groups(given["groups"]), contests, **options, progress=advance)
-    write(study, job, given)
-
-
-def write(study: PolarizationStudy, job: Job, given: Given) -> None:
-    """Write the study and its tables, and print the findings."""
     answers = {"summary": study.summary, "tally": study.tally, "comparison": study.comparison}
+    if "district" in given:
+        answers["districts"] = performance(study, _districts(counts, given), given["district_group"])
+    write(study, answers, job, given)
+
+
+def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:
+    """Give the precincts of each proposed district; those without one belong to none."""
+    found: dict[str, list[object]] = {}
+    for name, district in zip(
+        joined_names(counts, tuple(given["unit"])), counts[given["district"]].to_pylist(), strict=True
+    ):
+        if district is not None:
+            found.setdefault(str(district), []).append(name)
+    return found
+
+
+def write(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, given: Given) -> None:
+    """Write the study and its tables, and print the findings."""
     job.keep("study", study, "study.crosslevel")
     pages = {**answers, **{f"turnout, {n}": c.turnout for n, c in study.contests.items() if c.turnout is not None}}
     job.write_answers(answers, pages=pages, title=f"Racially polarized voting: {given['table'].name}")
     said = [study.lead_reason, *study.data_notes, *study.warnings]
-    findings = study.sentences()
+    findings = (*study.sentences(), *(answers["districts"].diagnostics["findings"] if "districts" in answers else ()))
     job.print(
         answers,
         fit={"contests": len(study.contests), "methods": len(study.methods), "leading method": study.lead},

@@ -81,8 +81,20 @@ def study(found):
     }
 
 
+STUDY = ecological.rpv(PRECINCTS, ["p0", "p1", "p2"], {"first": ["v0", "v1"]}, "name", methods=["rxc"])
 CASES = []
 FUNCTIONS = [
+    FunctionCase(
+        ecological.performance,
+        {"study": STUDY, "districts": {"new": NAMES[:9], "old": NAMES[9:]}, "group": "p0"},
+        lambda found: {"table": found, "level": np.array([found.level])},
+        variants={
+            "districts": [{"new": NAMES[:4]}, NAMES[:4], ["unit 99"], "unit 1"],
+            "group": ["p1", "p9"],
+            "level": [0.5, 95],
+        },
+        data=["study"],
+    ),
     FunctionCase(
         ecological.rpv,
         {

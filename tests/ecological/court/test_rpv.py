@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import crosslevel as cl
-from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, rpv, unit_tables
+from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, performance, rpv, unit_tables
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
 from crosslevel.errors import InputError
 
@@ -160,3 +160,43 @@ def test_king_iterated_is_king_where_the_table_is_two_by_two(precincts):
     raw = np.array(found.diagnostics["sums"])
     np.testing.assert_allclose(found["estimate"][0] * raw[0], one["estimate"][0], rtol=1e-9)
     np.testing.assert_allclose(found["estimate"].reshape(2, 3).sum(axis=1), 1)
+
+
+def test_a_proposed_district_is_counted_again_and_the_choice_is_drawn(study, precincts):
+    names, share = np.array(precincts["name"]), precincts["black"] / (precincts["black"] + precincts["white"])
+    black, rest = names[share > 0.6].tolist(), names[share <= 0.6].tolist()
+    found = performance(study, {"new": black, "rest": rest}, "Black")
+    assert list(zip(found["district"], found["contest"], strict=True))[:2] == [("new", "first"), ("new", "second")]
+    row = found.table.to_pylist()[0]
+    votes = {c: precincts[f"first_{k}"][share > 0.6].sum() for c, k in (("Ames", "a"), ("Brown", "b"))}
+    assert row["winner"] == max(votes, key=votes.get) == "Ames"
+    total = precincts["first_all"][share > 0.6].sum()
+    np.testing.assert_allclose([row["share"], row["votes"]], [votes["Ames"] / total, total])
+    # who wins is counted, so that the probability is that of Ames being the choice
+    choice = study.contests["first"].choice["rxc"].select(group="Black", outcome="Ames")
+    np.testing.assert_allclose(row["probability_wins"], choice["probability_first"][0])
+    lost = found.select(district="rest", contest="first").table.to_pylist()[0]
+    np.testing.assert_allclose(lost["probability_wins"], 1 - choice["probability_first"][0], atol=1e-12)
+    assert lost["won"] is False
+    x, y = precincts["black"][share > 0.6].sum(), precincts["white"][share > 0.6].sum()
+    np.testing.assert_allclose(row["group_people"], x / (x + y))
+    inside = study.contests["first"].cells[share > 0.6].sum(axis=0)
+    np.testing.assert_allclose(row["support"], inside[0, 0] / inside[0, :3].sum())
+    assert found.diagnostics["findings"][0].startswith("new: the candidate of choice of Black voters wins 2 of 2")
+    whole = performance(study, precincts["name"], "Black").select(contest="first").table.to_pylist()[0]
+    np.testing.assert_allclose(whole["probability_wins"], 1 - study.summary["probability_lost"][0])
+
+
+@pytest.mark.parametrize(
+    ("districts", "group", "named"),
+    [
+        ({"new": ["p99"]}, "Black", "p99"),
+        ({"new": "p1"}, "Black", "'p1'"),
+        (["p1"], "green", "green"),
+        ({}, "Black", "districts"),
+    ],
+    ids=["no unit", "one name", "no group", "none"],
+)
+def test_districts_and_groups_that_are_not_there_are_named(study, districts, group, named):
+    with pytest.raises(InputError, match=named):
+        performance(study, districts, group)

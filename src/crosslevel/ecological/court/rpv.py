@@ -18,6 +18,8 @@ from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import (
+    OTHER_CANDIDATES,
+    STAYED,
     ContestStudy,
     PolarizationStudy,
     describe_notes,
@@ -50,8 +52,7 @@ WHY_RXC = (
     "rxc leads: on tables whose inner cells were counted it is the only one of these methods whose 95 % intervals covered the truth about "
     "as often as they say, and it put the fewest people in a wrong cell on race by party (guide: 'Every method against known truth')."
 )
-STAYED = "did not vote"
-OTHER_GROUP, OTHER_CANDIDATES = "other groups", "other candidates"
+OTHER_GROUP = "other groups"
 
 
 @checked
@@ -166,8 +167,6 @@ def rpv(
             left_out,
             lead=lead,
             reference=reference,
-            abstain=STAYED,
-            other=OTHER_CANDIDATES,
         )
     given = {"groups": _plain(groups), "contests": {c: _plain(v) for c, v in contests.items()}, "unit": unit}
     given |= {"total_groups": total_groups, "total_outcomes": total_outcomes, "reference": reference, "methods": chosen}

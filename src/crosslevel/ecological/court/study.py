@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,12 @@ from crosslevel.ecological.tables.compare import side_by_side
 from crosslevel.ecological.tables.unit_tables import UnitTables
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import FloatArray
 
-__all__ = ["ContestStudy", "PolarizationStudy", "study_of_contest", "summarize"]
+STAYED = "did not vote"
+OTHER_CANDIDATES = "other candidates"
+
+__all__ = ["OTHER_CANDIDATES", "STAYED", "ContestStudy", "PolarizationStudy", "study_of_contest", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class ContestStudy:
         Share of each group that voted; None where everybody counted voted.
     left_out : dict of method to str
         Methods that could not answer, and why.
-    districts : dict of district to Estimates
-        Of proposed districts, see :func:`performance`.
+    cells : (n_units, n_groups, n_outcomes) or None
+        Counts of every unit by the leading method, where it has units; for :func:`performance`.
     """
 
     name: str
@@ -62,7 +66,7 @@ class ContestStudy:
     margin: Estimates
     turnout: Estimates | None
     left_out: dict[str, str]
-    districts: dict[str, Estimates] = field(default_factory=dict)
+    cells: FloatArray | None = None
 
     @property
     def winner(self) -> str:
@@ -155,9 +159,6 @@ def study_of_contest(
     *,
     lead: str,
     reference: str,
-    abstain: str,
-    other: str,
-    districts: Mapping[str, Estimates] | None = None,
 ) -> ContestStudy:
     """Make the reports of one contest from the answers of the methods.
 
@@ -170,10 +171,8 @@ def study_of_contest(
     left_out : mapping of method to str
     lead, reference : str
         The leading method, and the group with which the others are compared.
-    abstain, other : str
-        The outcomes of those who did not vote, and of all candidates without a name; the second is nobody's choice.
-    districts : mapping of district to Estimates, optional
     """
+    abstain, other = STAYED, OTHER_CANDIDATES
     voted = abstain in tables.outcomes
     lost = dict(left_out)
     voters: dict[str, Estimates] = {}
@@ -207,8 +206,15 @@ def study_of_contest(
         margin=_bare(margin(leading, (first, second), abstention=None)),
         turnout=_bare(turnout(answers[lead], abstain)) if voted else None,
         left_out=lost,
-        districts=dict(districts or {}),
+        cells=_cells(answers[lead], tables),
     )
+
+
+def _cells(answer: Estimates, tables: UnitTables) -> FloatArray | None:
+    """Give the counts of every unit by a method, (n_units, n_groups, n_outcomes)."""
+    if answer.units is None:
+        return None
+    return np.asarray(np.nan_to_num(answer.units["count"]).reshape(-1, len(tables.groups), len(tables.outcomes)))
 
 
 def _bare(found: Estimates, draws: bool = True) -> Estimates:

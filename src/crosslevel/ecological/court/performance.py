@@ -1,0 +1,240 @@
+"""How a proposed district would have performed for a group: its votes counted again, and whom the group chose drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crosslevel.data import checks
+from crosslevel.data.signatures import checked
+from crosslevel.ecological.court.choice import describe_probability
+from crosslevel.ecological.court.reporting import (
+    interval_columns,
+    lead_over_others,
+    mean_of_draws,
+    probability_of_first,
+)
+from crosslevel.ecological.court.study import OTHER_CANDIDATES, STAYED, ContestStudy, PolarizationStudy
+from crosslevel.ecological.tables.answer_cells import cells_of
+from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["performance"]
+
+ONE = "the district"
+
+
+@checked
+def performance(
+    study: PolarizationStudy,
+    districts: Mapping[Any, Sequence[object]] | Sequence[object],
+    group: str,
+    *,
+    level: float = 0.95,
+) -> Estimates:
+    """Count the votes of every contest again in proposed districts, and give the probability that the group's candidate wins there.
+
+    The votes of the precincts of a district are counted, so who would have won there is certain. Whom the group chose is not: the
+    probability is the share of the joint draws of the leading method in which the group's candidate of choice, in the whole area
+    studied, is the one who has most votes in the district.
+
+    Parameters
+    ----------
+    study : PolarizationStudy
+        Made by :func:`rpv`.
+    districts : sequence of units, or mapping of district to units
+        The names of the precincts of a proposed district, or of several.
+    group : str
+        The group whose candidates are asked for.
+    level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    Estimates
+        Keys ``district``, ``contest``. ``estimate`` is the vote share in the district of the candidate who is the group's choice;
+        interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, ``share`` and
+        ``lead`` its votes and lead in the district, ``winner`` who won there. ``group_people`` and ``group_voters`` are the shares of the
+        group among the people of the district and, by the leading method, among its voters; ``support`` and ``others_support`` the
+        shares of the group's and of all other voters of the district with that candidate. ``diagnostics["findings"]`` counts the
+        contests won.
+
+    See Also
+    --------
+    rpv : makes the study.
+
+    Notes
+    -----
+    This is the reconstituted election of redistricting cases. It says what these electorates did, not what another would do: turnout and
+    candidates are those of each contest.
+
+    Examples
+    --------
+    >>> from crosslevel.ecological import rpv
+    >>> precincts = {
+    ...     "name": list("abcdefgh"), "Black": [10, 40, 70, 90, 20, 55, 30, 80], "white": [90, 60, 30, 10, 80, 45, 70, 20],
+    ...     "Ames": [14, 28, 42, 51, 19, 36, 24, 47], "Brown": [56, 39, 23, 12, 50, 30, 44, 17],
+    ... }
+    >>> study = rpv(precincts, ["Black", "white"], {"Mayor": ["Ames", "Brown"]}, "name", methods=["rxc"])
+    >>> found = performance(study, {"north": ["c", "d", "h"], "south": ["a", "e", "g"]}, "Black")
+    >>> found["winner"].tolist(), (found["probability_wins"] > 0.95).tolist()
+    (['Ames', 'Brown'], [True, False])
+    """
+    level = checks.check_level(level)
+    if group not in study.groups:
+        raise unknown_name("group", group, list(study.groups), "group")
+    named = dict(districts) if isinstance(districts, Mapping) else {ONE: districts}
+    if not named:
+        raise InputError("districts is empty; name the units of at least one district.")
+    rows, missing = [], {}
+    for district, units in named.items():
+        for contest in study.contests.values():
+            here, lost = _inside(contest, district, units)
+            if lost:
+                missing[district] = lost
+            rows.append({"district": str(district), **_row(contest, here, group, level)})
+    lead = next(iter(study.contests.values())).voters[study.lead]
+    drawn = lead.draws is not None
+    return Estimates.build(
+        {name: [row[name] for row in rows] for name in rows[0]},
+        keys=("district", "contest"),
+        method=lead.method,
+        level=level if drawn else None,
+        interval=f"quantiles of {len(lead.draws):,} draws of the group's choice" if lead.draws is not None else "none",
+        provenance=Provenance.of(
+            call=f"crosslevel.ecological.performance({study.provenance.call}, districts, group={group!r}, level={level!r})",
+            seed=study.provenance.seed,
+            data=study.provenance.data,
+        ),
+        diagnostics={"findings": _describe(rows, group, 0 if lead.draws is None else len(lead.draws))},
+        warnings=[
+            f"{district}: {listed(lost)} had no people or was left out of the study, and is not counted."
+            for district, lost in missing.items()
+        ],
+        frame=study.summary.frame,
+        kind="performance",
+        title=f"Vote share in proposed districts of the candidate of choice of {group} voters",
+    )
+
+
+def _inside(contest: ContestStudy, district: object, units: Sequence[object]) -> tuple[BoolArray, list[object]]:
+    """Tell which units belong to a district, and which of its units are not in the tables."""
+    if isinstance(units, str) or not isinstance(units, Sequence | np.ndarray) or len(units) == 0:
+        raise InputError(f"districts[{district!r}]={units!r} is not a list of units; name its precincts.")
+    wanted, known = set(units), set(contest.tables.units)
+    here = np.array([u in wanted for u in contest.tables.units], dtype=np.bool_)
+    lost = [u for u in dict.fromkeys(units) if u not in known]
+    unknown = [u for u in lost if u not in contest.tables.dropped]
+    if not here.any():
+        raise unknown_name(f"districts[{district!r}]", lost[0], list(contest.tables.units), "unit")
+    return here, unknown
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Whom the group chose: outcomes as columns of the tables, the draws' choices, and the most probable one."""
+
+    outcomes: IntArray
+    first: FloatArray | None
+    likely: int
+
+
+def _choice(contest: ContestStudy, group: str) -> _Choice | None:
+    """Read whom the group chose, of the candidates with a name; None where the method has no answer for it."""
+    found = contest.voters[contest.lead]
+    cells = cells_of(found)
+    kept = [o for o in contest.candidates if o != OTHER_CANDIDATES or len(contest.candidates) < 3]
+    numbers = np.array([cells.outcomes.index(o) for o in kept], dtype=np.intp)
+    g = cells.groups.index(group)
+    share = cells.grid(found["estimate"])[0, g, numbers]
+    if np.isnan(share).all():
+        return None
+    columns = np.array([contest.tables.outcomes.index(o) for o in kept], dtype=np.intp)
+    if found.draws is None:
+        return _Choice(columns, None, int(np.nanargmax(share)))
+    first = probability_of_first(cells.grid(found.draws)[:, 0, g][:, numbers])
+    return _Choice(columns, first, int(np.nanargmax(mean_of_draws(first))))
+
+
+def _row(contest: ContestStudy, here: BoolArray, group: str, level: float) -> dict[str, Any]:
+    """Count one contest again in one district."""
+    tables = contest.tables
+    votes = np.array([tables.T[here, tables.outcomes.index(o)].sum() for o in contest.candidates])
+    chosen, r = _choice(contest, group), tables.groups.index(group)
+    empty: dict[str, Any] = dict.fromkeys(
+        (
+            "candidate",
+            "estimate",
+            "std_error",
+            "conf_low",
+            "conf_high",
+            "probability_wins",
+            "share",
+            "lead",
+            "winner",
+            "won",
+        )
+    )
+    row = {
+        "contest": contest.name,
+        **empty,
+        "units": int(here.sum()),
+        "people": float(tables.N[here].sum()),
+        "votes": float(votes.sum()),
+    }
+    row |= {"group_people": float(tables.X[here, r].sum() / tables.N[here].sum())} | dict.fromkeys(
+        ("group_voters", "support", "others_support")
+    )
+    if chosen is None or votes.sum() <= 0:
+        return row
+    counted = tables.T[here].sum(axis=0)[chosen.outcomes]
+    share, lead = counted / votes.sum(), lead_over_others(counted / votes.sum())
+    wins = (counted == counted.max()) / np.sum(counted == counted.max())
+    k = chosen.likely
+    row |= {
+        "candidate": tables.outcomes[chosen.outcomes[k]],
+        "share": float(share[k]),
+        "lead": float(lead[k]),
+        "won": bool(wins[k] > 0),
+    }
+    row |= {"winner": tables.outcomes[chosen.outcomes[int(np.argmax(counted))]], "estimate": float(share[k])}
+    if chosen.first is not None:
+        drawn = np.nansum(chosen.first * share, axis=1)
+        row["estimate"] = float(drawn.mean())
+        row |= {n: float(v) for n, v in interval_columns(drawn, np.asarray(row["estimate"]), level).items()}
+        row["probability_wins"] = float(np.nansum(chosen.first * wins, axis=1).mean())
+    cells = contest.cells
+    if cells is not None:
+        inside = cells[here].sum(axis=0)
+        voting = np.array([o != STAYED for o in tables.outcomes])
+        own, all_ = inside[r, voting].sum(), inside[:, voting].sum()
+        c = chosen.outcomes[k]
+        row["group_voters"] = float(own / all_) if all_ > 0 else None
+        row["support"] = float(inside[r, c] / own) if own > 0 else None
+        row["others_support"] = float((inside[:, c].sum() - inside[r, c]) / (all_ - own)) if all_ > own else None
+    return row
+
+
+def _describe(rows: Sequence[Mapping[str, Any]], group: str, n_draws: int) -> list[str]:
+    """Say for each district in how many contests the group's candidate wins, and in each contest with what probability."""
+    said = []
+    for district in dict.fromkeys(row["district"] for row in rows):
+        own = [row for row in rows if row["district"] == district and row["candidate"] is not None]
+        won = sum(row["won"] for row in own)
+        said.append(
+            f"{district}: the candidate of choice of {group} voters wins {won} of {len(own)} contest(s); "
+            f"{100 * own[0]['group_people']:.0f} % of its people are {group}."
+            if own
+            else f"{district}: no method says whom {group} voters chose."
+        )
+        for row in own if n_draws else ():
+            sure = describe_probability(row["probability_wins"], n_draws)
+            said.append(
+                f"{district}, {row['contest']}: {row['candidate']} has {100 * row['share']:.1f} % of the votes; the candidate of choice of "
+                f"{group} voters wins with probability {sure}."
+            )
+    return said
