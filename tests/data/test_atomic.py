@@ -47,16 +47,39 @@ def test_links_are_followed_and_permissions_kept(tmp_path):
     real.chmod(0o600)
     link.symlink_to(real)
     with whole_file(link) as beside:
+        assert beside.stat().st_mode & 0o777 == 0o600  # nobody else may read half of it either
         beside.write_text("new")
     assert link.is_symlink()
     assert real.read_text() == "new"
     assert real.stat().st_mode & 0o777 == 0o600
+    real.chmod(0o444)
+    with whole_file(real) as beside:
+        beside.write_text("newer")
+    assert real.stat().st_mode & 0o777 == 0o444
+
+
+def test_the_owner_of_a_file_stays_its_owner(tmp_path):
+    file = tmp_path / "file.txt"
+    file.write_text("old")
+    if os.geteuid() == 0:  # nobody else may give files away
+        os.chown(file, 12_345, 12_345)
+    owner = file.stat().st_uid
+    with whole_file(file) as beside:
+        beside.write_text("new")
+    assert file.stat().st_uid == owner
 
 
 def test_devices_and_pipes_are_refused(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for target in (pipe, Path(os.devnull)):
+    device = Path(os.devnull)
+    if os.geteuid() == 0:  # who may replace the system's own tries another
+        device = tmp_path / "null"
+        try:
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        except OSError:  # not everywhere may root make devices
+            device = pipe
+    for target in (pipe, device):
         with pytest.raises(FileError, match=str(target)), whole_file(target):
             pass
         assert not target.is_file()

@@ -19,7 +19,8 @@ __all__ = ["clear_parts", "whole_file"]
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a path to write beside ``path``; move it there when the block ends well, remove it when it fails.
 
-    A link is followed, a file that was there keeps its permissions, and what is no regular file (a device, a pipe) is refused.
+    A link is followed, a file that was there keeps its owner and permissions, which hold for the part already, and what is no regular
+    file (a device, a pipe) is refused.
     Parts that a process of this machine left behind when it was killed are cleared by the next writer of the same file.
 
     Parameters
@@ -64,7 +65,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield beside
         if target.exists():
-            beside.chmod(target.stat().st_mode & 0o7777)
+            before = target.stat()
+            with suppress(OSError):  # only root may give files away
+                os.chown(beside, before.st_uid, before.st_gid)
+            beside.chmod(before.st_mode & 0o7777)
         beside.replace(target)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -98,11 +102,12 @@ def clear_parts(path: str | os.PathLike[str]) -> None:
 
 
 def _new_part(named: Path, target: Path) -> Path:
-    """Make an empty file beside the target, with the permissions that the process gives new files."""
+    """Make an empty file beside the target, with the permissions that the process gives new files, or fewer where it has fewer."""
     clear_parts(target)
+    mode = 0o600 | (target.stat().st_mode & 0o777) if target.exists() else 0o666
     beside = target.with_name(f"{_part_prefix(target)}{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     except OSError as error:
         raise FileError(f"{named} cannot be written ({error.strerror}); choose a folder you may write to.") from error
     return beside
