@@ -1,8 +1,8 @@
 """Does every fit converge? Hidden labels in random subsets of states, columns and labels, with and without a contextual variance.
 
 A subset is one to twelve states (of all but California and Texas, whose files lack most labels) and three to eight of the columns of
-``hidden_labels.py``; three labels are hidden in each, so that every label is met a dozen times. Each is fitted to both halves of the
-households. A fit fails where it raises, or where its scales still move when its rounds are over.
+``hidden_labels.py``; one label is hidden in each, so that every label is met in four of a hundred. It is fitted to both halves of the
+households, and the vote of 2024 to everybody. A fit fails where it raises, or where its scales still move when its rounds are over.
 
     OMP_NUM_THREADS=1 python experiments/convergence.py --data FOLDER                            # 100 subsets
     OMP_NUM_THREADS=1 python experiments/convergence.py --data FOLDER --first 0 --subsets 25     # a quarter of them
@@ -34,7 +34,7 @@ from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError
 
 FEWEST_PLACES = 12
 CONTEXTUAL = (0.0, 0.5)
-TOGETHER = 3
+TOGETHER = 1
 """Labels of a subset."""
 
 
