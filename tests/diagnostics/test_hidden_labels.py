@@ -9,7 +9,7 @@ import pytest
 from crosslevel.data.simulate import nation
 from crosslevel.diagnostics import hidden_label
 from crosslevel.ecological import DistributionRegression, EcologicalInference
-from crosslevel.ecological.persons import fitting
+from crosslevel.ecological.persons import exact
 from crosslevel.ecological.persons.hidden_labels import Half
 from crosslevel.ecological.persons.laplace import laplace
 from crosslevel.errors import CrosslevelWarning, InputError
@@ -42,7 +42,7 @@ def quick(monkeypatch):
         at = laplace(design, terms, h, likelihood, found, n_jobs)
         return at, (at.point,)
 
-    monkeypatch.setattr(fitting, "points_of", best)
+    monkeypatch.setattr(exact, "points_of", best)
 
 
 def fit(people, world, **settings):

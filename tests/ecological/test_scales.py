@@ -67,7 +67,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert terms.distance is not None
     turned = fit_scales(
         Rows.of(rows.M[order]),
-        replace(terms, distance=terms.distance[np.ix_(order, order)]),
+        replace(terms, coords=terms.coords[order]),
         Binomial(like.successes[order], like.trials[order]),
     )
     assert turned.mode.log_evidence == pytest.approx(found.mode.log_evidence, abs=1e-6)

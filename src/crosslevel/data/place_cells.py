@@ -334,6 +334,7 @@ def count_people(
     weight: str | None,
     labels: Labels | None = None,
     cluster: str | None = None,
+    counted: bool = False,
     progress: Progress | None = None,
 ) -> PlaceCells:
     """Count people by place, cell and label in one pass; places that are not among the keys are left out.
@@ -350,6 +351,8 @@ def count_people(
     labels : Labels, optional
     cluster : str, optional
         Column that names people who were drawn together, such as the household; ``clusters`` is then set.
+    counted : bool
+        Whether weights are numbers of people, each of weight one.
     progress : callable, optional
     """
     wanted, records = labels or Labels(), None
@@ -377,7 +380,7 @@ def count_people(
             elsewhere[here[j]] = (before[0] + float(w[mine].sum()), before[1] + int(mine.sum()))
         cell = bins.levels(batch, row).astype(np.int64) @ strides
         label = _label(batch, wanted, known)
-        counter.add(own, cell, label, w)
+        counter.add(own, cell, label, w, counted)
         if records is not None:
             records.add(batch, row, own, cell, w)
         row += batch.num_rows
@@ -422,11 +425,14 @@ class _Counter:
         self.parts: list[tuple[AnyArray, ...]] = []
         self.held = 0
 
-    def add(self, place: Int64Array, cell: Int64Array, label: Int64Array, weight: FloatArray) -> None:
+    def add(
+        self, place: Int64Array, cell: Int64Array, label: Int64Array, weight: FloatArray, counted: bool = False
+    ) -> None:
         """Count people; weight 0 counts for nothing."""
         kept = (place >= 0) & (weight > 0)
         place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
-        self.parts.append(_put_together(place, cell, label, weight, np.ones(len(weight)), weight**2))
+        behind = (weight, weight) if counted else (np.ones(len(weight)), weight**2)
+        self.parts.append(_put_together(place, cell, label, weight, *behind))
         self.held += len(self.parts[-1][0])
         # beside the first, which may hold all the others already
         if self.held - len(self.parts[0][0]) > MERGE_AT:

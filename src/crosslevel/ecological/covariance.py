@@ -8,7 +8,8 @@ subgroup of a place, or people of several places (A_ri = the share that lives in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -42,6 +43,10 @@ __all__ = [
 
 BIAS = 10.0
 """Prior variance of the overall level, in squared logits: as good as flat."""
+MOST_DISTANCES = 20_000
+"""Places between all of which distances are held: 3 GB."""
+MOST_COMPARED = 3_000
+"""Places whose distances tell the usual one."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,8 @@ class Hyperparameters:
         Length scale of the Matern field.
     nugget : float
         Variance of the effect of each place alone; 0 when refused.
-    group : float
-        Variance of the effect shared by a group of places; 0 when there is none.
+    group, second_group : float
+        Variance of the effect shared by a group of places, and by those of a second grouping; 0 when there is none.
     """
 
     effect_variance: float
@@ -67,6 +72,7 @@ class Hyperparameters:
     length: float = 1.0
     nugget: float = 0.0
     group: float = 0.0
+    second_group: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +88,12 @@ class Terms:
     coords : (q, 2) or None
     metric : {"sphere", "plane"}
     nugget : bool
-    group : (q,) int or None
-        Group of each place.
+    group, second_group : (q,) int or None
+        Group of each place, in one grouping and in another.
     product : bool
         Whether the coefficients w vary over space (K = effect_variance <m, m'> x Matern) in place of an added field.
-    distance : (q, q) or None
-        Between the coordinates; made from them when not given.
+    inducing_points : int or None
+        Points that carry the field, where it is approximated whatever the number of places.
     """
 
     n_places: int
@@ -97,23 +103,42 @@ class Terms:
     nugget: bool
     group: IntArray | None
     product: bool = False
-    distance: FloatArray | None = None
+    second_group: IntArray | None = None
+    inducing_points: int | None = None
 
-    _unsaved = ("distance",)
+    @cached_property
+    def distance(self) -> FloatArray | None:
+        """Distances between the places, (q, q); None without a field."""
+        if self.kind is None or self.coords is None:
+            return None
+        if self.n_places > MOST_DISTANCES:
+            raise InputError(
+                f"places has {self.n_places:,} rows, and distances between more than {MOST_DISTANCES:,} are not held in memory; use "
+                "EcologicalInference(likelihood='aggregate'), which needs none, or spatial=None."
+            )
+        return distances(self.coords, self.coords, self.metric)
 
-    def __post_init__(self) -> None:
-        self._restored()
-
-    def _restored(self) -> None:
-        if self.distance is None and self.kind is not None and self.coords is not None:
-            object.__setattr__(self, "distance", distances(self.coords, self.coords, self.metric))
+    @cached_property
+    def apart(self) -> FloatArray:
+        """Distances between places that are not at the same point; of many places, between some."""
+        few = (
+            self
+            if self.n_places <= MOST_COMPARED
+            else self.take(np.linspace(0, self.n_places - 1, MOST_COMPARED).astype(np.intp))
+        )
+        found = np.ones(0) if few.distance is None else few.distance[few.distance > 0]
+        return found if len(found) else np.ones(1)
 
     def take(self, places: IntArray) -> Terms:
         """Keep some places."""
+
+        def some(values: AnyArray | None) -> AnyArray | None:
+            return None if values is None else np.unique(values[places], return_inverse=True)[1].astype(np.intp)
+
         coords = None if self.coords is None else self.coords[places]
-        distance = None if self.distance is None else self.distance[np.ix_(places, places)]
-        group = None if self.group is None else np.unique(self.group[places], return_inverse=True)[1].astype(np.intp)
-        return Terms(len(places), self.kind, coords, self.metric, self.nugget, group, self.product, distance)
+        return replace(
+            self, n_places=len(places), coords=coords, group=some(self.group), second_group=some(self.second_group)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +149,14 @@ class Terms:
             *spatial,
             *(("nugget",) if self.nugget else ()),
             *(() if self.group is None else ("group",)),
+            *(() if self.second_group is None else ("second_group",)),
         )
+
+    @property
+    def groupings(self) -> list[tuple[str, IntArray]]:
+        """Names of the variances of groups, and the groups of places."""
+        both = {"group": self.group, "second_group": self.second_group}
+        return [(name, group) for name, group in both.items() if group is not None]
 
     def unpack(self, logs: FloatArray) -> Hyperparameters:
         """Give hyperparameters from the logarithms of ``names``."""
@@ -133,10 +165,7 @@ class Terms:
     @property
     def typical_distance(self) -> float:
         """Median distance between places that are apart; 1 without any."""
-        if self.distance is None:
-            return 1.0
-        apart = self.distance[self.distance > 0]
-        return float(np.median(apart)) if len(apart) else 1.0
+        return float(np.median(self.apart))
 
 
 def check_degrees(coords: FloatArray, keys: Sequence[object]) -> None:
@@ -227,8 +256,8 @@ def place_covariance(terms: Terms, h: Hyperparameters) -> FloatArray:
     K = np.full((q, q), BIAS)
     if terms.kind is not None and not terms.product and terms.distance is not None:
         K += h.spatial * matern(terms.distance, h.length, terms.kind)[0]
-    if terms.group is not None:
-        K += h.group * (terms.group[:, None] == terms.group[None, :])
+    for name, group in terms.groupings:
+        K += getattr(h, name) * (group[:, None] == group[None, :])
     if terms.nugget:
         K[np.diag_indices(q)] += h.nugget
     return K
@@ -263,11 +292,10 @@ def slopes(rows: Rows, terms: Terms, h: Hyperparameters, G: FloatArray) -> Float
             parts["spatial"] = h.spatial * float((GA * field[0]).sum())
             parts["length"] = h.spatial * float((GA * field[1]).sum())
     parts["nugget"] = h.nugget * float(np.trace(GA))
-    if terms.group is not None:
-        n_groups = int(terms.group.max()) + 1
-        sums = np.zeros((n_groups, len(GA)))
-        np.add.at(sums, terms.group, GA)
-        parts["group"] = h.group * float(sums[terms.group, np.arange(len(GA))].sum())
+    for name, group in terms.groupings:
+        sums = np.zeros((int(group.max()) + 1, len(GA)))
+        np.add.at(sums, group, GA)
+        parts[name] = getattr(h, name) * float(sums[group, np.arange(len(GA))].sum())
     return np.array([parts[name] for name in terms.names])
 
 

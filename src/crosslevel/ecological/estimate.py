@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.frames import as_names
 from crosslevel.data.totals import Places, read_places
 from crosslevel.ecological.answers import Setting, Source, answer
 from crosslevel.ecological.confounding import (
@@ -33,7 +35,7 @@ from crosslevel.numerics.kernels import METRICS, SMOOTHNESS
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress, RandomState
 
-__all__ = ["PlaceEstimator", "open_people", "read_interval"]
+__all__ = ["PlaceEstimator", "as_groups", "open_people", "read_interval"]
 
 LEAST_PLACES = 3
 INTERVALS = ("confounding", "model")
@@ -228,15 +230,16 @@ class PlaceEstimator(BaseEstimator):
         """Give mean and variance of the logit of every fitted place's rate."""
         raise NotImplementedError
 
-    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
-        """Give mean and variance of the logit of new places' rates; ``terms`` are over the fitted and the new."""
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
+        """Give mean and variance of the logit of new places' rates; ``terms`` are over the fitted and the new, ``table`` has the new."""
         raise NotImplementedError
 
     def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
         """Predict the logit of every place from those outside its fold."""
         raise NotImplementedError
 
-    def _open_people(self, people: Any) -> Batches:
+    def _open_people(self, people: Any, places: pa.Table | None = None) -> Batches:
+        """Open the people given, or those of the fit; ``places`` are new ones whose people are asked for."""
         return open_people(getattr(self, "people_", None) if people is None else people, self.arguments_["where"])
 
     def _check_common(self) -> None:
@@ -262,7 +265,7 @@ class PlaceEstimator(BaseEstimator):
             raise InputError(
                 f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
             )
-        coords, group = None, None
+        coords = None
         if self.spatial is not None:
             coords = places.coords
             if coords is None:
@@ -273,14 +276,17 @@ class PlaceEstimator(BaseEstimator):
                 raise InputError("coords are the same for every place; correct them, or pass spatial=None.")
             if self.metric == "sphere":
                 check_degrees(coords, places.keys)
-        if self.group is not None:
-            values = places.column(self.group, "group")
+        groups = []
+        for name in as_groups(self.group):
+            values = places.column(name, "group")
             number = {v: i for i, v in enumerate(dict.fromkeys(values))}
             if len(number) < 2:
-                raise InputError(f"group={self.group!r} has one value in all places; name a column with several.")
-            group = np.array([number[v] for v in values], dtype=np.intp)
+                raise InputError(f"group={name!r} has one value in all places; name a column with several.")
+            groups.append(np.array([number[v] for v in values], dtype=np.intp))
+        first, second = (*groups, None, None)[:2]
         product = getattr(self, "kernel", "sum") == "product"
-        return Terms(len(places), self.spatial, coords, self.metric, bool(self.nugget), group, product)
+        settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
+        return Terms(len(places), *settings, getattr(self, "inducing_points", None))
 
     def _keep(
         self,
@@ -385,6 +391,22 @@ class PlaceEstimator(BaseEstimator):
     def _forget(self) -> None:
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
+
+
+def as_groups(group: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Read the columns whose values are groups of places: none, one or two.
+
+    Examples
+    --------
+    >>> as_groups("state"), as_groups(["state", "county"])
+    (('state',), ('state', 'county'))
+    """
+    if group is None:
+        return ()
+    names = as_names(group, "group")
+    if len(names) > 2:
+        raise InputError(f"group={list(names)!r} names {len(names)} columns, and places have at most two groupings.")
+    return names
 
 
 def open_people(people: Any, where: str | None) -> Batches:

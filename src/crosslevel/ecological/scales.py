@@ -121,8 +121,7 @@ class ScaleSearch:
         bounds = []
         for name in terms.names:
             if name == "length":
-                apart = terms.distance[terms.distance > 0] if terms.distance is not None else np.ones(1)
-                bounds.append((0.1 * float(np.quantile(apart, 0.001)), 3.0 * float(apart.max())))
+                bounds.append((0.1 * float(np.quantile(terms.apart, 0.001)), 3.0 * float(terms.apart.max())))
             else:
                 bounds.append((SMALLEST * first[name], LARGEST * first[name]))
         self.low, self.high = np.log(bounds).T
@@ -151,6 +150,7 @@ def _first_variances(rows: Rows, likelihood: Likelihood) -> dict[str, float]:
         "spatial": spread,
         "nugget": spread,
         "group": spread,
+        "second_group": spread,
     }
 
 
@@ -158,7 +158,10 @@ def _guesses(rows: Rows, terms: Terms, likelihood: Likelihood) -> list[Hyperpara
     s = _first_variances(rows, likelihood)
     lengths = [part * terms.typical_distance for part in (0.05, 0.2, 0.8)] if terms.kind is not None else [1.0]
     return [
-        Hyperparameters(part * s["effect_variance"], 0.3 * s["spatial"], length, 0.05 * s["nugget"], 0.1 * s["group"])
+        Hyperparameters(
+            *(part * s["effect_variance"], 0.3 * s["spatial"], length, 0.05 * s["nugget"]),
+            *(0.1 * s["group"], 0.1 * s["second_group"]),
+        )
         for length in lengths
         for part in (0.3, 3.0)
     ]

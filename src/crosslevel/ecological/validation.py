@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 from crosslevel.data import checks, frames
 from crosslevel.data.totals import Totals, coordinates
 from crosslevel.ecological.covariance import Moments, Terms, check_degrees
-from crosslevel.ecological.estimate import PlaceEstimator
+from crosslevel.ecological.estimate import PlaceEstimator, as_groups
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, logistic_variance, share_quantiles
 from crosslevel.results import Estimates, Provenance
@@ -90,7 +91,8 @@ def predict_places(fitted: PlaceEstimator, places: object, people: Any, level: f
         new = [key for key in keys if key not in number]
         if new:
             fresh = table.filter(pa.array([key not in number for key in keys]))
-            more = fitted._new_moments(stage, _extended(fitted, fresh), new, fitted._open_people(people))
+            stream = fitted._open_people(people, fresh)
+            more = fitted._new_moments(stage, _extended(fitted, fresh), new, stream, fresh)
             at = Moments(np.append(at.mean, more.mean), np.append(at.variance, more.variance))
             number |= {key: len(known) + i for i, key in enumerate(new)}
         place = np.array([number[key] for key in keys], dtype=np.intp)
@@ -132,22 +134,22 @@ def check_inhabited(without: list[object]) -> None:
 def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
     """Give the prior's terms over the fitted places and new ones."""
     known, terms = fitted.places_, fitted.model_.terms
-    coords, group = terms.coords, terms.group
+    coords = terms.coords
     if coords is not None and known.coords_by is not None:
         keys = table[known.by].to_pylist()
         where = coordinates(table, known.coords_by, keys)
         if fitted.metric == "sphere":
             check_degrees(where, keys)
         coords = np.vstack([coords, where])
-    if group is not None and fitted.group is not None:
-        frames.check_columns(table, [fitted.group], "group")
-        values = table[fitted.group].to_pylist()
-        number = dict(zip(known.column(fitted.group, "group"), group.tolist(), strict=True))
+    groups: dict[str, IntArray] = {}
+    for column, (name, group) in zip(as_groups(fitted.group), terms.groupings, strict=True):
+        frames.check_columns(table, [column], "group")
+        values = table[column].to_pylist()
+        number = dict(zip(known.column(column, "group"), group.tolist(), strict=True))
         for value in values:
             number.setdefault(value, len(set(number.values())))
-        group = np.concatenate([group, [number[v] for v in values]]).astype(np.intp)
-    n = len(known) + table.num_rows
-    return Terms(n, terms.kind, coords, terms.metric, terms.nugget, group, terms.product)
+        groups[name] = np.concatenate([group, [number[v] for v in values]]).astype(np.intp)
+    return replace(terms, n_places=len(known) + table.num_rows, coords=coords, **groups)
 
 
 def _folds(fitted: PlaceEstimator, k: int, leave_out: str | None, seed: int) -> list[IntArray]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["EARTH_RADIUS_KM", "SMOOTHNESS", "distances", "matern"]
+__all__ = ["EARTH_RADIUS_KM", "SMOOTHNESS", "distances", "matern", "points_of"]
 
 
 EARTH_RADIUS_KM = 6371.0088
@@ -38,10 +38,14 @@ def distances(A: npt.ArrayLike, B: npt.ArrayLike, metric: str = "sphere") -> Flo
     for argument, x in (("A", a), ("B", b)):
         if x.ndim != 2 or x.shape[1] != 2:
             raise InputError(f"{argument} has shape {x.shape}; pass a row of two coordinates per place.")
-    if metric == "sphere":
-        a, b = _on_sphere(a), _on_sphere(b)
+    a, b = points_of(a, metric), points_of(b, metric)
     # differences, not the expanded square, whose rounding would part places that coincide
     return np.sqrt(sum((a[:, k, None] - b[None, :, k]) ** 2 for k in range(a.shape[1])))
+
+
+def points_of(coords: FloatArray, metric: str) -> FloatArray:
+    """Give coordinates whose plain distances are those of the metric: (n, 3) for "sphere", (n, 2) for "plane"."""
+    return _on_sphere(coords) if metric == "sphere" else coords
 
 
 def _on_sphere(degrees: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ OF_SURVEYS = {
     "compare": [True],
     "selection": [0.2],
 }
+COUNTED = {"people": None, "weight": None, "columns": None, "composition": {"sex": ["dem", "rep"]}}
 NEW = {"region": ["R0001"]}
 SCALES = {"effect_variance": 0.3, "nugget": 0.02}
 TELLS = {"progress": "tells how many people have been read"}
@@ -154,6 +155,13 @@ FUNCTIONS = [
         model(),
         FIT
         | {
+            "composition": [
+                With({"sex": ["rep", "votes"]}, **COUNTED),
+                With({"sex": ["dem", "nobody"]}, **COUNTED),
+                With(["dem", "rep"], **COUNTED),
+                {"sex": ["dem", "rep"]},
+            ],
+            "covariates": [["population"], ["state"], ["nobody"], "population"],
             "cluster": ["house", "nobody"],
             "margins": [MARGINS, {"region": MARGINS["region"], "sax=1": MARGINS["sex=1"]}],
             "survey": [ASKED],

@@ -46,7 +46,17 @@ CASES = [
                 With(False, hyperparameters=None, likelihood="exact"),
                 With(False, hyperparameters=None, likelihood="exact", spatial=None),
             ],
-            "group": ["nonsense", With("state", hyperparameters=None)],
+            "group": [
+                "nonsense",
+                With("state", hyperparameters=None),
+                With(["state", "lat", "lon"], hyperparameters=None),
+            ],
+            "inducing_points": [
+                4,
+                1,
+                With(4, spatial=None, hyperparameters=BARE),
+                With(4, likelihood="exact"),
+            ],
             "match_totals": [False, None],
             "sampling_error": [False, 2],
             "n_bins": [4, 1],

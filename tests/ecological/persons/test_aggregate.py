@@ -54,7 +54,7 @@ def test_slopes_and_curvature_are_those_of_differences(problem, design):
 
 
 def test_the_mode_is_that_of_a_general_optimizer(problem, design):
-    C = problem.spread(SCALES)
+    C = place_covariance(problem.terms, SCALES) + np.diag(problem.noise)
 
     def loss(beta):
         r = problem.z - problem.logits(beta)[0]

@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg, optimize, special, stats
 
 from crosslevel.ecological.covariance import Hyperparameters, place_covariance
-from crosslevel.ecological.persons.fitting import fit_question, points_of, priors
+from crosslevel.ecological.persons.exact import fit_question, points_of, priors
 from crosslevel.ecological.persons.laplace import find_map, laplace, start_mode
 from crosslevel.ecological.persons.model import Design, composition, effects_of
 from crosslevel.ecological.persons.nuts import log_posterior, sample_posterior
@@ -209,7 +209,7 @@ def test_points_have_the_posterior_of_the_scales(make_world):
 
 
 def test_many_places_walk_along_the_scale_of_effects_only(world, monkeypatch):
-    from crosslevel.ecological.persons import fitting as module
+    from crosslevel.ecological.persons import exact as module
 
     monkeypatch.setattr(module, "FEW_PLACES", 10)
     fit = fit_question(design_of(world), world.terms, Binomial(world.successes, world.trials))

@@ -4,7 +4,7 @@ from scipy import linalg, optimize, special
 
 from crosslevel.ecological.covariance import Hyperparameters, place_covariance
 from crosslevel.ecological.persons import laplace as posterior_mode
-from crosslevel.ecological.persons.fitting import fit_question
+from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.laplace import find_map
 from crosslevel.ecological.persons.model import Design, effects_of
 from crosslevel.ecological.persons.prediction import linear_mode

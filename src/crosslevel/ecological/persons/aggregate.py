@@ -14,15 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, special
 
-from crosslevel.ecological.covariance import (
-    Hyperparameters,
-    Moments,
-    Rows,
-    Terms,
-    cross_covariance,
-    place_covariance,
-    slopes,
-)
+from crosslevel.ecological.collapsed import Approximation, Spread, collapse, measure_approximation
+from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
 from crosslevel.ecological.persons.model import Design
 from crosslevel.ecological.persons.sweeps import hessian, level_rates
 from crosslevel.errors import ConvergenceError
@@ -34,7 +27,8 @@ __all__ = ["EFFECT_VARIANCE", "AggregateFit", "explained_variance", "fit_aggrega
 
 EFFECT_VARIANCE = 0.2
 """Prior variance of an effect, in squared logits. Learned, it runs away on real totals."""
-SCALES = {"spatial": LogNormal(0.1, 2.0), "nugget": LogNormal(0.03, 2.0), "group": LogNormal(0.03, 2.0)}
+SMALL = LogNormal(0.03, 2.0)
+SCALES = {"spatial": LogNormal(0.1, 2.0), "nugget": SMALL, "group": SMALL, "second_group": SMALL}
 """Priors of the variances of places, in squared logits."""
 LENGTH, LENGTH_SD = 0.2, 1.5
 """Prior median of the length scale, in units of the usual distance between places, and the standard deviation of its logarithm."""
@@ -74,6 +68,10 @@ class AggregateFit:
     decrement, change : float
         Gain that a further step promises; last change of a log scale.
     at_limit : tuple of str
+    cells : int
+        Places that differ in location or groups.
+    approximation : Approximation or None
+        How far the field is from the exact one, where it stands on a few points.
     """
 
     hyperparameters: Hyperparameters
@@ -91,10 +89,15 @@ class AggregateFit:
     decrement: float
     change: float
     at_limit: tuple[str, ...]
+    cells: int = 0
+    approximation: Approximation | None = None
 
     def describe(self) -> dict[str, Any]:
         """Say how the search ended."""
-        return {
+        off = self.approximation
+        near = {} if off is None else {"approximated_mean": off.mean, "approximated_std_error": off.std_error}
+        return near | {
+            "cells_of_places": self.cells,
             "log_evidence": self.log_evidence,
             "newton_steps": self.steps,
             "decrement_at_mode": self.decrement,
@@ -194,6 +197,8 @@ def fit_aggregate(
         found.decrement,
         change,
         limit,
+        problem.cells.terms.n_places,
+        problem.approximation(found, h),
     )
 
 
@@ -206,7 +211,7 @@ class _Problem:
         self.design, self.terms, self.z, self.noise, self.n_jobs = design, terms, z, noise, n_jobs
         self.at = np.full(len(z), level)
         self.context = np.zeros((len(z), 0)) if design.context is None else design.context
-        self.shared = self.context @ self.context.T
+        self.cells = collapse(terms)
         usual = LogNormal(LENGTH * terms.typical_distance, LENGTH_SD)
         self.priors = {name: usual if name == "length" else SCALES[name] for name in terms.names[1:]}
 
@@ -217,34 +222,22 @@ class _Problem:
         P = np.clip(found.rate, 1e-12, 1.0 - 1e-12)
         return special.logit(P), (found.by_level / (P * (1.0 - P))[:, None]) @ design.B
 
-    def spread(self, h: Hyperparameters) -> FloatArray:
-        """Give the covariance of the places' logits at given effects, (q, q)."""
-        C = place_covariance(self.terms, h)
-        C += h.effect_variance * self.shared
-        C[np.diag_indices_from(C)] += self.noise
-        return C
-
     def mode(self, h: Hyperparameters, beta: FloatArray) -> _Mode:
         """Minimize (z - g)' C^-1 (z - g) + beta' beta / effect_variance by Gauss-Newton steps, each halved until it gains."""
-        L = linalg.cholesky(self.spread(h), lower=True, overwrite_a=True, check_finite=False)
-
-        def whitened(x: FloatArray) -> FloatArray:
-            return np.asarray(linalg.solve_triangular(L, x, lower=True, check_finite=False))
+        spread = Spread(self.cells, h, self.noise, self.context)
 
         def loss(r: FloatArray, b: FloatArray) -> float:
-            return 0.5 * float(r @ r + b @ b / h.effect_variance)
+            return 0.5 * float(spread.gram(r[:, None])[0, 0] + b @ b / h.effect_variance)
 
         logit, G = self.logits(beta)
-        r = whitened(self.z - logit)
+        r = self.z - logit
         now, step = loss(r, beta), 0
         while step < STEPS:
             step += 1
-            wide = whitened(G)
-            H = wide.T @ wide + np.eye(len(beta)) / h.effect_variance
-            slope = wide.T @ r - beta / h.effect_variance
-            curved = H - self._bend(
-                beta, logit, G, linalg.solve_triangular(L, r, lower=True, trans="T", check_finite=False)
-            )
+            known = spread.gram(np.column_stack([G, r]))
+            H = known[:-1, :-1] + np.eye(len(beta)) / h.effect_variance
+            slope = known[:-1, -1] - beta / h.effect_variance
+            curved = H - self._bend(beta, logit, G, spread.solve(r[:, None])[:, 0])
             move = _solve(curved, H, slope)
             promised = 0.5 * float(slope @ move)
             if promised <= DECREMENT * max(1.0, 1e-3 * now):
@@ -253,7 +246,7 @@ class _Problem:
             for _ in range(HALVINGS):
                 new = beta + length * move
                 new_logit, new_G = self.logits(new)
-                new_r = whitened(self.z - new_logit)
+                new_r = self.z - new_logit
                 value = loss(new_r, new)
                 if value <= now - 1e-4 * length * promised:
                     break
@@ -262,7 +255,7 @@ class _Problem:
                 break
             beta, logit, G, r, now = new, new_logit, new_G, new_r, value
         seen = np.linalg.slogdet(h.effect_variance * H)[1]
-        evidence = -now - float(np.log(np.diag(L)).sum()) - 0.5 * float(seen) - self._against(h)
+        evidence = -now - spread.half_log_det - 0.5 * float(seen) - self._against(h)
         return _Mode(beta, logit, G, H, evidence, step, promised)
 
     def _bend(self, beta: FloatArray, logit: FloatArray, G: FloatArray, force: FloatArray) -> FloatArray:
@@ -275,24 +268,28 @@ class _Problem:
 
     def better_scales(self, found: _Mode, h: Hyperparameters) -> tuple[Hyperparameters, tuple[str, ...]]:
         """Maximize the evidence of the linear model at the effects found."""
-        rows = Rows.of(found.G)
-        seen = self.z - found.logit + found.G @ found.beta
+        names = self.terms.names[1:]
+        X, seen = self._linear(found)
 
         def evidence(x: FloatArray) -> tuple[float, FloatArray]:
-            own = self.scales(x)
-            A = self.spread(own) + own.effect_variance * rows.gram
-            L = linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-            inverse, _ = linalg.lapack.dpotri(L, lower=True)
-            inverse = np.tril(inverse) + np.tril(inverse, -1).T
-            alpha = inverse @ seen
-            value = -0.5 * float(seen @ alpha) - float(np.log(np.diag(L)).sum())
-            return value, slopes(rows, self.terms, own, 0.5 * (np.outer(alpha, alpha) - inverse))[1:]
+            value, slope = Spread(self.cells, self.scales(x), self.noise).evidence(X, seen)
+            return value, np.array([slope[name] for name in names])
 
         low, high = self._limits()
-        names = self.terms.names[1:]
         start = np.log([max(getattr(h, name), 1e-300) for name in names])
         best = maximize(evidence, [start], low, high, names, [self.priors[name] for name in names], rounds=2)
         return self.scales(best.theta), best.convergence.at_bounds
+
+    def _linear(self, found: _Mode) -> tuple[FloatArray, FloatArray]:
+        """Give slopes and context of the places, and what is seen of the linear model at the effects found."""
+        return np.hstack([found.G, self.context]), self.z - found.logit + found.G @ found.beta
+
+    def approximation(self, found: _Mode, h: Hyperparameters) -> Approximation | None:
+        """Measure how far the field is from the exact one, where it is approximated."""
+        if self.cells.points is None:
+            return None
+        X, seen = self._linear(found)
+        return measure_approximation(self.terms, self.cells, h, self.noise, X, seen, self.z - seen)
 
     def scales(self, x: FloatArray) -> Hyperparameters:
         """Give hyperparameters from the logarithms of all but the variance of effects, which is held."""
@@ -317,9 +314,7 @@ class _Problem:
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         counted = self.noise < UNCOUNTED
         spread = max(float(np.var(self.z[counted])) if counted.any() else 0.0, 1e-2)
-        apart = np.ones(1)
-        if self.terms.distance is not None and (self.terms.distance > 0).any():
-            apart = self.terms.distance[self.terms.distance > 0]
+        apart = self.terms.apart if "length" in self.terms.names else np.ones(1)
         limits = {"length": (0.1 * float(np.quantile(apart, 0.001)), 3.0 * float(apart.max()))}
         usual = (SMALLEST * spread, LARGEST * spread)
         low, high = np.log([limits.get(name, usual) for name in self.terms.names[1:]]).T
@@ -361,18 +356,13 @@ def predict_logits(
     places : (m,) int
         Their numbers among all.
     """
-    h = fit.hyperparameters
-    wide, own = np.hstack([fit.slopes, fit.context]), np.hstack([G, context])
-    Ku = place_covariance(terms, h)
-    C = h.effect_variance * (wide @ wide.T) + Ku[np.ix_(seen, seen)]
-    C[np.diag_indices_from(C)] += fit.noise
-    L = linalg.cholesky(C, lower=True, overwrite_a=True, check_finite=False)
-    between = h.effect_variance * (own @ wide.T) + cross_covariance(seen, Ku, places)
-    away = linalg.cho_solve((L, True), fit.z - fit.logit + fit.slopes @ fit.beta, check_finite=False)
-    told = linalg.solve_triangular(L, between.T, lower=True, check_finite=False)
-    prior = h.effect_variance * np.einsum("ij,ij->i", own, own) + np.diag(Ku)[places]
-    mean = logit - G @ fit.beta + between @ away
-    return Moments(mean, np.maximum(prior - np.einsum("ij,ij->j", told, told), 0.0))
+    cells, row = collapse(terms), np.full(terms.n_places, -1)
+    row[seen] = np.arange(len(seen))
+    spread = Spread(cells.observed(seen), fit.hyperparameters, fit.noise)
+    X, own = np.hstack([fit.slopes, fit.context]), np.hstack([G, context])
+    shown = fit.z - fit.logit + fit.slopes @ fit.beta
+    at = spread.predict(X, shown, own, cells.index[places], row[places])
+    return Moments(logit - G @ fit.beta + at.mean, at.variance)
 
 
 def new_logits(fit: AggregateFit, design: Design, n_jobs: int = 1) -> tuple[FloatArray, FloatArray]:

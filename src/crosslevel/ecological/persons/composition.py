@@ -24,7 +24,7 @@ from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = ["Composition", "SampledShares", "known_shares", "measure_shares", "rake", "smooth_shares"]
+__all__ = ["Composition", "SampledShares", "counted_shares", "known_shares", "measure_shares", "rake", "smooth_shares"]
 
 BLOCK = 500_000
 """People whose levels are laid out at a time."""
@@ -184,6 +184,14 @@ def smooth_shares(sampled: SampledShares, exact: BoolArray | None = None) -> Com
 
     of_one = sampled.covariance / float(np.mean(1.0 / sampled.size))
     return Composition(smoothed, by_column(reliability), by_column(apart), of_one)
+
+
+def counted_shares(shares: FloatArray, columns: Sequence[tuple[int, int]]) -> Composition:
+    """Take shares, (q, p), as they are: they were counted, not sampled."""
+    mean, spread = shares.mean(axis=0), shares.var(axis=0, ddof=1)
+    apart = spread / np.maximum(mean * (1.0 - mean), 1e-12)
+    segregation = [np.average(apart[a:b], weights=mean[a:b]) for a, b in columns]
+    return Composition(shares, np.ones(len(columns)), np.array(segregation), np.zeros((len(mean), len(mean))))
 
 
 def known_shares(margins: Any, by: str, keys: Sequence[object], bins: Bins) -> FloatArray:

@@ -11,24 +11,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.batches import Batches
 from crosslevel.data.frames import to_arrow
-from crosslevel.data.place_cells import PlaceCells
+from crosslevel.data.place_columns import N_PEOPLE, count_groups, learn_covariates, read_composition
 from crosslevel.data.signatures import checked
 from crosslevel.data.totals import match_places
-from crosslevel.ecological.answers import Source
-from crosslevel.ecological.confounding import Confounding, describe_allowance
-from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
-from crosslevel.ecological.estimate import PlaceEstimator, check_choices, describe_call
+from crosslevel.ecological.covariance import read_hyperparameters
+from crosslevel.ecological.estimate import check_choices, describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
+from crosslevel.ecological.persons.base import PersonsEstimator
 from crosslevel.ecological.persons.composition import known_shares
-from crosslevel.ecological.persons.direct_shares import with_direct
-from crosslevel.ecological.persons.groups import allowance_of, source_of
-from crosslevel.ecological.persons.model import PersonsModel
-from crosslevel.ecological.subgroups import Question, Request
+from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
-from crosslevel.typing import IntArray, Progress, RandomState
+from crosslevel.typing import Progress, RandomState
 
 __all__ = ["EcologicalInference"]
 
@@ -36,7 +31,7 @@ MOST_CONTEXT = 1e4
 """No effect of a context on a logit has a larger variance."""
 
 
-class EcologicalInference(PlaceEstimator):
+class EcologicalInference(PersonsEstimator):
     """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.
 
     People decide one by one: each has a probability that depends on who they are and where they live, and a place's total is the
@@ -57,8 +52,11 @@ class EcologicalInference(PlaceEstimator):
     nugget : bool, default True
         Give every place an effect of its own. Without it only the field, the group and counting set a place apart from what composition
         says; ``likelihood="exact"`` then needs a field.
-    group : str, optional
-        Column of places, such as the state: an effect shared by all with the same value.
+    group : str or two names, optional
+        Columns of places, such as the state, or state and county: an effect shared by all with the same value.
+    inducing_points : int, optional
+        Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
+        points beyond; what that changes is measured and said.
     match_totals : bool, default True
         Shift draws so that subgroups add up to the totals.
     sampling_error : bool, default True
@@ -76,7 +74,7 @@ class EcologicalInference(PlaceEstimator):
         ``bayes``).
     hyperparameters : mapping of name to number, optional
         Take these in place of learning them, all that the prior has: ``effect_variance``; ``spatial`` and ``length`` of the field;
-        ``nugget``, unless False; ``group``, where there is one. A sequence of mappings gives every question its own.
+        ``nugget``, unless False; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws; of the bins too for ``likelihood="exact"``.
     n_jobs : int, optional
@@ -146,13 +144,7 @@ class EcologicalInference(PlaceEstimator):
     ('state', 'subgroup')
     """
 
-    model_: PersonsModel
-    cells_: PlaceCells
     log_evidence_: float
-
-    _method = "ecological inference of persons"
-    _intervals = ("confounding", "model")
-    _unsaved = (*PlaceEstimator._unsaved, "surveyed_", "survey_given_")
 
     def __init__(
         self,
@@ -162,7 +154,8 @@ class EcologicalInference(PlaceEstimator):
         spatial: str | None = "matern32",
         metric: str = "sphere",
         nugget: bool = True,
-        group: str | None = None,
+        group: str | Sequence[str] | None = None,
+        inducing_points: int | None = None,
         match_totals: bool = True,
         sampling_error: bool = True,
         n_bins: int = 12,
@@ -179,6 +172,7 @@ class EcologicalInference(PlaceEstimator):
         self.metric = metric
         self.nugget = nugget
         self.group = group
+        self.inducing_points = inducing_points
         self.match_totals = match_totals
         self.sampling_error = sampling_error
         self.n_bins = n_bins
@@ -202,6 +196,8 @@ class EcologicalInference(PlaceEstimator):
         columns: Sequence[str] | None = None,
         outcomes: Sequence[str] | None = None,
         population: str | None = None,
+        composition: Mapping[str, Any] | None = None,
+        covariates: Sequence[str] | None = None,
         cluster: str | None = None,
         margins: Any = None,
         survey: Any = None,
@@ -220,9 +216,9 @@ class EcologicalInference(PlaceEstimator):
 
         Parameters
         ----------
-        people : path, frame or stream
+        people : path, frame or stream, or None
             One row per person; anything :func:`crosslevel.data.batches.open_batches` reads, and reads again. Kept by reference for
-            :meth:`estimate`, never saved.
+            :meth:`estimate`, never saved. None where ``composition`` says who lives in the places.
         places : dataframe
             One row per place, with the totals.
         by : str
@@ -230,7 +226,8 @@ class EcologicalInference(PlaceEstimator):
         successes, trials : str
             Columns of places: how many did it, of how many. Places without trials are left out.
         weight : str, optional
-            Column of people: survey weights.
+            Column of people: survey weights. With ``composition``, the column of places with the number of people, of which
+            ``composition`` then has shares.
         coords : two column names, optional
             Longitude and latitude of the places; needed unless ``spatial=None``.
         columns : sequence of str, optional
@@ -240,6 +237,12 @@ class EcologicalInference(PlaceEstimator):
         population : str, optional
             Column of places: everybody who could have been among the trials. Turnout is then modeled too, and roll-ups
             weigh subgroups by their predicted voters.
+        composition : mapping of column to columns of places, optional
+            Counts of groups in the columns of places in place of people, taken as exact: ``{"race": ["white", "black", "other"]}``, or
+            with names of the levels, ``{"race": {"white": "vap_white", ...}}``. Several columns count as independent within a place.
+        covariates : sequence of str, optional
+            Columns of places that act on everybody there: numbers, or text. Subgroups of a place have its total whatever they say; they
+            help to tell what composition explains, and predict places.
         cluster : str, optional
             Column of people: who was drawn together, such as the household. People of one household are alike, which makes the shares of
             places less sure (or, for sex, more); without it everybody counts as drawn alone, and every result says so.
@@ -294,13 +297,22 @@ class EcologicalInference(PlaceEstimator):
                 "with likelihood='exact', which takes people as they are",
             )
             checks.refuse_idle_arguments(type(self).fit, given, because)
-        begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
+        begun, given_weight = time.perf_counter(), weight
+        seed = checks.read_seed(self.random_state)
+        groups = None
+        if composition is not None:
+            given = {"cluster": cluster, "margins": margins}
+            checks.refuse_idle_arguments(type(self).fit, given, "beside composition; pass people in its place")
+            if people is not None:
+                raise InputError("people and composition are both given; pass people=None, or leave composition out.")
+            groups, weight = read_composition(composition), N_PEOPLE
+            people = count_groups(to_arrow(places, "places"), by, groups, given_weight)
         named = {"successes": successes, "trials": trials, "outcomes": outcomes, "population": population}
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = fitting.count_in_bins(
-            stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress
+            stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress, groups is not None
         )
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
@@ -310,6 +322,7 @@ class EcologicalInference(PlaceEstimator):
         found, cells = match_places(found, keys, weights, rows, unmatched), cells.inhabited()
         terms, counted = self._terms(found), time.perf_counter()
         table = None if margins is None else to_arrow(margins, "margins")
+        read = None if covariates is None else learn_covariates(found.table, covariates)
         model = fitting.fit_persons(
             cells,
             bins,
@@ -317,6 +330,9 @@ class EcologicalInference(PlaceEstimator):
             found.totals,
             likelihood=self.likelihood,
             known=None if table is None else known_shares(table, by, found.keys, bins),
+            counted=groups is not None,
+            covariates=read,
+            table=found.table,
             interactions=self.interactions,
             contextual_variance=float(self.contextual_variance),
             fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
@@ -324,7 +340,8 @@ class EcologicalInference(PlaceEstimator):
             seed=seed,
             n_jobs=checks.count_jobs(self.n_jobs),
         )
-        notes, quiet = [*learned.warnings, *found.notes, *coarser], fitting.describe_composition(model, cluster)
+        notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
+        quiet = fitting.describe_composition(model, cluster, groups is not None)
         surveyed, summary = None, None
         if any_survey:
             surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, **named)
@@ -332,11 +349,14 @@ class EcologicalInference(PlaceEstimator):
             model, summary = survey_fit.fuse_questions(*held, compare, checks.count_jobs(self.n_jobs))
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
         self.cells_, self.log_evidence_ = cells, float(sum(fit.log_evidence for fit in model.fits))
-        arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
-        arguments |= {} if cluster is None else {"cluster": cluster}
+        arguments = {"by": by, "weight": given_weight, **named, "coords": coords, "columns": columns, "where": where}
+        optional: dict[str, Any] = {"cluster": cluster, "composition": groups, "covariates": covariates}
+        arguments |= {name: value for name, value in optional.items() if value is not None}
         arguments |= {n: asked[n] for n in survey_fit.ARGUMENTS if surveyed is not None}
+        kept = None if groups is not None else people  # made again from places where they are asked for
         counts = (cells.total, cells.count.sum(axis=1))
-        self._keep(people, model, found, *counts, bins.names, notes, arguments, seed, quiet)
+        self._keep(kept, model, found, *counts, bins.names, notes, arguments, seed, quiet)
+        self.weight_ = weight
         self.margins_ = table
         if table is not None:
             self.call_ = describe_call(self, "fit", {**self.arguments_, "margins": table.column_names})
@@ -406,6 +426,11 @@ class EcologicalInference(PlaceEstimator):
                 "learn_confounding learns the confounding of effects, which likelihood='exact' has no place for; use "
                 "likelihood='aggregate', the default."
             )
+        if self._counted:
+            raise InputError(
+                "learn_confounding hides columns of people, and composition has counts of groups only; fit people to learn it, "
+                "or use the shipped constants."
+            )
         checks.check_level(level)
         survey_fit.check_measured(self, survey)
         stream = self._open_people(people)
@@ -455,6 +480,13 @@ class EcologicalInference(PlaceEstimator):
         check_choices(self, {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")})
         if self.likelihood == "aggregate":
             checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
+        if self.inducing_points is not None:
+            checks.check_whole(self.inducing_points, "inducing_points", 2)
+            if self.spatial is None or self.likelihood == "exact":
+                idle = (
+                    f"with spatial={self.spatial!r}, likelihood={self.likelihood!r}; they need a field and 'aggregate'"
+                )
+                checks.refuse_idle(self, ["inducing_points"], idle)
         checks.check_whole(self.n_bins, "n_bins", 2)
         checks.check_between(self.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
         if not self.nugget and self.likelihood == "exact" and self.spatial is None:
@@ -462,39 +494,3 @@ class EcologicalInference(PlaceEstimator):
                 "nugget=False leaves places no effect of their own, through which likelihood='exact' matches the totals; pass "
                 "spatial='matern32' or likelihood='aggregate'."
             )
-
-    def _source(
-        self, request: Request, question: Question, people: Batches, progress: Progress | None
-    ) -> tuple[Source, list[str]]:
-        return source_of(self, request, question, people, progress), []
-
-    def _beside(self, found: Estimates, request: Request, question: Question) -> Estimates:
-        return found if self.survey_ is None else with_direct(self, found, request, question)
-
-    def _confounding(self, request: Request) -> tuple[Confounding, tuple[float, ...], str, dict[str, Any]]:
-        if self.likelihood == "exact":
-            return super()._confounding(request)
-        given = allowance_of(self.model_, self.confounding_)
-        sentence, facts = describe_allowance(self.confounding_, given.confounding, given.shrinkage)
-        return given.confounding, (0.0,) * max(len(request.subgroups), 1), sentence, facts
-
-    def _fitted_moments(self, stage: int) -> Moments:
-        from crosslevel.ecological.persons.prediction import fitted_rates
-
-        return fitted_rates(self.model_, stage)
-
-    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
-        from crosslevel.ecological.persons.prediction import new_places
-
-        if stage:
-            raise InputError(
-                "new places are predicted for one question only; leave out population and name one outcome in fit."
-            )
-        return new_places(self, terms, new, people)
-
-    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
-        from crosslevel.ecological.persons.prediction import held_out_places
-
-        if getattr(self, "cells_", None) is None:
-            raise InputError("a loaded model does not hold its people; fit it again to cross-validate.")
-        return held_out_places(self, stage, folds)

@@ -466,6 +466,7 @@ def source_of(
         keys=places.keys,
         weight=model.weight_,
         labels=labels_of(request, people.schema),
+        counted=model._counted,
         progress=progress,
     )
     check_people(places.keys, found.total, places, model.place_weight_, False)

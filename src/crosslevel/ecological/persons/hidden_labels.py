@@ -18,7 +18,7 @@ from crosslevel.data.queries import Query
 from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
-from crosslevel.ecological.persons.fitting import fit_question
+from crosslevel.ecological.persons.exact import fit_question
 from crosslevel.ecological.persons.groups import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
 from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked

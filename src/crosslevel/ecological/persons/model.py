@@ -17,6 +17,7 @@ from scipy import linalg
 from crosslevel.data.checks import read_list
 from crosslevel.data.columns import Category
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
+from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Rows, Terms, place_covariance
 from crosslevel.errors import InputError, unknown_name
@@ -385,6 +386,8 @@ class PersonsModel:
         Sampling covariance of the shares of a place, times its effective number of people; empty where people are taken as they are.
     surveyed : SurveyFit or None
         Effects given a survey too.
+    covariates : Covariates or None
+        How columns of places are read that act on everybody there.
     """
 
     bins: Bins
@@ -400,6 +403,7 @@ class PersonsModel:
     explained: float = np.nan
     sampling: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     surveyed: Any = None
+    covariates: Covariates | None = None
 
     def eta(self, levels: AnyArray, beta: FloatArray) -> FloatArray:
         """Give the logit of cells but for their place: (p,) to (n_cells,), or (n_draws, p) to (n_draws, n_cells)."""

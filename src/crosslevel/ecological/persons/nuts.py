@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from crosslevel.ecological.covariance import BIAS, Terms
-from crosslevel.ecological.persons.fitting import priors
+from crosslevel.ecological.persons.exact import priors
 from crosslevel.ecological.persons.model import Design, PersonsFit, Sampled
 from crosslevel.ecological.persons.sweeps import rates
 from crosslevel.errors import ConvergenceError
@@ -134,7 +134,7 @@ def log_posterior(design: Design, terms: Terms, likelihood: Binomial, jax: Any) 
     weight, B = jnp.asarray(pairs.weight), jnp.asarray(design.B)
     k, n = jnp.asarray(likelihood.successes), jnp.asarray(likelihood.trials)
     distance = None if terms.distance is None else jnp.asarray(terms.distance)
-    same = None if terms.group is None else jnp.asarray(terms.group[:, None] == terms.group[None, :])
+    same = {name: jnp.asarray(group[:, None] == group[None, :]) for name, group in terms.groupings}
     context = None if design.context is None else jnp.asarray(design.context @ design.context.T)
     prior = priors(terms)
     middle = jnp.asarray([prior[name][0] for name in terms.names])
@@ -144,8 +144,8 @@ def log_posterior(design: Design, terms: Terms, likelihood: Binomial, jax: Any) 
         K = jnp.full((q, q), BIAS)
         if terms.kind is not None and distance is not None:
             K = K + h["spatial"] * _matern(jnp, distance / h["length"], terms.kind)
-        if same is not None:
-            K = K + h["group"] * same
+        for name, alike in same.items():
+            K = K + h[name] * alike
         if context is not None:
             K = K + h["effect_variance"] * context
         return K + (h.get("nugget", 0.0) + 1e-9) * jnp.eye(q)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from scipy import linalg, special
 
 from crosslevel.data.batches import Batches
@@ -22,7 +23,8 @@ from crosslevel.ecological.covariance import (
     place_covariance,
 )
 from crosslevel.ecological.persons.aggregate import AggregateFit, fit_aggregate, new_logits, predict_logits
-from crosslevel.ecological.persons.fitting import design_of, fit_question
+from crosslevel.ecological.persons.exact import fit_question
+from crosslevel.ecological.persons.fitting import design_of
 from crosslevel.ecological.persons.model import Design, Linear, PersonsFit, PersonsModel, level_shares
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates
@@ -148,21 +150,27 @@ def unseen(
     return Moments(logit.mean(axis=0), logit.var(axis=0, ddof=1))
 
 
-def new_design(model: PersonsModel, cells: PlaceCells) -> Design:
-    """Make the design of places that the fit has not seen; composition is centered as in the fit."""
+def new_design(model: PersonsModel, cells: PlaceCells, columns: FloatArray | None = None) -> Design:
+    """Make the design of places that the fit has not seen; composition is centered as in the fit, ``columns`` are covariates."""
     codes, context = model.effects.codes(cells.codes), None
     if model.contextual_variance > 0:
         shares = level_shares(cells.pairs, codes, len(model.effects.B))
         context = np.sqrt(model.contextual_variance) * (shares - model.mean_shares) @ model.effects.B
+    if columns is not None:
+        context = columns if context is None else np.hstack([context, columns])
     return Design(codes, model.effects.B, cells.pairs, context)
 
 
-def new_places(fitted: EcologicalInference, terms: Terms, new: list[object], people: Batches) -> Moments:
-    """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new."""
+def new_places(
+    fitted: EcologicalInference, terms: Terms, new: list[object], people: Batches, table: pa.Table
+) -> Moments:
+    """Predict the logit of new places' rates from their people; ``terms`` are over the fitted and the new, ``table`` holds the new."""
     model, q, jobs = fitted.model_, len(fitted.places_), count_jobs(fitted.n_jobs)
-    cells = count_people(people, model.bins, place=fitted.places_.by, keys=new, weight=fitted.weight_)
+    by, weight, counted = fitted.places_.by, fitted.weight_, fitted._counted
+    cells = count_people(people, model.bins, place=by, keys=new, weight=weight, counted=counted)
     check_inhabited([key for key, total in zip(new, cells.total, strict=True) if not total > 0])
-    design, places = new_design(model, cells), np.arange(q, q + len(new))
+    columns = None if model.covariates is None else model.covariates.read(table)
+    design, places = new_design(model, cells, columns), np.arange(q, q + len(new))
     return unseen(model.fits[0], terms, np.arange(q), design, places, seed=fitted.seed_, n_jobs=jobs)
 
 
@@ -182,6 +190,7 @@ def held_out_places(fitted: EcologicalInference, stage: int, folds: Sequence[Int
 
 
 def _pairs(pairs: Pairs, places: IntArray) -> Pairs:
-    rows = np.concatenate([np.arange(pairs.start[i], pairs.start[i + 1]) for i in places])
-    start = np.concatenate([[0], np.cumsum(np.diff(pairs.start)[places])]).astype(np.int64)
+    size = np.diff(pairs.start)[places]
+    start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+    rows = np.arange(start[-1]) + np.repeat(pairs.start[:-1][places] - start[:-1], size)
     return Pairs(start, pairs.cell[rows], pairs.weight[rows])

@@ -57,7 +57,7 @@ class DistributionRegression(PlaceEstimator):
         Add the field to what composition says, or let the weights of composition vary over the map.
     nugget : bool, default True
         Give every place an effect of its own.
-    group : str, optional
+    group : str or two names, optional
         Column of places, such as the state: an effect shared by all with the same value.
     match_totals : bool, default True
         Shift draws so that subgroups add up to the totals. False gives the paper's answers, which do not.
@@ -163,7 +163,7 @@ class DistributionRegression(PlaceEstimator):
         metric: str = "sphere",
         kernel: str = "sum",
         nugget: bool = True,
-        group: str | None = None,
+        group: str | Sequence[str] | None = None,
         match_totals: bool = True,
         sampling_error: bool = True,
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
@@ -320,7 +320,7 @@ class DistributionRegression(PlaceEstimator):
     def _fitted_moments(self, stage: int) -> Moments:
         return self.model_.moments(stage, self.model_.embeddings, np.arange(len(self.places_)))
 
-    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches) -> Moments:
+    def _new_moments(self, stage: int, terms: Terms, new: list[object], people: Batches, table: pa.Table) -> Moments:
         from crosslevel.ecological.validation import check_inhabited
 
         by, q = self.places_.by, len(self.places_)
