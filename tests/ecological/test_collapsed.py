@@ -29,7 +29,7 @@ def matrix(terms, noise, h=H):
 
 @pytest.mark.parametrize("groups", [True, False])
 def test_collapsed_places_are_those_of_the_whole_matrix(groups):
-    terms, noise, X, seen = make(groups=groups)
+    terms, noise, X, _seen = make(groups=groups)
     cells = collapse(terms)
     assert cells.terms.n_places < terms.n_places
     assert cells.exact

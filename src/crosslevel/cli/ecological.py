@@ -55,7 +55,7 @@ OPTIONS = [
         FITS,
         "People and places",
         "model",
-        skip=("people", "places", "by", "coords", "progress"),
+        skip=("people", "places", "by", "coords", "composition", "progress"),
         kinds={"evidence": "file", "survey": "file", "margins": "file"},
         columns={"weight": "people", "columns": "people", **dict.fromkeys(PLACES, "places")},
     ),
