@@ -50,6 +50,13 @@ def margins(tables):
     }
 
 
+def counted(found):
+    counts = found[0]
+    more = {"covariance": counts.covariance} if hasattr(counts, "covariance") else {}
+    table = counts.to_frame() if more else counts
+    return {**{name: np.array(values) for name, values in table.to_pydict().items()}, **more}
+
+
 def on(result, **arguments):
     return {"result": result, **arguments}
 
@@ -194,14 +201,32 @@ FUNCTIONS = [
                 "sex": ["f", "m", "m", "f"],
                 "age": list("ooyo"),
                 "w": [1.0, 3, 1, 2],
+                "p": [0.25, 0.5, 1.0, 0.0],
+                "q": [0.75, 0.5, 0.0, 1.0],
+                "r": [0.75, 0.5, 0.3, 1.0],
             },
             "by": "place",
             "group": "sex",
             "places": {"place": ["b", "a"], "votes": [10, 100], "more": [20, 100]},
             "total": "votes",
         },
-        lambda found: {name: np.array(values) for name, values in found[0].to_pydict().items()},
-        variants={"by": ["plac"], "group": ["age"], "total": ["more", "vots"], "weight": ["w", "v"]},
+        counted,
+        variants={
+            "by": ["plac"],
+            "group": ["age", None],
+            "total": ["more", "vots", None],
+            "weight": ["w", "v"],
+            "probabilities": [
+                With({"a": "p", "b": "q"}, group=None, probabilities=["p", "q"]),
+                ["p", "q"],
+                With(["q", "r"], group=None, probabilities=["p", "q"]),
+            ],
+            "calibration_sd": [
+                With(0.5, group=None, probabilities=["p", "q"]),
+                0.5,
+                With(-1, group=None, probabilities=["p", "q"]),
+            ],
+        },
         data=["people", "places"],
     ),
     *(

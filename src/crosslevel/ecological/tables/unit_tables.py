@@ -21,12 +21,13 @@ from crosslevel.data.checks import align_rows, row_keys
 from crosslevel.data.frames import fingerprint
 from crosslevel.ecological.tables import cleaning
 from crosslevel.ecological.tables.bounds import CellBounds, cell_bounds
+from crosslevel.ecological.tables.membership import MembershipCounts
 from crosslevel.ecological.tables.repeated_units import Duplicates, unrepeated
 from crosslevel.ecological.tables.shares import in_counts
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["UnitTables", "group_counts", "table_from_frame", "unit_tables"]
+__all__ = ["UnitTables", "table_from_frame", "unit_tables"]
 
 REST = "none of the above"
 NAME_MARKS = ("/", "|", ";")
@@ -55,6 +56,8 @@ class UnitTables:
     fingerprints : mapping of argument to content hash, of the data before any repair.
     notes : tuple of str
         What was changed or left out, in sentences; every answer from these tables carries them among its warnings.
+    membership : (2, n_units, n_groups, n_groups) or None
+        Covariances of the errors of the groups' counts, where they are sums of membership probabilities.
     """
 
     X: FloatArray
@@ -67,6 +70,7 @@ class UnitTables:
     frame: frames.FrameKind
     fingerprints: dict[str, str]
     notes: tuple[str, ...] = ()
+    membership: FloatArray | None = None
 
     @property
     def N(self) -> FloatArray:
@@ -104,7 +108,7 @@ def unit_tables(
     groups, outcomes : dataframe or array
         Units x groups and units x outcomes, in counts and in the same order of units, or both with an index, by which they are
         then matched. Every column of a dataframe is a group (an outcome) of that name. ``groups`` may also be
-        :class:`UnitTables`, which come back as they are.
+        :class:`UnitTables`, which come back as they are, or sums of membership probabilities (:func:`group_counts`).
     units : sequence, optional
         Names of the units; when not given, those in the index of ``groups`` (text, each once), or ``0 .. n - 1``.
     balance : {"scale", "none-of-the-above"}, optional
@@ -172,6 +176,13 @@ def unit_tables(
     if balance != "none-of-the-above":
         because = "without balance='none-of-the-above'; pass that too"
         checks.refuse_idle_arguments(unit_tables, {"rest": rest, "excess": excess}, because)
+    sums = groups if isinstance(groups, MembershipCounts) else None
+    if sums is not None:
+        if merge_below is not None:
+            raise InputError(
+                f"merge_below={merge_below!r} has no place with membership probabilities; merge their columns first."
+            )
+        groups = sums.to_frame()
     if isinstance(outcomes, UnitTables) or outcomes is None:
         raise InputError(
             "outcomes is missing; pass units x outcomes counts, or the result of unit_tables as groups alone."
@@ -214,6 +225,7 @@ def unit_tables(
     _check_options(kept)
     dropped = tuple(u for u, k in zip(margins.units, keep, strict=True) if not k)
     empty = (f"{len(dropped):,} unit(s) without people were left out ({listed(dropped)}).",) if dropped else ()
+    names = _unit_names(units, n)
     return UnitTables(
         X=kept.X,
         T=kept.T,
@@ -224,8 +236,32 @@ def unit_tables(
         kept=keep,
         frame=frames.frame_kind(groups) if frames.is_frame(groups) else "pyarrow",
         fingerprints={"groups": fingerprint(X_table), "outcomes": fingerprint(T_table)},
-        notes=(*filled, *multiplied, *once.notes, *raised, *balanced, *merged, *empty),
+        notes=(
+            *filled,
+            *multiplied,
+            *once.notes,
+            *raised,
+            *balanced,
+            *merged,
+            *empty,
+            *(() if sums is None else (sums.note,)),
+        ),
+        membership=None if sums is None else _covariance(sums, names, kept),
     )
+
+
+def _covariance(sums: MembershipCounts, names: tuple[object, ...], kept: cleaning.Margins) -> FloatArray:
+    """Give the covariance of the groups' counts in the units kept; scaled as their counts were, and zero for a group added."""
+    if len(set(names)) < len(names):
+        raise InputError("units names a unit more than once; with membership probabilities name each once.")
+    where = {name: i for i, name in enumerate(names)}
+    rows = np.array([where[u] for u in kept.units], dtype=np.intp)
+    R = sums.covariance.shape[2]
+    before = np.array([sums.counts[name].to_numpy() for name in sums.counts.column_names]).sum(axis=0)[rows]
+    factor = np.divide(kept.X[:, :R].sum(axis=1), before, out=np.ones(len(rows)), where=before > 0)
+    full = np.zeros((2, len(rows), kept.X.shape[1], kept.X.shape[1]))
+    full[:, :, :R, :R] = sums.covariance[:, rows] * factor[:, None, None] ** 2
+    return full
 
 
 def table_from_frame(
@@ -299,80 +335,6 @@ def table_from_frame(
         **cleaning_options,
     )
     return replace(found, frame=frames.frame_kind(frame))
-
-
-def group_counts(
-    people: object,
-    *,
-    by: str,
-    group: str,
-    places: object,
-    total: str,
-    weight: str | None = None,
-) -> tuple[Any, tuple[object, ...]]:
-    """Estimate how many of each place's total belong to each group, from weighted people.
-
-    The weighted share of each group among the place's people is multiplied by the place's total, so the rows add up to
-    it. The shares carry the sampling error of the people.
-
-    Parameters
-    ----------
-    people : dataframe
-        One row per person, with columns ``by``, ``group`` and ``weight``.
-    by : str
-        The place column of both tables.
-    group : str
-        The column of ``people`` whose values are the groups.
-    places : dataframe
-        One row per place.
-    total : str
-        The column of ``places`` that the groups must add up to.
-    weight : str, optional
-        Survey weights of the people.
-
-    Returns
-    -------
-    counts : dataframe
-        Places x groups, in the order of ``places``; of the same kind as ``people``.
-    keys : tuple
-        The places' names, in that order.
-
-    Examples
-    --------
-    >>> people = {"place": ["a", "a", "b"], "sex": ["f", "m", "m"], "w": [1.0, 3.0, 1.0]}
-    >>> places = {"place": ["b", "a"], "votes": [10, 100]}
-    >>> counts, keys = group_counts(people, by="place", group="sex", places=places, total="votes", weight="w")
-    >>> keys, counts.to_pydict()
-    (('b', 'a'), {'f': [0.0, 25.0], 'm': [10.0, 75.0]})
-    """
-    persons, where = frames.to_arrow(people, "people"), frames.to_arrow(places, "places")
-    checks.check_unique(where, by, "places: by")
-    totals = checks.check_counts(frames.column(where, total, "total"), f"total column {total!r}", 1)
-    frames.check_columns(persons, frames.as_names(by, "by"), "by")
-    frames.check_columns(persons, frames.as_names(group, "group"), "group")
-    cells = frames.group_rows(persons, (by, group), "by, group")
-    n = persons.num_rows
-    w = np.ones(n) if weight is None else checks.check_weights(frames.column(persons, weight, "weight"), "weight")
-    mass = np.bincount(cells.codes, weights=w, minlength=len(cells))
-    keys, levels = where[by].to_pylist(), sorted(set(cells.keys[group].to_pylist()))
-    row, col = {k: i for i, k in enumerate(keys)}, {v: j for j, v in enumerate(levels)}
-    strangers = sorted({k for k in cells.keys[by].to_pylist() if k not in row}, key=str)
-    if strangers:
-        raise InputError(
-            f"people live in {len(strangers):,} place(s) that places lacks ({listed(strangers)}); add these rows to places "
-            f"or drop their people. Keys must have the same type in both ({cells.keys[by].type} and {where[by].type})."
-        )
-    share = np.zeros((len(keys), len(levels)))
-    share[[row[k] for k in cells.keys[by].to_pylist()], [col[g] for g in cells.keys[group].to_pylist()]] = mass
-    size = share.sum(axis=1, keepdims=True)
-    if (size <= 0).any():
-        empty = [k for k, s in zip(keys, size[:, 0], strict=True) if s <= 0]
-        raise InputError(
-            f"{len(empty):,} place(s) have no people ({listed(empty)}); drop them from places or add people."
-        )
-    counts = share / size * totals[:, None]
-    table = pa.table({str(v): counts[:, j] for v, j in col.items()})
-    return frames.from_arrow(table, frames.frame_kind(people)), tuple(keys)
 
 
 def _as_table(counts: object, argument: str, word: str) -> pa.Table:

@@ -20,9 +20,11 @@ from crosslevel.ecological.tables.assumptions.hidden_context import (
 )
 from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior
+from crosslevel.ecological.tables.contextual.misplaced import extrapolated
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
 from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
+from crosslevel.ecological.tables.membership import membership_variance
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import InputError, listed, unknown_name
@@ -148,6 +150,8 @@ def rxc(
     level, seed = checks.check_level(level), checks.read_seed(random_state)
     pooled = pool is not None
     kind, constants = choose_constants(kind, pool=pooled, labels=labels is not None, symmetric=symmetric)
+    if tables.membership is not None and pooled:
+        raise InputError("pool= has no place with membership probabilities; fit each district alone.")
     if allow_unconverged and pooled:
         raise InputError("allow_unconverged=True has no effect with pool=, whose fits must converge; leave it out.")
     settings = Settings(
@@ -166,9 +170,13 @@ def rxc(
     }
     stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
     converged = settings.b not in stopped
-    found = fits[settings.b]
+    found, move = fits[settings.b], np.zeros(())
+    if tables.membership is not None and 0 in found:
+        V = tables.membership[1][np.ix_(parts[0].units, parts[0].rows, parts[0].rows)]
+        back, move = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
+        found = {0: back}
     context = [hidden_context(part.x, part.y) if k in found else None for k, part in enumerate(parts)]
-    answer = _answer(tables, parts, found, context, constants, level)
+    answer = _answer(tables, parts, found, context, constants, level, seed, move)
     shown: dict[str, Any] = {}
     if converged:
         first = (slice(None), 0) if pool is None else (slice(None),)
@@ -195,6 +203,7 @@ def rxc(
             **_at_other_slopes(tables, parts, {b: fits[b] for b in (ENDS[0], constants.slope, ENDS[1])}),
             **_assumptions(parts, context, seed),
             **({"matched_outcomes": matched} if matched else {}),
+            **({"membership_move": move.ravel().tolist()} if tables.membership is not None else {}),
         },
         warnings=(
             *(
@@ -328,6 +337,8 @@ def _answer(
     context: Sequence[HiddenContext | None],
     constants: Constants,
     level: float,
+    seed: int,
+    move: FloatArray,
 ) -> _Answer:
     """Rake the units, and give intervals inside the bounds; where one margin has one option the table is known."""
     R, C, z = len(tables.groups), len(tables.outcomes), critical_value(level)
@@ -345,6 +356,10 @@ def _answer(
             found = rake_units(fit.cells, fit.table, part.x, y)
             variance = constants.variance(found.sum(axis=0) / people, fit.variance / people**2, ctx.h)
             unit_variance = constants.variance(found / of_unit, fit.cell_variance / of_unit**2, ctx.h)
+            if tables.membership is not None:
+                V = tables.membership[0][np.ix_(part.units, part.rows, part.rows)]
+                added = membership_variance(found, part.x, y, V, seed)
+                variance, unit_variance = variance + added[0] + move**2, unit_variance + added[1] + move**2
             raw = fit.draws / people
             moved = (raw - raw.mean(axis=0)) * (np.sqrt(variance) / np.maximum(raw.std(axis=0), 1e-9))
         cells[here] = found

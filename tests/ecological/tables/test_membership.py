@@ -1,0 +1,100 @@
+"""Groups known only as probabilities: sums with their error, and what it does to an answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crosslevel.ecological import goodman, group_counts, rxc, unit_tables
+from crosslevel.errors import InputError
+
+
+def register(n_units=30, size=300, seed=2, misplaced=0.4):
+    """People with a race that is hidden behind a class of names, and a choice that depends on race alone."""
+    rng = np.random.default_rng(seed)
+    share = rng.beta(1.0, 1.2, n_units)
+    unit = np.repeat(np.arange(n_units), size)
+    race = (rng.random(len(unit)) > share[unit]).astype(int)
+    tells = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
+    name = (rng.random(len(unit))[:, None] > np.cumsum(tells, axis=1)[race]).sum(axis=1)
+    odds = share / (1 - share) * np.exp(rng.normal(0, misplaced, n_units))
+    ratio = odds[unit] * tells[0][name] / tells[1][name]
+    choice = rng.random(len(unit)) < np.array([0.8, 0.3])[race]
+    people = {"unit": unit, "a": ratio / (1 + ratio), "b": 1 / (1 + ratio)}
+    return people, race, choice, {"unit": np.arange(n_units)}
+
+
+def test_sums_and_their_covariances_are_those_of_independent_memberships():
+    people, *_, places = register(n_units=4, size=50)
+    found, keys = group_counts(people, by="unit", probabilities=["a", "b"], places=places, calibration_sd=0.3)
+    assert keys == (0, 1, 2, 3)
+    rng = np.random.default_rng(0)
+    own = np.asarray(people["a"])[:50]
+    drawn = (rng.random((20_000, 50)) < own).sum(axis=1)
+    np.testing.assert_allclose(found.counts["a"][0].as_py(), own.sum())
+    np.testing.assert_allclose(found.covariance[0, 0, 0, 0], drawn.var(), rtol=0.05)
+    np.testing.assert_allclose(found.covariance[:, :, 0, 1], -found.covariance[:, :, 0, 0])
+    # log odds off by a little for everybody move the sum by V times that
+    off = 1 / (1 + (1 - own) / own * np.exp(-0.01))
+    V = found.covariance[0, 0, 0, 0]
+    np.testing.assert_allclose((off.sum() - own.sum()) / 0.01, V, rtol=0.01)
+    np.testing.assert_allclose(found.covariance[1, 0], 0.3**2 * found.covariance[0, 0] @ found.covariance[0, 0])
+
+
+def test_total_and_weight_scale_the_sums():
+    people, *_, places = register(n_units=4, size=50)
+    whole = {**places, "votes": [100.0] * 4}
+    one, _ = group_counts(people, by="unit", probabilities={"x": "a", "y": "b"}, places=places)
+    two, _ = group_counts(people, by="unit", probabilities={"x": "a", "y": "b"}, places=whole, total="votes")
+    assert two.counts.column_names == ["x", "y"]
+    np.testing.assert_allclose(two.counts["x"].to_numpy(), 2 * one.counts["x"].to_numpy())
+    np.testing.assert_allclose(two.covariance, 4 * one.covariance)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"a": 0.7}, "row 3"), ({"a": 1.2}, "1.2"), ({"a": -0.1}, "-0.1")],
+    ids=["sum", "above one", "negative"],
+)
+def test_rows_that_are_no_probabilities_are_named(changed, named):
+    people = {"unit": [0, 0, 1, 1], "a": [0.5, 0.2, 0.1, 0.4], "b": [0.5, 0.8, 0.9, 0.6]}
+    for name, value in changed.items():
+        people[name][3] = value
+    with pytest.raises(InputError, match=named):
+        group_counts(people, by="unit", probabilities=["a", "b"], places={"unit": [0, 1]})
+
+
+def test_error_of_the_sums_is_undone_and_widens_the_interval():
+    people, race, choice, places = register()
+    n = len(places["unit"])
+    votes = {"yes": np.bincount(people["unit"], choice, n), "no": np.bincount(people["unit"], ~choice, n)}
+    truth = np.array([choice[race == r].mean() for r in (0, 1)])
+    counts, _ = group_counts(people, by="unit", probabilities=["a", "b"], places=places, calibration_sd=0.4)
+    taken, carried = rxc(counts.to_frame(), votes), rxc(unit_tables(counts, votes))
+    plain = np.array([np.average(choice, weights=people[g]) for g in ("a", "b")])
+    # attenuated: the groups are pulled toward each other by weighting, less by sums, least when the error is undone
+    apart = [values[0] - values[1] for values in (plain, taken["estimate"][[0, 2]], carried["estimate"][[0, 2]], truth)]
+    assert apart == sorted(apart)
+    assert (carried["std_error"] > taken["std_error"]).all()
+    assert "sums of membership probabilities" in carried.warnings[-1]
+    assert "sums of membership probabilities" in goodman(unit_tables(counts, votes)).warnings[-1]
+    exact, _ = group_counts(people, by="unit", probabilities=["a", "b"], places=places)
+    np.testing.assert_array_equal(rxc(unit_tables(exact, votes))["estimate"], taken["estimate"])
+    np.testing.assert_allclose(carried["estimate"].reshape(2, 2).sum(axis=1), 1)
+
+
+def test_repairs_keep_the_covariance_with_its_unit():
+    people, _, choice, places = register(n_units=5, size=40)
+    yes, no = (np.bincount(people["unit"], c, 5).astype(float) for c in (choice, ~choice))
+    yes[2] = np.nan
+    no[4] += 40
+    counts, keys = group_counts(people, by="unit", probabilities=["a", "b"], places=places)
+    options = {"missing": "drop", "balance": "none-of-the-above", "excess": "raise"}
+    tables = unit_tables(counts, {"yes": yes, "no": no}, units=keys, **options)
+    assert tables.units == (0, 1, 3, 4)
+    np.testing.assert_allclose(tables.membership[:, 2], counts.covariance[:, 3])
+    np.testing.assert_allclose(tables.membership[:, 3], 4 * counts.covariance[:, 4])
+    with pytest.raises(InputError, match="merge_below=0.1"):
+        unit_tables(counts, {"yes": yes, "no": no}, merge_below=0.1)
+    with pytest.raises(InputError, match="pool="):
+        rxc(tables, pool=[1, 1, 2, 2])
