@@ -268,11 +268,19 @@ def test_rows_with_the_same_joined_words_or_without_a_word_are_all_there(visit, 
     assert page.problems == []
 
 
-def test_lists_are_followed_after_the_colors_changed(visit, drawn, votes):
+@pytest.mark.parametrize("list_first", [False, True])
+def test_lists_are_followed_while_the_colors_change(visit, drawn, votes, list_first):
     page = visit(votes)
     first = drawn(page, 0)
-    page.emulate_media(color_scheme="dark")
-    page.locator("figure.view").nth(0).locator("select").select_option("others")
+    choose = page.locator("figure.view").nth(0).locator("select")
+    if list_first:  # both in one go: the list waits for its drawing when the colors change
+        choose.evaluate(
+            "list => { list.value = 'others'; list.dispatchEvent(new Event('change', { bubbles: true })); }"
+        )
+        page.emulate_media(color_scheme="dark")
+    else:
+        page.emulate_media(color_scheme="dark")
+        choose.select_option("others")
     drawn(page, 0, 3)
     assert first.locator("g.mark-shape path").count() == 6
     assert "30.4 %" in hover(page, first, 4)
