@@ -178,7 +178,13 @@ def test_every_sign_of_latex_is_escaped(sign):
     assert latex_words(f"a{sign}b") == f"a{said}b"
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def has_latex():
+    if shutil.which("pdflatex") is None or shutil.which("kpsewhich") is None:
+        return False
+    return bool(subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True, timeout=300).stdout.strip())
+
+
+@pytest.mark.skipif(not has_latex(), reason="needs pdflatex with booktabs")
 def test_latex_takes_it(tmp_path):
     plain = [w for w in HOSTILE if w.isascii() or "\u202e" in w]
     text = table(plain, title=" ".join(plain)).to_latex()

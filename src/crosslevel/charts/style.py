@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosslevel.data.checks import check_kind
 from crosslevel.errors import InputError, listed
+from crosslevel.results.wide import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,14 +113,17 @@ def check_color(color: str) -> None:
 
 
 def plain(text: str) -> str:
-    r"""Keep matplotlib from reading dollar signs in a label as mathematics.
+    r"""Keep matplotlib from reading dollar signs in a label as mathematics; leave out characters that turn the text.
 
     Examples
     --------
     >>> print(plain("$10k to $20k"))
     \$10k to \$20k
     """
-    return text.encode("utf-8", "replace").decode().replace("$", r"\$")  # half a pair of surrogates is no letter
+    lines = map(
+        printable, text.encode("utf-8", "replace").decode().split("\n")
+    )  # half a pair of surrogates is no letter
+    return "\n".join(lines).replace("$", r"\$")
 
 
 def note(ax: Axes, text: str) -> None:

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import tempfile
 import webbrowser
 from collections.abc import Mapping
@@ -21,16 +22,19 @@ from crosslevel.charts.maps import by_names_of, estimate_map
 from crosslevel.charts.matplotlib import draw
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, listed
+from crosslevel.ecological.court.study import PolarizationStudy
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.reports import bundle
+from crosslevel.reports.document import Document
 from crosslevel.reports.encode import pack_tables
+from crosslevel.reports.exhibit import exhibit_of
 from crosslevel.reports.page import describe_page, figure_svg
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
 from crosslevel.results import Estimates
 from crosslevel.results.wide import Labels, check_labels, relabeled
 
-__all__ = ["Report", "report"]
+__all__ = ["Exhibit", "Report", "report"]
 
 LONGEST = 60
 """Rows of an interval plot; further ones stand in the table."""
@@ -109,12 +113,58 @@ class Report:
         return f"Report({self.page['title']!r}; .save(path) or .open())"
 
 
+@dataclass(frozen=True, repr=False)
+class Exhibit(Report):
+    """A report as a document for print: the same methods, and files for Word and LaTeX.
+
+    Attributes
+    ----------
+    document : Document
+        The blocks it is made of.
+    """
+
+    document: Document
+
+    def html(self) -> str:
+        """Give the whole page as text; it needs no other file, no network and no script."""
+        import jinja2
+
+        style = jinja2.filters.do_mark_safe(_file("exhibit.css"))
+        return _templates().get_template("exhibit.html").render(page=self.page, style=style)
+
+    def to_docx(self, path: str | os.PathLike[str]) -> Path:
+        """Write the exhibit as a Word file (extra ``docx``)."""
+        return self.document.to_docx(path)
+
+    def to_latex(self, path: str | os.PathLike[str]) -> Path:
+        """Write the exhibit for LaTeX, with its figures as PDF files beside it."""
+        return self.document.to_latex(path)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:40em;border:0" sandbox></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Exhibit({self.page['title']!r}; .save(path), .to_docx(path), .to_latex(path) or .open())"
+
+
 @functools.cache
 def _templates() -> Any:
     import jinja2
 
     loader = jinja2.PackageLoader("crosslevel.reports")
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(text: str) -> Any:
+    """Let a long word of a table break, so that no column leaves the page; short ones stay whole."""
+    from markupsafe import Markup, escape
+
+    words = re.findall(r"\s+|\S{1,11}", text)
+    return Markup("<wbr>").join(map(escape, words))
 
 
 @functools.cache
@@ -151,13 +201,15 @@ def report(
     polygons: Any = None,
     coords: Mapping[Any, tuple[float, float]] | None = None,
     labels: Labels | None = None,
+    template: str = "page",
 ) -> Report:
     """Make one self-contained HTML page of results, with maps and charts that answer to the reader.
 
     Parameters
     ----------
     results : Estimates, fitted model, or mapping of heading to these
-        A heading may also have a list of Estimates and models, which share a section; the first is its table.
+        A heading may also have a list of Estimates and models, which share a section; the first is its table. Also a list of
+        (heading, result) pairs, and the study of :func:`crosslevel.ecological.rpv`.
     path : path, optional
         Where to write the page; nothing is written when not given.
     title : str, optional
@@ -172,6 +224,9 @@ def report(
         Where the places are (longitude and latitude, or any plane), for a map of dots when there are no polygons.
     labels : mapping of column to (mapping of code to words), optional
         Words for codes, ``{"eth5": {1: "white", 2: "Black"}}``, in every table and chart.
+    template : {"page", "exhibit"}
+        A page to click through; or a document to print and file: numbered findings, a figure and wide tables for each heading, the data,
+        the methods with their papers and versions, what was checked, references. It has ``to_docx`` and ``to_latex`` too.
 
     Returns
     -------
@@ -187,10 +242,28 @@ def report(
     >>> [view["title"] for section in page.page["sections"] for view in section["views"]]
     ['Every subgroup with its bounds', 'Groups by outcomes']
     """
-    tables = {heading: tables_of(result, heading) for heading, result in _named(results).items()}
+    if template not in ("page", "exhibit"):
+        raise unknown_name("template", template, ["page", "exhibit"], "template")
+    study = template == "exhibit" and isinstance(results, PolarizationStudy)
+    if study and labels is not None:
+        raise InputError(
+            f"labels={labels!r} has no place with a study, which has words already: rpv(groups={{'Black': 'column'}})."
+        )
+    tables = {} if study else {heading: tables_of(result, heading) for heading, result in _named(results).items()}
     if labels is not None:
         check_labels(labels, [e for parts in tables.values() for e in parts])
         tables = {h: [relabeled(e, labels, strict=False) for e in parts] for h, parts in tables.items()}
+    if template == "exhibit":
+        for name, value in (("figures", figures), ("polygons", polygons), ("coords", coords)):
+            if value is not None:
+                raise InputError(
+                    f"{name} has no place in template='exhibit', which draws one figure for each heading; leave it out."
+                )
+        document = exhibit_of(results, tables, title)
+        exhibit = Exhibit(document.described(), document)
+        if path is not None:
+            exhibit.save(path)
+        return exhibit
     interactive = bundle.available()
     shapes = _shapes(tables, polygons, coords)
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
@@ -273,6 +346,11 @@ def _named(results: Any) -> dict[str, Any]:
         if not results:
             raise InputError("results is empty; pass at least one Estimates.")
         return {str(heading): result for heading, result in results.items()}
+    if isinstance(results, PolarizationStudy):
+        named = {"All contests": [results.summary, results.tally]}
+        return named | {n: [c.comparison, c.choice[c.lead]] for n, c in results.contests.items()}
+    if isinstance(results, list | tuple) and results and all(_is_pair(r) for r in results):
+        return _named(dict(results))
     if isinstance(results, Estimates):
         return {results.title or results.method: results}
     if isinstance(results, str | bytes | list | tuple) or results is None:
@@ -280,6 +358,10 @@ def _named(results: Any) -> dict[str, Any]:
             f"results is a {type(results).__name__}; pass Estimates or a fitted model, or a mapping of heading to these."
         )
     return {type(results).__name__: results}
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _shapes(

@@ -52,6 +52,9 @@ PAPERS = {
     "King": "King (1997), A Solution to the Ecological Inference Problem, Princeton University Press.",
     "multinomial": "Rosen, Jiang, King and Tanner (2001), Bayesian and frequentist inference for ecological inference: the R x C "
     "case, Statistica Neerlandica 55.",
+    "contextual R x C": "Brown and Payne (1986), Aggregate data, ecological regression, and voting transitions, Journal of the American "
+    "Statistical Association 81.",
+    "homogeneous units": "Loewen and Grofman (1989), Recent developments in methods used in vote dilution litigation, Urban Lawyer 21.",
     "neighborhood": "Freedman, Klein, Sacks, Smyth and Everett (1991), Ecological regression and voting rights, Evaluation Review 15.",
 }
 """Words of a method -> the paper behind it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ Labels = Mapping[str, Mapping[Any, str]]
 """Column -> code -> word for it."""
 MOST_ACROSS = 6
 """Columns of numbers that fit a printed page; a wider table continues below."""
+LONGEST_HEAD = 14
+"""Letters of a head in one line of a LaTeX table."""
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "#": r"\#", "$": r"\$", "%": r"\%", "&": r"\&", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
@@ -231,7 +234,7 @@ def latex_table(wide: Wide) -> str:
     """Write a table for LaTeX with booktabs; smaller words stand in a line of their own."""
     lines = [r"\begin{table}[htbp]", r"\centering", rf"\caption{{{latex_words(wide.caption)}}}"]
     lines += [rf"\begin{{tabular}}{{{'l' * wide.left}{'r' * (len(wide.head) - wide.left)}}}", r"\toprule"]
-    lines += [_latex_row(map(latex_words, wide.head)), r"\midrule"]
+    lines += [_latex_row(_latex_head(h, "l" if i < wide.left else "r") for i, h in enumerate(wide.head)), r"\midrule"]
     for row in wide.rows:
         lines.append(_latex_row(latex_words(words) for words, _ in row))
         if any(small for _, small in row):
@@ -243,6 +246,14 @@ def latex_table(wide: Wide) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _latex_head(words: str, side: str) -> str:
+    """Break a long head into lines, which would push the table off the page."""
+    lines = textwrap.wrap(printable(words), LONGEST_HEAD, break_long_words=False) or [""]
+    if len(lines) == 1:
+        return latex_words(lines[0])
+    return rf"\shortstack[{side}]{{" + r"\\".join(map(latex_words, lines)) + "}"
 
 
 def _latex_row(cells: Any) -> str:

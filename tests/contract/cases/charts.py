@@ -254,6 +254,7 @@ FUNCTIONS += [
             "figures": [figures()],
             "polygons": [MAP],
             "labels": [{"place": {"north": "The North"}}, {"no": {}}],
+            "template": ["exhibit", "poster"],
             "coords": [{"north": (0, 1), "south": (0, 0), "west": (-1, 0)}, {}],
         },
         neutral={"path": "where the same page is written"},

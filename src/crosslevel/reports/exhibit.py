@@ -1,0 +1,427 @@
+"""The exhibit: findings as numbered sentences, a figure and tables for each question, data, methods, checks, references, appendix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from crosslevel.charts.chart import Chart, Panel
+from crosslevel.charts.intervals import methods_chart, rows_chart
+from crosslevel.charts.words import count, plain
+from crosslevel.ecological.court.choice import candidate_of_choice
+from crosslevel.ecological.court.study import ContestStudy, PolarizationStudy, describe_summary, describe_tally
+from crosslevel.errors import InputError
+from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Text
+from crosslevel.reports.methods import (
+    ASSUMPTIONS,
+    CHECK_HEAD,
+    check_row,
+    describe_checks,
+    describe_method,
+    describe_software,
+    references_of,
+)
+from crosslevel.reports.sentences import sentences_of
+from crosslevel.results import Estimates
+from crosslevel.results.wide import Wide, wide_tables
+
+__all__ = ["exhibit_of"]
+
+REPAIRS = (" left out", "were scaled", "were merged", "were raised", "takes the difference", "taken for zero")
+"""What sentences on repairs of the data say."""
+ON_TOP = 12
+"""Findings that stand on top; with more, those of a contest stand in its section, and the numbers go on."""
+MOST_ROWS = 40
+"""Rows of a figure on one page."""
+TALLEST = 7.6
+"""Inches of a figure on a page, below its heading."""
+LONGEST_FACT = 300
+"""Characters of a diagnostic in the appendix; longer ones are tables for a program."""
+MOST_CONTESTS = 20
+"""Contests of one figure."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One part of the body: its sentences, one figure, its tables."""
+
+    heading: str
+    sentences: Sequence[str]
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Matter:
+    """What an exhibit is made of, before it is laid out.
+
+    Attributes
+    ----------
+    title : str
+    findings : sequence of str
+        Over all questions; those of each stand with it.
+    overview : sequence of blocks
+        Tables and figures over all questions.
+    questions : sequence of Question
+    data, data_tables : what was done to the data
+    answers : sequence of (name, Estimates)
+        The methods used, each once.
+    why : str
+        Which of them leads, and why.
+    checks : rows of the table of checks
+    checked : sequence of str
+        Further sentences on what was checked.
+    warnings : sequence of str
+    appendix : sequence of blocks
+    settings : sequence of (name, value)
+    """
+
+    title: str
+    findings: Sequence[str]
+    overview: Sequence[Block]
+    questions: Sequence[Question]
+    data: Sequence[str]
+    data_tables: Sequence[Wide]
+    answers: Sequence[tuple[str, Estimates]]
+    why: str
+    checks: Sequence[tuple[str, ...]]
+    checked: Sequence[str]
+    warnings: Sequence[str]
+    appendix: Sequence[Block]
+    settings: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+
+def exhibit_of(results: Any, tables: Mapping[str, Sequence[Estimates]] | None, title: str | None) -> Document:
+    """Make the document of a study of racially polarized voting, or of tables by question.
+
+    Parameters
+    ----------
+    results : PolarizationStudy or anything else
+    tables : mapping of question to its tables
+        Of anything but a study; the first is the answer.
+    title : str, optional
+    """
+    matter = _of_study(results) if isinstance(results, PolarizationStudy) else _of_tables(tables or {})
+    return _laid_out(matter if title is None else replace(matter, title=title))
+
+
+def _laid_out(m: Matter) -> Document:
+    on_top = list(m.findings)
+    few = len(on_top) + sum(len(q.sentences) for q in m.questions) <= ON_TOP
+    if few or not on_top:
+        on_top += [s for q in m.questions for s in q.sentences]
+    blocks: list[Block] = [Heading("Findings"), Items(on_top, 1)]
+    blocks += [Text(m.why)] if m.why else []
+    blocks += m.overview
+    number = len(on_top) + 1
+    for question in m.questions:
+        blocks.append(Heading(question.heading, page=len(m.questions) > 1))
+        if question.sentences and not (few or not m.findings):
+            blocks.append(Items(question.sentences, number))
+            number += len(question.sentences)
+        blocks += question.blocks
+    blocks += [
+        Heading("Data", page=len(m.questions) > 1),
+        Items(m.data or ["The data were taken as they are."]),
+        *m.data_tables,
+    ]
+    blocks += [
+        Heading("Methods"),
+        *(Text(describe_method(name, found)) for name, found in m.answers),
+        Text(describe_software()),
+    ]
+    blocks += [Heading("Assumptions and what was checked"), Text(ASSUMPTIONS)]
+    if m.checks:
+        blocks.append(_table("What was checked, by question", CHECK_HEAD, m.checks))
+    blocks += [Items(list(m.checked))] if m.checked else []
+    blocks += [Heading("What the reader should know", 3), Items(list(m.warnings))] if m.warnings else []
+    blocks += [Heading("References"), Items(references_of(m.answers))]
+    blocks += [
+        Heading("Appendix", page=True),
+        *m.appendix,
+        Heading("Settings and fingerprints of the data", 3),
+        Facts(m.settings),
+    ]
+    return Document(m.title, blocks)
+
+
+def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "", left: int = 1) -> Wide:
+    cells = tuple(tuple(c if isinstance(c, tuple) else (str(c), "") for c in row) for row in rows)
+    return Wide(caption, tuple(head), cells, left, note)
+
+
+def _figure(caption: str, chart: Chart) -> Figure:
+    wide, high = chart.inches
+    return Figure(caption, replace(chart, inches=(min(wide, 7.2), min(high, TALLEST)), note=""))
+
+
+# ---- any tables -----------------------------------------------------------------------------------------------------
+
+
+def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
+    questions, data, warnings, checks = [], [], [], []
+    answers: dict[str, Estimates] = {}
+    settings: list[tuple[str, str]] = []
+    for heading, parts in tables.items():
+        main = parts[0]
+        blocks: list[Block] = [_picture(heading, main)]
+        blocks += [
+            wide for part in parts for wide in wide_tables(part, caption=f"{heading}: {part.title or part.method}")
+        ]
+        questions.append(Question(heading, _findings(main, parts), blocks))
+        repairs = [w for w in main.warnings if _on_data(w)]
+        data += [f"{heading}: {w}" for w in repairs]
+        warnings += [f"{heading}: {w}" for p in parts for w in p.warnings if w not in repairs]
+        for part in parts:
+            answers.setdefault(part.method, part)
+        if main.kind in ("cells", "comparison"):
+            checks.append(check_row(heading, main, main))
+        settings += _settings(heading, main)
+    every = [part for parts in tables.values() for part in parts]
+    return Matter(
+        title=next(iter(tables)),
+        findings=(),
+        overview=(),
+        questions=questions,
+        data=list(dict.fromkeys(data)),
+        data_tables=(),
+        answers=list(answers.items()),
+        why="",
+        checks=checks,
+        checked=describe_checks(every),
+        warnings=list(dict.fromkeys(warnings)),
+        appendix=[b for heading, parts in tables.items() for b in _diagnostics(heading, parts[0])],
+        settings=settings,
+    )
+
+
+def _on_data(sentence: str) -> bool:
+    """Tell whether a warning says what was done to the data."""
+    return any(
+        word in sentence
+        for word in (" left out", "were scaled", "were merged", "were raised", "takes the difference", "taken for zero")
+    )
+
+
+def _findings(main: Estimates, parts: Sequence[Estimates]) -> list[str]:
+    """Say what was found: the sentences that the tables carry, the candidates of choice, or what every page says."""
+    found = [str(s) for part in parts for s in part.diagnostics.get("findings", ())]
+    if not found and main.kind == "cells" and "method" not in main.keys:
+        try:
+            found = [str(s) for s in candidate_of_choice(main).diagnostics["findings"]]
+        except InputError:
+            found = []  # a table of one outcome, or without counts
+    return found or [s.removeprefix("Found: ") for s in sentences_of(main)[1:2]]
+
+
+def _picture(heading: str, main: Estimates) -> Figure:
+    rows = MOST_ROWS // 5 if "method" in main.keys else MOST_ROWS
+    if "method" in main.keys:
+        chart = methods_chart(main, max_cells=rows)
+    else:
+        short = main if len(main) <= rows else replace(main, table=main.table.slice(0, rows), draws=None)
+        chart = rows_chart(short, largest_first=False)
+    more = f" The first {rows} of {len(main):,} are drawn." if len(main) > rows and "method" not in main.keys else ""
+    return _figure(f"{heading}. {_for_print(chart.caption)}{more}", chart)
+
+
+def _for_print(caption: str) -> str:
+    return caption.replace(" Hover for the numbers.", "")
+
+
+def _diagnostics(heading: str, found: Estimates) -> list[Block]:
+    rows = [(str(n), plain(v)) for n, v in found.diagnostics.items() if n not in ("findings", "seconds", "by_method")]
+    short = [(n, v) for n, v in rows if len(v) <= LONGEST_FACT]
+    return [Heading(f"Diagnostics: {heading}", 3), Facts(short)] if short else []
+
+
+def _settings(heading: str, found: Estimates) -> list[tuple[str, str]]:
+    told = found.provenance
+    seed = [] if told.seed is None else [(f"{heading}: seed", str(told.seed))]
+    return [(f"{heading}: call", told.call), *seed, *((f"{heading}: {n}", v) for n, v in told.data.items())]
+
+
+# ---- a study of racially polarized voting ----------------------------------------------------------------------------
+
+
+def _of_study(study: PolarizationStudy) -> Matter:
+    first = next((g for g in study.groups if g != study.reference), study.reference)
+    sentences = dict(zip(_sentence_rows(study), describe_summary(study.summary, study.reference), strict=True))
+    per_contest = {c: [s for (name, _), s in sentences.items() if name == c] for c in study.contests}
+    questions = [
+        Question(name, per_contest[name], _contest(study, contest, first)) for name, contest in study.contests.items()
+    ]
+    lead = next(iter(study.contests.values()))
+    answers = {m: c.answers[m] for c in study.contests.values() for m in c.answers}
+    ordered = [study.lead, *(m for m in answers if m != study.lead)]
+    left = [f"{n}: {m} is left out: {why}" for n, c in study.contests.items() for m, why in c.left_out.items()]
+    others = [
+        f"{m}: {w}"
+        for m in ordered[1:]
+        for w in _once([c.answers[m].warnings for c in study.contests.values() if m in c.answers])
+    ]
+    notes = {n for c in study.contests.values() for n in c.tables.notes}
+    told = study.provenance
+    return Matter(
+        title=f"Racially polarized voting in {count(len(study.contests), 'contest')}",
+        findings=describe_tally(study.tally, study.reference),
+        overview=[Heading("All contests"), *_overview(study, first)],
+        questions=questions,
+        data=[f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}.", *study.data_notes],
+        data_tables=[_data_table(study)],
+        answers=[(m, answers[m]) for m in ordered],
+        why=study.lead_reason,
+        checks=[check_row(n, c.answers[study.lead], c.voters[study.lead]) for n, c in study.contests.items()],
+        checked=[_agreement(study)],
+        warnings=[*study.warnings, *(w for w in others if w.partition(": ")[2] not in notes), *left],
+        appendix=[*_appendix(study), _diagnostics_table(study)],
+        settings=[
+            (n, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for n, v in study.settings.items()
+        ]
+        + [*((f"fingerprint of {n}", v) for n, v in told.data.items())],
+    )
+
+
+def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
+    rows = study.summary.table.to_pylist()
+    return [(r["contest"], r["group"]) for r in rows if r["group"] != study.reference and r["candidate"] is not None]
+
+
+def _once(lists: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(w for warnings in lists for w in warnings))
+
+
+def _percent(value: float | None, low: float | None = None, high: float | None = None) -> tuple[str, str]:
+    if value is None:
+        return "–", ""
+    return f"{100 * value:.1f}", "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def _overview(study: PolarizationStudy, first: str) -> list[Block]:
+    rows = {(r["contest"], r["group"]): r for r in study.summary.table.to_pylist()}
+    level = "" if study.summary.level is None else f", with the {100 * study.summary.level:.10g} % interval beneath"
+    chosen, apart, went = [], [], []
+    for contest, held in study.contests.items():
+        own = [rows[contest, g] for g in study.groups]
+        support = [_percent(r["estimate"], r["conf_low"], r["conf_high"]) for r in own]
+        names = [r["candidate"] or "–" for r in own]
+        chosen.append((contest, *((f"{n} {x}", low) for n, (x, low) in zip(names, support, strict=True)), held.winner))
+        minor = [r for r in own if r["group"] != study.reference]
+        apart.append((contest, *(_percent(r["difference"], r["difference_low"], r["difference_high"]) for r in minor)))
+        went.append((contest, *(_percent(r["turnout"], r["turnout_low"], r["turnout_high"]) for r in own)))
+    minorities = [g for g in study.groups if g != study.reference]
+    blocks: list[Block] = [*_support_figures(study, first)]
+    blocks.append(_table("Candidate of choice of each group's voters", ("contest", *study.groups, "winner"), chosen,
+                         f"Percent of the group's voters{level}."))  # fmt: skip
+    blocks.append(_table(f"Polarization: support of a group's voters for their candidate less that of {study.reference} voters",
+                         ("contest", *minorities), apart, f"Percentage points{level}."))  # fmt: skip
+    counted = ("contests", "lost", "choices_differ", "lost_where_choices_differ")
+    rows_of = [
+        (
+            r["group"],
+            *("–" if r[n] is None else r[n] for n in counted),
+            _percent(r["estimate"]),
+            _percent(r["mean_reference_support"]),
+        )
+        for r in study.tally.table.to_pylist()
+    ]
+    head = ("group", "contests", "candidate lost", "choice differs", "lost where it differs", "mean support")
+    note = f"Choice differs: the candidate of choice is not that of {study.reference} voters. Support in percent."
+    blocks.append(_table("Over all contests", (*head, f"of {study.reference} voters"), rows_of, note))
+    if any(r["turnout"] is not None for r in rows.values()):
+        blocks.append(
+            _table("Turnout of each group", ("contest", *study.groups), went, f"Percent of the group's people{level}.")
+        )
+    return blocks
+
+
+def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
+    """Draw the support of every group's voters for the candidate of choice of the first group, contest by contest."""
+    rows = [r for r in study.summary.table.to_pylist() if r["group"] == first and r["candidate"] is not None]
+    made = []
+    for start in range(0, len(rows), MOST_CONTESTS):
+        part = rows[start : start + MOST_CONTESTS]
+        tables = [study.contests[r["contest"]].voters[study.lead].select(outcome=r["candidate"]) for r in part]
+        columns = {
+            n: np.concatenate([np.asarray(t[n], dtype=float) for t in tables])
+            for n in ("estimate", "conf_low", "conf_high")
+        }
+        names = [f"{r['contest']}: {r['candidate']}" for r in part]
+        found = Estimates.build(
+            {"contest": np.repeat(names, [len(t) for t in tables]), "method": np.concatenate([t["group"] for t in tables]), **columns},
+            keys=("contest", "method"), kind="comparison", method=tables[0].method, level=tables[0].level, interval=tables[0].interval,
+            provenance=study.provenance,
+        )  # fmt: skip
+        chart = methods_chart(found, max_cells=len(part))
+        panel = chart.panels[0]
+        assert isinstance(panel, Panel)
+        panel = replace(panel, x=replace(panel.x, title="share of the group's voters", limits=(0.0, 1.0)))
+        caption = (
+            f"Support of each group's voters for the candidate of choice of {first} voters, by contest ({study.lead})"
+        )
+        level = "" if found.level is None else f"; lines are {100 * found.level:.10g} % intervals"
+        made.append(
+            _figure(
+                f"{caption}{level}.",
+                replace(chart, panels=[panel], inches=(7.2, 1.0 + 0.17 * len(found) + 0.2 * len(part))),
+            )
+        )
+    return made
+
+
+def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> list[Block]:
+    """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side."""
+    row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
+    candidate = row["candidate"] or contest.winner
+    side = contest.comparison.select(outcome=candidate)
+    side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
+    chart = methods_chart(side, max_cells=MOST_ROWS)
+    votes = ", ".join(f"{name} {v:,.0f}" for name, v in contest.candidates.items())
+    caption = f"{contest.name}: support for {candidate} by group and method. {_for_print(chart.caption)}"
+    n_methods = len(contest.voters)
+    high = 0.7 + 0.1 * (n_methods + 1.2) * len(contest.tables.groups)
+    blocks: list[Block] = [
+        Text(f"Votes: {votes}. Winner: {contest.winner}."),
+        _figure(caption, replace(chart, inches=(7.2, high))),
+    ]
+    blocks += wide_tables(
+        contest.voters[contest.lead], caption=f"{contest.name}: share of each group's voters ({contest.lead})"
+    )
+    return [
+        *blocks,
+        *wide_tables(side, "group", f"{contest.name}: support for {candidate} among each group's voters, by method"),
+    ]
+
+
+def _data_table(study: PolarizationStudy) -> Wide:
+    rows = [
+        (n, f"{len(c.tables.units):,}", f"{c.tables.X.sum():,.0f}", f"{sum(c.candidates.values()):,.0f}")
+        for n, c in study.contests.items()
+    ]
+    return _table("Counts used", ("contest", "units", "people", "votes"), rows)
+
+
+def _agreement(study: PolarizationStudy) -> str:
+    rows = [r for r in study.summary.table.to_pylist() if r["candidate"] is not None]
+    agree = sum(r["methods_agreeing"] == r["methods"] for r in rows)
+    return f"All methods that answer name the same candidate of choice in {agree:,} of {len(rows):,} cases (groups in contests)."
+
+
+def _appendix(study: PolarizationStudy) -> list[Block]:
+    """Give every method's shares, contest by contest."""
+    words = "share of each group's voters with each candidate, by method"
+    return [w for n, c in study.contests.items() for w in wide_tables(c.comparison, "outcome", f"{n}: {words}")]
+
+
+def _diagnostics_table(study: PolarizationStudy) -> Wide:
+    """Put the numbers that the leading method's search tells of itself side by side."""
+    told = {n: c.answers[study.lead].diagnostics for n, c in study.contests.items()}
+    numbers = {
+        k: None for d in told.values() for k, v in d.items() if isinstance(v, int | float) and not isinstance(v, bool)
+    }
+    names = [k for k in numbers if k not in ("seconds", "units", "contextual_slope", "contextual_slope_sd", "tau")][:6]
+    rows = [(n, *(plain(d.get(k)) for k in names)) for n, d in told.items()]
+    return _table(f"Diagnostics of {study.lead}", ("contest", *(k.replace("_", " ") for k in names)), rows)

@@ -1,0 +1,172 @@
+"""How an answer was made, in sentences for a document: each method, its paper, the software, and what was checked."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from crosslevel.charts.words import count, points
+from crosslevel.reports.sentences import PAPERS
+from crosslevel.results import Estimates
+from crosslevel.results.provenance import installed_version
+from crosslevel.results.table import midpoints
+
+__all__ = ["check_row", "describe_method", "describe_software", "method_key", "references_of"]
+
+SOFTWARE = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "matplotlib")
+SENTENCES: dict[str, tuple[str, str]] = {
+    "homogeneous": (
+        "Homogeneous units (extreme case analysis) takes the share among all people of the units in which one group is at least "
+        "{threshold} of the people; it says nothing of members of the group who live elsewhere.",
+        "homogeneous units",
+    ),
+    "goodman": (
+        "Goodman's ecological regression is a weighted least squares regression of outcome shares on group shares ({weights} weights); it "
+        "assumes that a group behaves alike everywhere, and may leave the range from 0 to 100 %.",
+        "Goodman",
+    ),
+    "king_iterated": (
+        "King's truncated bivariate normal model, iterated: a 2 x 2 table of each group against the rest and each candidate against the "
+        "rest, as courts have seen it. The tables are fitted one by one, so that shares need not add up.",
+        "King",
+    ),
+    "king": ("King's truncated bivariate normal model of a 2 x 2 table, with the bounds of every unit.", "King"),
+    "multinomial": (
+        "The Multinomial-Dirichlet model (hierarchical, R x C) draws the shares of every unit from one Dirichlet distribution for each "
+        "group.",
+        "multinomial",
+    ),
+    "contextual": (
+        "The contextual R x C model of crosslevel fits the counts of all groups and outcomes at once, with overdispersion and a stated "
+        "contextual slope of {contextual_slope} ± {contextual_slope_sd}: how far rates go along with composition, which "
+        "margins cannot tell.",
+        "contextual R x C",
+    ),
+    "neighborhood": (
+        "The neighborhood model gives every group the shares of its unit; it is a baseline.",
+        "neighborhood",
+    ),
+    "bounds": (
+        "The method of bounds states what the counts of every unit imply with certainty, and assumes nothing.",
+        "bounds",
+    ),
+    "linear": (
+        "The linear program chooses, of all tables that meet the counts, the one nearest to constant shares.",
+        "",
+    ),
+    "rxc_em": ("The EM algorithm fits multinomial shares that are constant over units.", ""),
+}
+"""Beginning of a method's words or name -> what it does, and the key of its paper."""
+ASSUMPTIONS = (
+    "Counts by unit do not show how any person voted. Every estimate rests on an assumption about how the votes of a group go along with "
+    "the composition of its units. Bounds rest on none: they are the least and the most that the counts allow. The test of constant rates "
+    "(CAR) asks whether outcomes are linear in composition: a small p-value refutes rates that do not depend on composition, a large one "
+    "does not confirm them. Sensitivity says how far estimates move under another contextual slope."
+)
+CHECK_PAPERS = (
+    "McCartan, C. and Kuriwaki, S. (2025). Identification and semiparametric estimation of conditional means from aggregate data. "
+    "arXiv:2509.20194.",
+    "Chernozhukov, V., Cinelli, C., Newey, W., Sharma, A. and Syrgkanis, V. (2024). Long story short: omitted variable bias in causal "
+    "machine learning. NBER 30302.",
+)
+
+
+def method_key(name: str, found: Estimates) -> str:
+    """Find which method made an answer, by its name or its words; "" where it is none of a table of counts."""
+    said = f"{name} {found.method}".casefold()
+    words = {
+        "multinomial": "multinomial",
+        "rxc_em": "rxc_em",
+        "em algorithm": "rxc_em",
+        "contextual r x c": "contextual",
+    }
+    words |= {"iterated": "king_iterated", "king": "king", "linear program": "linear"}
+    words |= {key: key for key in ("homogeneous", "goodman", "neighborhood", "bounds")}
+    return next((key for word, key in words.items() if word in said), "")
+
+
+def describe_method(name: str, found: Estimates) -> str:
+    """Say what a method does, with the options and the numbers of this answer's provenance."""
+    key = method_key(name, found)
+    diagnostics: Mapping[str, Any] = found.diagnostics
+    values = {n: diagnostics.get(n, "–") for n in ("threshold", "weights", "contextual_slope", "contextual_slope_sd")}
+    text = SENTENCES[key][0].format(**values) if key else f"{found.method}."
+    if found.level is not None:
+        text += f" Intervals are at the level of {100 * found.level:.10g} % ({found.interval})."
+    if found.draws is not None:
+        text += f" There are {len(found.draws):,} posterior draws"
+        text += f" (seed {found.provenance.seed})." if found.provenance.seed is not None else "."
+    if diagnostics.get("converged") is False:
+        text += " The search did not converge everywhere."
+    return text
+
+
+def describe_software() -> str:
+    """Name the versions that made the numbers."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in SOFTWARE)
+    return f"Computed with crosslevel {installed_version()}, Python {platform.python_version()}, {versions}."
+
+
+def references_of(answers: Iterable[tuple[str, Estimates]]) -> list[str]:
+    """List the papers of the methods used and of the checks, in alphabetical order."""
+    keys = (method_key(name, found) for name, found in answers)
+    papers = [PAPERS[SENTENCES[key][1]] for key in (*keys, "bounds") if key and SENTENCES[key][1]]
+    return sorted(dict.fromkeys((*papers, *CHECK_PAPERS)))
+
+
+def check_row(name: str, answer: Estimates, shown: Estimates) -> tuple[str, ...]:
+    """Give the row of checks of one question: units, width of bounds, estimates outside them, test of constant rates, sensitivity.
+
+    Parameters
+    ----------
+    name : str
+    answer : Estimates
+        The answer of the leading method.
+    shown : Estimates
+        The table that is read, with its bounds.
+    """
+    told = answer.diagnostics
+    width = outside = "–"
+    if {"lower", "upper"} <= set(shown.table.column_names):
+        low, high, x = (np.asarray(shown[n], dtype=float) for n in ("lower", "upper", "estimate"))
+        width = points(float(np.nanmedian(high - low)))
+        known = np.isfinite(x) & ~midpoints(shown)
+        outside = f"{int(((x < low - 1e-9) | (x > high + 1e-9))[known].sum()):,} of {int(known.sum()):,}"
+    p, move = told.get("car_test_p"), told.get("largest_move_from_slope_0_to_0.7")
+    converged = told.get("converged")
+    return (
+        name,
+        f"{told['units']:,}" if isinstance(told.get("units"), int) else "–",
+        "–" if converged is None else "yes" if converged else "no",
+        width,
+        outside,
+        "–" if p is None else f"{p:.3g}",
+        "–" if move is None else points(float(move)),
+    )
+
+
+CHECK_HEAD = (
+    "question", "units", "converged", "width of bounds, median", "estimates outside bounds", "CAR test, p", "largest move, slope 0 to 0.7",
+)  # fmt: skip
+
+
+def describe_checks(found: Sequence[Estimates]) -> list[str]:
+    """Say what tests and sensitivity analyses among the tables found."""
+    said = []
+    for table in found:
+        names = table.table.column_names
+        if "robustness_value" in names:
+            least = np.asarray(table["robustness_value"], dtype=float)
+            if np.isfinite(least).any():
+                said.append(
+                    f"Sensitivity: an omitted variable that explains {100 * float(np.nanmin(least)):.0f} % of the variance of outcome and "
+                    f"composition is enough to move the least robust of {count(len(table), 'estimate')}."
+                )
+        elif "p_value" in names and table.method.startswith("test of constant rates"):
+            p = float(table["p_value"][-1])
+            said.append(f"Test of constant rates (CAR): p = {p:.3g} for all outcomes together.")
+    return said

@@ -1,0 +1,191 @@
+"""The exhibit: what stands where, in every format, whatever names are in the data."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crosslevel import ecological, report
+from crosslevel.errors import InputError
+from crosslevel.reports.document import Facts, Figure, Heading, Items, Text
+from crosslevel.results.wide import Wide, latex_words, printable
+
+CANDIDATES = ('<b>O\'Brien & "Sons"</b>', r"100% A_B \input{x} [2cm]")
+EVIL = "a\u202eשלום <script>alert(1)</script> {{7*7}} %_#$&~^\\"
+
+
+def precincts(n=40, seed=5):
+    """Precincts with two groups and two contests, one name of each kind hostile."""
+    rng = np.random.default_rng(seed)
+    people = rng.integers(200, 900, n)
+    share = np.linspace(0.03, 0.97, n)
+    black = np.rint(people * share).astype(int)
+    frame = {"unit": [f"u{i}" for i in range(n)], "Black": black, "white": people - black}
+    for contest, (own, other) in {"a": (0.9, 0.2), "b": (0.8, 0.3)}.items():
+        voters = np.rint(0.5 * people).astype(int)
+        first = np.rint(voters * (own * share + other * (1 - share))).astype(int)
+        frame |= {f"{contest}1": first, f"{contest}2": voters - first}
+    return frame
+
+
+@pytest.fixture(scope="module")
+def study():
+    contests = {
+        "Mayor": {CANDIDATES[0]: "a1", CANDIDATES[1]: "a2"},
+        EVIL: {"Smith": "b1", "Jones": "b2"},
+    }
+    return ecological.rpv(
+        precincts(), ["white", "Black"], contests, "unit", methods=["homogeneous", "goodman", "rxc"], reference="white"
+    )
+
+
+@pytest.fixture(scope="module")
+def exhibit(study):
+    return report(study, template="exhibit", title=f"A case {EVIL}")
+
+
+def words_of(path):
+    import docx
+
+    document = docx.Document(path)
+    return [p.text for p in document.paragraphs] + [
+        c.text for t in document.tables for row in t.rows for c in row.cells
+    ]
+
+
+def test_findings_are_on_top_and_every_part_is_there(study, exhibit):
+    blocks = exhibit.document.blocks
+    heads = [b.text for b in blocks if isinstance(b, Heading) and b.level == 2]
+    rest = ["Data", "Methods", "Assumptions and what was checked", "References", "Appendix"]
+    assert heads == ["Findings", "All contests", *study.contests, *rest]
+    assert isinstance(blocks[1], Items)
+    assert blocks[1].start == 1
+    assert list(blocks[1].items) == list(study.sentences())
+    assert blocks[2].text == study.lead_reason
+    figures = [b for b in blocks if isinstance(b, Figure)]
+    assert len(figures) == 1 + len(study.contests)
+    tables = [b for b in blocks if isinstance(b, Wide)]
+    assert all(len(row) == len(t.head) for t in tables for row in t.rows)
+    assert max(len(t.rows) for t in tables) <= 12
+    mine = next(t for t in tables if t.caption.startswith("Mayor: share"))
+    shown = study.contests["Mayor"].voters["rxc"].select(group="Black", outcome=CANDIDATES[0])
+    row = next(r for r in mine.rows if r[0][0] == "Black")
+    assert row[1][0] == f"{100 * shown['estimate'][0]:.1f}"
+    assert row[1][1] == f"{100 * shown['conf_low'][0]:.1f} to {100 * shown['conf_high'][0]:.1f}"
+
+
+def test_data_methods_and_checks_come_from_the_study(study, exhibit):
+    text = " ".join(b.text for b in exhibit.document.blocks if isinstance(b, Text))
+    assert "contextual slope of 0.4 ± 0.2" in text
+    assert "Goodman's ecological regression" in text
+    assert "crosslevel 0." in text
+    assert "numpy" in text
+    items = [i for b in exhibit.document.blocks if isinstance(b, Items) for i in b.items]
+    assert all(note in items for note in study.data_notes)
+    assert any("Goodman (1953)" in i for i in items)
+    checks = next(
+        b for b in exhibit.document.blocks if isinstance(b, Wide) and b.caption.startswith("What was checked")
+    )
+    p = study.contests["Mayor"].answers["rxc"].diagnostics["car_test_p"]
+    assert checks.rows[0][5][0] == f"{p:.3g}"
+    facts = dict(b for block in exhibit.document.blocks if isinstance(block, Facts) for b in block.rows)
+    assert facts["random_state"] == "0"
+    assert facts["fingerprint of frame"] == study.provenance.data["frame"]
+
+
+def test_with_many_contests_their_findings_stand_in_their_sections(study, monkeypatch):
+    monkeypatch.setattr("crosslevel.reports.exhibit.ON_TOP", 1)
+    numbered = [b for b in report(study, template="exhibit").document.blocks if isinstance(b, Items) and b.start]
+    assert [b.start for b in numbered] == [1, 2, 3]
+    assert [i for b in numbered for i in b.items] == list(study.sentences())
+
+
+def test_hostile_names_are_text_in_every_format(exhibit, tmp_path):
+    page = exhibit.html()
+    body = re.sub(r"<svg.*?</svg>", "", page, flags=re.S)
+    assert "<script" not in page
+    assert "<b>O'Brien" not in page
+    assert "&lt;b&gt;" in body
+    assert "{{7*7}}" in page
+    assert "\u202e" not in page
+    assert "hover" not in page.casefold().replace(":hover", "")
+    exhibit.to_docx(tmp_path / "e.docx")
+    said = words_of(tmp_path / "e.docx")
+    assert any(printable(EVIL) in s for s in said)
+    assert any(CANDIDATES[0] in s for s in said)
+    exhibit.to_latex(tmp_path / "e.tex")
+    text = (tmp_path / "e.tex").read_text(encoding="utf-8")
+    assert latex_words(EVIL) in text
+    assert r"\input{x}" not in text
+    assert "<b>" not in text
+    names = re.findall(r"\\detokenize\{(.*?)\}", text)
+    assert names == ["e-1.pdf", "e-2.pdf", "e-3.pdf"]
+    assert all((tmp_path / n).read_bytes().startswith(b"%PDF") for n in names)
+    json.loads(exhibit.json())
+
+
+def test_an_exhibit_made_twice_is_the_same_files(tmp_path):
+    found = ecological.goodman(
+        {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
+    )
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        made = report(found, folder / "e.html", template="exhibit")
+        made.to_docx(folder / "e.docx")
+        made.to_latex(folder / "e.tex")
+    files = sorted(p.name for p in (tmp_path / "a").iterdir())
+    assert files == ["e-1.pdf", "e.docx", "e.html", "e.tex"]
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_one_contest_and_pairs_of_questions_make_an_exhibit_too(tmp_path):
+    frame = precincts()
+    groups = {k: frame[k] for k in ("Black", "white")}
+    people = frame["Black"] + frame["white"]
+    one, two = (
+        {"x": frame[f"{c}1"], "y": frame[f"{c}2"], "did not vote": people - frame[f"{c}1"] - frame[f"{c}2"]}
+        for c in "ab"
+    )
+    found = ecological.goodman(groups, one)
+    alone = report(found, template="exhibit", labels={"group": {"Black": "Black voters"}})
+    assert alone.document.blocks[1].items[0].startswith("Black voters: x")
+    side = ecological.compare(groups, two, ["bounds", "goodman"])
+    pairs = [("Who won in May?", found), ("And in June?", [side, ecological.car_test(groups, two)])]
+    both = report(pairs, tmp_path / "e.html", template="exhibit")
+    heads = [b.text for b in both.document.blocks if isinstance(b, Heading)]
+    assert "Who won in May?" in heads
+    assert "And in June?" in heads
+    assert sum(isinstance(b, Figure) for b in both.document.blocks) == 2
+    assert any(
+        "Test of constant rates (CAR): p =" in i for b in both.document.blocks if isinstance(b, Items) for i in b.items
+    )
+    assert "Duncan and Davis" in Path(tmp_path / "e.html").read_text(encoding="utf-8")
+    page = report(pairs)
+    assert [s["heading"] for s in page.page["sections"]] == ["Who won in May?", "And in June?"]
+
+
+def test_what_has_no_place_in_an_exhibit_is_refused(study):
+    with pytest.raises(InputError, match="template='poster'"):
+        report(study, template="poster")
+    with pytest.raises(InputError, match="labels=.*group"):
+        report(study, template="exhibit", labels={"group": {"Black": "B"}})
+    for name in ("figures", "polygons", "coords"):
+        with pytest.raises(InputError, match=f"{name} has no place"):
+            report(study, template="exhibit", **{name: {}})
+
+
+def test_a_study_has_a_page_to_click_through_too(study):
+    page = report(study)
+    assert [s["heading"] for s in page.page["sections"]] == ["All contests", *study.contests]
+
+
+def test_in_a_notebook_an_exhibit_is_a_frame_of_its_own(exhibit):
+    assert "<script" not in exhibit._repr_html_()
+    assert exhibit._repr_html_().startswith("<iframe srcdoc=")
+    assert "to_docx" in repr(exhibit)
