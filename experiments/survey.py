@@ -174,7 +174,7 @@ def told(g: Groups, sd: FloatArray) -> tuple[AnyArray, FloatArray]:
 
 
 def compared(
-    world: World, rows: SurveyRows, theta: FloatArray, covariance: FloatArray
+    world: World, rows: SurveyRows, theta: FloatArray, covariance: FloatArray, crossed: bool = True
 ) -> dict[str, tuple[FloatArray, ...]]:
     """Give logit, its sd, truth and slopes of the groups of every column and crossing, their contrasts, and errors in places."""
     half, effects = world.asked.half, world.asked.half.structure
@@ -190,7 +190,7 @@ def compared(
             out.append((special.logit(found.rate)[shown], sd[shown], T[shown], found.G[shown]))
         return out
 
-    nation, crossings = over(half.dimensions), over(half.crossings)
+    nation, crossings = over(half.dimensions), over(half.crossings) if crossed else []
     eta = cell_logits(theta, problem.codes)[half.pairs.cell]
     p = special.expit(eta + at.f[half.pairs.place])
     errors, people = [], []
@@ -201,9 +201,9 @@ def compared(
         shown = (g.count.ravel() >= LEAST_PEOPLE) & (weight > 0)
         errors.append((rate - (g.yes / np.maximum(g.weight, 1e-9)).ravel())[shown])
         people.append(g.weight.ravel()[shown])
-    return {
+    more = {"crossings": tuple(np.concatenate(v) for v in zip(*crossings, strict=True))} if crossed else {}
+    return more | {
         "nation": tuple(np.concatenate(v) for v in zip(*nation, strict=True)),
-        "crossings": tuple(np.concatenate(v) for v in zip(*crossings, strict=True)),
         "contrasts": tuple(np.concatenate(v) for v in zip(*(contrasts(c, covariance) for c in nation), strict=True)),
         "places": (np.concatenate(errors), np.concatenate(people)),
     }
@@ -275,7 +275,7 @@ def regressed(world: World, rows: SurveyRows) -> dict[str, dict[str, tuple[Float
         shown, T = told(g, sd)
         out.append((special.logit(rate)[shown], sd[shown], T[shown]))
     alone = {"nation": tuple(np.concatenate(v) for v in zip(*out, strict=True))}
-    return {"mrp": alone, "calibrated": compared(world, rows, found.theta, found.theta_covariance)}
+    return {"mrp": alone, "calibrated": compared(world, rows, found.theta, found.theta_covariance, False)}
 
 
 def study(
@@ -303,7 +303,7 @@ def study(
                     for way, found in others.items():
                         yield {**entry, "way": way} | scored(found)
                     for way, fit in fits.items():
-                        found = compared(world, rows, fit.theta, fit.covariance)
+                        found = compared(world, rows, fit.theta, fit.covariance, way != "selection 0")
                         yield {**entry, "way": way, "offset": float(fit.offset[0])} | scored(found)
                         if way == "selection 0":
                             logit, sd, T, G = found["nation"]
