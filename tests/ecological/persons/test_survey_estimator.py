@@ -1,7 +1,9 @@
 """EcologicalInference with a survey: what is read, what is answered, what is refused and what is kept."""
 
 import pickle
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +104,25 @@ def test_confounding_is_in_the_prior_and_not_added_again(model):
     np.testing.assert_allclose(wide, own, rtol=0.05)  # but for omega of every place
     alone = rates(model, interval="model", n_draws=2000)
     assert ((alone["conf_high"] - alone["conf_low"]) < wide).all()
+
+
+def test_without_a_survey_nothing_of_surveys_runs(world, plain):
+    """The fit and the answers are then those of the totals, to the bit."""
+    rates(plain)  # everything is imported
+    seen = set()
+
+    def note(frame, event, arg):
+        if event == "call" and frame.f_code.co_name != "<module>":
+            seen.add(Path(frame.f_code.co_filename).stem)
+
+    sys.setprofile(note)
+    try:
+        rates(fitted(world))
+    finally:
+        sys.setprofile(None)
+    assert "aggregate" in seen
+    own = {"survey", "survey_fit", "survey_levels", "respondents", "selection", "poststratification", "direct_shares"}
+    assert not seen & own
 
 
 def test_nobody_who_answers_is_no_survey(world, plain, asked):
@@ -218,6 +239,13 @@ def test_several_outcomes_and_turnout(world, asked):
     table = found.estimate(by="race", rollup="all", n_draws=80)
     shares = table.to_frame("pandas").groupby("race").estimate.sum()
     np.testing.assert_allclose(shares, 1.0, atol=1e-6)
+    first, *others = found.model_.surveyed.confounding
+    assert first is None
+    assert set(found.survey_.moved["question"].to_pylist()) == set(found.survey_.compared["question"].to_pylist())
+    assert len(set(found.survey_.moved["question"].to_pylist())) == len(others)
+    asked_rep = np.mean(names[asked["race"].to_numpy(zero_copy_only=False) == "black"] == "rep")
+    frame = table.to_frame("pandas").set_index(["race", "outcome"])
+    assert frame.survey_direct["black", "rep"] == pytest.approx(asked_rep)
     wrong = survey.set_column(survey.num_columns - 1, "choice", pa.array(np.where(names == "other", "x", names)))
     with pytest.raises(InputError, match="'x'"):
         model.fit(world.people, places, **{**given, "survey": wrong}, outcomes=["dem", "rep", "other"])

@@ -39,7 +39,7 @@ from crosslevel.ecological.persons.survey import (
     fuse,
     pairs_of,
 )
-from crosslevel.ecological.persons.survey_levels import LEVEL, Stage, compare_levels, describe_moves
+from crosslevel.ecological.persons.survey_levels import LEVEL, Stage, describe_levels
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
@@ -295,8 +295,8 @@ def fuse_questions(
         told += _describe_surveys(surveyed, totals, stage, problem, found[0][1])
         people = asked_people(totals, cells.total, stage)
         asked = Stage(totals.questions[stage], stage, model, cells, problem, people, *found[0], surveyed.respondents)
-        moved += describe_moves(asked)
-        compared += compare_levels(asked, compare)
+        rows_moved, rows_compared = describe_levels(asked, compare)
+        moved, compared = moved + rows_moved, compared + rows_compared
     surveys = pa.Table.from_pylist(told)
     said, loud = _sentences(surveys, moved, selection, surveyed, len(model.fits) > 1)
     tables = (pa.Table.from_pylist(moved), pa.Table.from_pylist(compared))

@@ -16,9 +16,10 @@ from crosslevel.ecological.persons.respondents import Respondents
 from crosslevel.ecological.persons.survey import EffectPrior, Likelihood, SurveyPosterior, pairs_of
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["LEVEL", "METHODS", "Stage", "compare_levels", "describe_moves"]
+__all__ = ["LEVEL", "METHODS", "Stage", "describe_levels"]
 
 LEVEL = 0.95
+Z = float(stats.norm.ppf(0.5 + LEVEL / 2))
 METHODS = ("totals", "survey and totals", "respondents", "MRP", "calibrated MRP")
 """Totals alone, both, respondents as they answered, multilevel regression with post-stratification, and that shifted to the totals."""
 LEAST_SHOWN = 10.0
@@ -69,66 +70,63 @@ class Stage:
         yes, asked = (np.bincount(level, v[self.number], n) for v in (own.successes, own.trials))
         return np.asarray(yes), np.asarray(asked)
 
-    def rates(self) -> Iterator[tuple[str, list[str], FloatArray, list[tuple[FloatArray, FloatArray]]]]:
-        """Give every column: name, words, people of its levels, and rate and sd of the logit without the survey and with it."""
-        zeros = np.zeros(self.problem.n_levels + self.problem.n_surveys)
-        at = [self.problem.at(np.concatenate([t, zeros])) for t in (self.prior.mean, self.posterior.theta)]
-        covariances = (self.prior.root @ self.prior.root, self.posterior.covariance)
-        for name, words, level, _ in self.columns():
-            both = [self.problem.groups(one, self.people, level, len(words)) for one in at]
-            found = [(one.rate, one.spread(C)) for one, C in zip(both, covariances, strict=True)]
-            yield name, words, both[0].people, found
 
+def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Say of every level of every column what the survey moved, and what each method makes of it, over all places.
 
-def describe_moves(stage: Stage) -> list[dict[str, Any]]:
-    """Compare every level of every column without and with the survey, over all places."""
-    out = []
-    for (name, words, people, found), (_, _, _, own) in zip(stage.rates(), stage.columns(), strict=True):
-        (before, spread), (after, left) = found
-        yes, asked = stage.counts(own, len(words))
-        shown = asked >= LEAST_SHOWN
-        moves = (special.logit(after) - special.logit(before)) / np.maximum(spread, 1e-12)
-        for i in np.flatnonzero(people > 0):
-            out.append(
-                {
-                    "question": stage.name,
-                    "column": name,
-                    "level": words[i],
-                    "share": float(people[i] / people.sum()),
-                    "without": float(before[i]),
-                    "with_survey": float(after[i]),
-                    "moved": float(moves[i]),
-                    "from_survey": float(1.0 - (left[i] / max(spread[i], 1e-12)) ** 2),
-                    "direct": float(yes[i] / asked[i]) if shown[i] else None,
-                    "n": float(asked[i]) if shown[i] else None,
-                    "survey_share": float(asked[i] / asked.sum()) if shown[i] else None,
-                }
-            )
-    return out
-
-
-def compare_levels(stage: Stage, compare: bool) -> list[dict[str, Any]]:
-    """Give every level as each method says, with intervals: totals, both, respondents; with ``compare`` also MRP and calibrated MRP."""
+    Methods are totals, both, and respondents; with ``compare`` also MRP and calibrated MRP.
+    """
     effects, problem, own = stage.model.effects, stage.problem, stage.respondents
     sets = (effects, pairs_of(effects), problem.pairs, stage.cells.codes)
     regression, areas = None, cast("tuple[IntArray, ...]", ())
     if compare and own is not None:
         areas = (own.areas,) if own.areas.max(initial=0) > 0 else ()
         regression = regress(*sets[:2], problem.rows, areas)
-    out, z = [], float(stats.norm.ppf(0.5 + LEVEL / 2))
-    for (name, words, people, found), (_, _, level, of_rows) in zip(stage.rates(), stage.columns(), strict=True):
-        n, yes_asked = len(words), stage.counts(of_rows, len(words))
-        rate, sd = direct_rates(*yes_asked, np.arange(n), n)
-        shown = yes_asked[1] >= LEAST_SHOWN
-        found += [(np.where(shown, rate, np.nan), np.where(shown, sd, np.nan))]
+    zeros = np.zeros(problem.n_levels + problem.n_surveys)
+    at = [problem.at(np.concatenate([t, zeros])) for t in (stage.prior.mean, stage.posterior.theta)]
+    covariances = (stage.prior.root @ stage.prior.root, stage.posterior.covariance)
+    moved: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
+    for name, words, level, of_rows in stage.columns():
+        n, counts = len(words), stage.counts(of_rows, len(words))
+        both = [problem.groups(one, stage.people, level, n) for one in at]
+        people, found = both[0].people, [(g.rate, g.spread(C)) for g, C in zip(both, covariances, strict=True)]
+        shown = counts[1] >= LEAST_SHOWN
+        found.append(direct_rates(*(np.where(shown, v, 0.0) for v in counts), np.arange(n), n))
         if regression is not None:
             found += [mrp_rates(regression, *sets, stage.people, areas, level, n)]
             found += [calibrated_rates(regression, *sets, problem.rate, stage.people, level, n)]
-        for method, (P, error) in zip(METHODS, found, strict=False):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                low, high = (special.expit(special.logit(P) + side * z * error) for side in (-1.0, 1.0))
-            for i in np.flatnonzero((people > 0) & np.isfinite(P)):
-                row: dict[str, Any] = {"question": stage.name, "column": name, "level": words[i], "method": method}
-                row |= {"estimate": float(P[i]), "std_error": float(error[i] * P[i] * (1.0 - P[i]))}
-                out.append(row | {"conf_low": float(low[i]), "conf_high": float(high[i])})
-    return out
+        heads = [{"question": stage.name, "column": name, "level": word} for word in words]
+        lived = np.flatnonzero(people > 0)
+        moved += [heads[i] | _move(i, people, found, counts) for i in lived]
+        for method, (P, sd) in zip(METHODS, found, strict=False):
+            compared += [heads[i] | {"method": method} | _interval(P[i], sd[i]) for i in lived if np.isfinite(P[i])]
+    return moved, compared
+
+
+def _move(
+    i: int,
+    people: FloatArray,
+    found: list[tuple[FloatArray, FloatArray]],
+    counts: tuple[FloatArray, FloatArray],
+) -> dict[str, Any]:
+    """Compare a level without and with the survey, and with its respondents."""
+    (before, spread), (after, left), (direct, _) = ((P[i], sd[i]) for P, sd in found[:3])
+    spread, shown = max(spread, 1e-12), bool(np.isfinite(direct))
+    return {
+        "share": float(people[i] / people.sum()),
+        "without": float(before),
+        "with_survey": float(after),
+        "moved": float((special.logit(after) - special.logit(before)) / spread),
+        "from_survey": float(1.0 - (left / spread) ** 2),
+        "direct": float(direct) if shown else None,
+        "n": float(counts[1][i]) if shown else None,
+        "survey_share": float(counts[1][i] / counts[1].sum()) if shown else None,
+    }
+
+
+def _interval(P: float, sd: float) -> dict[str, Any]:
+    """Give an estimate with its interval, from the sd of its logit."""
+    with np.errstate(divide="ignore"):
+        low, high = (float(special.expit(special.logit(P) + side * Z * sd)) for side in (-1.0, 1.0))
+    return {"estimate": float(P), "std_error": float(sd * P * (1.0 - P)), "conf_low": low, "conf_high": high}
