@@ -74,13 +74,14 @@ def demo():
         return world, estimate_subgroups(world, seed=0)
 
 
-NUMBERS = ("estimate", "conf_low", "conf_high", "truth", "coverage", "rxc", "bound_low")
+NUMBERS = ("estimate", "conf_low", "conf_high", "truth", "with_survey", "with_survey_high", "bound_low")
 
 
 def test_demo_prints_the_table_and_writes_the_report(tmp_path, demo):
     out = crosslevel("demo", "--regions", "20", "--people", "10000", cwd=tmp_path).stdout
     assert "95 % interval" in out
-    for word in ("women", "truth", "coverage", "neighborhood", "bound_low", "goodman", "rxc", "allow for conf"):
+    assert "Warning" not in out
+    for word in ("women", "truth", "like region", "Goodman", "with survey", "points off on average", "Be careful"):
         assert word in out
     saved = load(tmp_path / "demo" / "demo.crosslevel")
     for name in NUMBERS:
@@ -89,7 +90,7 @@ def test_demo_prints_the_table_and_writes_the_report(tmp_path, demo):
     assert "demo/report.html" in out
     page = path.read_text()
     for words in (
-        "Men and women in each region",
+        "By race in each region",
         "First subgroup",
         "Difference: the first less the second",
         "The nation",
@@ -103,7 +104,7 @@ def test_demo_as_json_has_the_same_numbers(crosslevel_here, tmp_path, demo, monk
     known, found = demo
     asked = []
 
-    def estimate(world, seed):
+    def estimate(world, seed, respondents):
         asked.append((world.people.equals(known.people), world.places.equals(known.places), seed))
         return found
 
@@ -130,15 +131,16 @@ def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     assert truth[2:].tolist() == [real[v] for v in made["subgroup"].tolist()[2:]]
     inside = ((made["conf_low"] <= truth) & (truth <= made["conf_high"])).sum()
     said = made.warnings[0]
-    assert f"{inside} of 6 intervals contain it" in said
+    helped = ((made["with_survey_low"] <= truth) & (truth <= made["with_survey_high"])).sum()
+    assert f"{inside} of 6 intervals contain the truth" in said
     for name, words in (
-        ("estimate", "are {} points"),
-        ("neighborhood", "region {}"),
-        ("goodman", "Goodman {}"),
-        ("rxc", "rxc {}"),
+        ("estimate", "estimates are {:.1f} points"),
+        ("neighborhood", "region is {:.1f} off"),
+        ("goodman", "regression {:.0f};"),
+        ("with_survey", f"voted: {{:.1f}} points, {helped} of 6"),
     ):
-        assert words.format(f"{100 * abs(made[name] - truth).mean():.0f}") in said
-    assert "Totals cannot check that" in said
+        assert words.format(100 * abs(made[name] - truth).mean()) in said
+    assert "totals cannot check" in made.warnings[1]
     women = found.by_region.select(sex=2)
     held = (women["conf_low"] <= women["truth"]) & (women["truth"] <= women["conf_high"])
     assert made["coverage"][1] == pytest.approx(held.mean())

@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from crosslevel import ecological
 from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.simulate import Nation, nation
+from crosslevel.data.simulate.levels import LEVELS
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
-from crosslevel.results.scores import coverage
+from crosslevel.results.scores import scorecard
 
 __all__ = ["EXAMPLES", "OPTIONS", "Findings", "estimate_subgroups", "run"]
 
@@ -29,19 +29,25 @@ EXAMPLES = ("crosslevel demo", "crosslevel demo --regions 100 --people 50000 --s
 OPTIONS = [
     Option("regions", "whole", "Number of regions to simulate. Default: 300."),
     Option("people", "whole", "Number of people to simulate (a survey sample). Default: 300000."),
+    Option("respondents", "whole", "People who are asked how they voted, for the second answer. Default: 2000."),
+    Option("hard", "switch", "A stress test: a nation in which everybody votes otherwise where minorities are many."),
     Option("random_state", "whole", "Seed of all random numbers. Default: 0."),
     *(option for option in OUTPUT if option.name != "report"),
 ]
 
+HARD = {"contextual": 1.0, "spatial": 0.35}
+"""Four times the contextual effects of the default nation."""
 VARIABLES = ("sex", "age_group", "race", "education")
-MAPPED = "sex"
+COLUMNS = (*VARIABLES, "urban")
+"""What the people, and the respondents, tell of themselves."""
+MAPPED = "race"
 """The variable whose answers by region are drawn on a map."""
 WORDS = {("sex", "1"): "men", ("sex", "2"): "women"}
 DRAWS = 300
 """A third of the library's default: intervals are the same to a point."""
-COLUMNS = (
-    "variable", "subgroup", "estimate", "std_error", "conf_low", "conf_high", "truth", "coverage", "neighborhood", "goodman", "rxc",
-    "bound_low", "bound_high",
+SHOWN = (
+    "variable", "subgroup", "estimate", "std_error", "conf_low", "conf_high", "truth", "neighborhood", "goodman", "with_survey",
+    "with_survey_low", "with_survey_high", "bound_low", "bound_high",
 )  # fmt: skip
 
 
@@ -52,34 +58,38 @@ class Findings:
     Attributes
     ----------
     national : Estimates
-        A row for each subgroup, with the truth and the baselines beside it.
+        A row for each subgroup, with the truth, the baselines and the answer of totals and survey together beside it.
     by_region : Estimates
-        Of the mapped variable, with the truth.
+        Of the mapped variable, from totals and survey, with the truth.
     """
 
     national: Estimates
     by_region: Estimates
 
 
-def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed: int = 0) -> Findings:
-    """Estimate each subgroup's vote from people and regional totals, with the truth and the baselines beside it.
-
-    Bounds, neighborhood model and Goodman's regression come with the answer; the contextual R x C model, which sees counts
-    of one variable at a time and no people, is added.
-    """
-    model = EcologicalInference(categorical=["sex"], random_state=seed)
+def estimate_subgroups(
+    world: Nation, variables: Sequence[str] = VARIABLES, seed: int = 0, respondents: int = 2000
+) -> Findings:
+    """Estimate each subgroup's vote from people and regional totals, then with a survey, with truth and baselines beside it."""
     named: dict[str, Any] = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
+    asked = {
+        "survey": world.survey(respondents, random_state=seed),
+        "survey_outcome": "voted_dem",
+        "survey_by": "region",
+    }
+    model, both = (EcologicalInference(categorical=["sex"], random_state=seed) for _ in range(2))
     with quiet():
-        model.fit(world.people, world.places, coords=("lon", "lat"), **named)
-        parts = {variable: _asked(world, model, variable) for variable in variables}
-    found, by_region = parts[MAPPED if MAPPED in parts else variables[0]]
-    whole = pa.concat_tables([answer.table.select(COLUMNS) for answer, _ in parts.values()])
+        model.fit(world.people, world.places, columns=COLUMNS, coords=("lon", "lat"), **named)
+        both.fit(world.people, world.places, columns=COLUMNS, coords=("lon", "lat"), **named, **asked)
+        parts = [_asked(world, model, both, variable) for variable in variables]
+        mapped = MAPPED if MAPPED in variables else variables[0]
+        by_region = both.estimate(by=mapped, n_draws=DRAWS)
     made = Estimates.build(
-        {name: whole[name] for name in COLUMNS},
+        {name: pa.concat_tables([part.table.select(SHOWN) for part in parts])[name] for name in SHOWN},
         keys=("variable", "subgroup"),
-        method=found.method,
-        level=found.level,
-        interval=found.interval,
+        method=parts[0].method,
+        level=parts[0].level,
+        interval=parts[0].interval,
         provenance=Provenance.of(
             call="crosslevel demo",
             seed=seed,
@@ -88,90 +98,95 @@ def estimate_subgroups(world: Nation, variables: Sequence[str] = VARIABLES, seed
         diagnostics=model.convergence_,
         title="How each subgroup voted, from people and regional totals",
     )
-    score = made.score()
-    return Findings(
-        dataclasses.replace(made, diagnostics={**made.diagnostics, **score}, warnings=(_caution(made, score),)),
-        dataclasses.replace(by_region, title=f"How each {MAPPED} voted in each region"),
+    helped = (made[name] for name in ("with_survey", "with_survey_low", "with_survey_high"))
+    scores = {"totals": made.score(), "survey": scorecard(*helped, made["truth"], made.level)}
+    made = dataclasses.replace(
+        made,
+        diagnostics={**made.diagnostics, **scores["totals"]},
+        warnings=(_learned(made, scores, respondents), CAREFUL.format(tau=SHIPPED.tau)),
     )
+    real = {(r["region"], r[mapped]): r["rate"] for r in world.true_rates(by=mapped).to_pylist()}
+    keys = zip(by_region["region"].tolist(), by_region[mapped].tolist(), strict=True)
+    by_region = by_region.with_columns(truth=[real[key] for key in keys])  # not all who live there are in the survey
+    return Findings(made, dataclasses.replace(by_region, title=f"How each {mapped} voted in each region"))
 
 
-def _asked(world: Nation, model: EcologicalInference, variable: str) -> tuple[Estimates, Estimates]:
-    """Ask about one variable: the nation and its regions, each with the truth; of the nation also how many regions' intervals hold."""
-    told: dict[str, Any] = {"by": variable, "n_draws": DRAWS}
-    found = model.estimate(**told, rollup="all").with_truth(world.true_rates(by=variable, rollup="all"), "rate")
-    local = model.estimate(**told)
-    real = {(r["region"], r[variable]): r["rate"] for r in world.true_rates(by=variable).to_pylist()}
-    keys = zip(local["region"].tolist(), local[variable].tolist(), strict=True)
-    local = local.with_columns(truth=[real[key] for key in keys])  # not all who live in a region are in the survey
-    levels = found[variable].tolist()
-    own = [local.select(**{variable: v}) for v in levels]
-    contextual = _contextual(world, variable)
-    return found.with_columns(
+def _asked(world: Nation, model: EcologicalInference, both: EcologicalInference, variable: str) -> Estimates:
+    """Ask both models about one variable."""
+    asked: dict[str, Any] = {"by": variable, "n_draws": DRAWS, "rollup": "all"}
+    found = model.estimate(**asked).with_truth(world.true_rates(by=variable, rollup="all"), "rate")
+    helped, levels = both.estimate(**asked), found[variable].tolist()
+    found = found.with_columns(
         variable=[variable] * len(levels),
         subgroup=[WORDS.get((variable, str(v)), str(v)) for v in levels],
-        coverage=[coverage(e["conf_low"], e["conf_high"], e["truth"]) for e in own],
-        rxc=[contextual[str(v)] for v in levels],
-    ), local
-
-
-def _contextual(world: Nation, variable: str) -> dict[str, float]:
-    """Give each level's national rate by the contextual R x C model, from counts of this variable alone."""
-    groups, regions = ecological.group_counts(
-        world.people, by="region", group=variable, places=world.places, total="votes", weight="weight"
+        with_survey=helped["estimate"],
+        with_survey_low=helped["conf_low"],
+        with_survey_high=helped["conf_high"],
     )
-    dem, votes = (np.asarray(world.places[c], dtype=float) for c in ("dem", "votes"))
-    found = ecological.rxc(groups, {"dem": dem, "other": votes - dem}, units=regions)
-    chosen = found.select(outcome="dem")
-    return dict(zip(chosen["group"].tolist(), chosen["estimate"].tolist(), strict=True))
+    order = [levels.index(level) for level in LEVELS[variable]]
+    return dataclasses.replace(found, table=found.table.take(pa.array(order)))
 
 
-def _caution(made: Estimates, score: Mapping[str, Any]) -> str:
-    error = {
-        n: 100 * float(np.nanmean(np.abs(made[n] - made["truth"])))
-        for n in ("estimate", "neighborhood", "goodman", "rxc")
-    }
-    inside = int(((made["conf_low"] <= made["truth"]) & (made["truth"] <= made["conf_high"])).sum())
+CAREFUL = (
+    "Be careful: a model takes a subgroup to behave alike wherever it lives, which totals cannot check. The intervals allow for as much "
+    "of that as was measured on United States surveys (tau = {tau}); the bounds assume nothing."
+)
+
+
+def _learned(made: Estimates, scores: Mapping[str, Mapping[str, Any]], respondents: int) -> str:
+    off = {n: 100 * float(np.nanmean(np.abs(made[n] - made["truth"]))) for n in ("neighborhood", "goodman")}
+    mine, inside = ({k: s[name] for k, s in scores.items()} for name in ("mae", "coverage"))
+    held = {k: round(len(made) * float(v)) for k, v in inside.items()}
     return (
-        f"The truth is known here: {inside} of {len(made)} intervals contain it ({100 * float(score['coverage']):.0f} %, where "
-        f"{100 * float(score['level']):.0f} % are promised), and estimates are {error['estimate']:.0f} points off on average (everybody "
-        f"like their region {error['neighborhood']:.0f}, Goodman {error['goodman']:.0f}, rxc {error['rxc']:.0f}). A model takes a "
-        "subgroup to behave alike wherever it lives. Totals cannot check that, and here it fails: where minorities are many, everybody "
-        "votes otherwise. The intervals allow for as much of that as was measured on United States surveys "
-        f"(tau = {SHIPPED.tau}); this nation "
-        "was made harder. The bounds assume nothing and carry only the survey's noise. "
-        "The column coverage tells which share of the regions' own intervals contain the subgroup's truth there."
+        f"The truth is known here: estimates are {100 * float(mine['totals']):.1f} points off on average, where everybody like their "
+        f"region is {off['neighborhood']:.1f} off and Goodman's regression {off['goodman']:.0f}; {held['totals']} of {len(made)} "
+        f"intervals contain the truth. With {respondents:,} people asked how they voted: {100 * float(mine['survey']):.1f} points, "
+        f"{held['survey']} of {len(made)}."
     )
 
 
 def run(given: Given, job: Job) -> None:
     """Simulate, estimate, print the table, write the report."""
-    regions, people, seed = (given.get(n, v) for n, v in (("regions", 300), ("people", 300_000), ("random_state", 0)))
-    for option, value, least in (("--regions", regions, 20), ("--people", people, 10_000)):
+    defaults = (("regions", 300), ("people", 300_000), ("respondents", 2000), ("random_state", 0))
+    regions, people, respondents, seed = (given.get(name, value) for name, value in defaults)
+    for option, value, least in (
+        ("--regions", regions, 20),
+        ("--people", people, 10_000),
+        ("--respondents", respondents, 100),
+    ):
         if value < least:
             raise InputError(f"{option} {value} is too few to show anything; pass at least {least:,}.")
     job.out, job.report = job.out or Path("demo"), True
     job.folder()
     with job.console.status(f"Simulating {people:,} people in {regions:,} regions ..."):
-        world = nation(regions, max(1, people // regions), random_state=seed)
+        world = nation(regions, max(1, people // regions), random_state=seed, **(HARD if given.get("hard") else {}))
     # matrices of a few hundred regions are too small to share among threads
     with (
-        job.console.status("Fitting people and totals, and estimating subgroups ..."),
+        job.console.status("Fitting people, totals and survey, and estimating subgroups ..."),
         threadpool_limits(1, user_api="blas"),
     ):
-        found = estimate_subgroups(world, seed=seed)
+        found = estimate_subgroups(world, seed=seed, respondents=respondents)
     job.write_answers(
         {"demo": found.national},
-        pages={"Men and women in each region": _in_words(world, found.by_region), "The nation": found.national},
+        pages={"The nation": found.national, f"By {MAPPED} in each region": found.by_region},
         title="crosslevel demo: a nation of known truth",
         polygons=world.polygons,
     )
-    job.print({"demo": found.national}, text=found.national.summary())
+    shown = found.national if job.as_json else dataclasses.replace(found.national, warnings=())  # said below the table
+    job.print({"demo": shown}, fit=None if job.as_json else {}, text=_short_table(found.national))
 
 
-def _in_words(world: Nation, by_region: Estimates) -> Estimates:
-    """Call men and women by name, and add what was observed: the share of everybody in the region."""
-    share = {p["region"]: p["dem"] / p["votes"] if p["votes"] else None for p in world.places.to_pylist()}
-    columns = {name: by_region.table[name] for name in by_region.table.column_names}
-    columns[MAPPED] = [WORDS[MAPPED, str(v)] for v in by_region[MAPPED].tolist()]
-    columns["observed"] = [share[region] for region in by_region["region"].tolist()]
-    return dataclasses.replace(by_region, table=pa.table(columns))
+def _short_table(made: Estimates) -> str:
+    """Write the table in per cent."""
+    names = ("estimate", "conf_low", "conf_high", "truth", "neighborhood", "goodman", "with_survey")
+    rows = [
+        f"{'':24}{'estimate':>9}{'95 % interval':>16}{'truth':>8}{'like region':>13}{'Goodman':>9}{'with survey':>13}"
+    ]
+    for variable, subgroup, *values in zip(
+        made["variable"], made["subgroup"], *(100 * made[n] for n in names), strict=True
+    ):
+        e, low, high, truth, near, goodman, helped = values
+        rows.append(
+            f"{variable:<11}{subgroup:<13}{e:>9.1f}{f'{low:.0f} to {high:.0f}':>16}{truth:>8.1f}{near:>13.1f}{goodman:>9.0f}{helped:>13.1f}"
+        )
+    return "\n".join(["Voted dem, per cent", "", *rows, "", *made.warnings])

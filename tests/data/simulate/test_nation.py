@@ -37,7 +37,8 @@ def goodman(world: Nation, variable: str) -> tuple[dict[str, float], dict[str, f
     return dict(zip(counts.columns, beta, strict=True)), dict(national.rows()), total
 
 
-def test_goodman_is_fooled_though_his_totals_are_right(world):
+def test_goodman_is_fooled_though_his_totals_are_right():
+    world = nation(200, 400, n_states=10, contextual=1.0, spatial=0.35, random_state=1)
     estimate, truth, total = goodman(world, "race")
     assert total == pytest.approx(sum(world.places["dem"].to_pylist()), rel=1e-9)
     assert truth["black"] - estimate["black"] > 0.05
@@ -229,9 +230,9 @@ def test_bad_groupings_get_a_sentence(world):
 
 def test_votes_follow_the_documented_formula():
     """The formula of the docstring, written out again, predicts every region's votes to within chance."""
-    arguments = (30, 4000, 3, 1.0, None, 1.0, 0.35, 0.15, 7)
-    plan = plan_nation(check_settings(*arguments))
-    world = nation(30, 4000, n_states=3, sampling_rate=1.0, random_state=7)
+    contextual = 0.8
+    plan = plan_nation(check_settings(30, 4000, 3, 1.0, None, contextual, 0.2, 0.15, 7))
+    world = nation(30, 4000, n_states=3, sampling_rate=1.0, contextual=contextual, random_state=7)
     people = frame(world.people).with_columns(pl.col("region", "race", "education", "urban").cast(pl.String))
     region = people["region"].str.slice(1).cast(pl.Int64).to_numpy() - 1
     race = people["race"].replace_strict({"white": 0, "black": 1, "hispanic": 2, "other": 3}).to_numpy()
@@ -249,7 +250,7 @@ def test_votes_follow_the_documented_formula():
     f += 0.7 * np.cos(2.5 * np.pi * c) + woman * (0.2 + 0.5 * (1 - c)) + z * (0.25 * z - 0.1) - 0.25
     m, s = plan.minority[region], plan.school[region]
     context = np.where(first, -1.2, -0.5) * (m - 0.35) + 0.5 * s
-    p = 1 / (1 + np.exp(-(f + plan.place[region] + context)))
+    p = 1 / (1 + np.exp(-(f + plan.place[region] + contextual * context)))
     told = ~np.isnan(p)  # incomes that are not told hardly differ within a region
     size = np.bincount(region[told], minlength=30)
     expected = np.bincount(region[told], p[told], minlength=30) / size
@@ -258,3 +259,21 @@ def test_votes_follow_the_documented_formula():
     scores = (happened - expected) / error
     assert np.abs(scores).max() < 4
     assert 0.6 < np.sqrt((scores**2).mean()) < 1.5
+
+
+def test_regions_differ_as_american_ones_do():
+    """Variance of shares between regions over s (1 - s): races .02 to .2, education and age a tenth of that, sex a hundredth."""
+    table = frame(nation(300, 200, random_state=0).composition)
+    for variable, low, high in (
+        ("sex", 0.0006, 0.0016),
+        ("age_group", 0.002, 0.011),
+        ("race", 0.015, 0.2),
+        ("education", 0.001, 0.03),
+    ):
+        counts = table.filter(pl.col("variable") == variable).pivot("level", index="region", values="population")
+        shares = counts.drop("region").to_numpy().astype(float)
+        shares /= shares.sum(axis=1, keepdims=True)
+        mean = shares.mean(axis=0)
+        ratio = shares.var(axis=0) / (mean * (1 - mean))
+        assert (ratio > low).all(), (variable, ratio)
+        assert (ratio < high).all(), (variable, ratio)

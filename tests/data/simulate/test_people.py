@@ -86,8 +86,9 @@ def test_every_region_has_a_stream_of_its_own(plan):
 
 def test_the_oldest_are_89_even_where_single_precision_rounds_up():
     class Edge:
-        def random(self, n: int, dtype: type) -> np.ndarray:
-            return np.full(n, 1 - 2.0**-24, dtype)
+        def random(self, shape: tuple[int, int], dtype: type) -> np.ndarray:
+            return np.full(shape, 1 - 2.0**-24, dtype)
 
-    ages = _ages(Edge(), np.array([0.5, 1.0, 1.25, 2.0]), np.arange(4, dtype=np.int16))
-    assert ages.tolist() == [71] * 4
+    tilt, race = np.array([0.5, 1.0, 1.25, 2.0]), np.arange(4, dtype=np.int16)
+    assert _ages(Edge(), tilt, 0.3, race).tolist() == [71] * 4
+    assert _ages(Edge(), tilt, 1.0, race).tolist() == [46] * 4  # the middle of life ends at 64

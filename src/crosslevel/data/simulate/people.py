@@ -80,9 +80,9 @@ def draw_region(plan: Plan, i: int) -> RegionDraw:
     """
     rng = region_rng(plan.settings, i)
     n = int(plan.population[i])
-    sex = (rng.random(n, np.float32) < 0.515).astype(np.int16)
+    sex = (rng.random(n, np.float32) < plan.women[i]).astype(np.int16)
     race = _choice(rng, np.broadcast_to(np.cumsum(plan.race[i])[:-1, None], (len(RACES) - 1, n)))
-    age = _ages(rng, 1.25 + plan.youth[i] + RACE_YOUTH, race)
+    age = _ages(rng, 1.25 + plan.youth[i] + RACE_YOUTH, float(plan.middle[i]), race)
     education = _education(rng, plan.school[i] + RACE_SCHOOL, race, age)
     city = _sigmoid(np.log(plan.urban[i] / (1 - plan.urban[i])) + RACE_URBAN).astype(np.float32)
     urban = (rng.random(n, np.float32) < city[race]).astype(np.int16)
@@ -130,10 +130,13 @@ def _choice(rng: np.random.Generator, cuts: npt.NDArray[np.floating]) -> npt.NDA
     return code
 
 
-def _ages(rng: np.random.Generator, tilt: FloatArray, race: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-    """Draw ages less 18 as 72 u**tilt; a larger tilt makes a younger place."""
-    u = rng.random(len(race), np.float32)
-    age = 72 * u ** tilt.astype(np.float32)[race]
+def _ages(
+    rng: np.random.Generator, tilt: FloatArray, middle: float, race: npt.NDArray[np.int16]
+) -> npt.NDArray[np.int16]:
+    """Draw ages less 18: of a share ``middle`` of the people evenly from 30 to 64, of others as 72 u**tilt."""
+    u, v = rng.random((2, len(race)), np.float32)
+    # the smaller part of v tells who is in the middle, and then where
+    age = np.where(v < middle, 12 + 35 * v / max(middle, 1e-9), 72 * u ** tilt.astype(np.float32)[race])
     return np.minimum(age, len(AGES) - 1).astype(np.int16)  # in single precision the product can round up to 72
 
 

@@ -52,8 +52,12 @@ class Plan:
         Probability of each race.
     minority : (n_regions,)
         One minus the probability of the first race.
-    youth, school, urban, wealth : (n_regions,)
-        How young the place is, the shift of its education, its urban share and the shift of its log income.
+    women : (n_regions,)
+        Probability of being a woman.
+    youth, middle : (n_regions,)
+        How young the place is, and the share of its people whose age is drawn from the middle of life.
+    school, urban, wealth : (n_regions,)
+        The shift of its education, its urban share and the shift of its log income.
     place : (n_regions,)
         Effect of living there on the log odds of voting ``dem``, before the contextual terms.
     """
@@ -65,7 +69,9 @@ class Plan:
     population: npt.NDArray[np.int64]
     race: FloatArray
     minority: FloatArray
+    women: FloatArray
     youth: FloatArray
+    middle: FloatArray
     school: FloatArray
     urban: FloatArray
     wealth: FloatArray
@@ -102,7 +108,9 @@ def plan_nation(settings: Settings) -> Plan:
     school = 0.35 * smooth_field(country.xy, 0.35, rng) + 0.9 * (urban - urban.mean()) + 0.2 * rng.normal(size=n)
     wealth = 0.12 * smooth_field(country.xy, 0.4, rng) + 0.2 * school
     youth = 0.08 * smooth_field(country.xy, 0.3, rng) + 0.25 * (urban - urban.mean())
-    smooth = 0.9 * smooth_field(country.xy, 0.4, rng) - 0.5 * _standard(minority)
+    middle = np.clip(0.3 + 0.1 * smooth_field(country.xy, 0.3, rng) + 0.06 * rng.normal(size=n), 0.0, 0.9)
+    women = np.clip(0.515 + 0.016 * rng.normal(size=n), 0.3, 0.7)
+    smooth = 0.9 * smooth_field(country.xy, 0.4, rng) - 0.5 * settings.contextual * _standard(minority)
     place = settings.spatial * smooth + settings.place_sd * rng.normal(size=n)
     digits, state_digits = max(4, len(str(n))), max(2, len(str(settings.n_states)))
     return Plan(
@@ -113,7 +121,9 @@ def plan_nation(settings: Settings) -> Plan:
         population=_population(settings, rng),
         race=race,
         minority=minority,
+        women=women,
         youth=youth,
+        middle=middle,
         school=school,
         urban=urban,
         wealth=wealth,
