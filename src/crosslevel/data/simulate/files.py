@@ -48,7 +48,7 @@ class NationFiles:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = write_nation(folder, 5, 20)
     >>> written.truth.name, written.n_people
-    ('truth.parquet', 100)
+    ('truth.parquet', 99)
     """
 
     people: tuple[Path, ...]
