@@ -136,7 +136,7 @@ def test_columns_that_tell_the_label_leave_with_it(world, model):
 
     stream = open_people(world.people, None)
     bins, cuts = comparison(model, stream, ["race", "age_group"])
-    label = read_labels({"old": "age_group == '65+'"}, None, stream, model)
+    label = read_labels({"young": "age_group == '18-29'"}, None, stream, model)
     for half in hide_all(model, stream, bins, cuts, label)[0]:
         assert half.hidden == ("age", "age_group")
         assert [d.name for d in half.dimensions] == ["race"]
