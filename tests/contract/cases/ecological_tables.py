@@ -274,6 +274,11 @@ FUNCTIONS = [
             "symmetric": [True],
             "units": [NAMES],
             "level": [0.8, 95],
+            "covariates": [
+                {"z": np.asarray(GROUPS["g0"]) ** 2.0},
+                np.ones(3),
+                With({"z": np.arange(N)}, symmetric=True),
+            ],
             "random_state": SEEDS,
             "allow_unconverged": [With(True, pool=["a", "b"] * 9)],
         },

@@ -114,7 +114,7 @@ def test_expected_cells_are_the_conditional_mean_and_its_variance():
     gain = cov @ sums.T @ np.linalg.inv(S)
     cells = model.expected_cells(model.Mode(theta, 0.0, 0.0, 0.0, 0), task)[0]
     np.testing.assert_allclose(cells.ravel(), mean + gain @ (task.y[0, :2] - sums @ mean), rtol=1e-10)
-    variance = kernels.cell_variance(a + d, 0.0, phi, task.x, task.y, task.H)[0]
+    variance = kernels.cell_variance(a + d, 0.0, phi, task.x, task.y, task.H, task.F)[0]
     np.testing.assert_allclose(variance.ravel(), np.diag(cov - gain @ sums @ cov), rtol=1e-8)
 
 
@@ -210,7 +210,7 @@ def test_tables_of_draws_are_the_summed_expected_cells():
     rng = np.random.default_rng(3)
     thetas, b = model.start(task) + rng.normal(0, 0.3, (2, 16)), np.array([0.1, 0.5])
     etas = thetas[:, None, :3] + thetas[:, 3:-1].reshape(2, 4, 3)
-    tables, total, square = kernels.expected_tables(etas, b, np.exp(thetas[:, -1]), task.x, task.y, task.H)
+    tables, total, square = kernels.expected_tables(etas, b, np.exp(thetas[:, -1]), task.x, task.y, task.H, task.F)
     each = []
     for theta, slope, table in zip(thetas, b, tables, strict=True):
         cells = model.expected_cells(model.Mode(theta, slope, 0.0, 0.0, 0), task)

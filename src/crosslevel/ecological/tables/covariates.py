@@ -9,10 +9,14 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from crosslevel.data import checks, frames
-from crosslevel.errors import InputError
+from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["covariate_blocks", "covariate_table"]
+__all__ = ["covariate_blocks", "covariate_table", "covariates_of_units"]
+
+UNIT = "unit"
+"""The column of a table of covariates by which its rows are matched to the units."""
 
 
 def covariate_table(given: Any, argument: str, n: int) -> pa.Table:
@@ -55,6 +59,32 @@ def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:
     if constant:
         raise InputError(f"covariates has no variation in {constant[0]!r}; leave it out.")
     return blocks
+
+
+def covariates_of_units(covariates: Any, tables: UnitTables, groups: object) -> dict[str, FloatArray]:
+    """Read covariates of the units of checked tables, as :func:`covariate_blocks` does.
+
+    A table with a column ``unit`` is matched by the units' names, in any order; without one its rows are those of ``groups``.
+    """
+    if frames.is_frame(covariates) and UNIT in (table := frames.to_arrow(covariates, "covariates")).column_names:
+        names = table[UNIT].to_pylist()
+        where = {name: i for i, name in enumerate(names)}
+        if len(where) < len(names):
+            twice = next(name for i, name in enumerate(names) if where[name] != i)
+            raise InputError(f"covariates names the unit {twice!r} more than once; give each one row.")
+        lacking = [u for u in tables.units if u not in where]
+        if lacking:
+            raise InputError(
+                f"covariates has no row for {len(lacking):,} unit(s) ({listed(lacking)}); add them, or drop these units."
+            )
+        rows = table.drop_columns([UNIT]).take(pa.array([where[u] for u in tables.units]))
+    else:
+        given = checks.align_rows(covariates, checks.row_keys(groups), "covariates")
+        table = covariate_table(
+            given, "covariates", len(tables.units) if isinstance(groups, UnitTables) else len(tables.kept)
+        )
+        rows = table.filter(pa.array(rows_kept(tables, groups, "covariates", table.num_rows)))
+    return covariate_blocks(rows, len(tables.units))
 
 
 def _block(table: pa.Table, name: str) -> FloatArray:

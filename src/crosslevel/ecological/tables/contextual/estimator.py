@@ -12,22 +12,24 @@ from threadpoolctl import threadpool_limits
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
-from crosslevel.ecological.tables.assumptions.hidden_context import (
-    TOO_LITTLE,
-    HiddenContext,
-    at_a_bound,
-    hidden_context,
-)
+from crosslevel.ecological.tables.assumptions.hidden_context import HiddenContext, hidden_context
 from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
+from crosslevel.ecological.tables.contextual.doubts import (
+    describe_doubts,
+    describe_few_units,
+    describe_looks_like_votes,
+)
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior
 from crosslevel.ecological.tables.contextual.misplaced import extrapolated
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
+from crosslevel.ecological.tables.contextual.ridge import with_covariates
 from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
+from crosslevel.ecological.tables.covariates import covariates_of_units
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
 from crosslevel.ecological.tables.membership import membership_variance
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
 from crosslevel.typing import FloatArray, RandomState
@@ -39,8 +41,6 @@ MATCH = 2.0  # one district whose labels tie a group to an outcome: prior mean o
 ENDS = (0.0, 0.7)
 """Contextual slopes at which the answer is given in the diagnostics, beside the one assumed."""
 CAR_DRAWS = 199
-LIKE_VOTES = 0.004
-"""Share of variance left by composition below which a table of at least 3 x 3 options looks like two votes of the same people."""
 
 
 @checked
@@ -57,6 +57,7 @@ def rxc(
     *,
     units: Sequence[object] | None = None,
     level: float = 0.95,
+    covariates: object = None,
     random_state: RandomState = 0,
     allow_unconverged: bool = False,
 ) -> Estimates:
@@ -99,6 +100,10 @@ def rxc(
         Names of the units.
     level : float, default 0.95
         Level of the intervals.
+    covariates : dataframe or array, optional
+        What else is known of the units, one row each, matched by a column ``unit`` (or an index) where there is one. Outcomes are
+        regressed on composition and covariates with a ridge penalty, chosen by leaving units out, and every group's rates follow
+        half of the covariates' effect. The interval allows for what that moves. Only for one table, not with ``pool`` or ``symmetric``.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the posterior draws.
     allow_unconverged : bool, default False
@@ -165,15 +170,27 @@ def rxc(
     )
     districts_of = None if pool is None else _districts_of(tables, pool, groups)
     parts, matched = _labeled(tables, _split(tables, districts_of), labels, settings)
+    effects: dict[str, Any] = {}
+    if covariates is not None:
+        if pooled or symmetric:
+            raise InputError(
+                "covariates= has no place with pool= or symmetric=; fit one table in one direction, or leave it out."
+            )
+        parts, effects = with_covariates(parts[0], covariates_of_units(covariates, tables, groups))
     fits = {
         b: _fit(parts, replace(settings, b=b)) for b in dict.fromkeys((settings.b, ENDS[0], constants.slope, ENDS[1]))
     }
     stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
     converged = settings.b not in stopped
     found, move = fits[settings.b], np.zeros(())
+    if effects and 0 in found:
+        plain = _fit([replace(parts[0], moved=None)], settings)[0]
+        move = (found[0].table - plain.table) / parts[0].x.sum(axis=0)[:, None]
+        effects["move"] = move.ravel().tolist()
     if tables.membership is not None and 0 in found:
         V = tables.membership[1][np.ix_(parts[0].units, parts[0].rows, parts[0].rows)]
-        back, move = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
+        back, moved = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
+        move = np.hypot(move, moved)
         found = {0: back}
     context = [hidden_context(part.x, part.y) if k in found else None for k, part in enumerate(parts)]
     answer = _answer(tables, parts, found, context, constants, level, seed, move)
@@ -191,7 +208,8 @@ def rxc(
         answer.cells,
         method=f"contextual R x C model of {'votes' if kind == 'votes' else 'demographic groups'}, contextual slope {settings.b:g}"
         + (", pooled over districts" if pooled else "")
-        + (", both directions" if symmetric else ""),
+        + (", both directions" if symmetric else "")
+        + (", with covariates" if effects else ""),
         call=("rxc", {**given, "random_state": seed}),
         districts=districts_of,
         diagnostics={
@@ -203,16 +221,17 @@ def rxc(
             **_at_other_slopes(tables, parts, {b: fits[b] for b in (ENDS[0], constants.slope, ENDS[1])}),
             **_assumptions(parts, context, seed),
             **({"matched_outcomes": matched} if matched else {}),
-            **({"membership_move": move.ravel().tolist()} if tables.membership is not None else {}),
+            **({"covariates": effects} if effects else {}),
+            **({"membership_move": moved.ravel().tolist()} if tables.membership is not None else {}),
         },
         warnings=(
             *(
                 f"Not converged at contextual slope {b:g}: the search stopped on the way. {why}"
                 for b, why in stopped.items()
             ),
-            *_few_units(parts, districts_of),
-            *_doubts(tables, parts, context, answer.cells, districts_of),
-            *(_looks_like_votes(context[0]) if given["kind"] is None and kind == "demographic" else ()),
+            *describe_few_units(parts, districts_of),
+            *describe_doubts(tables, parts, context, answer.cells, districts_of),
+            *(describe_looks_like_votes(context[0]) if given["kind"] is None and kind == "demographic" else ()),
         ),
         seed=seed,
         **shown,
@@ -359,7 +378,8 @@ def _answer(
             if tables.membership is not None:
                 V = tables.membership[0][np.ix_(part.units, part.rows, part.rows)]
                 added = membership_variance(found, part.x, y, V, seed)
-                variance, unit_variance = variance + added[0] + move**2, unit_variance + added[1] + move**2
+                variance, unit_variance = variance + added[0], unit_variance + added[1]
+            variance, unit_variance = variance + move**2, unit_variance + move**2
             raw = fit.draws / people
             moved = (raw - raw.mean(axis=0)) * (np.sqrt(variance) / np.maximum(raw.std(axis=0), 1e-9))
         cells[here] = found
@@ -411,19 +431,6 @@ def _at_other_slopes(
     }
 
 
-def _few_units(parts: list[District], districts_of: list[object] | None) -> tuple[str, ...]:
-    few = [part for part in parts if len(part.units) <= len(part.rows)]
-    if not few:
-        return ()
-    if districts_of is None:
-        return (
-            f"{len(few[0].units)} unit(s) for {len(few[0].rows)} groups: the answer rests on the prior more than on the data, "
-            "and its interval is not calibrated for that.",
-        )
-    names = [districts_of[int(part.units[0])] for part in few]
-    return (f"{len(few)} district(s) have no more units than groups ({listed(names)}) and rest on the others.",)
-
-
 def _assumptions(parts: list[District], context: Sequence[HiddenContext | None], seed: int) -> dict[str, Any]:
     """Give the leverage of hidden context (of every district, where there are several), and the p-value of ``car_test``."""
     leverage = [None if c is None else c.leverage for c in context]
@@ -433,48 +440,3 @@ def _assumptions(parts: list[District], context: Sequence[HiddenContext | None],
     x, t = parts[0].x / N[:, None], parts[0].y / N[:, None]
     p = curvature_test(x, t, N / N.mean(), x, CAR_DRAWS, seed).p_value_all if x.shape[1] <= len(x) // 3 else None
     return {"hidden_context": leverage[0], "car_test_p": p}
-
-
-def _doubts(
-    tables: UnitTables,
-    parts: list[District],
-    context: Sequence[HiddenContext | None],
-    cells: FloatArray,
-    districts_of: list[object] | None,
-) -> tuple[str, ...]:
-    """Warn of tables that the model does not answer well: little variation in composition, and cells at their bounds."""
-    names = [None if districts_of is None else districts_of[int(part.units[0])] for part in parts]
-    high = [k for k, c in enumerate(context) if c is not None and c.leverage > TOO_LITTLE]
-    edge = [k for k, part in enumerate(parts) if context[k] is not None and _at_a_bound(tables, part, cells)]
-    where = [
-        "" if districts_of is None else f" in {len(which)} district(s) ({listed([names[k] for k in which])})"
-        for which in (high, edge)
-    ]
-    said = []
-    if high:
-        most = max(context[k].leverage for k in high)  # type: ignore[union-attr]
-        said.append(
-            f"Composition varies too little against what else moves the outcomes{where[0]}: the leverage of hidden context is {most:.2f}, "
-            f"above {TOO_LITTLE:g}. On tables like that 9 % of people stood in a wrong cell on average, on others 3 %."
-        )
-    if edge:
-        said.append(
-            f"More than a quarter of the cells lie at the edge of their deterministic bounds{where[1]}: outcomes that composition does not "
-            "explain pushed the model there, and its intervals do not hold. Report the bounds."
-        )
-    return tuple(said)
-
-
-def _at_a_bound(tables: UnitTables, part: District, cells: FloatArray) -> bool:
-    here = np.ix_(part.units, part.rows, part.columns)
-    people = part.x.sum(axis=0)[:, None]
-    return at_a_bound(*(v[here].sum(axis=0) / people for v in (cells, tables.bounds.low, tables.bounds.high)))
-
-
-def _looks_like_votes(context: HiddenContext | None) -> tuple[str, ...]:
-    if context is None or min(context.h.shape) < 3 or context.residual_share >= LIKE_VOTES:
-        return ()
-    return (
-        "Composition explains the outcomes as closely as in two votes of the same people. If that is what both sides are, pass "
-        "kind='votes': the constants used are those of demographic groups.",
-    )

@@ -88,11 +88,11 @@ def posterior(task: Problem, mode: Mode, b_sd: float, seed: int, allow_unconverg
     eta = theta[:, None, :C] + theta[:, C:-1].reshape(-1, R, C)
     # the cut keeps draws far in the tail from overflowing; e^20 is beyond any spread of counts
     phis = np.exp(np.clip(theta[:, -1], -20, 20))
-    tables, total, square = kernels.expected_tables(eta, mode.b + b_sd * z_b, phis, task.x, task.y, task.H)
+    tables, total, square = kernels.expected_tables(eta, mode.b + b_sd * z_b, phis, task.x, task.y, task.H, task.F)
     tables = np.maximum(tables, 0)
     tables *= task.x.sum(axis=0)[:, None] / tables.sum(axis=2, keepdims=True)
     a, d, log_phi = unpack(mode.theta, (R, C))
-    given = kernels.cell_variance(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H)
+    given = kernels.cell_variance(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H, task.F)
     moved = np.maximum(square / N_DRAWS - (total / N_DRAWS) ** 2, 0)
     return TablePosterior(
         table=tables.mean(axis=0),

@@ -1,6 +1,7 @@
 """Fused loops of the contextual model: likelihood with gradient, expected cells, and their variance given parameters.
 
-Arguments, everywhere: ``eta`` (R, C) = a + d, ``b``, ``phi``, ``x`` (n, R), ``y`` (n, C), ``H`` (n, C). Symbols as in
+Arguments, everywhere: ``eta`` (R, C) = a + d, ``b``, ``phi``, ``x`` (n, R), ``y`` (n, C), ``H`` (n, C) and ``F`` (n, C), what
+covariates add. Symbols as in
 ``model.py``. Sums run over units in order, so equal inputs give equal bits.
 """
 
@@ -21,13 +22,13 @@ EXTRA = 0.5
 
 
 @njit(**JIT)
-def _shares(eta: A, b: float, H: A, i: int, p: A) -> None:
+def _shares(eta: A, b: float, H: A, F: A, i: int, p: A) -> None:
     """Fill p (R, C) with the shares of every row in unit i."""
     R, C = eta.shape
     for r in range(R):
         top = -np.inf
         for c in range(C):
-            p[r, c] = eta[r, c] + b * H[i, c]
+            p[r, c] = eta[r, c] + b * H[i, c] + F[i, c]
             top = max(top, p[r, c])
         total = 0.0
         for c in range(C):
@@ -94,7 +95,7 @@ def _solve(p: A, x: A, y: A, i: int, phi: float, L: A, inverse: A, e: A, w: A) -
 
 
 @njit(**JIT)
-def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A) -> tuple[float, A, float]:
+def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A) -> tuple[float, A, float]:
     """Give log L, its gradient by eta (R, C) and by log phi."""
     n, R = x.shape
     C = y.shape[1]
@@ -102,7 +103,7 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A) -> tuple[float, A
     p, L, inverse, e, w = _room(R, C)
     value, by_phi = 0.0, 0.0
     for i in range(n):
-        _shares(eta, b, H, i, p)
+        _shares(eta, b, H, F, i, p)
         logdet = _solve(p, x, y, i, phi, L, inverse, e, w)
         if not math.isfinite(logdet):
             return np.nan, slope, np.nan
@@ -133,10 +134,12 @@ def likelihood(eta: A, b: float, phi: float, x: A, y: A, H: A) -> tuple[float, A
 
 
 @njit(**JIT)
-def _expected(eta: A, b: float, phi: float, x: A, y: A, H: A, i: int, room: tuple[A, A, A, A, A], cell: A) -> None:
+def _expected(
+    eta: A, b: float, phi: float, x: A, y: A, H: A, F: A, i: int, room: tuple[A, A, A, A, A], cell: A
+) -> None:
     """Fill cell (R, C) with the expected inner table of unit i."""
     p, L, inverse, e, w = room
-    _shares(eta, b, H, i, p)
+    _shares(eta, b, H, F, i, p)
     _solve(p, x, y, i, phi, L, inverse, e, w)
     R, C = cell.shape
     for r in range(R):
@@ -154,22 +157,22 @@ def _room(R: int, C: int) -> tuple[A, A, A, A, A]:
 
 
 @njit(**JIT)
-def expected_cells(eta: A, b: float, phi: float, x: A, y: A, H: A, cells: A) -> None:
+def expected_cells(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A, cells: A) -> None:
     """Fill cells (n, R, C) with the expected inner tables given both margins."""
     room = _room(x.shape[1], y.shape[1])
     for i in range(len(x)):
-        _expected(eta, b, phi, x, y, H, i, room, cells[i])
+        _expected(eta, b, phi, x, y, H, F, i, room, cells[i])
 
 
 @njit(**JIT)
-def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A) -> tuple[A, A, A]:
+def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A, F: A) -> tuple[A, A, A]:
     """Give the summed expected table of every draw, (n_draws, R, C), and the units' sums over draws of cells and their squares."""
     n, R, C = len(x), x.shape[1], y.shape[1]
     tables, cell, room = np.zeros((len(bs), R, C)), np.empty((R, C)), _room(R, C)
     total, square = np.zeros((n, R, C)), np.zeros((n, R, C))
     for i in range(n):
         for s in range(len(bs)):
-            _expected(etas[s], bs[s], phis[s], x, y, H, i, room, cell)
+            _expected(etas[s], bs[s], phis[s], x, y, H, F, i, room, cell)
             for r in range(R):
                 for c in range(C):
                     tables[s, r, c] += cell[r, c]
@@ -179,13 +182,13 @@ def expected_tables(etas: A, bs: A, phis: A, x: A, y: A, H: A) -> tuple[A, A, A]
 
 
 @njit(**JIT)
-def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A) -> A:
+def cell_variance(eta: A, b: float, phi: float, x: A, y: A, H: A, F: A) -> A:
     """Give the variance of every unit's cells given parameters: (n, R, C), in squared counts."""
     n, R, C = len(x), x.shape[1], y.shape[1]
     found, v = np.empty((n, R, C)), np.empty(C)
     p, L, inverse, e, w = _room(R, C)
     for i in range(n):
-        _shares(eta, b, H, i, p)
+        _shares(eta, b, H, F, i, p)
         _solve(p, x, y, i, phi, L, inverse, e, w)
         for r in range(R):
             for c in range(C):

@@ -35,6 +35,8 @@ EIGENVALUE_FLOOR = 1e-2
 MAX_DECREMENT = 0.05
 """Largest distance from the mode, in posterior standard deviations, at which a fit counts as converged."""
 NEWTON_STEPS = 20
+LEAST = 0.1
+"""Of what composition predicts, that covariates leave of an outcome at least."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Problem:
         Prior sd of d.
     a0 : (C,)
         Prior mean of a: log overall shares, centered.
+    F : (n, C)
+        What covariates of the unit add to the log rates of every group; zero without any.
     """
 
     x: FloatArray
@@ -61,6 +65,7 @@ class Problem:
     M: FloatArray
     tau: float
     a0: FloatArray
+    F: FloatArray
 
 
 @dataclass(frozen=True)
@@ -86,19 +91,35 @@ class Mode:
     iterations: int
 
 
-def problem(x: FloatArray, y: FloatArray, M: FloatArray, tau: float) -> Problem:
-    """Prepare one district: what composition predicts in every unit, and the priors."""
+def problem(x: FloatArray, y: FloatArray, M: FloatArray, tau: float, moved: FloatArray | None = None) -> Problem:
+    """Prepare one district: what composition predicts in every unit, and the priors.
+
+    ``moved`` (n, C) is by how much covariates move the outcome shares of units beyond composition.
+    """
     N = x.sum(axis=1)
     y = y * (N / y.sum(axis=1))[:, None]
     log_share = np.log(y.sum(axis=0) / N.sum())
+    H, F = (predicted_by_composition(x, y), np.zeros(y.shape)) if moved is None else _with_covariates(x, y, moved)
     return Problem(
         x=np.ascontiguousarray(x),
         y=np.ascontiguousarray(y),
-        H=predicted_by_composition(x, y),
+        H=H,
         M=M,
         tau=tau,
         a0=log_share - log_share.mean(),
+        F=F,
     )
+
+
+def _with_covariates(x: FloatArray, y: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give what composition predicts where covariates are alike, and the log of what covariates add to it, both (n, C)."""
+    N = x.sum(axis=1, keepdims=True)
+    ybar = y.sum(axis=0) / N.sum()
+    rest = np.maximum(y / N - moved, 0.0)
+    H = predicted_by_composition(x, rest * N / np.maximum(rest.sum(axis=1, keepdims=True), 1e-12))
+    m = np.exp(H) * ybar
+    whole = np.maximum(m + moved, LEAST * m)
+    return H, np.log(whole / whole.sum(axis=1, keepdims=True) / m)
 
 
 def unpack(theta: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray, float]:
@@ -112,7 +133,7 @@ def objective(theta: FloatArray, b: float, task: Problem) -> tuple[float, FloatA
     a, d, log_phi = unpack(theta, task.M.shape)
     if abs(log_phi) > 50:
         return np.inf, np.zeros_like(theta)
-    value, slope, by_phi = kernels.likelihood(a + d, b, np.exp(log_phi), task.x, task.y, task.H)
+    value, slope, by_phi = kernels.likelihood(a + d, b, np.exp(log_phi), task.x, task.y, task.H, task.F)
     off_d, off_a, off_phi = (d - task.M) / task.tau, (a - task.a0) / A_SD, (log_phi - LOG_PHI[0]) / LOG_PHI[1]
     total = -value + 0.5 * (np.sum(off_d**2) + np.sum(off_a**2) + off_phi**2)
     by_a, by_d = -slope.sum(axis=0) + off_a / A_SD, -slope + off_d / task.tau
@@ -194,5 +215,5 @@ def expected_cells(mode: Mode, task: Problem) -> FloatArray:
     """Give the expected inner table of every unit given both margins, (n, R, C); cells can be slightly negative."""
     a, d, log_phi = unpack(mode.theta, task.M.shape)
     cells = np.empty((len(task.x), *task.M.shape))
-    kernels.expected_cells(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H, cells)
+    kernels.expected_cells(a + d, mode.b, np.exp(log_phi), task.x, task.y, task.H, task.F, cells)
     return cells

@@ -43,6 +43,8 @@ class District:
         Prior mean of d, where it is not learned.
     row_labels, column_labels : (R,), (C,)
         Number of the label of each group and outcome; equal labels have equal numbers in all districts and on both sides.
+    moved : (n, C) or None
+        By how much covariates move the outcome shares of units.
     """
 
     units: IntArray
@@ -53,6 +55,7 @@ class District:
     prior: FloatArray
     row_labels: IntArray
     column_labels: IntArray
+    moved: FloatArray | None = None
 
     @property
     def transposed(self) -> District:
@@ -93,7 +96,7 @@ def fit_districts(districts: Sequence[District], settings: Settings) -> list[Tab
 
 
 def _one_way(districts: Sequence[District], settings: Settings) -> list[TablePosterior]:
-    tasks = [problem(d.x, d.y, d.prior, settings.tau) for d in districts]
+    tasks = [problem(d.x, d.y, d.prior, settings.tau, d.moved) for d in districts]
     modes: list[Mode | None] = [None] * len(tasks)
     if settings.pooled:
         places = [np.ix_(d.row_labels, d.column_labels) for d in districts]
