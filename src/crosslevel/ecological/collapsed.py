@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from crosslevel.ecological.covariance import BIAS, Hyperparameters, Moments, Terms
-from crosslevel.errors import ConvergenceError
+from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.inducing import Basis, basis_of, leaves
 from crosslevel.numerics.kernels import distances, matern, points_of
 from crosslevel.typing import FloatArray, Int64Array, IntArray
@@ -32,6 +32,8 @@ EXACT = 3_500
 """Cells whose covariance is held as a matrix: seconds for each step of the scales."""
 POINTS = 600
 """Points that carry the field of more cells."""
+MOST = 20_000
+"""The same on a device."""
 LOCATIONS = 20_000
 """Most locations of an approximated field; of more, neighbors are put together, about 30 to a point."""
 EMPTY = 1e-8
@@ -77,12 +79,12 @@ def collapse(terms: Terms) -> Cells:
     """Put places of the same location and groups together, and choose points for the field where cells are many."""
     labels = [group for _, group in terms.groupings]
     where, n_locations = terms.coords if terms.kind is not None else None, 0
-    points = None
+    points, largest = None, EXACT if terms.backend == "numpy" else MOST
     if where is not None:
         found, location = np.unique(where, axis=0, return_inverse=True)
         location, n_locations = location.reshape(-1), len(found)
         n_cells = len(np.unique(np.column_stack([location, *labels]), axis=0))
-        if terms.inducing_points is not None or n_cells > EXACT:
+        if terms.inducing_points is not None or n_cells > largest:
             flat = points_of(found, terms.metric)
             points = found[leaves(flat, min(terms.inducing_points or POINTS, n_locations))[1]]
             if n_locations > LOCATIONS:
@@ -94,7 +96,12 @@ def collapse(terms: Terms) -> Cells:
     both, first, index = np.unique(np.column_stack(labels), axis=0, return_index=True, return_inverse=True)
     coords = None if where is None else found[labels[-1][first]]
     own = replace(terms.take(first), coords=coords, nugget=False, inducing_points=None)
-    exact = points is None and len(both) <= EXACT
+    exact = points is None and len(both) <= largest
+    if terms.backend != "numpy" and not exact:
+        raise InputError(
+            f"backend={terms.backend!r} holds the covariance of at most {MOST:,} different locations and groups of places, and these "
+            f"are {len(both):,}; pass backend='numpy', which puts the field on points."
+        )
     cells = Cells(index.reshape(-1), own, n_locations, exact=exact)
     if points is None or coords is None:
         return cells
@@ -230,6 +237,14 @@ class _LowRank:
         return out
 
 
+def _factored(cells: Cells, h: Hyperparameters, W: FloatArray) -> _Top:
+    if cells.terms.backend != "numpy":
+        from crosslevel.ecological.collapsed_jax import DeviceCells
+
+        return DeviceCells(cells.terms, h, W)
+    return _Dense(cells, h, W) if cells.exact else _LowRank(cells, h, W)
+
+
 def _root(A: FloatArray) -> FloatArray:
     try:
         return np.asarray(linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False))
@@ -259,7 +274,7 @@ class Spread:
         self.W = np.maximum(whole, EMPTY)
         self.part = self.w / self.W[cells.index]
         self.means = sparse.csr_array((self.part, (cells.index, np.arange(q))), shape=(c, q))
-        self.top: _Top = _Dense(cells, h, self.W) if cells.exact else _LowRank(cells, h, self.W)
+        self.top = _factored(cells, h, self.W)
         logs = np.log(whole[whole > 0]).sum() - np.log(self.w).sum()
         self.half_log_det = self.top.half_log_det + 0.5 * float(logs)
         self.context, self.known = context if context is not None else np.zeros((q, 0)), np.zeros((0, 0))

@@ -94,6 +94,8 @@ class Terms:
         Whether the coefficients w vary over space (K = effect_variance <m, m'> x Matern) in place of an added field.
     inducing_points : int or None
         Points that carry the field, where it is approximated whatever the number of places.
+    backend : {"numpy", "jax"}
+        Where the covariance of many places is factored.
     """
 
     n_places: int
@@ -105,6 +107,7 @@ class Terms:
     product: bool = False
     second_group: IntArray | None = None
     inducing_points: int | None = None
+    backend: str = "numpy"
 
     @cached_property
     def distance(self) -> FloatArray | None:

@@ -286,7 +286,8 @@ class PlaceEstimator(BaseEstimator):
         first, second = (*groups, None, None)[:2]
         product = getattr(self, "kernel", "sum") == "product"
         settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
-        return Terms(len(places), *settings, getattr(self, "inducing_points", None))
+        more = (getattr(self, "inducing_points", None), getattr(self, "backend", "numpy"))
+        return Terms(len(places), *settings, *more)
 
     def _keep(
         self,

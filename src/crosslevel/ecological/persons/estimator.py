@@ -57,6 +57,8 @@ class EcologicalInference(PersonsEstimator):
     inducing_points : int, optional
         Points that carry the field. By default it is exact up to 3,500 different locations and groups of places, and stands on 600
         points beyond; what that changes is measured and said.
+    backend : {"numpy", "jax"}, default "numpy"
+        With "jax" (extra ``bayes``) on its device, such as a GPU, and exact up to 20,000 locations and groups.
     match_totals : bool, default True
         Shift draws so that subgroups add up to the totals.
     sampling_error : bool, default True
@@ -156,6 +158,7 @@ class EcologicalInference(PersonsEstimator):
         nugget: bool = True,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
+        backend: str = "numpy",
         match_totals: bool = True,
         sampling_error: bool = True,
         n_bins: int = 12,
@@ -173,6 +176,7 @@ class EcologicalInference(PersonsEstimator):
         self.nugget = nugget
         self.group = group
         self.inducing_points = inducing_points
+        self.backend = backend
         self.match_totals = match_totals
         self.sampling_error = sampling_error
         self.n_bins = n_bins
@@ -297,9 +301,8 @@ class EcologicalInference(PersonsEstimator):
                 "with likelihood='exact', which takes people as they are",
             )
             checks.refuse_idle_arguments(type(self).fit, given, because)
-        begun, given_weight = time.perf_counter(), weight
-        seed = checks.read_seed(self.random_state)
-        groups = None
+        begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
+        given_weight, groups = weight, None
         if composition is not None:
             given = {"cluster": cluster, "margins": margins}
             checks.refuse_idle_arguments(type(self).fit, given, "beside composition; pass people in its place")
@@ -477,16 +480,17 @@ class EcologicalInference(PersonsEstimator):
 
     def _check_parameters(self) -> None:
         self._check_common()
-        check_choices(self, {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts")})
+        choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts"), "backend": ("numpy", "jax")}
+        check_choices(self, choices)
         if self.likelihood == "aggregate":
             checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
+        else:
+            checks.refuse_idle(self, ["backend", "inducing_points"], "with likelihood='exact'; pass 'aggregate'")
+        if self.spatial is None:
+            checks.refuse_idle(self, ["inducing_points"], "with spatial=None; name a spatial kernel")
         if self.inducing_points is not None:
             checks.check_whole(self.inducing_points, "inducing_points", 2)
-            if self.spatial is None or self.likelihood == "exact":
-                idle = (
-                    f"with spatial={self.spatial!r}, likelihood={self.likelihood!r}; they need a field and 'aggregate'"
-                )
-                checks.refuse_idle(self, ["inducing_points"], idle)
+            checks.refuse_idle(self, ["backend"], "with inducing_points; leave one of them out")
         checks.check_whole(self.n_bins, "n_bins", 2)
         checks.check_between(self.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
         if not self.nugget and self.likelihood == "exact" and self.spatial is None:
