@@ -233,7 +233,14 @@ def test_convergence_is_flat_and_plain(model, world, people):
 
 def test_the_summary_prints_what_matters(model):
     text = women(model, rollup="all").summary(diagnostics=True)
-    for words in ("converged: yes", "places: 24", "nugget: 0.02", "gradient_at_mode", "evidence_slope", "at_limit: none"):
+    for words in (
+        "converged: yes",
+        "places: 24",
+        "nugget: 0.02",
+        "gradient_at_mode",
+        "evidence_slope",
+        "at_limit: none",
+    ):
         assert words in text
 
 
