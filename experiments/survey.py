@@ -61,7 +61,8 @@ from crosslevel.typing import AnyArray, FloatArray
 
 NAMES = ("own", "inc100", "emp", "gov", "unins", "ba", "pinc50", "h40", "self", "manuf")
 KINDS = ("a", "b1", "b2", "b3")
-SIZES = (500, 2_000, 10_000)
+SIZES = (0, 500, 2_000, 10_000)
+"""Respondents; with 0 the totals alone are scored too."""
 DEGREE, MIDDLE_AGE = 5, 2
 """First code of educ6 that is a bachelor's degree; number of the first age band of 45 years and more."""
 LEAST_PEOPLE = 100
@@ -282,13 +283,13 @@ def study(
     worlds: dict[str, World], sizes: Sequence[int], kinds: Sequence[str], seeds: Sequence[int], measured: bool
 ) -> Iterator[dict[str, object]]:
     """Draw the surveys and score every way of using them."""
-    for name, world in worlds.items():
+    for name, world in worlds.items() if 0 in sizes else ():
         nobody = world.rows(draw(world.asked, "a", 10, np.random.default_rng(0)))
         prior = world.prior
         found = compared(world, nobody, prior.mean, prior.root @ prior.root)
         yield {"label": name, "kind": "-", "n": 0, "way": "totals"} | scored(found)
     for kind in kinds:
-        for n in sizes:
+        for n in [n for n in sizes if n]:
             drawn, plain, parts = {}, {}, {}
             for number, (name, world) in enumerate(worlds.items()):
                 for seed in seeds:
