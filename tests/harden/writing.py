@@ -11,6 +11,7 @@ import resource
 import signal
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ def _report(folder: Path, number: int = 0) -> int:
     return number
 
 
+def _document(folder: Path, number: int = 0) -> int:
+    estimates(number, 30).to_docx(folder / "out.docx", caption=f"example({number})")
+    return number
+
+
 def _embedded(folder: Path, value: Any) -> str:
     if not np.array_equal(value, _reference()[1]):
         return "the resumed pass ends with other numbers"
@@ -127,6 +133,15 @@ def _reported(folder: Path, value: Any) -> str:
     return "" if whole else f"the page is not whole (after {value})"
 
 
+def _documented(folder: Path, value: Any) -> str:
+    try:
+        with zipfile.ZipFile(folder / "out.docx") as file:
+            whole = file.testzip() is None and b"example(" in file.read("word/document.xml")
+    except zipfile.BadZipFile:
+        whole = False
+    return "" if whole else f"the document is not whole (after {value})"
+
+
 @dataclass(frozen=True)
 class Writer:
     """One way of writing: what must lie there before, the writing, and what is wrong with what it left."""
@@ -142,6 +157,7 @@ WRITERS = {
     "fit": Writer(_people_file, _fit, _embedded, None),
     "save": Writer(_save, _save, _saved, "out.crosslevel"),
     "report": Writer(_report, _report, _reported, "out.html"),
+    "document": Writer(_document, _document, _documented, "out.docx"),
 }
 
 
@@ -218,8 +234,8 @@ def _bounded(writer: Writer, folder: Path, limit: int) -> Any:
 
 def run_full_disk(door: Door, rng: random.Random, until: float) -> None:
     """Let no file grow past some bytes: a sentence and the old file as it was; a pass goes on without its checkpoint."""
-    names = ["save", "report", "embed"]
-    while (time.monotonic() < until or door.cases < len(names)) and door.cases < 3 * KILLS:
+    names = ["save", "report", "embed", "document"]
+    while (time.monotonic() < until or door.cases < len(names)) and door.cases < len(names) * KILLS:
         name = names[door.cases % len(names)]
         writer, limit = WRITERS[name], rng.choice([0, 1, rng.randrange(30_000)])
         _seconds(name)
@@ -255,6 +271,7 @@ def _forbidden(folder: Path) -> dict[str, Callable[[], Any]]:
     return {
         "save into a folder that is read-only": lambda: cl.save(estimates(1), closed / "new.crosslevel"),
         "report into a folder that is read-only": lambda: cl.report(estimates(1, 20), closed / "new.html"),
+        "document into a folder that is read-only": lambda: estimates(1, 20).to_docx(closed / "new.docx"),
         "save over a file in a folder that is read-only": lambda: cl.save(estimates(1), closed / "old.crosslevel"),
         "load a file that may not be read": lambda: cl.load(folder / "secret.crosslevel"),
         **{
