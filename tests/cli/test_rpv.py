@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pandas as pd
@@ -74,3 +75,47 @@ def test_districts_of_a_column(crosslevel, folder):
     rows = told["answers"]["districts"]["rows"]
     assert [(r["district"], r["winner"]) for r in rows] == [("1", "Kemp"), ("2", "Abrams")]
     assert "--district-group" in crosslevel(*ASKED, *CONTEST, "--district", "plan", cwd=folder, code=2).err
+
+
+def test_exhibit_word_latex_and_a_sealed_folder_from_one_command(crosslevel, folder):
+    out, sealed = folder / "whole", folder / "sealed"
+    told = json.loads(
+        crosslevel(*ASKED, *CONTEST, "--out", str(out), "--exhibit", f"--bundle={sealed}", "--json", cwd=folder).out
+    )
+    for name in ("exhibit.html", "exhibit.docx", "exhibit.tex", "tables.tex", "exhibit-1.pdf"):
+        assert (out / name).read_bytes() == (sealed / name).read_bytes()
+    assert told["files"]["bundle"] == str(sealed)
+    command = json.loads((sealed / "command.json").read_text())
+    assert command == [*ASKED, *CONTEST]
+    done = json.loads(crosslevel("report", "--reproduce", str(sealed), "--json", cwd=folder).out)
+    assert done["results"] == len(list((sealed / "results").rglob("*.json"))) > 8
+
+
+def test_a_changed_folder_or_input_is_noticed(crosslevel, folder, tmp_path):
+    units = tmp_path / "units.csv"
+    UNITS.to_csv(units, index=False)
+    sealed = tmp_path / "sealed"
+    crosslevel(*ASKED, *CONTEST, "--bundle", "sealed", cwd=tmp_path)
+    units.write_text(units.read_text().replace("80", "81", 1))
+    assert "units.csv is missing or is not" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
+    result = sealed / "results" / "summary.json"
+    kept = result.read_text()
+    result.write_text(kept.replace("0", "1", 1))
+    assert "results/summary.json" in crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
+    result.write_text(kept)
+    # a seal made anew over other numbers is found out by running it
+    UNITS.to_csv(units, index=False)
+    text = result.read_text().replace('"Abrams"', '"Abrahams"', 1)
+    result.write_text(text)
+    manifest = sealed / "manifest-sha256.txt"
+    lines = manifest.read_text().splitlines(keepends=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    manifest.write_text(
+        "".join(f"{digest}  results/summary.json\n" if "results/summary" in row else row for row in lines)
+    )
+    said = crosslevel("report", "--reproduce", "sealed", cwd=tmp_path, code=2).err
+    assert "1 of " in said
+    assert "summary.json" in said
+    assert "not an empty folder" in crosslevel(*ASKED, *CONTEST, "--bundle", "sealed", cwd=tmp_path, code=2).err
+    assert "manifest" in crosslevel("report", "--reproduce", str(tmp_path), cwd=tmp_path, code=2).err
+    assert "--out" in crosslevel(*ASKED, *CONTEST, "--exhibit", cwd=tmp_path, code=2).err

@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
     try:
         given = read(module.OPTIONS, told)
-        module.run(given, Job(given, module.OPTIONS))
+        module.run(given, Job(given, module.OPTIONS, arguments))
     except InputError as error:
         raise InputError(_as_written(str(error), [o.name for o in module.OPTIONS])) from error
     return 0

@@ -56,8 +56,8 @@ OUTPUT = [
 class Job:
     """One run of a verb: the files it reads, its output folder, its console (stderr), and what it has written so far."""
 
-    def __init__(self, given: Given, options: Sequence[Option] = ()) -> None:
-        self.given, self.options = given, options
+    def __init__(self, given: Given, options: Sequence[Option] = (), arguments: Sequence[str] = ()) -> None:
+        self.given, self.options, self.arguments = given, options, arguments
         self._seen: list[str] = []
         told = given.of("Output")
         self.out: Path | None = told.get("out")
@@ -103,6 +103,26 @@ class Job:
         with quiet(), bar as shown:
             task = shown.add_task(what, total=None)
             yield lambda rows, total: shown.update(task, completed=rows, total=total)
+
+    def command(self, without: Sequence[str]) -> list[str]:
+        """Give the arguments as they were written, less some options and their values."""
+        kinds = {spelled(o.name): o.kind for o in self.options if o.name in without}
+        kept, skip = [], False
+        for word in self.arguments:
+            name = word.partition("=")[0]
+            if not skip and name not in kinds:
+                kept.append(word)
+            skip = not skip and name in kinds and kinds[name] != "switch" and "=" not in word
+        return kept
+
+    def inputs(self, without: Sequence[str] = ()) -> list[Path]:
+        """Give the files that options name, less some."""
+        named = [
+            self.given[o.name]
+            for o in self.options
+            if o.kind == "file" and o.name in self.given and o.name not in without
+        ]
+        return [p for found in named for p in (found if isinstance(found, list | tuple) else [found])]
 
     def open(self, name: str, where: str | None = None, **options: Any) -> Batches:
         """Open the file that an option names; columns of --text-numbers that it has are read as numbers."""

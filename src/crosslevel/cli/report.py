@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ __all__ = ["EXAMPLES", "OPTIONS", "named_results", "read_result", "run"]
 EXAMPLES = (
     "crosslevel report run/sex-by-region.crosslevel --out report.html --map regions.geojson --title 'Men and women'",
     "crosslevel report --serve reports/ --port 8350",
+    "crosslevel report --reproduce sealed/",
 )
 PAGE = ("results", "out", "title", "map", "labels")
 OPTIONS = [
@@ -27,6 +31,12 @@ OPTIONS = [
     Option("map", "file", "GeoJSON or TopoJSON of the places."),
     Option("labels", "file", 'JSON of words for codes: {"eth5": {"1": "white"}}.'),
     Option("serve", "file", "Show the reports of this folder in a browser on this machine.", excludes=PAGE),
+    Option(
+        "reproduce",
+        "file",
+        "A folder that --bundle wrote: make its results again and compare every byte.",
+        excludes=(*PAGE, "serve"),
+    ),
     Option("port", "whole", "Of --serve; 0 takes any that is free.", needs=("serve",)),
     *(option for option in OUTPUT if option.name == "as_json"),
 ]
@@ -40,6 +50,9 @@ def run(given: Given, job: Job) -> None:
 
         serve_folder(given["serve"], given.get("port", DEFAULT_PORT), job.as_json)
         return
+    if "reproduce" in given:
+        _reproduce(given["reproduce"], job)
+        return
     if not results:
         raise InputError("name at least one file of saved results, or --serve a folder of reports.")
     polygons = job.read_map("map") if "map" in given else None
@@ -47,6 +60,37 @@ def run(given: Given, job: Job) -> None:
         labels = read_labels(given["labels"]) if "labels" in given else None
         report(named_results(results), page, title=given.get("title"), polygons=polygons, labels=labels)
     print(json.dumps({"report": str(page)}) if job.as_json else f"Report: {page}")
+
+
+def _reproduce(folder: Path, job: Job) -> None:
+    """Run a sealed folder's command on the same inputs, and compare the bytes of all results."""
+    from crosslevel.cli.app import run as run_verb
+    from crosslevel.reports.sealed import RESULTS, changed_inputs, read_command
+
+    command, changed = read_command(folder), changed_inputs(folder)
+    if changed:
+        raise FileError(
+            f"--reproduce {folder}: {changed[0]} is missing or is not the file the results were made from; put it there."
+        )
+    with tempfile.TemporaryDirectory(prefix="crosslevel-") as place, contextlib.redirect_stdout(io.StringIO()):
+        run_verb([*command, "--bundle", str(Path(place) / "again")])
+        again = Path(place) / "again" / RESULTS
+        names = {p.relative_to(root) for root in (folder / RESULTS, again) for p in root.rglob("*.json")}
+        differ = sorted(str(n) for n in names if not _same_bytes(folder / RESULTS / n, again / n))
+    if differ:
+        raise FileError(
+            f"{len(differ):,} of {len(names):,} results differ from {folder} ({', '.join(differ[:3])}); compare versions.json."
+        )
+    told = {"reproduced": str(folder), "results": len(names)}
+    print(
+        json.dumps(told)
+        if job.as_json
+        else f"Reproduced: {len(names):,} results of {folder} are the same to the last byte."
+    )
+
+
+def _same_bytes(left: Path, right: Path) -> bool:
+    return left.is_file() and right.is_file() and left.read_bytes() == right.read_bytes()
 
 
 def named_results(paths: Sequence[Path]) -> dict[str, Any]:

@@ -43,6 +43,9 @@ OPTIONS = [
     *from_signature(rpv, "Study", skip=SKIP, columns=COLUMNS),
     *INPUT,
     *OUTPUT,
+    Option("exhibit", "switch", "Write exhibit.html, .docx, .tex and tables.tex into the folder.", panel="Output", needs=("out",)),
+    Option("bundle", "file", "New folder for the exhibit, exact results, hashes, settings and versions; report --reproduce checks it.",
+           panel="Output"),
 ]  # fmt: skip
 
 
@@ -84,6 +87,7 @@ def write(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, giv
     job.keep("study", study, "study.crosslevel")
     pages = {**answers, **{f"turnout, {n}": c.turnout for n, c in study.contests.items() if c.turnout is not None}}
     job.write_answers(answers, pages=pages, title=f"Racially polarized voting: {given['table'].name}")
+    write_exhibit(study, job, given)
     said = [study.lead_reason, *study.data_notes, *study.warnings]
     findings = (*study.sentences(), *(answers["districts"].diagnostics["findings"] if "districts" in answers else ()))
     job.print(
@@ -93,6 +97,24 @@ def write(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, giv
         text="\n".join(f"{i}. {text}" for i, text in enumerate(findings, 1)),
         findings=list(findings),
     )
+
+
+def write_exhibit(study: PolarizationStudy, job: Job, given: Given) -> None:
+    """Write the exhibit in every format, and the sealed folder, where they are asked for."""
+    if "exhibit" not in given and "bundle" not in given:
+        return
+    from crosslevel.reports import Exhibit, report
+    from crosslevel.reports.sealed import seal, write_formats
+
+    with quiet(), job.console.status("Writing the exhibit ..."):
+        made = report(study, title=f"Racially polarized voting: {given['table'].name}", template="exhibit")
+        assert isinstance(made, Exhibit)
+        if "exhibit" in given and job.out is not None:
+            job.files |= {name: str(path) for name, path in write_formats(made, job.out).items()}
+        if "bundle" in given:
+            again = job.command(("out", "report", "as_json", "exhibit", "bundle"))
+            seal(made, study, {}, given["bundle"], job.inputs(("out", "bundle")), again)
+            job.files["bundle"] = str(given["bundle"])
 
 
 def _groups(written: list[str]) -> dict[str, Any]:

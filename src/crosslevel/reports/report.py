@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import PolarizationStudy
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.reports import bundle
+from crosslevel.reports import bundle as vega_bundle
 from crosslevel.reports.document import Document
 from crosslevel.reports.encode import pack_tables
 from crosslevel.reports.exhibit import exhibit_of
 from crosslevel.reports.page import describe_page, figure_svg
+from crosslevel.reports.sealed import seal
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes
 from crosslevel.results import Estimates
@@ -58,7 +59,7 @@ class Report:
         """Give the whole page as text; it needs no other file and no network."""
         import jinja2
 
-        scripts = [bundle.vega_script(), _file("page.js")] if self.page["views"] else []
+        scripts = [vega_bundle.vega_script(), _file("page.js")] if self.page["views"] else []
         # only these two scripts may run, whatever a name in the data says
         return (
             _templates()
@@ -101,7 +102,7 @@ class Report:
                 alone=alone,
                 body=safe(body),
                 data=safe(_script_json(_for_script(self.page))) if views else "",
-                vega=safe(bundle.vega_script()) if views else "",
+                vega=safe(vega_bundle.vega_script()) if views else "",
                 script=safe(_file("page.js")),
             )
         )
@@ -202,6 +203,8 @@ def report(
     coords: Mapping[Any, tuple[float, float]] | None = None,
     labels: Labels | None = None,
     template: str = "page",
+    bundle: str | os.PathLike[str] | None = None,
+    inputs: Sequence[str | os.PathLike[str]] | None = None,
 ) -> Report:
     """Make one self-contained HTML page of results, with maps and charts that answer to the reader.
 
@@ -227,6 +230,11 @@ def report(
     template : {"page", "exhibit"}
         A page to click through; or a document to print and file: numbered findings, a figure and wide tables for each heading, the data,
         the methods with their papers and versions, what was checked, references. It has ``to_docx`` and ``to_latex`` too.
+    bundle : path, optional
+        Of an exhibit: a new folder for the exhibit in every format, the results to the last bit, settings, seeds, versions, hashes
+        and RO-Crate metadata.
+    inputs : sequence of path, optional
+        Files that the results were made from; the bundle keeps their hashes.
 
     Returns
     -------
@@ -244,6 +252,10 @@ def report(
     """
     if template not in ("page", "exhibit"):
         raise unknown_name("template", template, ["page", "exhibit"], "template")
+    if bundle is not None and template != "exhibit":
+        raise InputError(f"bundle={str(bundle)!r} is of an exhibit; pass template='exhibit' too.")
+    if inputs is not None and bundle is None:
+        raise InputError(f"inputs={list(inputs)!r} are for a bundle; pass bundle= too.")
     study = template == "exhibit" and isinstance(results, PolarizationStudy)
     if study and labels is not None:
         raise InputError(
@@ -263,8 +275,10 @@ def report(
         exhibit = Exhibit(document.described(), document)
         if path is not None:
             exhibit.save(path)
+        if bundle is not None:
+            seal(exhibit, results, tables, bundle, inputs or ())
         return exhibit
-    interactive = bundle.available()
+    interactive = vega_bundle.available()
     shapes = _shapes(tables, polygons, coords)
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
     if polygons is not None and figures is None:
@@ -275,7 +289,7 @@ def report(
         own = pictures({h: parts[0] for h, parts in tables.items()}, shown)
     drawn = {caption: figure_svg(ax) for caption, ax in (figures or own).items()}
     _close(own)
-    note = "" if interactive else bundle.MISSING
+    note = "" if interactive else vega_bundle.MISSING
     made = Report(describe_page(sections, title or next(iter(tables)), shapes, drawn, note, interactive))
     if path is not None:
         made.save(path)

@@ -255,6 +255,8 @@ FUNCTIONS += [
             "polygons": [MAP],
             "labels": [{"place": {"north": "The North"}}, {"no": {}}],
             "template": ["exhibit", "poster"],
+            "bundle": ["no exhibit", With(FOLDER / "areas.crosslevel", template="exhibit")],
+            "inputs": [[]],
             "coords": [{"north": (0, 1), "south": (0, 0), "west": (-1, 0)}, {}],
         },
         neutral={"path": "where the same page is written"},
