@@ -21,7 +21,6 @@ __all__ = ["EXAMPLES", "OPTIONS", "named_results", "read_result", "run"]
 EXAMPLES = (
     "crosslevel report run/sex-by-region.crosslevel --out report.html --map regions.geojson --title 'Men and women'",
     "crosslevel report --serve reports/ --port 8350",
-    "crosslevel report --reproduce sealed/",
 )
 PAGE = ("results", "out", "title", "map", "labels")
 OPTIONS = [
