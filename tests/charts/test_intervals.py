@@ -51,7 +51,12 @@ def test_every_number_is_drawn_in_its_row(est):
     np.testing.assert_array_equal(line(ax, "estimate").get_xdata(), est["estimate"])
     np.testing.assert_array_equal(line(ax, "estimate").get_ydata(), y)
     np.testing.assert_array_equal(line(ax, "truth").get_xdata(), est["truth"])
-    np.testing.assert_array_equal(line(ax, "Goodman regression").get_xdata(), est["goodman"])
+    np.testing.assert_array_equal(line(ax, "Goodman regression").get_xdata(), [np.nan, 0.4, 0.5])
+    left = [
+        found.get_xdata() for found in ax.lines if found.get_marker() == "<"
+    ]  # what lies below zero is an arrow at the end
+    np.testing.assert_array_equal(left, [[0.0, np.nan, np.nan]])
+    assert ax.get_xlim() == (0.0, 1.0)
     segments = ax.collections[0].get_segments()
     np.testing.assert_allclose(segments, [[[0.1, y[0]], [0.4, y[0]]], [[0.3, y[1]], [0.9, y[1]]]])
     bars = [(p.get_x(), p.get_x() + p.get_width(), p.get_y() + p.get_height() / 2) for p in ax.patches]

@@ -52,8 +52,25 @@ BEYOND = "outside 0 to 1"
 
 def unit_limits(estimates: Estimates) -> tuple[float, float] | None:
     """Give the limits of an axis of shares that have bounds: 0 to 1, whatever a regression says."""
-    bounded = {"lower", "upper"} <= set(estimates.table.column_names) - set(estimates.keys)
+    columns = set(estimates.table.column_names) - set(estimates.keys)
+    bounded = {"lower", "upper"} <= columns or {"bound_low", "bound_high"} <= columns
     return UNIT if bounded and on_unit_scale(estimates) else None
+
+
+def _cut_beside(cells: Cells, beside: Sequence[str]) -> Cells:
+    """Add what an axis from 0 to 1 shows of other answers that leave it: dots inside, arrows at the ends."""
+    for name in beside:
+        x = np.asarray(cells.table[name].to_numpy(), dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            low, high = x < 0, x > 1
+        if (low | high).any():
+            dots = (np.where(low | high, np.nan, x), np.where(low, 0.0, np.nan), np.where(high, 1.0, np.nan))
+            cells = cells.with_columns(**dict(zip(_cut_names(name), dots, strict=True)))
+    return cells
+
+
+def _cut_names(name: str) -> list[str]:
+    return [f"{name}_{part}" for part in ("shown", "below", "above")]
 
 
 def _interval_and_dots(cells: Cells, interval: bool, color: str | Shade, tint: str | Shade, **look: Any) -> list[Mark]:
@@ -99,9 +116,14 @@ def row_marks(
         marks += [replace(m, label=BEYOND if m.x in ("below", "above") else labels[m.form]) for m in found]
     for i, name in enumerate(beside):
         tint, shape = BESIDE.get(cells.labels[name], ("#6B6B6B", SPARE[i % len(SPARE)]))
-        marks.append(
-            Mark("dot", name, color=tint, shape=shape, filled=False, size=36.0, label=named(cells.labels[name]))
-        )
+        drawn = dict.fromkeys([name], shape)
+        if cells.has(_cut_names(name)[0]):
+            drawn = dict(zip(_cut_names(name), (shape, "triangle-left", "triangle-right"), strict=True))
+        label = named(cells.labels[name])
+        marks += [
+            Mark("dot", x, color=tint, shape=form, filled=False, size=36.0, label=label if form == shape else "")
+            for x, form in drawn.items()
+        ]
     if truth and cells.has("truth"):
         marks.append(Mark("dot", "truth", color=VERMILION, shape="diamond", filled=False, size=49.0, label="truth"))
     ends = [m.x for m in marks] + [m.x2 for m in marks if m.x2]
@@ -159,9 +181,10 @@ def rows_chart(
     interval = estimates.level is not None and cells.has("conf_low", "conf_high")
     bounds = cells.has("bound_low", "bound_high")
     said = " with its interval" if interval else " with its bounds" if bounds else ""
-    share = on_unit_scale(estimates)
+    share, limits = on_unit_scale(estimates), unit_limits(estimates)
+    cells = _cut_beside(cells, beside) if limits else cells
     marks = row_marks(cells, estimates.level if interval else None, beside=beside)
-    x = Axis(x_title or estimate_title(estimates), share=share, limits=unit_limits(estimates))
+    x = Axis(x_title or estimate_title(estimates), share=share, limits=limits)
     return cells.chart(
         name,
         title + (said if title.startswith("Every") else ""),
@@ -291,6 +314,7 @@ def intervals(
     grouped = len(set(first)) < len(first)
     order = _order(estimates, first if grouped else [None] * len(estimates), sort)[:max_rows]
     shown = cells.take(order).within_unit(estimates)
+    shown = _cut_beside(shown, chosen) if unit_limits(estimates) else shown
     marks = row_marks(shown, estimates.level, beside=chosen, bounds=bounds, truth=truth, color=color)
     keys = list(cells.keys.values())
     heads = len(set(shown.table[keys[0]].to_pylist())) if grouped else 0
