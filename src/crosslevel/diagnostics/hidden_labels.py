@@ -21,7 +21,7 @@ from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import Query, read_query
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference
-from crosslevel.ecological.persons.hidden_labels import Half
+from crosslevel.ecological.persons.hidden_labels import Half, describe_split
 from crosslevel.ecological.persons.labels import value_query
 from crosslevel.ecological.regression.estimator import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -120,12 +120,7 @@ def hidden_label(
         raise InputError(f"by={list(by)!r} names only columns that are hidden with {column!r}; name others.")
     cluster = model.arguments_.get("cluster")
     if cluster is None:
-        warnings.warn(
-            "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the "
-            "errors too small. Name the household, cluster=..., where there is one.",
-            CrosslevelWarning,
-            stacklevel=2,
-        )
+        warnings.warn(describe_split(model), CrosslevelWarning, stacklevel=2)
     everybody = _sums(stream, query, model, None)
     halves = [_half(stream, cluster, model.seed_, first) for first in (True, False)]
     sums = [_sums(half, query, model, None) for half in halves]

@@ -128,6 +128,13 @@ def test_labels_found_by_themselves_are_left_out_with_a_warning(model, people, m
     assert any("No cluster column was named" in text for text in said)
 
 
+def test_a_form_that_takes_no_clusters_says_which_does():
+    said = {form: hidden_labels.describe_split(EcologicalInference(likelihood=form)) for form in ("aggregate", "exact")}
+    assert "cluster=" in said["aggregate"]
+    assert "likelihood='aggregate' takes one" in said["exact"]
+    assert "likelihood" not in said["aggregate"]
+
+
 class _World:
     def __init__(self, model):
         self.places = model.places_.table

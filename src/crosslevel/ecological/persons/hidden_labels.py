@@ -31,7 +31,7 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["Cut", "Half", "Label", "cuts_of", "hide"]
+__all__ = ["Cut", "Half", "Label", "cuts_of", "describe_split", "hide"]
 
 
 BANDS = 4
@@ -43,6 +43,7 @@ TELLING = 0.9
 """A column that explains this much of the label's variance leaves the features with it."""
 EXACT_DRAWS = 200
 """Draws that tell the covariance of the effects of the exact form."""
+AGGREGATE_ONLY = "; only EcologicalInference with likelihood='aggregate' takes one"
 SHARES = (0.05, 0.95)
 """Between these a label tells something about the middle of the logit scale."""
 
@@ -84,6 +85,15 @@ class Cut:
     column: int
     group: IntArray
     names: tuple[str, ...]
+
+
+def describe_split(model: object) -> str:
+    """Say that people are split one by one, and what would keep households together."""
+    aggregate = getattr(model, "likelihood", None) == "aggregate"
+    return (
+        "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the errors "
+        f"too small. Name the household, cluster=..., where there is one{'' if aggregate else AGGREGATE_ONLY}."
+    )
 
 
 def cuts_of(bins: Bins, chosen: Sequence[str] | None) -> list[Cut]:

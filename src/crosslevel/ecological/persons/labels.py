@@ -19,7 +19,7 @@ from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
 from crosslevel.ecological.persons.groups import allowance_of
-from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, hide
+from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, describe_split, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.errors import InputError, unknown_name
 
@@ -59,10 +59,7 @@ def hide_and_learn(
     learned = learn_confounding(Learner(found, together, SHIPPED, allowance_of(model.model_, None).shrinkage), level)
     said = list(refused or ())
     if model.arguments_.get("cluster") is None:
-        said.append(
-            "No cluster column was named in fit, so people are split one by one: members of one household in both halves make the "
-            "errors too small. Name the household, cluster=..., where there is one."
-        )
+        said.append(describe_split(model))
     if not learned.confounding.n_labels:
         said.append(
             f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.tau} is kept. Hide at least three "
