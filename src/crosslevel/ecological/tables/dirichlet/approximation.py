@@ -15,6 +15,7 @@ import numpy as np
 from scipy import optimize
 
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
+from crosslevel.ecological.tables.dirichlet.moments import likelihood, move_betas
 from crosslevel.ecological.tables.dirichlet.moves import draw_tables
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
@@ -97,8 +98,10 @@ def approximate_posterior(
     for k in range(draws):
         z = rng.standard_normal() if effect.sd > 0 else 0.0
         alpha = np.exp((mode + z * moved + spread @ rng.standard_normal(mode.size)).reshape(shape))
-        own = alpha * effect.factor(z * effect.sd)[:, None, :]
-        draw_tables(x[:, :, None] * _betas(own, x, t, N, rng), X, t * N[:, None], rng, tables)
+        factor = effect.factor(z * effect.sd)
+        beta = rng.standard_gamma(alpha * factor[:, None, :])
+        move_betas(alpha, factor, x, t, N, beta, rng.standard_normal(t.shape), FLOOR)
+        draw_tables(x[:, :, None] * beta, X, t * N[:, None], rng, tables)
         mean += tables / draws
         square += tables**2 / draws
         cells[k] = tables.sum(axis=0)
@@ -130,58 +133,9 @@ def log_posterior(
 ) -> tuple[float, FloatArray]:
     """Give the log posterior of phi = log alpha (R, C), up to a constant, and its gradient; factor is (n, C)."""
     alpha = np.exp(phi)
-    own = alpha * factor[:, None, :]
-    A = own.sum(axis=2)
-    mu = own / A[:, :, None]
-    theta, S, q = _moments(mu, A, x, N)
-    C = mu.shape[2]
-    inverse = np.zeros((len(x), C, C))
-    inverse[:, :-1, :-1] = np.linalg.inv(S)
-    e = t - theta
-    w = np.einsum("nij,nj->ni", inverse, e)
-    value = -0.5 * float(np.linalg.slogdet(S)[1].sum() + (w * e).sum())
-    G = 0.5 * (w[:, :, None] * w[:, None, :] - inverse)
-    G_mu, diagonal = mu @ G, np.einsum("nii->ni", G)
-    by_theta = w + (diagonal - 2.0 * np.einsum("nij,nj->ni", G, theta)) / N[:, None]
-    scale = q / (A + 1.0)
-    by_mu = x[:, :, None] * by_theta[:, None, :] + scale[:, :, None] * (diagonal[:, None, :] - 2.0 * G_mu)
-    by_A = -scale / (A + 1.0) * (mu * (diagonal[:, None, :] - G_mu)).sum(axis=2)
-    slope = mu * (by_mu - (mu * by_mu).sum(axis=2, keepdims=True)) + own * by_A[:, :, None]
+    value, slope = likelihood(alpha, factor, x, t, N)
     shape, rate = prior
-    return value + float((shape * phi - rate * alpha).sum()), slope.sum(axis=0) + shape - rate * alpha
-
-
-def _moments(mu: FloatArray, A: FloatArray, x: FloatArray, N: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give theta (n, C), S without its last row and column (n, C - 1, C - 1), and the weights of V_r in it (n, R)."""
-    theta, q = np.einsum("nr,nrc->nc", x, mu), x**2 * (1.0 - 1.0 / np.maximum(N, 1.0))[:, None]
-    part = (q / (A + 1.0))[:, :, None] * mu
-    S = -np.swapaxes(part, 1, 2) @ mu + _multinomial_variance(theta) / np.maximum(N, 1.0)[:, None, None]
-    k = mu.shape[2] - 1
-    np.einsum("nii->ni", S)[:] += part.sum(axis=1)
-    return theta, S[:, :k, :k] + 1e-12 * np.eye(k), q
-
-
-def _multinomial_variance(p: FloatArray) -> FloatArray:
-    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
-
-
-def _betas(alpha: FloatArray, x: FloatArray, t: FloatArray, N: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw betas (n, R, C) from the prior and move them, by what the normal approximation says, to the outcomes seen."""
-    A = alpha.sum(axis=2)
-    mu = alpha / A[:, :, None]
-    _, S, _ = _moments(mu, A, x, N)
-    beta = np.maximum(rng.standard_gamma(alpha), 1e-300)
-    beta /= beta.sum(axis=2, keepdims=True)
-    theta = np.einsum("nr,nrc->nc", x, beta)
-    seen = theta + np.sqrt(theta / np.maximum(N, 1.0)[:, None]) * rng.standard_normal(theta.shape)
-    seen += theta * (1.0 - seen.sum(axis=1, keepdims=True))
-    gap = np.zeros_like(theta)
-    gap[:, :-1] = np.linalg.solve(S, (t - seen)[:, :-1, None])[:, :, 0]
-    # V_r gap without forming V_r = (diag mu_r - mu_r mu_r') / (A_r + 1)
-    along = mu * (gap[:, None, :] - np.einsum("nrc,nc->nr", mu, gap)[:, :, None])
-    beta += (x / (A + 1.0))[:, :, None] * along
-    beta = np.maximum(beta, FLOOR)
-    return np.asarray(beta / beta.sum(axis=2, keepdims=True))
+    return value + float((shape * phi - rate * alpha).sum()), slope + shape - rate * alpha
 
 
 def _spread(loss: Loss, mode: FloatArray, h: float = 1e-4) -> FloatArray:
