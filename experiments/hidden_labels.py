@@ -378,8 +378,8 @@ def page(
     )
 
 
-SEVEN = """The exact form (`likelihood="exact"`) beside it, fitted to the same halves with people as they are (it does not smooth their shares),
-on seven of these labels: own, free, inc100, pov150, pinc50, ba and dis, the first ones of the list, since a label takes it 17 s of
+SEVEN = """The exact form (`likelihood="exact"`) beside it, fitted to the same halves with people as they are (it does not smooth their
+shares), on seven of these labels: own, free, inc100, pov150, pinc50, ba and dis, the first ones of the list, since a label takes it 17 s of
 processor. Its effects have the mean and the covariance of its draws, and are then given the same closed form of confounding; as it ships
 they are not shrunk. tau from other families is learned on these seven alone, four families, which asks for a Student quantile and wide
 intervals; the shipped constants were chosen on these columns, and their rows compare the forms only. In the same tables for all labels:
