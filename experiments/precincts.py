@@ -86,7 +86,8 @@ def fit(places: pd.DataFrame, **parameters: Any) -> tuple[cl.EcologicalInference
 def whole(data: Path) -> dict[str, Any]:
     """Fit all districts."""
     model, spent = fit(read(data))
-    effects = dict(zip(GROUPS, (model.model_.effects.B @ model.model_.fits[0].beta).tolist(), strict=True))
+    found = model.model_.effects.B @ model.model_.fits[0].beta
+    effects = dict(zip(model.model_.bins.describe()["race"], found.tolist(), strict=True))
     begun = time.perf_counter()
     answer = model.estimate(by="race", rollup="all", n_draws=200)
     columns = ["race", "estimate", "std_error", "conf_low", "conf_high", "model_low", "model_high", "neighborhood"]

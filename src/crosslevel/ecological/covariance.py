@@ -114,11 +114,6 @@ class Terms:
         """Distances between the places, (q, q); None without a field."""
         if self.kind is None or self.coords is None:
             return None
-        if self.n_places > MOST_DISTANCES:
-            raise InputError(
-                f"places has {self.n_places:,} rows, and distances between more than {MOST_DISTANCES:,} are not held in memory; use "
-                "EcologicalInference(likelihood='aggregate'), which needs none, or spatial=None."
-            )
         return distances(self.coords, self.coords, self.metric)
 
     @cached_property

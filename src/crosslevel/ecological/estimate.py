@@ -28,7 +28,14 @@ from crosslevel.ecological.confounding import (
     describe_confounding,
     shrinkage_of,
 )
-from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms, check_degrees, read_hyperparameters
+from crosslevel.ecological.covariance import (
+    MOST_DISTANCES,
+    Hyperparameters,
+    Moments,
+    Terms,
+    check_degrees,
+    read_hyperparameters,
+)
 from crosslevel.ecological.subgroups import Question, Request, read_question, read_request
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.kernels import METRICS, SMOOTHNESS
@@ -264,6 +271,11 @@ class PlaceEstimator(BaseEstimator):
         if len(places) < LEAST_PLACES:
             raise InputError(
                 f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
+            )
+        if len(places) > MOST_DISTANCES and getattr(self, "likelihood", "exact") == "exact":
+            raise InputError(
+                f"places has {len(places):,} rows, and this model holds matrices of all places, of at most {MOST_DISTANCES:,}; use "
+                "EcologicalInference(likelihood='aggregate'), which holds none."
             )
         coords = None
         if self.spatial is not None:

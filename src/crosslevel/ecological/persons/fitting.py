@@ -244,9 +244,9 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
         off = getattr(fit, "approximation", None)
         if off is not None:
             said.append(
-                f"The field over {off.locations:,} locations stands on {off.points:,} points ({name}): on {off.places:,} places it moves "
-                f"posterior means by {off.mean:.2g} percentage points and standard errors by {off.std_error:.1%} (root mean square, "
-                "against the exact field among these places). inducing_points sets their number."
+                f"The field over {off.locations:,} locations stands on {off.points:,} points ({name}): on {off.places:,} places around "
+                f"three of them it moves posterior means by {off.mean:.2g} percentage points and standard errors by {off.std_error:.1%} "
+                "(root mean square, against the exact field among these places). inducing_points sets their number."
             )
     return said
 
