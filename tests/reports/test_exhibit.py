@@ -97,6 +97,23 @@ def test_data_methods_and_checks_come_from_the_study(study, exhibit):
     assert facts["fingerprint of frame"] == study.provenance.data["frame"]
 
 
+def test_districts_are_a_question_of_their_own(study, tmp_path):
+    units = list(study.contests["Mayor"].tables.units)
+    found = ecological.performance(study, {"1": units[:20], "2": units[20:]}, "Black")
+    made = report([study, ("Proposed districts", found)], template="exhibit", bundle=tmp_path / "s")
+    table = next(b for b in made.document.blocks if isinstance(b, Wide) and b.caption.startswith("Proposed districts"))
+    assert table.head == ("contest", "1", "2")
+    row = found.select(contest="Mayor", district="2").table.to_pylist()[0]
+    assert table.rows[0][2] == (
+        f"{row['candidate']} {100 * row['estimate']:.1f}",
+        f"wins {row['probability_wins']:.2f}",
+    )
+    said = [i for b in made.document.blocks if isinstance(b, Items) for i in b.items]
+    assert found.diagnostics["findings"][0] in said
+    assert (tmp_path / "s" / "results" / "Proposed-districts-1.json").is_file()
+    assert (tmp_path / "s" / "results" / "summary.json").is_file()
+
+
 def test_with_many_contests_their_findings_stand_in_their_sections(study, monkeypatch):
     monkeypatch.setattr("crosslevel.reports.exhibit.ON_TOP", 1)
     numbered = [b for b in report(study, template="exhibit").document.blocks if isinstance(b, Items) and b.start]

@@ -87,7 +87,7 @@ def write(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, giv
     job.keep("study", study, "study.crosslevel")
     pages = {**answers, **{f"turnout, {n}": c.turnout for n, c in study.contests.items() if c.turnout is not None}}
     job.write_answers(answers, pages=pages, title=f"Racially polarized voting: {given['table'].name}")
-    write_exhibit(study, job, given)
+    write_exhibit(study, answers, job, given)
     said = [study.lead_reason, *study.data_notes, *study.warnings]
     findings = (*study.sentences(), *(answers["districts"].diagnostics["findings"] if "districts" in answers else ()))
     job.print(
@@ -99,7 +99,7 @@ def write(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, giv
     )
 
 
-def write_exhibit(study: PolarizationStudy, job: Job, given: Given) -> None:
+def write_exhibit(study: PolarizationStudy, answers: dict[str, Estimates], job: Job, given: Given) -> None:
     """Write the exhibit in every format, and the sealed folder, where they are asked for."""
     if "exhibit" not in given and "bundle" not in given:
         return
@@ -107,13 +107,21 @@ def write_exhibit(study: PolarizationStudy, job: Job, given: Given) -> None:
     from crosslevel.reports.sealed import seal, write_formats
 
     with quiet(), job.console.status("Writing the exhibit ..."):
-        made = report(study, title=f"Racially polarized voting: {given['table'].name}", template="exhibit")
+        more = [("Proposed districts", answers["districts"])] if "districts" in answers else []
+        made = report([study, *more], title=f"Racially polarized voting: {given['table'].name}", template="exhibit")
         assert isinstance(made, Exhibit)
         if "exhibit" in given and job.out is not None:
             job.files |= {name: str(path) for name, path in write_formats(made, job.out).items()}
         if "bundle" in given:
             again = job.command(("out", "report", "as_json", "exhibit", "bundle"))
-            seal(made, study, {}, given["bundle"], job.inputs(("out", "bundle")), again)
+            seal(
+                made,
+                study,
+                {name: [found] for name, found in more},
+                given["bundle"],
+                job.inputs(("out", "bundle")),
+                again,
+            )
             job.files["bundle"] = str(given["bundle"])
 
 

@@ -19,6 +19,7 @@ from crosslevel.reports.document import Block, Document, Facts, Figure, Heading,
 from crosslevel.reports.methods import (
     ASSUMPTIONS,
     CHECK_HEAD,
+    NAMES,
     check_row,
     describe_checks,
     describe_method,
@@ -27,7 +28,7 @@ from crosslevel.reports.methods import (
 )
 from crosslevel.reports.sentences import sentences_of
 from crosslevel.results import Estimates
-from crosslevel.results.wide import Wide, wide_tables
+from crosslevel.results.wide import MOST_ACROSS, Wide, wide_tables
 
 __all__ = ["exhibit_of"]
 
@@ -94,17 +95,19 @@ class Matter:
     settings: Sequence[tuple[str, str]] = field(default_factory=tuple)
 
 
-def exhibit_of(results: Any, tables: Mapping[str, Sequence[Estimates]] | None, title: str | None) -> Document:
+def exhibit_of(
+    study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]], title: str | None
+) -> Document:
     """Make the document of a study of racially polarized voting, or of tables by question.
 
     Parameters
     ----------
-    results : PolarizationStudy or anything else
+    study : PolarizationStudy, optional
     tables : mapping of question to its tables
-        Of anything but a study; the first is the answer.
+        The first is the answer. Beside a study they are further questions, such as the performance of districts.
     title : str, optional
     """
-    matter = _of_study(results) if isinstance(results, PolarizationStudy) else _of_tables(tables or {})
+    matter = _of_tables(tables) if study is None else _of_study(study, tables)
     return _laid_out(matter if title is None else replace(matter, title=title))
 
 
@@ -155,6 +158,10 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Any]], not
 
 def _figure(caption: str, chart: Chart) -> Figure:
     wide, high = chart.inches
+    panel = chart.panels[0]
+    if isinstance(panel, Panel) and panel.x.limits == (0.0, 1.0):  # in percent, as the tables are
+        x = replace(panel.x, ticks={k / 10: 10.0 * k for k in range(0, 11, 2)}, title=f"percent; {panel.x.title}")
+        chart = replace(chart, panels=[replace(panel, x=x)])
     return Figure(caption, replace(chart, inches=(min(wide, 7.2), min(high, TALLEST)), note=""))
 
 
@@ -167,11 +174,7 @@ def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
     settings: list[tuple[str, str]] = []
     for heading, parts in tables.items():
         main = parts[0]
-        blocks: list[Block] = [_picture(heading, main)]
-        blocks += [
-            wide for part in parts for wide in wide_tables(part, caption=f"{heading}: {part.title or part.method}")
-        ]
-        questions.append(Question(heading, _findings(main, parts), blocks))
+        questions.append(_question(heading, parts))
         repairs = [w for w in main.warnings if _on_data(w)]
         data += [f"{heading}: {w}" for w in repairs]
         warnings += [f"{heading}: {w}" for p in parts for w in p.warnings if w not in repairs]
@@ -196,6 +199,35 @@ def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
         appendix=[b for heading, parts in tables.items() for b in _diagnostics(heading, parts[0])],
         settings=settings,
     )
+
+
+def _question(heading: str, parts: Sequence[Estimates]) -> Question:
+    """Show the tables of one question: a figure of the first, and all of them wide."""
+    main = parts[0]
+    if main.kind == "performance":
+        return Question(heading, _findings(main, parts), _districts(heading, main))
+    wide = [w for part in parts for w in wide_tables(part, caption=f"{heading}: {part.title or part.method}")]
+    return Question(heading, _findings(main, parts), [_picture(heading, main), *wide])
+
+
+def _districts(heading: str, found: Estimates) -> list[Block]:
+    """Show proposed districts: the vote share of the group's candidate in every contest, with the probability that it wins."""
+    rows = {(r["contest"], r["district"]): r for r in found.table.to_pylist()}
+    contests, districts = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
+    made: list[Block] = []
+    for start in range(0, len(districts), MOST_ACROSS):
+        part = districts[start : start + MOST_ACROSS]
+        cells = [(c, *(_performance(rows.get((c, d))) for d in part)) for c in contests]
+        made.append(_table(f"{heading}: {found.title}", ("contest", *map(str, part)), cells,
+                           "Percent of the district's votes; beneath, the probability that the candidate wins there."))  # fmt: skip
+    return made
+
+
+def _performance(row: Mapping[str, Any] | None) -> tuple[str, str]:
+    if row is None or row["estimate"] is None:
+        return "–", ""
+    p = row["probability_wins"]
+    return f"{row['candidate']} {100 * row['estimate']:.1f}", "" if p is None else f"wins {p:.2f}"
 
 
 def _on_data(sentence: str) -> bool:
@@ -247,13 +279,14 @@ def _settings(heading: str, found: Estimates) -> list[tuple[str, str]]:
 # ---- a study of racially polarized voting ----------------------------------------------------------------------------
 
 
-def _of_study(study: PolarizationStudy) -> Matter:
+def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]]) -> Matter:
     first = next((g for g in study.groups if g != study.reference), study.reference)
     sentences = dict(zip(_sentence_rows(study), describe_summary(study.summary, study.reference), strict=True))
     per_contest = {c: [s for (name, _), s in sentences.items() if name == c] for c in study.contests}
     questions = [
         Question(name, per_contest[name], _contest(study, contest, first)) for name, contest in study.contests.items()
     ]
+    questions += [_question(heading, parts) for heading, parts in tables.items()]
     lead = next(iter(study.contests.values()))
     answers = {m: c.answers[m] for c in study.contests.values() for m in c.answers}
     ordered = [study.lead, *(m for m in answers if m != study.lead)]
@@ -376,7 +409,7 @@ def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> lis
     """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side."""
     row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
     candidate = row["candidate"] or contest.winner
-    side = contest.comparison.select(outcome=candidate)
+    side = contest.comparison.select(outcome=candidate).with_labels({"method": NAMES})
     side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
     chart = methods_chart(side, max_cells=MOST_ROWS)
     votes = ", ".join(f"{name} {v:,.0f}" for name, v in contest.candidates.items())
@@ -412,8 +445,11 @@ def _agreement(study: PolarizationStudy) -> str:
 
 def _appendix(study: PolarizationStudy) -> list[Block]:
     """Give every method's shares, contest by contest."""
-    words = "share of each group's voters with each candidate, by method"
-    return [w for n, c in study.contests.items() for w in wide_tables(c.comparison, "outcome", f"{n}: {words}")]
+    made: list[Block] = []
+    for name, contest in study.contests.items():
+        side = contest.comparison.with_labels({"method": NAMES})
+        made += wide_tables(side, "outcome", f"{name}: share of each group's voters with each candidate, by method")
+    return made
 
 
 def _diagnostics_table(study: PolarizationStudy) -> Wide:

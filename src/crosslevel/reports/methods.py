@@ -61,6 +61,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "rxc_em": ("The EM algorithm fits multinomial shares that are constant over units.", ""),
 }
 """Beginning of a method's words or name -> what it does, and the key of its paper."""
+NAMES = {
+    "homogeneous": "Homogeneous units", "goodman": "Goodman", "king_iterated": "King, iterated 2 x 2", "king": "King",
+    "multinomial_dirichlet": "Multinomial-Dirichlet", "rxc": "Contextual R x C (rxc)", "neighborhood": "Neighborhood", "rxc_em": "EM",
+}  # fmt: skip
+"""Methods as a document calls them."""
 ASSUMPTIONS = (
     "Counts by unit do not show how any person voted. Every estimate rests on an assumption about how the votes of a group go along with "
     "the composition of its units. Bounds rest on none: they are the least and the most that the counts allow. The test of constant rates "

@@ -212,7 +212,7 @@ def report(
     ----------
     results : Estimates, fitted model, or mapping of heading to these
         A heading may also have a list of Estimates and models, which share a section; the first is its table. Also a list of
-        (heading, result) pairs, and the study of :func:`crosslevel.ecological.rpv`.
+        (heading, result) pairs; and the study of :func:`crosslevel.ecological.rpv`, alone or, for an exhibit, first in such a list.
     path : path, optional
         Where to write the page; nothing is written when not given.
     title : str, optional
@@ -256,12 +256,13 @@ def report(
         raise InputError(f"bundle={str(bundle)!r} is of an exhibit; pass template='exhibit' too.")
     if inputs is not None and bundle is None:
         raise InputError(f"inputs={list(inputs)!r} are for a bundle; pass bundle= too.")
-    study = template == "exhibit" and isinstance(results, PolarizationStudy)
-    if study and labels is not None:
+    study, rest = _study_of(results) if template == "exhibit" else (None, results)
+    if study is not None and labels is not None:
         raise InputError(
             f"labels={labels!r} has no place with a study, which has words already: rpv(groups={{'Black': 'column'}})."
         )
-    tables = {} if study else {heading: tables_of(result, heading) for heading, result in _named(results).items()}
+    named = {} if study is not None and not rest else _named(rest)
+    tables = {heading: tables_of(result, heading) for heading, result in named.items()}
     if labels is not None:
         check_labels(labels, [e for parts in tables.values() for e in parts])
         tables = {h: [relabeled(e, labels, strict=False) for e in parts] for h, parts in tables.items()}
@@ -271,12 +272,12 @@ def report(
                 raise InputError(
                     f"{name} has no place in template='exhibit', which draws one figure for each heading; leave it out."
                 )
-        document = exhibit_of(results, tables, title)
+        document = exhibit_of(study, tables, title)
         exhibit = Exhibit(document.described(), document)
         if path is not None:
             exhibit.save(path)
         if bundle is not None:
-            seal(exhibit, results, tables, bundle, inputs or ())
+            seal(exhibit, study, tables, bundle, inputs or ())
         return exhibit
     interactive = vega_bundle.available()
     shapes = _shapes(tables, polygons, coords)
@@ -372,6 +373,15 @@ def _named(results: Any) -> dict[str, Any]:
             f"results is a {type(results).__name__}; pass Estimates or a fitted model, or a mapping of heading to these."
         )
     return {type(results).__name__: results}
+
+
+def _study_of(results: Any) -> tuple[PolarizationStudy | None, Any]:
+    """Tell a study from what else is shown: a study alone, or with (heading, result) pairs behind it in a list."""
+    if isinstance(results, PolarizationStudy):
+        return results, ()
+    if isinstance(results, list | tuple) and results and isinstance(results[0], PolarizationStudy):
+        return results[0], list(results[1:])
+    return None, results
 
 
 def _is_pair(value: Any) -> bool:

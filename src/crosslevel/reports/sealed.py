@@ -48,7 +48,7 @@ FORMATS[".docx"] = "application/vnd.openxmlformats-officedocument.wordprocessing
 
 def seal(
     exhibit: Exhibit,
-    results: Any,
+    study: PolarizationStudy | None,
     tables: Mapping[str, Sequence[Estimates]],
     folder: str | os.PathLike[str],
     inputs: Sequence[str | os.PathLike[str]] = (),
@@ -59,9 +59,8 @@ def seal(
     Parameters
     ----------
     exhibit : Exhibit
-    results : PolarizationStudy or anything else
+    study : PolarizationStudy, optional
     tables : mapping of heading to its tables
-        Of anything but a study.
     folder : path
         New, or empty.
     inputs : sequence of path
@@ -80,13 +79,13 @@ def seal(
     except OSError as error:
         raise FileError(f"bundle {out} cannot be made ({error.strerror}); name a folder you may write to.") from error
     write_formats(exhibit, out)
-    found = dict(_results(results, tables))
+    found = dict(_results(study, tables))
     for name, estimates in found.items():
         path = out / RESULTS / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(replace(estimates, diagnostics=_timeless(estimates.diagnostics)).to_json(draws=False), path)
     first = next(iter(found.values()))
-    settings = results.settings if isinstance(results, PolarizationStudy) else {}
+    settings = {} if study is None else study.settings
     calls = {name: e.provenance.as_dict() for name, e in found.items()}
     _write_json({"settings": settings, "seed": first.provenance.seed, "provenance": calls}, out / "settings.json")
     _write_json(_versions(), out / "versions.json")
@@ -160,14 +159,17 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _results(results: Any, tables: Mapping[str, Sequence[Estimates]]) -> Iterator[tuple[str, Estimates]]:
+def _results(
+    study: PolarizationStudy | None, tables: Mapping[str, Sequence[Estimates]]
+) -> Iterator[tuple[str, Estimates]]:
     """Name every table of the results by the file it goes into."""
-    if not isinstance(results, PolarizationStudy):
-        for i, (heading, parts) in enumerate(tables.items(), 1):
-            yield from ((f"{i:02d}-{_stem(heading)}-{k}", part) for k, part in enumerate(parts, 1))
+    for i, (heading, parts) in enumerate(tables.items(), 1):
+        first = f"{i:02d}-" if study is None else ""
+        yield from ((f"{first}{_stem(heading)}-{k}", part) for k, part in enumerate(parts, 1))
+    if study is None:
         return
-    yield from (("summary", results.summary), ("tally", results.tally))
-    for i, (heading, contest) in enumerate(results.contests.items(), 1):
+    yield from (("summary", study.summary), ("tally", study.tally))
+    for i, (heading, contest) in enumerate(study.contests.items(), 1):
         here = f"{i:02d}-{_stem(heading)}"
         for kind in ("answers", "voters", "choice"):
             yield from ((f"{here}/{kind}-{_stem(m)}", found) for m, found in getattr(contest, kind).items())

@@ -170,8 +170,9 @@ def wide_tables(estimates: Estimates, columns: str | None = None, caption: str =
     index = tuple(k for k in estimates.keys if k != key)
     names, heads, place = _grid(estimates, key)
     made = []
-    for first in range(0, len(heads), MOST_ACROSS):
-        block = range(first, min(first + MOST_ACROSS, len(heads)))
+    most = max(2, MOST_ACROSS + 1 - len(index))  # names of rows need room too
+    for first in range(0, len(heads), most):
+        block = range(first, min(first + most, len(heads)))
         rows = tuple(
             (*((_said(v), "") for v in row), *(words[place[i, j]] if place[i, j] >= 0 else ("–", "") for j in block))
             for i, row in enumerate(names)
