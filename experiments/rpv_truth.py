@@ -1,0 +1,132 @@
+"""The methods of a study of polarized voting against counted cells, and what covariates do to rxc.
+
+The first table has the five methods that ``ecological.rpv`` runs, and rxc with covariates of the units where a table has any: the
+county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and ethnicity in a county's register
+(North Carolina). The second has tables of people by PUMA (ACS 2024) with the shares of thirteen other columns as covariates.
+
+Run: ``CROSSLEVEL_DATA=... python experiments/rpv_truth.py [state ...]``; with states only the second table is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+from ecological_data import Known, small_tables
+from rxc_kinds import FIRST, codes
+
+from crosslevel import ecological
+from crosslevel.ecological.court.rpv import METHODS
+from crosslevel.errors import ConvergenceError, InputError
+
+OTHERS = tuple(
+    "race education age birthplace sex marriage tenure poverty work insurance language disability income".split()  # noqa: SIM905
+)
+SAME = {"degree": "education"}
+"""Columns that are another coding of one of the others."""
+
+
+def covariates(folder: Path, known: Known) -> dict[str, object] | None:
+    """What else is known of the units of a table."""
+    if known.name == "senc":
+        return {"county": pv.read_csv(folder / "senc_se_north_carolina.csv")["county"].to_pylist()}
+    if known.name == "eco_forgnlit30c":
+        return {"state": [str(v) for v in pv.read_csv(folder / "eco_forgnlit30c.csv")["state"].to_pylist()]}
+    if not known.name.startswith("NC"):
+        return None
+    file = "nc_2025_registration_turnout_county_party_race_eth_sex_age.parquet"
+    register = pq.read_table(folder / file).to_pandas()
+    made: dict[str, object] = {}
+    for column in ("age_group", "sex_code", "ethnic_code"):
+        wide = register.pivot_table(
+            index="county_desc", columns=column, values="registered_count", aggfunc="sum", observed=True
+        ).fillna(0)
+        share = wide.div(wide.sum(axis=1), axis=0)
+        made |= {f"{column} {name}": share[name].to_numpy() for name in share.columns[1:]}
+    return made
+
+
+def line(known: Known, name: str, function: str, options: dict[str, object]) -> None:
+    """Answer by one method and print its score."""
+    begun = time.process_time()
+    try:
+        found = getattr(ecological, function)(*known.tables, **options)
+    except (InputError, ConvergenceError) as error:
+        print(f"| {known.name} | {name} | – | – | – | – | refused: {str(error)[:60]} |")
+        return
+    spent = time.process_time() - begun
+    truth = known.truth / known.truth.sum(axis=1, keepdims=True)
+    share, low, high = (found[c].reshape(truth.shape) for c in ("estimate", "conf_low", "conf_high"))
+    wrong = 50 * np.abs(share - truth) @ np.ones(truth.shape[1]) @ (known.truth.sum(axis=1) / known.truth.sum())
+    inside = (low <= truth) & (truth <= high)
+    covered = "–" if np.isnan(low).all() else f"{int(inside.sum())} of {int(np.isfinite(low).sum())}"
+    width = "–" if np.isnan(low).all() else f"{np.nanmean(high - low):.3f}"
+    warned = [
+        w for w in found.warnings if any(k in w for k in ("bounds", "Composition varies", "No unit", "No answer"))
+    ]
+    print(
+        f"| {known.name} | {name} | {wrong:.2f} | {covered} | {width} | {spent:.1f} | {'yes' if warned else 'no'} |",
+        flush=True,
+    )
+
+
+def small(folder: Path) -> None:
+    """Print every method on every table."""
+    print(
+        "| data | method | % in wrong cell | 95 % coverage | mean width | processor s | warned |\n" + "| --- " * 7 + "|"
+    )
+    for known in small_tables(folder):
+        for method, options in METHODS.items():
+            line(known, method, method, options)
+        beside = covariates(folder, known)
+        if beside is not None:
+            line(known, "rxc, with covariates", "rxc", {"covariates": beside})
+
+
+def people(folder: Path, states: list[str]) -> None:
+    """Score rxc on tables of people by PUMA, with and without covariates."""
+    rows = []
+    for state in states:
+        table = pq.read_table(folder / "us2024" / "persons" / f"p_{state}.parquet").to_pandas()
+        table = table[table["adult_citizen"] == 1]
+        unit = np.unique(table["puma"].astype(str), return_inverse=True)[1]
+        coded, n = codes(table), int(unit.max()) + 1
+        shares = {}
+        for name in OTHERS:
+            code, k = coded[name]
+            counts = np.zeros((n, k))
+            np.add.at(counts, (unit[code >= 0], code[code >= 0]), 1.0)
+            shares[name] = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))[:, 1:]
+        for pairing in FIRST:
+            (g, R), (o, C) = (coded[name] for name in pairing)
+            there = (g >= 0) & (o >= 0)
+            cells = np.zeros((n, R, C))
+            np.add.at(cells, (unit[there], g[there], o[there]), 1.0)
+            own = {SAME.get(name, name) for name in pairing}
+            beside = np.column_stack([shares[name] for name in OTHERS if name not in own])
+            truth = cells.sum(axis=0) / cells.sum(axis=(0, 2))[:, None]
+            for z in (None, beside):
+                found = ecological.rxc(cells.sum(axis=2), cells.sum(axis=1), covariates=z)
+                share, low, high = (found[c].reshape(R, C) for c in ("estimate", "conf_low", "conf_high"))
+                wrong = 50 * (np.abs(share - truth).sum(axis=1) * cells.sum(axis=(0, 2))).sum() / cells.sum()
+                rows.append((z is not None, wrong, ((low <= truth) & (truth <= high)).mean(), (high - low).mean()))
+    print("| rxc | tables | % in wrong cell | 95 % coverage | mean width |\n" + "| --- " * 5 + "|")
+    for used in (False, True):
+        own = np.array([row[1:] for row in rows if row[0] == used])
+        error, covered, width = own.mean(axis=0)
+        print(
+            f"| {'with' if used else 'without'} covariates | {len(own)} | {error:.2f} | {covered:.3f} | {width:.3f} |"
+        )
+
+
+if __name__ == "__main__":
+    data = Path(os.environ["CROSSLEVEL_DATA"])
+    if sys.argv[1:]:
+        people(data, sys.argv[1:])
+    else:
+        small(data / "truth")
