@@ -88,8 +88,9 @@ def whole(data: Path) -> dict[str, Any]:
     model, spent = fit(read(data))
     found = model.model_.effects.B @ model.model_.fits[0].beta
     effects = dict(zip(model.model_.bins.describe()["race"], found.tolist(), strict=True))
+    print(json.dumps({**spent, **model.convergence_, "effects": effects}, default=str), flush=True)
     begun = time.perf_counter()
-    answer = model.estimate(by="race", rollup="all", n_draws=200)
+    answer = model.estimate(by="race", rollup="all", n_draws=100)
     columns = ["race", "estimate", "std_error", "conf_low", "conf_high", "model_low", "model_high", "neighborhood"]
     return {
         **spent,

@@ -99,8 +99,10 @@ def test_the_evidence_is_the_normal_density():
     assert Spread(collapse(terms), H, noise).evidence(X, seen)[0] == pytest.approx(wanted, rel=1e-10)
 
 
-def test_points_at_all_locations_leave_nothing_out():
+@pytest.mark.parametrize("metric", ["plane", "sphere"])
+def test_points_at_all_locations_leave_nothing_out(metric):
     terms, noise, X, seen = make()
+    terms = replace(terms, metric=metric, coords=terms.coords if metric == "plane" else 1e-2 * terms.coords)
     every = collapse(replace(terms, inducing_points=1000))
     assert not every.exact
     one, two = (Spread(cells, H, noise) for cells in (collapse(terms), every))
