@@ -28,7 +28,7 @@ def exhibit():
     frame = {"unit": [f"u{i}" for i in range(n)], **{f"g{j}": people[:, j] for j in range(5)}}
     votes = np.rint(people @ rng.dirichlet(np.ones(8), 5) * 0.5)
     frame |= {f"c{k}": votes[:, k] for k in range(8)}
-    names = [LONG, *(f"Candidate {k}" for k in range(1, 8))]
+    names = [LONG, '<img src=x onerror="window.hit=1">', *(f"Candidate {k}" for k in range(2, 8))]
     contests = {
         "School board, at large": {name: f"c{k}" for k, name in enumerate(names)},
         "Runoff": {"Smith": "c1", "Jones": "c2"},
@@ -59,6 +59,8 @@ def test_no_table_is_cut_and_no_page_is_empty(visit, exhibit, paper):
     assert tall == 0
     assert page.problems == []
     assert page.asked == [page.url]
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img").count() == 0
     document = PdfReader(io.BytesIO(page.pdf(format=paper)))
     points = [float(v) / 72 * 25.4 for v in document.pages[0].mediabox[2:]]
     assert points == pytest.approx(PAPER[paper], abs=1)

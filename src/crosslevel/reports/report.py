@@ -164,7 +164,7 @@ def _breakable(text: str) -> Any:
     """Let a long word of a table break, so that no column leaves the page; short ones stay whole."""
     from markupsafe import Markup, escape
 
-    words = re.findall(r"\s+|\S{1,11}", text)
+    words = re.findall(r"\s+|\S{1,14}", text)
     return Markup("<wbr>").join(map(escape, words))
 
 
