@@ -10,7 +10,7 @@ by county. Answers to "which share of each race is registered with each party" a
 - rxc on the same sums with their error carried;
 - rxc on the true counts of each race, which nobody has.
 
-Run: ``CROSSLEVEL_DATA=... python experiments/membership.py [worlds]``.
+Run: ``CROSSLEVEL_DATA=... python experiments/membership.py [worlds [size ...]]``.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def answers(w: dict[str, np.ndarray], calibration_sd: float) -> dict[str, tuple[
     return found
 
 
-def main(worlds: int = 60) -> None:
+def main(worlds: int = 60, *sizes: int) -> None:
     """Print error and coverage of the three answers, by size of the units."""
     cells = register(Path(os.environ["CROSSLEVEL_DATA"]))
     print(
         "| people of a unit | answer | mean error of a share | 95 % coverage | mean width |\n| --- | --- | --- | --- | --- |"
     )
-    for size in (100, 400, 2000):
+    for size in sizes or (100, 400, 2000):
         rng = np.random.default_rng(size)
         scores: dict[str, list[tuple[float, float, float]]] = {}
         for _ in range(worlds):

@@ -115,7 +115,7 @@ def test_shares_of_the_total_are_multiplied_by_it(precincts):
     share = {name: precincts[name] / precincts["adults"] for name in ("black", "white")}
     options = {"total_groups": "adults", "methods": ["goodman"]}
     counted, shared = (rpv(f, GROUPS, CONTESTS, **options) for f in (precincts, {**precincts, **share}))
-    assert counted.groups == ("Black", "white", "other groups")
+    assert counted.groups == ("Black", "white", "other")
     np.testing.assert_allclose(counted.summary["estimate"], shared.summary["estimate"], rtol=1e-9)
     with pytest.raises(InputError, match="total_groups='adults'"):
         rpv({**precincts, **{n: 100 * v for n, v in share.items()}}, GROUPS, CONTESTS, **options)
@@ -200,3 +200,12 @@ def test_a_proposed_district_is_counted_again_and_the_choice_is_drawn(study, pre
 def test_districts_and_groups_that_are_not_there_are_named(study, districts, group, named):
     with pytest.raises(InputError, match=named):
         performance(study, districts, group)
+
+
+@pytest.mark.data
+def test_where_the_assumption_fails_the_study_says_so(real_data):
+    data = np.genfromtxt(real_data / "truth" / "eco_forgnlit30c.csv", delimiter=",", names=True)
+    frame = {"foreign": 10_000 * data["X"], "native": 10_000 * (1 - data["X"])}
+    frame |= {"illiterate": 10_000 * data["Y"], "literate": 10_000 * (1 - data["Y"])}
+    study = rpv(frame, ["foreign", "native"], {"1930": ["illiterate", "literate"]}, methods=["goodman", "rxc"])
+    assert any("at the edge of their deterministic bounds" in text for text in study.warnings)

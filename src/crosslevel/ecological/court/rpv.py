@@ -48,10 +48,11 @@ METHODS: dict[str, dict[str, Any]] = {
 ALLOWED = (*METHODS, "neighborhood", "rxc_em")
 LEAD = "rxc"
 WHY_RXC = (
-    "rxc leads: on tables whose inner cells were counted it is the only one of these methods whose 95 % intervals covered the truth about "
-    "as often as they say, and it put the fewest people in a wrong cell on race by party (guide: 'Every method against known truth')."
+    "rxc leads: on six tables whose inner cells were counted, and in whose sight its constants were chosen, its 95 % intervals hold 43 "
+    "of 45 cells, those of the published Multinomial-Dirichlet model 25 of 45, of Goodman's regression 16 of 45, of King's iterated "
+    "model 10 of the 27 that it answers."
 )
-OTHER_GROUP = "other groups"
+OTHER_GROUP = "other"
 
 
 @checked
@@ -88,7 +89,7 @@ def rpv(
     unit : str or sequence of str, optional
         The column of the units' names, or several that name a unit together.
     total_groups : str, optional
-        The column of everybody of whom ``groups`` are counts or shares; people in none of them become the group "other groups".
+        The column of everybody of whom ``groups`` are counts or shares; people in none of them become the group "other".
     total_outcomes : str, or mapping of contest to str, optional
         The column of all votes in a contest; votes for nobody named become "other candidates".
     reference : str, optional

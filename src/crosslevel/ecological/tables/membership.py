@@ -115,7 +115,7 @@ def summed(
     ([[1.5, 0.5]], [[[[0.25, -0.25], [-0.25, 0.25]]], [[[0.0, 0.0], [0.0, 0.0]]]])
     """
     R = P.shape[1]
-    X = np.column_stack([np.bincount(code, weight * P[:, r], n) for r in range(R)])
+    X = np.column_stack([np.bincount(code, weight * P[:, r], n) for r in range(R)]).astype(np.float64)
     V = np.empty((n, R, R))
     for r in range(R):
         for q in range(r, R):
