@@ -90,6 +90,7 @@ def test_long_tables_and_wide_tables_say_what_is_left_out(build):
     assert "Further columns: a_rather_long_name_" in text
     assert max(map(len, table_of(text)[:-2])) <= display.WIDEST
     assert len(table_of(est.summary(max_rows=None))) == 1 + n + 1
+    assert est.summary(max_rows=10**30) == est.summary(max_rows=None)
     assert len(table_of(est.summary())) == 1 + 20 + 2
 
 

@@ -123,7 +123,8 @@ def html(estimates: Estimates, max_rows: int = 20) -> str:
 
 def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
     """Choose the columns, the rows and the digits to show; columns with nothing in them are left out."""
-    table = estimates.table if max_rows is None else estimates.table.slice(0, max(max_rows, 0))
+    shown = len(estimates) if max_rows is None else min(max(max_rows, 0), len(estimates))
+    table = estimates.table.slice(0, shown)
     shared = number_format(table)
     made = _key_columns(estimates, table)
     only = midpoints(estimates)[: len(table)]
