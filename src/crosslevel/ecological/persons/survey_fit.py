@@ -272,7 +272,9 @@ def fuse_questions(
     fits: list[SurveyPosterior | None] = []
     plain: list[SurveyPosterior | None] = []
     totals, levels = places.totals, cells.codes
-    told, moved, compared = [], [], []
+    told: list[dict[str, Any]] = []
+    moved: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
     for stage, fit in enumerate(model.fits):
         design = design_of(model, cells, totals, stage, n_jobs)
         rows = _rows(model, design, surveyed, places, cells, stage, n_jobs)
@@ -295,8 +297,8 @@ def fuse_questions(
         told += _describe_surveys(surveyed, totals, stage, problem, found[0][1])
         people = asked_people(totals, cells.total, stage)
         asked = Stage(totals.questions[stage], stage, model, cells, problem, people, *found[0], surveyed.respondents)
-        rows_moved, rows_compared = describe_levels(asked, compare)
-        moved, compared = moved + rows_moved, compared + rows_compared
+        for rows_of, more in zip((moved, compared), describe_levels(asked, compare), strict=True):
+            rows_of += more
     surveys = pa.Table.from_pylist(told)
     said, loud = _sentences(surveys, moved, selection, surveyed, len(model.fits) > 1)
     tables = (pa.Table.from_pylist(moved), pa.Table.from_pylist(compared))

@@ -92,12 +92,13 @@ def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], 
         both = [problem.groups(one, stage.people, level, n) for one in at]
         people, found = both[0].people, [(g.rate, g.spread(C)) for g, C in zip(both, covariances, strict=True)]
         shown = counts[1] >= LEAST_SHOWN
-        found.append(direct_rates(*(np.where(shown, v, 0.0) for v in counts), np.arange(n), n))
+        yes, asked = (np.where(shown, v, 0.0) for v in counts)
+        found.append(direct_rates(yes, asked, np.arange(n), n))
         if regression is not None:
             found += [mrp_rates(regression, *sets, stage.people, areas, level, n)]
             found += [calibrated_rates(regression, *sets, problem.rate, stage.people, level, n)]
         heads = [{"question": stage.name, "column": name, "level": word} for word in words]
-        lived = np.flatnonzero(people > 0)
+        lived = np.flatnonzero(people > 0).tolist()
         moved += [heads[i] | _move(i, people, found, counts) for i in lived]
         for method, (P, sd) in zip(METHODS, found, strict=False):
             compared += [heads[i] | {"method": method} | _interval(P[i], sd[i]) for i in lived if np.isfinite(P[i])]
