@@ -145,7 +145,7 @@ def _laid_out(m: Matter) -> Document:
     blocks += [
         Heading("Appendix", page=True),
         *m.appendix,
-        Heading("Settings and fingerprints of the data", 3),
+        Heading("Settings", 3),
         Facts(m.settings),
     ]
     return Document(m.title, blocks)
@@ -297,13 +297,17 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
         for w in _once([c.answers[m].warnings for c in study.contests.values() if m in c.answers])
     ]
     notes = {n for c in study.contests.values() for n in c.tables.notes}
-    told = study.provenance
+    prints = [f"Fingerprint of the {name} read: {digest}." for name, digest in study.provenance.data.items()]
     return Matter(
         title=f"Racially polarized voting in {count(len(study.contests), 'contest')}",
         findings=describe_tally(study.tally, study.reference),
         overview=[Heading("All contests"), *_overview(study, first)],
         questions=questions,
-        data=[f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}.", *study.data_notes],
+        data=[
+            f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}.",
+            *prints,
+            *study.data_notes,
+        ],
         data_tables=[_data_table(study)],
         answers=[(m, answers[m]) for m in ordered],
         why=study.lead_reason,
@@ -313,8 +317,7 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
         appendix=[*_appendix(study), _diagnostics_table(study)],
         settings=[
             (n, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for n, v in study.settings.items()
-        ]
-        + [*((f"fingerprint of {n}", v) for n, v in told.data.items())],
+        ],
     )
 
 
