@@ -121,6 +121,16 @@ def test_shares_of_the_total_are_multiplied_by_it(precincts):
         rpv({**precincts, **{n: 100 * v for n, v in share.items()}}, GROUPS, CONTESTS, **options)
 
 
+def test_small_counts_are_no_percentages(precincts):
+    few = {**precincts, "few": np.arange(24) % 7 + 1.0, "some": np.arange(24) % 5 + 1.0}
+    contests = {"first": ["first_a", "first_b"]}
+    found = rpv(few, ["few", "some"], contests, total_groups="adults", methods=["neighborhood"])
+    np.testing.assert_allclose(found.contests["first"].tables.X[:, 0], few["few"])
+    for values in (np.full(24, 61.0), np.linspace(20.1, 60.2, 24)):
+        with pytest.raises(InputError, match="total_groups='adults'"):
+            rpv({**few, "few": values}, ["few", "some"], contests, total_groups="adults", methods=["neighborhood"])
+
+
 def test_what_the_leading_method_refuses_stops_the_study_and_others_are_left_out(precincts):
     few = {name: values[:3] for name, values in precincts.items()}
     found = rpv(few, GROUPS, CONTESTS, methods=["king_iterated", "neighborhood"], lead="neighborhood")

@@ -333,7 +333,7 @@ def _margin(
     factor = np.ones(len(rows))
     if np.nanmax(values, initial=0.0) <= 1 and np.nanmax(whole, initial=0.0) > 1:
         factor = whole
-    elif len(filled) and np.nanmax(values) <= 100 and np.nanmax(filled) <= 102 and np.nanmedian(whole) > 200:
+    elif len(filled) and np.nanmax(filled) <= 102 and np.nanmedian(whole) > 200 and _like_percentages(values, filled):
         raise InputError(
             f"{argument} may be percentages of {total_argument}={total!r}: no row adds up to more than 102; divide them by 100, or "
             "pass counts."
@@ -353,3 +353,9 @@ def _margin(
     if rest in made:
         raise InputError(f"{argument} names {rest!r}, which stands for what is missing to {total_argument}; rename it.")
     return {**made, rest: gap}
+
+
+def _like_percentages(values: FloatArray, rows: FloatArray) -> bool:
+    """Tell numbers up to 100 that are parts of a hundred from small counts: they are not whole, or most of each hundred is there."""
+    known = values[np.isfinite(values)]
+    return bool((known != np.round(known)).any() or np.nanquantile(rows, 0.05) >= 50)
