@@ -172,8 +172,9 @@ def rows_chart(
         return ordered_chart(estimates, cells, name=name, title=title, lines=lines, choices=choices)
     if len(lines) > 1:
         # one more list, that narrows nothing at first
-        key = min(lines, key=lambda k: len(cells.levels(k)))
-        if 1 < len(cells.levels(key)) < most:
+        sizes = {k: len(cells.levels(k)) for k in lines}
+        key = min(sizes, key=sizes.__getitem__)
+        if 1 < sizes[key] < most:
             choices.append(cells.choice(key, all_rows=True))
     highest = ["estimate", *beside]
     options = [(n, f"{named(cells.labels[n])}, highest first") for n in highest] + [("position", "as in the table")]

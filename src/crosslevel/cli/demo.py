@@ -35,7 +35,7 @@ OPTIONS = [
     *(option for option in OUTPUT if option.name != "report"),
 ]
 
-HARD = {"contextual": 1.0, "spatial": 0.35}
+HARD: dict[str, Any] = {"contextual": 1.0, "spatial": 0.35}
 """Four times the contextual effects of the default nation."""
 VARIABLES = ("sex", "age_group", "race", "education")
 COLUMNS = (*VARIABLES, "urban")
@@ -98,8 +98,8 @@ def estimate_subgroups(
         diagnostics=model.convergence_,
         title="How each subgroup voted, from people and regional totals",
     )
-    helped = (made[name] for name in ("with_survey", "with_survey_low", "with_survey_high"))
-    scores = {"totals": made.score(), "survey": scorecard(*helped, made["truth"], made.level)}
+    low, high = made["with_survey_low"], made["with_survey_high"]
+    scores = {"totals": made.score(), "survey": scorecard(made["with_survey"], low, high, made["truth"], made.level)}
     made = dataclasses.replace(
         made,
         diagnostics={**made.diagnostics, **scores["totals"]},
