@@ -21,6 +21,7 @@ EXTRAS = {
     "bayes": ("jax", "numpyro"),
     "geo": ("shapely", "geopandas"),
     "report": ("vl-convert-python",),
+    "docx": ("python-docx",),
     "dask": ("dask", "distributed"),
     "spark": ("pyspark",),
     "readers": ("pyreadstat",),
