@@ -486,9 +486,9 @@ All regions: [](hidden-labels-nation.md). The paper's regression and Goodman's r
 <!-- nc -->
 ## Does every fit converge?
 
-`experiments/convergence.py` draws a hundred subsets of one to eight states and three to eight columns, with a quarter of the households, and
-hides one of 25 labels in each, every second time with a contextual variance. All 300 fits converged (200 of labels, 100 of the vote of
-2024), after 2 rounds of effects and scales at the median and 4 at most; of 20 allowed. A fit took 0.8 s at the median and 3.3 s at most
+`experiments/convergence.py` draws a hundred subsets of one to eight states and three to eight columns, with a quarter of the households,
+and hides one of 25 labels in each, every second time with a contextual variance. All 300 fits converged (200 of labels, 100 of the vote
+of 2024), after 2 rounds of effects and scales at the median and 4 of 20 at most. A fit took 0.8 s at the median and 3.3 s at most
 on a machine with seven times as much to do as it has cores, 0.2 s on one with less.
 
 ## What was chosen with these labels in sight
