@@ -153,11 +153,16 @@ def test_respondents_of_unknown_place_are_spread_over_areas(tiny):
     assert np.isfinite(found.covariance).all()
 
 
-def test_shares_as_they_answered():
-    rate, sd = direct_rates(np.array([2.0, 3.0, 0.0]), np.array([4.0, 12.0, 0.0]), np.array([0, 0, 1]), 2)
-    assert rate[0] == pytest.approx(5 / 16)
-    assert sd[0] == pytest.approx(1 / np.sqrt(16 * 5 / 16 * 11 / 16))
-    assert np.isnan([rate[1], sd[1]]).all()
+@pytest.mark.parametrize(
+    ("yes", "asked", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_shares_as_they_answered_have_wilsons_interval(yes, asked, low, high):
+    """The examples of Newcombe (1998), Two-sided confidence intervals for the single proportion, table I."""
+    successes, trials = np.array([yes / 2, yes / 2, 0.0]), np.array([asked / 4, 3 * asked / 4, 0.0])
+    found = direct_rates(successes, trials, np.array([0, 0, 1]), 2, 1.959964)
+    assert [v[0] for v in found] == pytest.approx([yes / asked, low, high], abs=5e-5)
+    assert np.isnan([v[1] for v in found]).all()
 
 
 def test_a_regression_that_does_not_end_is_refused(tiny, rows, monkeypatch):

@@ -287,6 +287,16 @@ def test_simpler_methods_stand_beside_it(world, model, compared):
         np.testing.assert_allclose(moved[name], table[table.method == method].estimate, rtol=1e-12)
 
 
+def test_respondents_who_all_agree_are_not_certain(world, asked):
+    frame = asked.to_pandas()
+    frame.loc[frame.race == "black", "voted_dem"] = 1
+    table = fitted(world, survey=frame, **ASKED).survey_.compared.to_pandas()
+    row = table[(table.method == "respondents") & (table.level == "black")].iloc[0]
+    n, z = (frame.race == "black").sum(), 1.959964
+    assert [row.estimate, row.conf_low, row.conf_high] == pytest.approx([1.0, n / (n + z**2), 1.0], abs=1e-9)
+    assert row.std_error == pytest.approx((row.conf_high - row.conf_low) / (2 * z), rel=1e-6)
+
+
 def test_a_report_says_what_the_survey_moved(compared, plain):
     page = cl.report(compared).page
     assert [view["title"] for view in page["sections"][0]["views"]][-1] == "What the survey moved"

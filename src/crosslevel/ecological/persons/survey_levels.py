@@ -20,7 +20,8 @@ __all__ = ["LEVEL", "METHODS", "Stage", "describe_levels"]
 
 LEVEL = 0.95
 Z = float(stats.norm.ppf(0.5 + LEVEL / 2))
-METHODS = ("totals", "survey and totals", "respondents", "MRP", "calibrated MRP")
+DIRECT = "respondents"
+METHODS = ("totals", "survey and totals", DIRECT, "MRP", "calibrated MRP")
 """Totals alone, both, respondents as they answered, multilevel regression with post-stratification, and that shifted to the totals."""
 LEAST_SHOWN = 10.0
 """Respondents below which the direct share of a level is not given: it would be the answers of single people."""
@@ -93,7 +94,8 @@ def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], 
         people, found = both[0].people, [(g.rate, g.spread(C)) for g, C in zip(both, covariances, strict=True)]
         shown = counts[1] >= LEAST_SHOWN
         yes, asked = (np.where(shown, v, 0.0) for v in counts)
-        found.append(direct_rates(yes, asked, np.arange(n), n))
+        direct, *ends = direct_rates(yes, asked, np.arange(n), n, Z)
+        found.append((direct, (ends[1] - ends[0]) / (2.0 * Z)))
         if regression is not None:
             found += [mrp_rates(regression, *sets, stage.people, areas, level, n)]
             found += [calibrated_rates(regression, *sets, problem.rate, stage.people, level, n)]
@@ -101,7 +103,10 @@ def describe_levels(stage: Stage, compare: bool) -> tuple[list[dict[str, Any]], 
         lived = np.flatnonzero(people > 0).tolist()
         moved += [heads[i] | _move(i, people, found, counts) for i in lived]
         for method, (P, sd) in zip(METHODS, found, strict=False):
-            compared += [heads[i] | {"method": method} | _interval(P[i], sd[i]) for i in lived if np.isfinite(P[i])]
+            rows = {i: _interval(P[i], sd[i]) for i in lived if np.isfinite(P[i])}
+            if method == DIRECT:  # of a share that may be 0 or 1, which has no logit
+                rows = {i: _row(P[i], sd[i], ends[0][i], ends[1][i]) for i in rows}
+            compared += [heads[i] | {"method": method} | row for i, row in rows.items()]
     return moved, compared
 
 
@@ -130,4 +135,8 @@ def _interval(P: float, sd: float) -> dict[str, Any]:
     """Give an estimate with its interval, from the sd of its logit."""
     with np.errstate(divide="ignore"):
         low, high = (float(special.expit(special.logit(P) + side * Z * sd)) for side in (-1.0, 1.0))
-    return {"estimate": float(P), "std_error": float(sd * P * (1.0 - P)), "conf_low": low, "conf_high": high}
+    return _row(P, sd * P * (1.0 - P), low, high)
+
+
+def _row(P: float, std_error: float, low: float, high: float) -> dict[str, Any]:
+    return {"estimate": float(P), "std_error": float(std_error), "conf_low": float(low), "conf_high": float(high)}
