@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.charts import intervals
+from crosslevel.charts.intervals import rows_chart
 from crosslevel.charts.style import BLUE, CYCLE, GRAY
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
@@ -170,3 +171,25 @@ def test_bad_options_get_a_sentence(est, options, message):
 def test_nothing_to_draw_is_said():
     with pytest.raises(InputError, match="no rows"):
         make({"place": [], "estimate": []}).plot()
+
+
+def outside(low, high, estimate=(0.2, 0.9), **columns):
+    given = {"g": ["a", "b"], "estimate": list(estimate), "conf_low": low, "conf_high": high, **columns}
+    told = {"keys": ["g"], "method": "m", "level": 0.9, "interval": "wald", "provenance": Provenance.of(call="c")}
+    return Estimates.build(given, **told)
+
+
+def test_intervals_are_cut_only_where_bounds_say_that_these_are_shares():
+    bounds = {"lower": [0.0, 0.1], "upper": [0.8, 1.0]}
+    free = rows_chart(outside([-0.3, 0.5], [0.4, 1.4]))
+    assert [m.x for m in free.panels[0].marks if m.form == "interval"] == ["conf_low"]
+    assert "cut" not in free.caption
+    cut = rows_chart(outside([-0.3, 0.5], [0.4, 1.4], **bounds))
+    assert [m.x for m in cut.panels[0].marks if m.form in ("interval", "dot")] == ["shown_low", "shown"]
+    assert "intervals are cut at 0 and 1" in cut.caption
+    assert "arrows" not in cut.caption
+    whole = rows_chart(outside([0.0, 0.5], [0.4, 1.0], **bounds))
+    assert "cut" not in whole.caption
+    above = rows_chart(outside([-0.3, 0.5], [0.4, 1.4], (0.2, 1.2), **bounds))
+    assert [m.x for m in above.panels[0].marks if m.form == "dot"] == ["shown", "above"]
+    assert "arrows are estimates outside 0 to 1" in above.caption

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from crosslevel import ecological, report
@@ -105,13 +107,52 @@ def test_districts_are_a_question_of_their_own(study, tmp_path):
     assert table.head == ("contest", "1", "2")
     row = found.select(contest="Mayor", district="2").table.to_pylist()[0]
     assert table.rows[0][2] == (
-        f"{row['candidate']} {100 * row['estimate']:.1f}",
+        f"{row['candidate']} {100 * row['share']:.1f}",
         f"wins {row['probability_wins']:.2f}",
     )
+    assert table.note.endswith("beneath, the probability that the candidate of choice of Black voters wins there.")
     said = [i for b in made.document.blocks if isinstance(b, Items) for i in b.items]
     assert found.diagnostics["findings"][0] in said
     assert (tmp_path / "s" / "results" / "Proposed-districts-1.json").is_file()
     assert (tmp_path / "s" / "results" / "summary.json").is_file()
+
+
+def test_the_share_of_a_named_candidate_is_its_own(study):
+    units = list(study.contests["Mayor"].tables.units)
+    found = ecological.performance(study, {"1": units}, "Black")
+    names = found.table.column_names
+    other = found.table.set_column(names.index("estimate"), "estimate", pa.array([0.123] * len(found)))
+    made = report([study, ("Districts", replace(found, table=other))], template="exhibit")
+    table = next(b for b in made.document.blocks if isinstance(b, Wide) and b.caption.startswith("Districts"))
+    assert [row[1][0] for row in table.rows] == [
+        f"{r['candidate']} {100 * r['share']:.1f}" for r in found.table.to_pylist()
+    ]
+
+
+def test_bounds_alone_are_no_finding():
+    people, votes = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
+    made = report(ecological.bounds(people, votes), template="exhibit")
+    assert isinstance(made.document.blocks[1], Items)
+    assert not any("candidate of choice" in i or "; x" in i or ": x" in i for i in made.document.blocks[1].items)
+    assert any(
+        ": x" in i for i in report(ecological.goodman(people, votes), template="exhibit").document.blocks[1].items
+    )
+
+
+def test_support_outside_zero_to_one_is_an_arrow():
+    frame = precincts()
+    people = frame["Black"] + frame["white"]
+    frame["a1"] = np.rint(np.clip(1.3 * frame["Black"] / people - 0.15, 0, 1) * people).astype(int)
+    frame["a2"] = people - frame["a1"]
+    found = ecological.rpv(
+        frame, ["white", "Black"], {"Mayor": ["a1", "a2"]}, "unit", methods=["goodman"], reference="white"
+    )
+    assert found.contests["Mayor"].voters["goodman"].select(outcome="a1")["estimate"].max() > 1
+    figure = next(b for b in report(found, template="exhibit").document.blocks if isinstance(b, Figure))
+    marks = figure.chart.panels[0].marks
+    assert {"shown", "above"} <= {m.x for m in marks}
+    assert "bar" not in {m.form for m in marks}
+    assert "arrows are estimates outside 0 to 1" in figure.caption
 
 
 def test_with_many_contests_their_findings_stand_in_their_sections(study, monkeypatch):

@@ -446,3 +446,12 @@ def test_reports_and_charts_call_no_fit():
             calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
             names = {f.attr for f in calls if isinstance(f, ast.Attribute)}
             assert not names & {"fit", "fit_transform", "cross_validate", "effects", "estimate", "estimates"}, path.name
+
+
+def test_the_answer_holds_no_midpoints_of_bounds():
+    found = ecological.bounds({"a": [30, 90], "b": [70, 10]}, {"y": [80, 20], "n": [20, 80]})
+    answer = section_of("h", found).answer
+    assert answer.column_names == found.table.column_names
+    for name in {"estimate", "count"} & set(answer.column_names):
+        assert answer[name].null_count == len(found)
+    assert answer["lower"].to_pylist() == found["lower"].tolist()

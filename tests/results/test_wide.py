@@ -36,7 +36,13 @@ def table(outcomes, groups=("a", "b"), **options):
         "conf_low": x - 0.05,
         "conf_high": x + 0.05,
     }
-    told = {"method": "example", "level": 0.9, "interval": "wald", "provenance": Provenance.of(call="c")} | options
+    told = {
+        "kind": "cells",
+        "method": "example",
+        "level": 0.9,
+        "interval": "wald",
+        "provenance": Provenance.of(call="c"),
+    } | options
     return Estimates.build(columns, keys=["group", "outcome"], **told)
 
 
@@ -86,7 +92,7 @@ def test_codes_become_words_here_and_in_units():
     )  # fmt: skip
     est = Estimates.build(
         {"eth5": [1, 2, 3], "estimate": [0.1, 0.2, 0.3]}, keys=["eth5"], method="m", level=None, interval="none",
-        provenance=Provenance.of(call="c"), units=unit,
+        provenance=Provenance.of(call="c"), units=unit, kind="cells",
     )  # fmt: skip
     for labels in ({"eth5": {1: "white", 2: "Black"}}, {"eth5": {"1": "white", "2": "Black"}}):
         named = est.with_labels(labels)
@@ -134,6 +140,18 @@ def test_shares_outside_zero_to_one_are_written_as_they_are():
     people = {"a": [90, 10, 50], "b": [10, 90, 50]}
     votes = {"yes": [95, 1, 60], "no": [5, 99, 40]}
     assert "-" in ecological.goodman(people, votes).to_latex()
+
+
+def test_effects_and_differences_are_never_percent():
+    for kind in ("effects", "pointwise_effects", "contrast", "estimates", "margins"):
+        text = table(["x", "y"], kind=kind).to_latex()
+        assert "Percent" not in text, kind
+        assert "Estimates, with the 90" in text, kind
+    for options in ({"kind": "places"}, {"kind": "margins", "title": "Share of each group that voted"}):
+        assert "Percent, with the 90" in table(["x", "y"], **options).to_latex()
+    people, votes = {"a": [60, 20, 40], "b": [40, 80, 60]}, {"x": [70, 30, 50], "y": [30, 70, 50]}
+    apart = ecological.polarization(ecological.bounds(people, votes), ("a", "b"))
+    assert "Percent" not in apart.to_latex()
 
 
 def test_a_wide_table_continues():

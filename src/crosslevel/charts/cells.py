@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from crosslevel.charts.chart import Chart, Choice, Map, Panel, Rows
 from crosslevel.charts.words import named
 from crosslevel.results import Estimates
-from crosslevel.results.table import midpoints, on_unit_scale, to_array
+from crosslevel.results.table import bounded, midpoints, on_unit_scale, to_array
 
-__all__ = ["FIXED", "Cells", "cells_of"]
+__all__ = ["FIXED", "Cells", "cells_of", "unit_limits"]
 
 FIXED = (
     "estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "model_low", "model_high", "observed", "truth",
@@ -25,6 +25,11 @@ FIXED = (
 """Columns that keep their name."""
 ALIASES = {"lower": "bound_low", "upper": "bound_high"}
 """What the methods of bounds call them."""
+
+
+def unit_limits(estimates: Estimates) -> tuple[float, float] | None:
+    """Give the limits of an axis of shares that have bounds: 0 to 1, whatever a regression says."""
+    return (0.0, 1.0) if bounded(estimates) and on_unit_scale(estimates) else None
 
 
 @dataclass(frozen=True)
@@ -94,22 +99,23 @@ class Cells:
     def within_unit(self, estimates: Estimates) -> Cells:
         """Add what an axis from 0 to 1 shows where a regression leaves it: dots inside, cut intervals, arrows at the ends.
 
-        Nothing is added where every number is inside. Columns: ``shown``, ``shown_low``, ``shown_high``, ``below``, ``above``.
+        Nothing is added where every number is inside, or where the axis is not cut. Columns: ``shown``, ``shown_low``, ``shown_high``,
+        and ``below`` and ``above`` where an estimate is.
         """
         names = [n for n in ("estimate", "conf_low", "conf_high") if self.has(n)]
         values = {n: np.asarray(to_array(self.table[n]), dtype=np.float64) for n in names}
         with np.errstate(invalid="ignore"):
-            if not on_unit_scale(estimates) or not any(((v < 0) | (v > 1)).any() for v in values.values()):
+            if unit_limits(estimates) is None or not any(((v < 0) | (v > 1)).any() for v in values.values()):
                 return self
             x = values["estimate"]
             low, high = (values.get(n, np.full(len(x), np.nan)) for n in ("conf_low", "conf_high"))
             gone = (high < 0) | (low > 1)
+            arrows = {"below": np.where(x < 0, 0.0, np.nan), "above": np.where(x > 1, 1.0, np.nan)}
             return self.with_columns(
                 shown=np.where((x >= 0) & (x <= 1), x, np.nan),
                 shown_low=np.where(gone, np.nan, np.clip(low, 0, 1)),
                 shown_high=np.where(gone, np.nan, np.clip(high, 0, 1)),
-                below=np.where(x < 0, 0.0, np.nan),
-                above=np.where(x > 1, 1.0, np.nan),
+                **{name: ends for name, ends in arrows.items() if np.isfinite(ends).any()},
             )
 
     def with_key(self, key: str, words: Sequence[str | None], instead: Sequence[str] = ()) -> Cells:

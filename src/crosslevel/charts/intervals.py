@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.charts.cells import Cells, cells_of
+from crosslevel.charts.cells import Cells, cells_of, unit_limits
 from crosslevel.charts.chart import Axis, Chart, Choice, Mark, Panel, Rows, Shade
 from crosslevel.charts.matplotlib import draw
 from crosslevel.charts.style import BLUE, GRAY, GREEN, INK, ORANGE, PALE, PURPLE, VERMILION, check_color
@@ -24,7 +24,7 @@ from crosslevel.results.table import midpoints, on_unit_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BESIDE", "intervals", "methods", "methods_chart", "ordered_chart", "rows_chart"]
+__all__ = ["BESIDE", "describe_cut", "intervals", "methods", "methods_chart", "ordered_chart", "rows_chart"]
 
 BESIDE: dict[str, tuple[str, str]] = {
     "neighborhood": (ORANGE, "square"),
@@ -46,15 +46,7 @@ MOST_CELLS = 30
 BOUNDS = "possible at all (bounds)"
 
 
-UNIT = (0.0, 1.0)
 BEYOND = "outside 0 to 1"
-
-
-def unit_limits(estimates: Estimates) -> tuple[float, float] | None:
-    """Give the limits of an axis of shares that have bounds: 0 to 1, whatever a regression says."""
-    columns = set(estimates.table.column_names) - set(estimates.keys)
-    bounded = {"lower", "upper"} <= columns or {"bound_low", "bound_high"} <= columns
-    return UNIT if bounded and on_unit_scale(estimates) else None
 
 
 def _cut_beside(cells: Cells, beside: Sequence[str]) -> Cells:
@@ -79,9 +71,21 @@ def _interval_and_dots(cells: Cells, interval: bool, color: str | Shade, tint: s
     low, high, dot = ("shown_low", "shown_high", "shown") if cut else ("conf_low", "conf_high", "estimate")
     marks = [Mark("interval", low, x2=high, color=color, **look)] if interval else []
     marks.append(Mark("dot", dot, color=tint, **look))
-    for name, shape in (("below", "triangle-left"), ("above", "triangle-right")) if cut else ():
-        marks.append(Mark("dot", name, color=tint, **(look | {"shape": shape, "size": 42.0})))
+    for name, shape in (("below", "triangle-left"), ("above", "triangle-right")):
+        if cut and cells.has(name):
+            marks.append(Mark("dot", name, color=tint, **(look | {"shape": shape, "size": 42.0})))
     return marks
+
+
+def describe_cut(table: pa.Table) -> list[str]:
+    """Say what an axis from 0 to 1 does to the rows: arrows for estimates outside it, intervals cut at its ends."""
+    have = set(table.column_names)
+    said = ["arrows are estimates outside 0 to 1"] if have & {"below", "above"} else []
+    ends = [
+        np.asarray(table[n].to_numpy(), dtype=float) for n in ("conf_low", "conf_high") if "shown" in have and n in have
+    ]
+    with np.errstate(invalid="ignore"):
+        return [*said, *(["intervals are cut at 0 and 1"] if any(((v < 0) | (v > 1)).any() for v in ends) else [])]
 
 
 def _only_bounds(cells: Cells) -> bool:
@@ -237,8 +241,12 @@ def ordered_chart(
 def _caption(estimates: Estimates, cells: Cells, bounds: bool, interval: bool) -> str:
     if _only_bounds(cells):
         return "Gray bars are bounds that hold whatever people did; nothing inside them is more probable. Hover for the numbers."
-    said = "Dots are estimates" + (", arrows estimates outside 0 to 1" if cells.has("shown") else "")
-    said += f"; lines are {describe_intervals(estimates.level, estimates.interval)}" if interval else ""
+    said = (
+        f"Dots are estimates; lines are {describe_intervals(estimates.level, estimates.interval)}"
+        if interval
+        else "Dots are estimates"
+    )
+    said = "; ".join([said, *describe_cut(cells.table)])
     said += "; gray bars are bounds that hold whatever people did" if bounds else ""
     return f"{said}. Hover for the numbers."
 
@@ -398,7 +406,7 @@ def methods_chart(comparison: Estimates, *, max_cells: int | None = None) -> Cha
     if interval:
         caption = f"A line for each method; {describe_intervals(comparison.level, comparison.interval)} where a method has them."
     if cells.has("bound_low", "bound_high"):
-        caption += " Arrows are estimates outside 0 to 1." if cells.has("shown") else ""
+        caption += "".join(f" {said[0].upper()}{said[1:]}." for said in describe_cut(kept))
         caption += " Gray bars are what is possible at all (bounds), whatever people did."
     where = {cells.keys[key]: cells.keys[key] for key in chosen}
     share = on_unit_scale(comparison)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.charts.chart import Chart, Panel
-from crosslevel.charts.intervals import methods_chart, rows_chart
+from crosslevel.charts.intervals import describe_cut, methods_chart, rows_chart
 from crosslevel.charts.words import count, plain
 from crosslevel.ecological.court.choice import candidate_of_choice
 from crosslevel.ecological.court.study import ContestStudy, PolarizationStudy, describe_summary, describe_tally
@@ -28,6 +28,7 @@ from crosslevel.reports.methods import (
 )
 from crosslevel.reports.sentences import sentences_of
 from crosslevel.results import Estimates
+from crosslevel.results.table import midpoints
 from crosslevel.results.wide import MOST_ACROSS, Wide, wide_tables
 
 __all__ = ["exhibit_of"]
@@ -214,20 +215,21 @@ def _districts(heading: str, found: Estimates) -> list[Block]:
     """Show proposed districts: the vote share of the group's candidate in every contest, with the probability that it wins."""
     rows = {(r["contest"], r["district"]): r for r in found.table.to_pylist()}
     contests, districts = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
+    choice = found.title[found.title.find("candidate of choice") :]  # names the group
     made: list[Block] = []
     for start in range(0, len(districts), MOST_ACROSS):
         part = districts[start : start + MOST_ACROSS]
         cells = [(c, *(_performance(rows.get((c, d))) for d in part)) for c in contests]
         made.append(_table(f"{heading}: {found.title}", ("contest", *map(str, part)), cells,
-                           "Percent of the district's votes; beneath, the probability that the candidate wins there."))  # fmt: skip
+                           f"Percent of the district's votes; beneath, the probability that the {choice} wins there."))  # fmt: skip
     return made
 
 
 def _performance(row: Mapping[str, Any] | None) -> tuple[str, str]:
-    if row is None or row["estimate"] is None:
+    if row is None or row["share"] is None:
         return "–", ""
     p = row["probability_wins"]
-    return f"{row['candidate']} {100 * row['estimate']:.1f}", "" if p is None else f"wins {p:.2f}"
+    return f"{row['candidate']} {100 * row['share']:.1f}", "" if p is None else f"wins {p:.2f}"
 
 
 def _on_data(sentence: str) -> bool:
@@ -241,7 +243,7 @@ def _on_data(sentence: str) -> bool:
 def _findings(main: Estimates, parts: Sequence[Estimates]) -> list[str]:
     """Say what was found: the sentences that the tables carry, the candidates of choice, or what every page says."""
     found = [str(s) for part in parts for s in part.diagnostics.get("findings", ())]
-    if not found and main.kind == "cells" and "method" not in main.keys:
+    if not found and not midpoints(main).any() and main.kind == "cells" and "method" not in main.keys:
         try:
             found = [str(s) for s in candidate_of_choice(main).diagnostics["findings"]]
         except InputError:
@@ -381,9 +383,15 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
     for start in range(0, len(rows), MOST_CONTESTS):
         part = rows[start : start + MOST_CONTESTS]
         tables = [study.contests[r["contest"]].voters[study.lead].select(outcome=r["candidate"]) for r in part]
+        ends = {"lower": 0.0, "upper": 1.0}  # of shares without bounds
         columns = {
-            n: np.concatenate([np.asarray(t[n], dtype=float) for t in tables])
-            for n in ("estimate", "conf_low", "conf_high")
+            n: np.concatenate(
+                [
+                    np.asarray(t[n], dtype=float) if n in t.table.column_names else np.full(len(t), ends[n])
+                    for t in tables
+                ]
+            )
+            for n in ("estimate", "conf_low", "conf_high", *ends)
         }
         names = [f"{r['contest']}: {r['candidate']}" for r in part]
         found = Estimates.build(
@@ -394,14 +402,15 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
         chart = methods_chart(found, max_cells=len(part))
         panel = chart.panels[0]
         assert isinstance(panel, Panel)
-        panel = replace(panel, x=replace(panel.x, title="share of the group's voters", limits=(0.0, 1.0)))
+        marks = [m for m in panel.marks if m.form != "bar"]  # each group has bounds of its own
+        panel = replace(panel, marks=marks, x=replace(panel.x, title="share of the group's voters", limits=(0.0, 1.0)))
         caption = (
             f"Support of each group's voters for the candidate of choice of {first} voters, by contest ({study.lead})"
         )
         level = "" if found.level is None else f"; lines are {100 * found.level:.10g} % intervals"
         made.append(
             _figure(
-                f"{caption}{level}.",
+                "; ".join([caption + level, *describe_cut(chart.tables["cells"])]) + ".",
                 replace(chart, panels=[panel], inches=(7.2, 1.0 + 0.17 * len(found) + 0.2 * len(part))),
             )
         )

@@ -15,6 +15,7 @@ from crosslevel.errors import InputError
 from crosslevel.reports.sentences import sentences_of
 from crosslevel.reports.shapes import Shapes
 from crosslevel.results import Estimates
+from crosslevel.results.table import without_midpoints
 
 __all__ = ["Section", "section_of", "tables_of"]
 
@@ -71,12 +72,13 @@ class Section:
     def answer(self) -> pa.Table:
         """The table shown also without JavaScript; effects with stars behind the estimate, the usual columns first."""
         main = self.parts[0]
+        table = without_midpoints(main)
         if main.kind != "effects" or "p_value" not in main.table.column_names or "stars" in main.table.column_names:
-            return main.table
+            return table
         first = [*main.keys, "estimate", "std_error", "conf_low", "conf_high", "p_value"]
         rest = [n for n in main.table.column_names if n not in first]
         marks = pa.array([stars(p) for p in main.table["p_value"].to_pylist()])
-        return main.table.select([*first, *rest]).add_column(len(first), "stars", marks)
+        return table.select([*first, *rest]).add_column(len(first), "stars", marks)
 
     @property
     def sentences(self) -> list[str]:

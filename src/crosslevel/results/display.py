@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from crosslevel.results.table import NUMBERS, midpoints, to_array
+from crosslevel.results.table import NUMBERS, midpoints, to_array, without_midpoints
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
@@ -124,14 +123,11 @@ def html(estimates: Estimates, max_rows: int = 20) -> str:
 def layout(estimates: Estimates, max_rows: int | None) -> list[Column]:
     """Choose the columns, the rows and the digits to show; columns with nothing in them are left out."""
     shown = len(estimates) if max_rows is None else min(max(max_rows, 0), len(estimates))
-    table = estimates.table.slice(0, shown)
+    table = without_midpoints(estimates).slice(0, shown)
     shared = number_format(table)
     made = _key_columns(estimates, table)
     only = midpoints(estimates)[: len(table)]
     if only.any():  # what lies in the middle of bounds is no estimate, nor a count
-        for name in {"estimate", "count"} & set(table.column_names):
-            kept = pc.if_else(pa.array(~only), table[name], None)
-            table = table.set_column(table.column_names.index(name), name, kept)
         table = table.drop_columns(["count"]) if only.all() and "count" in table.column_names else table
     if not only.all() or not len(table):
         made.append(_numbers("estimate", table["estimate"], shared))

@@ -24,8 +24,10 @@ __all__ = [
     "COLUMN_TYPES",
     "NUMBERS",
     "as_column",
+    "bounded",
     "check_draws",
     "check_interval",
+    "in_percent",
     "match_rows",
     "midpoints",
     "on_unit_scale",
@@ -33,7 +35,18 @@ __all__ = [
     "same_bits",
     "tabulate",
     "to_array",
+    "without_midpoints",
 ]
+
+SHARES = (
+    "cells", "comparison", "contextual_variance", "coverage", "held_out", "performance", "places", "polarization_summary",
+    "polarization_tally", "subgroups", "surveyed",
+)  # fmt: skip
+"""Kinds of tables whose estimates are shares where they lie between 0 and 1."""
+DIFFERENCES = ("contrast", "effects", "pointwise_effects", "sensitivity")
+"""Kinds that are not shares even with bounds."""
+OF_SHARES = ("Share of ", "Support of each group")
+"""How titles of reports of shares begin; other reports of a table are of differences."""
 
 COLUMN_TYPES: dict[str, pa.DataType] = {
     "float64": pa.float64(),
@@ -303,6 +316,16 @@ def midpoints(estimates: Estimates) -> npt.NDArray[np.bool_]:
     return of_bounds & (np.asarray(estimates["lower"] < estimates["upper"], dtype=np.bool_))
 
 
+def without_midpoints(estimates: Estimates) -> pa.Table:
+    """Give the table with neither estimate nor count where these come from the middle of bounds."""
+    table, only = estimates.table, midpoints(estimates)
+    for name in ("estimate", "count") if only.any() else ():
+        if name in table.column_names:
+            kept = pc.if_else(pa.array(~only), table[name], None)
+            table = table.set_column(table.column_names.index(name), name, kept)
+    return table
+
+
 def on_unit_scale(estimates: Estimates) -> bool:
     """Tell whether the estimates are shares: between 0 and 1, as is the truth, or with bounds that are.
 
@@ -313,6 +336,21 @@ def on_unit_scale(estimates: Estimates) -> bool:
         if {low, high} <= set(names) - set(estimates.keys) and _between(estimates, (low, high)):
             return True
     return _between(estimates, [n for n in ("estimate", "truth") if n in names])
+
+
+def bounded(estimates: Estimates) -> bool:
+    """Tell whether the table has columns of bounds."""
+    columns = set(estimates.table.column_names) - set(estimates.keys)
+    return {"lower", "upper"} <= columns or {"bound_low", "bound_high"} <= columns
+
+
+def in_percent(estimates: Estimates) -> bool:
+    """Tell whether these are known to be shares, by bounds from 0 to 1 or by their kind; effects and differences never are."""
+    if estimates.kind == "margins":
+        known = estimates.title.startswith(OF_SHARES)
+    else:
+        known = estimates.kind in SHARES or (estimates.kind not in DIFFERENCES and bounded(estimates))
+    return known and on_unit_scale(estimates)
 
 
 def _between(estimates: Estimates, names: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError, MissingExtraError, unknown_name
 from crosslevel.results import display
-from crosslevel.results.table import as_column, midpoints, on_unit_scale
+from crosslevel.results.table import as_column, in_percent, midpoints
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
@@ -155,7 +155,7 @@ def wide_tables(estimates: Estimates, columns: str | None = None, caption: str =
 
     Shares are in percent. Rows that have bounds only show the bounds. Without a second key the rows stay as they are.
     """
-    share = on_unit_scale(estimates)
+    share = in_percent(estimates)
     words = _cells(estimates, share)
     bound = bool(midpoints(estimates).any())
     unit = "Percent" if share else "Estimates"
