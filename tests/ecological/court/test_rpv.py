@@ -212,6 +212,23 @@ def test_districts_and_groups_that_are_not_there_are_named(study, districts, gro
         performance(study, districts, group)
 
 
+def test_a_mistyped_precinct_is_refused_and_one_left_out_is_said(precincts):
+    frame = {**precincts, "first_a": precincts["first_a"].astype(float)}
+    frame["first_a"][3] = np.nan
+    for column in ("black", "white", "first_a", "first_b"):
+        frame[column] = np.where(np.array(frame["name"]) == "p5", 0.0, frame[column])
+    contests = {"first": ["first_a", "first_b"]}
+    study = rpv(frame, GROUPS, contests, "name", methods=["neighborhood"], missing="drop")
+    assert (study.contests["first"].tables.left_out, study.contests["first"].tables.dropped) == (("p3",), ("p5",))
+    found = performance(study, {"new": ["p1", "p3", "p5"]}, "Black")
+    assert found.warnings == ("new: 'p3', 'p5' had no people or was left out of the study, and is not counted.",)
+    assert found["units"].tolist() == [1]
+    with pytest.raises(InputError, match=r"districts\['new'\]='p1O' is not a unit.*Did you mean 'p1'"):
+        performance(study, {"new": ["p1", "p1O", "p3"]}, "Black")
+    with pytest.raises(InputError, match=r"districts\['new'\]='p3', 'p5' has nobody to count in 'first'"):
+        performance(study, {"new": ["p3", "p5"]}, "Black")
+
+
 @pytest.mark.data
 def test_where_the_assumption_fails_the_study_says_so(real_data):
     data = np.genfromtxt(real_data / "truth" / "eco_forgnlit30c.csv", delimiter=",", names=True)

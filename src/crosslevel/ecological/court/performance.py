@@ -90,12 +90,13 @@ def performance(
     named = dict(districts) if isinstance(districts, Mapping) else {ONE: districts}
     if not named:
         raise InputError("districts is empty; name the units of at least one district.")
-    rows, missing = [], {}
+    rows: list[dict[str, Any]] = []
+    missing: dict[Any, dict[object, None]] = {}
     for district, units in named.items():
         for contest in study.contests.values():
             here, lost = _inside(contest, district, units)
             if lost:
-                missing[district] = lost
+                missing.setdefault(district, {}).update(dict.fromkeys(lost))
             rows.append({"district": str(district), **_row(contest, here, group, level)})
     lead = next(iter(study.contests.values())).voters[study.lead]
     drawn = lead.draws is not None
@@ -112,7 +113,7 @@ def performance(
         ),
         diagnostics={"findings": _describe(rows, group, 0 if lead.draws is None else len(lead.draws))},
         warnings=[
-            f"{district}: {listed(lost)} had no people or was left out of the study, and is not counted."
+            f"{district}: {listed(list(lost))} had no people or was left out of the study, and is not counted."
             for district, lost in missing.items()
         ],
         frame=study.summary.frame,
@@ -122,16 +123,22 @@ def performance(
 
 
 def _inside(contest: ContestStudy, district: object, units: Sequence[object]) -> tuple[BoolArray, list[object]]:
-    """Tell which units belong to a district, and which of its units are not in the tables."""
+    """Tell which units belong to a district, and which of its units were left out of the tables; refuse those never in the data."""
     if isinstance(units, str) or not isinstance(units, Sequence | np.ndarray) or len(units) == 0:
         raise InputError(f"districts[{district!r}]={units!r} is not a list of units; name its precincts.")
-    wanted, known = set(units), set(contest.tables.units)
-    here = np.array([u in wanted for u in contest.tables.units], dtype=np.bool_)
+    tables, wanted = contest.tables, set(units)
+    here = np.array([u in wanted for u in tables.units], dtype=np.bool_)
+    known, out = set(tables.units), {*tables.dropped, *tables.left_out}
     lost = [u for u in dict.fromkeys(units) if u not in known]
-    unknown = [u for u in lost if u not in contest.tables.dropped]
+    for unit in lost:
+        if unit not in out:
+            named = [*tables.units, *tables.dropped, *tables.left_out]
+            raise unknown_name(f"districts[{district!r}]", unit, named, "unit")
     if not here.any():
-        raise unknown_name(f"districts[{district!r}]", lost[0], list(contest.tables.units), "unit")
-    return here, unknown
+        raise InputError(
+            f"districts[{district!r}]={listed(lost)} has nobody to count in {contest.name!r}: all of it had no people or was left out."
+        )
+    return here, lost
 
 
 @dataclass(frozen=True)

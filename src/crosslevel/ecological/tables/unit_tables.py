@@ -58,6 +58,8 @@ class UnitTables:
         What was changed or left out, in sentences; every answer from these tables carries them among its warnings.
     membership : (2, n_units, n_groups, n_groups) or None
         Covariances of the errors of the groups' counts, where they are sums of membership probabilities.
+    left_out : tuple
+        Names of further units of the data that repairs left out: for missing numbers, or more outcomes than people.
     """
 
     X: FloatArray
@@ -71,6 +73,7 @@ class UnitTables:
     fingerprints: dict[str, str]
     notes: tuple[str, ...] = ()
     membership: FloatArray | None = None
+    left_out: tuple[object, ...] = ()
 
     @property
     def N(self) -> FloatArray:
@@ -225,7 +228,7 @@ def unit_tables(
     _check_options(kept)
     dropped = tuple(u for u, k in zip(margins.units, keep, strict=True) if not k)
     empty = (f"{len(dropped):,} unit(s) without people were left out ({listed(dropped)}).",) if dropped else ()
-    names = _unit_names(units, n)
+    names, counted = _unit_names(units, n), set(margins.units)
     return UnitTables(
         X=kept.X,
         T=kept.T,
@@ -247,6 +250,7 @@ def unit_tables(
             *(() if sums is None else (sums.note,)),
         ),
         membership=None if sums is None else _covariance(sums, names, kept),
+        left_out=tuple(dict.fromkeys(u for u in names if u not in counted)),
     )
 
 
