@@ -108,7 +108,9 @@ def estimate_subgroups(
     real = {(r["region"], r[mapped]): r["rate"] for r in world.true_rates(by=mapped).to_pylist()}
     keys = zip(by_region["region"].tolist(), by_region[mapped].tolist(), strict=True)
     by_region = by_region.with_columns(truth=[real[key] for key in keys])  # not all who live there are in the survey
-    return Findings(made, dataclasses.replace(by_region, title=f"How each {mapped} voted in each region"))
+    return Findings(
+        made, dataclasses.replace(by_region, title=f"How each {mapped} voted in each region, from totals and a survey")
+    )
 
 
 def _asked(world: Nation, model: EcologicalInference, both: EcologicalInference, variable: str) -> Estimates:

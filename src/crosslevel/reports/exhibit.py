@@ -346,7 +346,9 @@ def _overview(study: PolarizationStudy, first: str) -> list[Block]:
         own = [rows[contest, g] for g in study.groups]
         support = [_percent(r["estimate"], r["conf_low"], r["conf_high"]) for r in own]
         names = [r["candidate"] or "–" for r in own]
-        chosen.append((contest, *((f"{n} {x}", low) for n, (x, low) in zip(names, support, strict=True)), held.winner))
+        chosen.append(
+            (contest, *((f"{n} {x}", low) for n, (x, low) in zip(names, support, strict=True)), held.winner or "tied")
+        )
         minor = [r for r in own if r["group"] != study.reference]
         apart.append((contest, *(_percent(r["difference"], r["difference_low"], r["difference_high"]) for r in minor)))
         went.append((contest, *(_percent(r["turnout"], r["turnout_low"], r["turnout_high"]) for r in own)))
@@ -420,16 +422,17 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
 def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> list[Block]:
     """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side."""
     row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
-    candidate = row["candidate"] or contest.winner
+    candidate = row["candidate"] or contest.ahead[0]
     side = contest.comparison.select(outcome=candidate).with_labels({"method": NAMES})
     side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
     chart = methods_chart(side, max_cells=MOST_ROWS)
     votes = ", ".join(f"{name} {v:,.0f}" for name, v in contest.candidates.items())
     caption = f"{contest.name}: support for {candidate} by group and method. {_for_print(chart.caption)}"
+    first_place = f"Most votes: {contest.winner}" if contest.winner else f"Tied: {', '.join(contest.ahead)}"
     n_methods = len(contest.voters)
     high = 0.7 + 0.1 * (n_methods + 1.2) * len(contest.tables.groups)
     blocks: list[Block] = [
-        Text(f"Votes: {votes}. Winner: {contest.winner}."),
+        Text(f"Votes in these units: {votes}. {first_place}."),
         _figure(caption, replace(chart, inches=(7.2, high))),
     ]
     blocks += wide_tables(

@@ -79,7 +79,8 @@ def test_losses_and_differences_are_counted_over_contests(study):
     assert row["lost"] == row["lost_where_choices_differ"] == int(winner["first"] == "Brown")
     assert study.tally.select(group="white").table.to_pylist()[0]["choices_differ"] is None
     said = study.sentences()
-    assert said[0].startswith("In 1 of 2 contest(s) the candidate of choice of Black voters was not that of white")
+    assert said[0].startswith("In 1 of 2 contest(s)")
+    assert "the candidate of choice of Black voters was not that of white voters" in said[0]
     assert any(text.startswith("first: ") and "Ames" in text for text in said)
 
 
@@ -227,6 +228,72 @@ def test_a_mistyped_precinct_is_refused_and_one_left_out_is_said(precincts):
         performance(study, {"new": ["p1", "p1O", "p3"]}, "Black")
     with pytest.raises(InputError, match=r"districts\['new'\]='p3', 'p5' has nobody to count in 'first'"):
         performance(study, {"new": ["p3", "p5"]}, "Black")
+
+
+def test_probabilities_have_the_digits_of_their_draws(precincts):
+    methods = {"king_iterated": {"n_draws": 50}, "goodman": {}}
+    study = rpv(precincts, GROUPS, CONTESTS, "name", methods=methods, lead="king_iterated", n_jobs=1)
+    assert study.summary.diagnostics["draws"] == {"first": 50, "second": 50}
+    assert any("with probability above 0.98; white voters" in text for text in study.sentences())
+    assert study.lead_reason == "king_iterated leads, as asked for."
+
+
+def test_a_group_of_reference_without_an_answer_is_left_out_of_the_sentences(precincts):
+    options = {"total_groups": "adults", "methods": ["homogeneous", "goodman"], "reference": "other"}
+    frame = {**precincts, "black": precincts["black"].copy(), "white": precincts["white"].copy(), "adults": None}
+    frame["black"][:2], frame["white"][:2] = [800, 0], [0, 800]
+    rest = np.r_[0, 0, precincts["rest"][2:]]
+    frame["adults"] = frame["black"] + frame["white"] + rest
+    study = rpv(frame, GROUPS, CONTESTS, "name", **options)
+    assert study.lead_reason == "homogeneous leads, the first method named."
+    row = study.tally.select(group="Black").table.to_pylist()[0]
+    assert (row["contests"], row["contests_compared"]) == (2, 0)
+    assert row["choices_differ"] is row["expected_choices_differ"] is row["mean_reference_support"] is None
+    said = study.sentences()
+    assert said[0].startswith(
+        f"The candidate of choice of Black voters lost in {row['lost']} of 2 contest(s). On average"
+    )
+    assert not any("other voters" in text or "None" in text for text in said)
+
+
+def test_a_candidate_of_choice_says_what_is_expected_and_of_which_units(study):
+    expected = study.tally.select(group="Black")["expected_choices_differ"][0]
+    said = study.sentences()
+    assert said[0].startswith(f"In 1 of 2 contest(s) ({expected:.1f} expected from the probabilities) the candidate")
+    assert all(text.endswith("% of the votes in these units.") for text in said[1:])
+    assert not any("outside" in text for text in said)
+
+
+LEANING = {
+    "a": [90, 70, 50, 30, 10],
+    "b": [10, 30, 50, 70, 90],
+    "x": [99, 90, 50, 10, 1],
+    "y": [1, 10, 50, 90, 99],
+}
+
+
+def test_impossible_estimates_and_ties_are_said():
+    """Goodman's line through these shares reaches 119 % and -19 %; both candidates have 250 votes."""
+    study = rpv(
+        {"name": list("vwxyz"), **LEANING},
+        ["a", "b"],
+        {"Mayor": ["x", "y"]},
+        "name",
+        methods=["goodman"],
+        reference="b",
+    )
+    assert study.summary["estimate"].tolist() == pytest.approx([1.19, 1.19])
+    assert study.contests["Mayor"].winner is None
+    assert study.contests["Mayor"].ahead == ("x", "y")
+    assert [(r["winner"], r["won"]) for r in study.summary.table.to_pylist()] == [(None, None)] * 2
+    assert study.tally.select(group="a").table.to_pylist()[0]["lost"] == 0
+    total, one = study.sentences()
+    assert total.endswith("In 1 of 1 contest(s) an estimate lies outside 0 to 100 %, which no share can.")
+    assert one.endswith(
+        "An estimate lies outside 0 to 100 %, which no share can. x tied for first place with 50.0 % of the votes in these units."
+    )
+    found = performance(study, {"whole": list("vwxyz"), "part": ["v"]}, "a").table.to_pylist()
+    assert [(r["winner"], r["won"]) for r in found] == [(None, None), ("x", True)]
 
 
 @pytest.mark.data

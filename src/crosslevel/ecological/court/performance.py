@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
@@ -58,9 +59,10 @@ def performance(
     Estimates
         Keys ``district``, ``contest``. ``estimate`` is the vote share in the district of the candidate who is the group's choice;
         interval and ``probability_wins`` are over the draws of whom it chose. ``candidate`` is the most probable choice, ``share`` and
-        ``lead`` its votes and lead in the district, ``winner`` who won there. ``group_people`` and ``group_voters`` are the shares of the
-        group among the people of the district and, by the leading method, among its voters; ``support`` and ``others_support`` the
-        shares of the group's and of all other voters of the district with that candidate. ``diagnostics["findings"]`` counts the
+        ``lead`` its votes and lead in the district, ``winner`` who won there (null where the vote is tied). ``group_people`` and
+        ``group_voters`` are the shares of the group among the people of the district and, by the leading method, among its voters;
+        ``support`` and ``others_support`` the shares of the group's and of all other voters of the district with that candidate.
+        ``diagnostics["findings"]`` counts the
         contests won.
 
     See Also
@@ -100,8 +102,9 @@ def performance(
             rows.append({"district": str(district), **_row(contest, here, group, level)})
     lead = next(iter(study.contests.values())).voters[study.lead]
     drawn = lead.draws is not None
+    kinds = {"candidate": pa.string(), "winner": pa.string(), "won": pa.bool_()}
     return Estimates.build(
-        {name: [row[name] for row in rows] for name in rows[0]},
+        {name: pa.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]},
         keys=("district", "contest"),
         method=lead.method,
         level=level if drawn else None,
@@ -206,9 +209,10 @@ def _row(contest: ContestStudy, here: BoolArray, group: str, level: float) -> di
         "candidate": tables.outcomes[chosen.outcomes[k]],
         "share": float(share[k]),
         "lead": float(lead[k]),
-        "won": bool(wins[k] > 0),
+        "won": None if 0 < wins[k] < 1 else bool(wins[k] > 0),
     }
-    row |= {"winner": tables.outcomes[chosen.outcomes[int(np.argmax(counted))]], "estimate": float(share[k])}
+    first = tables.outcomes[chosen.outcomes[int(np.argmax(counted))]]
+    row |= {"winner": first if wins.max() == 1 else None, "estimate": float(share[k])}
     if chosen.first is not None:
         drawn = np.nansum(chosen.first * share, axis=1)
         row["estimate"] = float(drawn.mean())
@@ -231,7 +235,7 @@ def _describe(rows: Sequence[Mapping[str, Any]], group: str, n_draws: int) -> li
     said = []
     for district in dict.fromkeys(row["district"] for row in rows):
         own = [row for row in rows if row["district"] == district and row["candidate"] is not None]
-        won = sum(row["won"] for row in own)
+        won = sum(row["won"] is True for row in own)
         said.append(
             f"{district}: the candidate of choice of {group} voters wins {won} of {len(own)} contest(s); "
             f"{100 * own[0]['group_people']:.0f} % of its people are {group}."

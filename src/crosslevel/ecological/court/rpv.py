@@ -144,6 +144,7 @@ def rpv(
     table = frames.to_arrow(frame, "frame")
     seed, level = checks.read_seed(random_state), checks.check_level(level)
     chosen = _methods(methods)
+    asked = lead is not None
     lead = (LEAD if LEAD in chosen else next(iter(chosen))) if lead is None else find_method(list(chosen), lead, "lead")
     if not contests:
         raise InputError("contests is empty; name at least one, {'Governor 2018': ['Abrams', 'Kemp']}.")
@@ -184,7 +185,9 @@ def rpv(
         groups=tuple(X),
         reference=reference,
         lead=lead,
-        lead_reason=WHY_RXC if lead == LEAD else f"{lead} leads, as asked for.",
+        lead_reason=WHY_RXC
+        if lead == LEAD
+        else f"{lead} leads, {'as asked for' if asked else 'the first method named'}.",
         data_notes=describe_notes(studies),
         settings=given,
         provenance=provenance,

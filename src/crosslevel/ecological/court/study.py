@@ -69,9 +69,16 @@ class ContestStudy:
     cells: FloatArray | None = None
 
     @property
-    def winner(self) -> str:
-        """The candidate with most votes in all units together."""
-        return next(iter(self.candidates))
+    def ahead(self) -> tuple[str, ...]:
+        """The candidate with most votes in all units together; several where they are tied."""
+        named = [c for c in self.candidates if c != OTHER_CANDIDATES or len(self.candidates) < 3]
+        most = max(self.candidates[c] for c in named)
+        return tuple(c for c in named if self.candidates[c] == most)
+
+    @property
+    def winner(self) -> str | None:
+        """The candidate with most votes in all units together; None where several are tied."""
+        return self.ahead[0] if len(self.ahead) == 1 else None
 
     @property
     def comparison(self) -> Estimates:
@@ -265,6 +272,7 @@ def summarize(
     shown = first.choice[first.lead]
     made = {name: [row[name] for row in rows] for name in rows[0]}
     made |= {n: pa.array(made[n], pa.bool_()) for n in ("won", "choices_differ")}
+    made |= {n: pa.array(made[n], pa.string()) for n in ("candidate", "winner")}
     summary = Estimates.build(
         made,
         keys=("contest", "group"),
@@ -272,6 +280,7 @@ def summarize(
         level=shown.level,
         interval=shown.interval,
         provenance=provenance,
+        diagnostics={"draws": {name: _count_draws(contest) for name, contest in contests.items()}},
         warnings=(),
         frame=shown.frame,
         kind="polarization_summary",
@@ -279,6 +288,12 @@ def summarize(
     )
     tally = _tally(rows, reference, summary)
     return summary, tally
+
+
+def _count_draws(contest: ContestStudy) -> int:
+    """Count the draws of the leading method, on which its probabilities rest."""
+    draws = contest.voters[contest.lead].draws
+    return 0 if draws is None else len(draws)
 
 
 def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
@@ -297,8 +312,10 @@ def _row(contest: ContestStudy, group: str, reference: str) -> dict[str, Any]:
         "probability_first": first["probability_first"],
         **{n: first[n] for n in ("lead", "lead_low", "lead_high")},
         "vote_share": None if candidate is None else contest.candidates[candidate] / votes,
-        "won": None if candidate is None else candidate == contest.winner,
-        "probability_lost": 1 - probability.get(contest.winner, 0.0) if known else None,
+        "won": None
+        if candidate is None or (candidate in contest.ahead and contest.winner is None)
+        else candidate in contest.ahead,
+        "probability_lost": 1 - sum(probability.get(c, 0.0) for c in contest.ahead) if known else None,
         "winner": contest.winner,
         **dict.fromkeys(("reference_support", "difference", "difference_low", "difference_high")),
         **dict.fromkeys(("choices_differ", "probability_choices_differ")),
@@ -327,20 +344,24 @@ def _tally(rows: Sequence[Mapping[str, Any]], reference: str, summary: Estimates
     made: list[dict[str, Any]] = []
     for group in dict.fromkeys(row["group"] for row in rows):
         own = [row for row in rows if row["group"] == group and row["candidate"] is not None]
-        apart = [row for row in own if row["choices_differ"]]
+        told = [row for row in own if row["choices_differ"] is not None]
+        apart = [row for row in told if row["choices_differ"]]
         support = [row["estimate"] for row in own]
+        cross = [row["reference_support"] for row in own if row["reference_support"] is not None]
         made.append(
             {
                 "group": group,
                 "estimate": float(np.mean(support)) if support else None,
                 "contests": len(own),
-                "lost": sum(not row["won"] for row in own),
+                "lost": sum(row["won"] is False for row in own),
                 "expected_lost": _sum([row["probability_lost"] for row in own]),
-                "choices_differ": None if group == reference else len(apart),
-                "expected_choices_differ": None if group == reference else _sum([r["probability_choices_differ"] for r in own]),
-                "lost_where_choices_differ": None if group == reference else sum(not row["won"] for row in apart),
+                "contests_compared": None if group == reference else len(told),
+                "choices_differ": len(apart) if told else None,
+                "expected_choices_differ": _sum([row["probability_choices_differ"] for row in told]),
+                "lost_where_choices_differ": sum(row["won"] is False for row in apart) if told else None,
                 "least_support": min(support, default=None),
-                "mean_reference_support": None if group == reference or not own else float(np.mean([r["reference_support"] for r in own])),
+                "mean_reference_support": float(np.mean(cross)) if cross else None,
+                "outside": sum(_outside(row) for row in own),
             }
         )  # fmt: skip
     return Estimates.build(
@@ -368,21 +389,35 @@ def describe_tally(tally: Estimates, reference: str) -> tuple[str, ...]:
         if row["group"] == reference or not row["contests"]:
             continue
         n, who = row["contests"], row["group"]
-        text = (
-            f"In {row['choices_differ']} of {n} contest(s) the candidate of choice of {who} voters was not that of {reference} voters; "
-            f"it lost in {row['lost_where_choices_differ']} of these, and in {row['lost']} of all {n}."
-        )
-        mean, cross = row["estimate"], row["mean_reference_support"]
-        said.append(
-            f"{text} On average {100 * mean:.0f} % of {who} voters and {100 * cross:.0f} % of {reference} voters supported that candidate."
-        )
+        expected, cross = row["expected_choices_differ"], row["mean_reference_support"]
+        if row["choices_differ"] is None:
+            text = f"The candidate of choice of {who} voters lost in {row['lost']} of {n} contest(s)."
+        else:
+            likely = "" if expected is None else f" ({expected:.1f} expected from the probabilities)"
+            text = (
+                f"In {row['choices_differ']} of {row['contests_compared']} contest(s){likely} the candidate of choice of {who} voters was "
+                f"not that of {reference} voters; it lost in {row['lost_where_choices_differ']} of these, and in {row['lost']} of all {n}."
+            )
+        beside = "" if cross is None else f" and {100 * cross:.0f} % of {reference} voters"
+        text += f" On average {100 * row['estimate']:.0f} % of {who} voters{beside} supported that candidate."
+        if row["outside"]:
+            text += f" In {row['outside']} of {n} contest(s) an estimate lies outside 0 to 100 %, which no share can."
+        said.append(text)
     return tuple(said)
+
+
+def _outside(row: Mapping[str, Any]) -> bool:
+    """Tell whether the support of a group or of the group of reference is below 0 or above 100 %."""
+    return any(
+        v is not None and not -ROUNDING <= v <= 1 + ROUNDING for v in (row["estimate"], row["reference_support"])
+    )
 
 
 def describe_summary(summary: Estimates, reference: str) -> tuple[str, ...]:
     """Say for each contest and group whom its voters chose, by how much, and whether the candidate won."""
     said = []
     level = "" if summary.level is None else f"{100 * summary.level:.10g} % interval "
+    draws: Mapping[str, int] = summary.diagnostics.get("draws", {})
     for row in summary.table.to_pylist():
         if row["group"] == reference or row["candidate"] is None:
             continue
@@ -390,21 +425,24 @@ def describe_summary(summary: Estimates, reference: str) -> tuple[str, ...]:
         text = f"{row['contest']}: {100 * row['estimate']:.0f} % of {who} voters"
         if row["conf_low"] is not None:
             text += f" ({level}{100 * row['conf_low']:.0f} to {100 * row['conf_high']:.0f} %)"
-        text += f" and {100 * row['reference_support']:.0f} % of {reference} voters supported {candidate}"
+        cross = row["reference_support"]
+        text += "" if cross is None else f" and {100 * cross:.0f} % of {reference} voters"
+        text += f" supported {candidate}"
         probability = row["probability_first"]
         if probability is not None:
-            text += (
-                f", the candidate of choice of {who} voters with probability {describe_probability(probability, DRAWS)}"
-            )
+            sure = describe_probability(probability, draws.get(row["contest"]) or DRAWS)
+            text += f", the candidate of choice of {who} voters with probability {sure}"
         if row["choices_differ"] is not None:
             text += f"; {reference} voters chose {'another' if row['choices_differ'] else 'the same'}"
-        result = "won" if row["won"] else "lost"
-        said.append(f"{text}. {candidate} {result} with {100 * row['vote_share']:.1f} % of the votes.")
+        text += ". An estimate lies outside 0 to 100 %, which no share can" if _outside(row) else ""
+        result = "tied for first place" if row["won"] is None else "won" if row["won"] else "lost"
+        said.append(f"{text}. {candidate} {result} with {100 * row['vote_share']:.1f} % of the votes in these units.")
     return tuple(said)
 
 
-DRAWS = 400
-"""Draws that a probability in a sentence rests on at least."""
+DRAWS = 200
+"""Draws that a probability in a sentence rests on at least, in a study that was saved without their number."""
+ROUNDING = 1e-9
 
 
 def find_method(methods: Sequence[str], name: str, argument: str) -> str:
