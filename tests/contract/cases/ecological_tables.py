@@ -225,6 +225,7 @@ FUNCTIONS = [
                 With(0.5, group=None, probabilities=["p", "q"]),
                 0.5,
                 With(-1, group=None, probabilities=["p", "q"]),
+                With(1.5, group=None, probabilities=["p", "q"]),
             ],
         },
         data=["people", "places"],

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslevel.ecological import rxc, unit_tables
+from crosslevel.ecological import rpv, rxc, unit_tables
 from crosslevel.ecological.tables.contextual.ridge import PENALTIES, SHRUNK, ridge_fit
 from crosslevel.errors import InputError
 
@@ -60,6 +60,42 @@ def test_covariates_are_matched_by_the_name_of_their_unit():
         rxc(tables, covariates={"z": z}, symmetric=True)
 
 
+def test_names_in_the_index_are_matched_to_the_units():
+    groups, votes, z, _ = world(n=20)
+    names = [f"u{i}" for i in range(20)]
+    expected = rxc(groups, votes, covariates=z)["estimate"]
+    order = np.random.default_rng(0).permutation(20)
+    shuffled = pd.DataFrame({"z": z}, index=names).iloc[order]
+    frame = pd.DataFrame(groups)
+    tables = unit_tables(groups, votes, names)
+    for given in (
+        rxc(tables, covariates=shuffled),
+        rxc(groups, votes, units=names, covariates=shuffled),
+        rxc(frame, votes, units=names, covariates=shuffled),
+        rxc(frame.rename_axis("precinct"), votes, units=names, covariates=shuffled),
+        rxc(frame.set_axis(names), votes, covariates=shuffled),
+        rxc(groups, votes, covariates=shuffled.set_axis(order)),
+        rxc(frame.set_axis(np.arange(20) + 7), votes, covariates=shuffled.set_axis(order + 7)),
+    ):
+        np.testing.assert_array_equal(given["estimate"], expected)
+    for given in ((tables,), (groups, votes, None)):
+        with pytest.raises(InputError, match=r"covariates has no row for \d+ unit.*among its names \('x"):
+            rxc(*given, covariates=shuffled.set_axis([f"x{i}" for i in order]))
+    with pytest.raises(InputError, match="'u0' more than once"):
+        rxc(tables, covariates=shuffled.set_axis(["u0"] * 20))
+    study = [
+        rpv(
+            pd.DataFrame({"unit": names, **groups, **votes}),
+            ["a", "b"],
+            {"c": ["yes", "no"]},
+            "unit",
+            methods={"rxc": {"covariates": c}},
+        )
+        for c in (z, shuffled)
+    ]
+    np.testing.assert_array_equal(*(one.contests["c"].voters["rxc"]["estimate"] for one in study))
+
+
 def test_a_covariate_of_noise_is_left_out():
     groups, votes, _, _ = world(n=60, effect=0.0)
     noise = np.random.default_rng(9).normal(size=60)
@@ -67,6 +103,24 @@ def test_a_covariate_of_noise_is_left_out():
     assert np.abs(fit.moved).max() < 0.01
     if not np.isfinite(fit.penalty):
         assert fit.gain == 0
+
+
+def test_an_answer_without_any_of_the_covariates_says_so():
+    groups, votes, _, _ = world(n=40, effect=0.0)
+    noise = next(z for seed in range(50) if not np.isfinite(ridge_of(groups, votes, z := drawn(seed)).penalty))
+    found = rxc(groups, votes, covariates=noise)
+    assert "covariates" not in found.method
+    assert any("prefers none of the covariates" in said for said in found.warnings)
+    assert found.diagnostics["covariates"]["move"] == [0.0] * 4
+    np.testing.assert_array_equal(found["estimate"], rxc(groups, votes)["estimate"])
+
+
+def drawn(seed):
+    return np.random.default_rng(seed).normal(size=40)
+
+
+def ridge_of(groups, votes, z):
+    return ridge_fit(*(np.column_stack(list(side.values())) for side in (groups, votes)), z[:, None])
 
 
 def test_the_penalty_is_that_of_units_left_out_one_by_one():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,68 @@ def test_sums_and_their_covariances_are_those_of_independent_memberships():
     off = 1 / (1 + (1 - own) / own * np.exp(-0.01))
     V = found.covariance[0, 0, 0, 0]
     np.testing.assert_allclose((off.sum() - own.sum()) / 0.01, V, rtol=0.01)
-    np.testing.assert_allclose(found.covariance[1, 0], 0.3**2 * found.covariance[0, 0] @ found.covariance[0, 0])
+    # with two groups: log odds off by 0.3 for everybody of a unit, drawn
+    odds = (own / (1 - own))[:, None] * np.exp(rng.normal(0, 0.3, 20_000))
+    np.testing.assert_allclose(found.covariance[1, 0, 0, 0], (odds / (1 + odds)).sum(axis=0).var(), rtol=0.05)
+
+
+def test_log_odds_between_any_two_of_three_groups_are_off_by_the_sd_stated():
+    rng = np.random.default_rng(5)
+    P = rng.dirichlet([1.0, 2.0, 1.5], 40)
+    people = {"unit": np.zeros(40, int), **{g: P[:, r] for r, g in enumerate("abc")}}
+    found, _ = group_counts(people, by="unit", probabilities=["a", "b", "c"], places={"unit": [0]}, calibration_sd=0.2)
+    e = rng.normal(0, 0.2 / np.sqrt(2), (20_000, 3))
+    np.testing.assert_allclose((e[:, 0] - e[:, 2]).std(), 0.2, rtol=0.02)
+    off = P * np.exp(e)[:, None, :]
+    off = (off / off.sum(axis=2, keepdims=True)).sum(axis=1)
+    np.testing.assert_allclose(found.covariance[1, 0], np.cov(off.T), rtol=0.1, atol=0.02)
+
+
+def test_a_calibration_sd_beyond_first_order_is_refused():
+    people, *_, places = register(n_units=4, size=50)
+    with pytest.raises(InputError, match=r"calibration_sd=1\.5 is not a number between 0 and 1"):
+        group_counts(people, by="unit", probabilities=["a", "b"], places=places, calibration_sd=1.5)
+
+
+def test_the_unit_of_the_weights_does_not_matter():
+    people, _, choice, places = register(n_units=12, size=60)
+    votes = {"yes": np.bincount(people["unit"], choice, 12), "no": np.bincount(people["unit"], ~choice, 12)}
+    weight = 0.5 + np.arange(len(choice)) % 3
+    found = []
+    for times in (1.0, 16.0):  # a power of two, so that nothing is rounded
+        given = {**people, "w": times * weight}, {**places, "votes": [60.0] * 12, "w": times * 60.0 * np.ones(12)}
+        options = {"by": "unit", "probabilities": ["a", "b"], "weight": "w", "calibration_sd": 0.4}
+        wide, _ = group_counts(given[0], places=given[1], total="w", **options)
+        counts, _ = group_counts(given[0], places=given[1], total="votes", **options)
+        found.append((wide.covariance / times**2, rxc(unit_tables(counts, votes))))
+    np.testing.assert_allclose(found[1][0], found[0][0])
+    for column in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_allclose(found[1][1][column], found[0][1][column], atol=1e-9)
+
+
+def test_units_carry_both_errors_and_the_note_says_what_is_not_carried():
+    people, _, choice, places = register(n_units=12, size=300)
+    votes = {"yes": np.bincount(people["unit"], choice, 12), "no": np.bincount(people["unit"], ~choice, 12)}
+    whole = {**places, "votes": [300.0] * 12}
+    options = {"by": "unit", "probabilities": ["a", "b"], "calibration_sd": 0.5}
+    counts, _ = group_counts(people, places=places, **options)
+    tables = unit_tables(counts, votes)
+    found = rxc(tables)
+    own = replace(tables, membership=tables.membership * np.array([1.0, 1e-12])[:, None, None, None])
+    move = np.array(found.diagnostics["membership_move"])
+    # the move of the district alone would widen every unit alike; the error of a unit's own sums comes on top
+    grown = found.units["std_error"] ** 2 - rxc(own).units["std_error"] ** 2
+    assert np.median(grown) > 3 * (move**2).max()
+    assert "people listed" not in counts.note
+    assert "the people listed may differ" in group_counts(people, places=whole, total="votes", **options)[0].note
+
+
+def test_one_group_with_people_answers():
+    people = {"unit": [0, 0, 1, 1], "a": [1.0] * 4, "b": [0.0] * 4}
+    counts, _ = group_counts(people, by="unit", probabilities=["a", "b"], places={"unit": [0, 1]}, calibration_sd=0.4)
+    found = rxc(unit_tables(counts, {"yes": [1, 2], "no": [1, 0]}))
+    np.testing.assert_allclose(found["estimate"][:2], [0.75, 0.25])
+    assert found.diagnostics["membership_move"] == [0.0, 0.0]
 
 
 def test_total_and_weight_scale_the_sums():

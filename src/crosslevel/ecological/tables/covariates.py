@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,20 +65,15 @@ def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:
 def covariates_of_units(covariates: Any, tables: UnitTables, groups: object) -> dict[str, FloatArray]:
     """Read covariates of the units of checked tables, as :func:`covariate_blocks` does.
 
-    A table with a column ``unit`` is matched by the units' names, in any order; without one its rows are those of ``groups``.
+    A table with a column ``unit``, or else with names in its index, is matched by the names of the units (by the index of ``groups``
+    where that holds any of its names), in any order; the rows of one without names are those of ``groups``.
     """
+    named = checks.names_of(covariates)
     if frames.is_frame(covariates) and UNIT in (table := frames.to_arrow(covariates, "covariates")).column_names:
-        names = table[UNIT].to_pylist()
-        where = {name: i for i, name in enumerate(names)}
-        if len(where) < len(names):
-            twice = next(name for i, name in enumerate(names) if where[name] != i)
-            raise InputError(f"covariates names the unit {twice!r} more than once; give each one row.")
-        lacking = [u for u in tables.units if u not in where]
-        if lacking:
-            raise InputError(
-                f"covariates has no row for {len(lacking):,} unit(s) ({listed(lacking)}); add them, or drop these units."
-            )
-        rows = table.drop_columns([UNIT]).take(pa.array([where[u] for u in tables.units]))
+        rows = table.drop_columns([UNIT]).take(pa.array(_rows_of_units(table[UNIT].to_pylist(), tables.units)))
+    elif named is not None and not set(named) & set(checks.names_of(groups) or ()):
+        given = covariates.iloc[_rows_of_units(named, tables.units)]
+        rows = covariate_table(given, "covariates", len(tables.units))
     else:
         given = checks.align_rows(covariates, checks.row_keys(groups), "covariates")
         table = covariate_table(
@@ -85,6 +81,21 @@ def covariates_of_units(covariates: Any, tables: UnitTables, groups: object) -> 
         )
         rows = table.filter(pa.array(rows_kept(tables, groups, "covariates", table.num_rows)))
     return covariate_blocks(rows, len(tables.units))
+
+
+def _rows_of_units(names: Sequence[object], units: Sequence[object]) -> list[int]:
+    """Find the row of every unit by its name."""
+    where = {name: i for i, name in enumerate(names)}
+    if len(where) < len(names):
+        twice = next(name for i, name in enumerate(names) if where[name] != i)
+        raise InputError(f"covariates names the unit {twice!r} more than once; give each one row.")
+    lacking = [u for u in units if u not in where]
+    if lacking:
+        raise InputError(
+            f"covariates has no row for {len(lacking):,} unit(s) ({listed(lacking)}) among its names ({listed(names, 3)}); add them, drop "
+            "these units, or pass an array in the order of groups."
+        )
+    return [where[u] for u in units]
 
 
 def _block(table: pa.Table, name: str) -> FloatArray:

@@ -50,7 +50,8 @@ def group_counts(
         addresses. Every row must add up to 1.
     calibration_sd : float, default 0
         With ``probabilities``: by how much, as a standard deviation, the log odds of membership may be off for everybody of a
-        place. It cannot be learned from the sums; 0 takes the probabilities for calibrated in every place.
+        place, between any two groups; at most 1, since it is carried to first order. It cannot be learned from the sums; 0 takes the
+        probabilities for calibrated in every place.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def group_counts(
         raise InputError(f"group={group!r} and probabilities={probabilities!r}: pass one of the two.")
     n = persons.num_rows
     w = np.ones(n) if weight is None else checks.check_weights(frames.column(persons, weight, "weight"), "weight")
-    s = checks.check_between(calibration_sd, "calibration_sd", 0.0, 5.0)
+    s = checks.check_between(calibration_sd, "calibration_sd", 0.0, 1.0)
     if group is not None:
         checks.refuse_idle_arguments(group_counts, {"calibration_sd": s}, "without probabilities")
         frames.check_columns(persons, frames.as_names(group, "group"), "group")
@@ -115,4 +116,4 @@ def group_counts(
     kind = frames.frame_kind(people)
     if group is not None:
         return frames.from_arrow(table, kind), tuple(keys)
-    return MembershipCounts(table, V * factor[None, :, None, None] ** 2, n, s, kind), tuple(keys)
+    return MembershipCounts(table, V * factor[None, :, None, None] ** 2, n, s, kind, totals is not None), tuple(keys)

@@ -4,10 +4,11 @@ Person j of unit i belongs to group r with probability p_jr, given what predicts
 X_ir = sum_j p_jr are off from the counts for two reasons:
 
     V_i = sum_j w_j^2 (diag(p_j) - p_j p_j')        membership of each person, given the probabilities
-    s^2 V_i V_i                                     log odds that are off by s for everybody of a unit, to first order
+    s^2 J_i J_i / 2                                 log odds that are off by s for everybody of a unit, to first order
 
-In the first the counts scatter around the sums (Berkson's error), and rates fitted to the sums are not attenuated. In the second the sums
-scatter around the counts, and rates of groups are pulled toward each other.
+with J_i = sum_j w_j (diag(p_j) - p_j p_j'), by which sums move with log probabilities; log odds between any two groups are off by s when
+log probabilities are off by s / sqrt(2), each on its own. In the first the counts scatter around the sums (Berkson's error), and rates
+fitted to the sums are not attenuated. In the second the sums scatter around the counts, and rates of groups are pulled toward each other.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class MembershipCounts:
     calibration_sd : float
         By how much the log odds of membership may be off for everybody of a unit.
     frame : kind of dataframe to answer with.
+    scaled : bool
+        Whether the sums were brought to totals of the units.
     """
 
     counts: pa.Table
@@ -52,6 +55,7 @@ class MembershipCounts:
     people: int
     calibration_sd: float
     frame: frames.FrameKind
+    scaled: bool = False
 
     def to_frame(self) -> object:
         """Give the expected counts as a dataframe of the caller's kind."""
@@ -62,11 +66,16 @@ class MembershipCounts:
         """What every answer from these sums says."""
         size = np.array([self.counts[n].to_numpy() for n in self.counts.column_names]).sum(axis=0)
         sd = np.sqrt(np.einsum("kirr->ir", self.covariance)) / np.where(size > 0, size, np.nan)[:, None]
+        unlisted = (
+            ", not that the people listed may differ from the rest of the totals they were scaled to"
+            if self.scaled
+            else ""
+        )
         return (
             f"Groups are sums of membership probabilities of {self.people:,} people; the share of a group in a unit is known to "
             f"±{100 * float(np.nanmedian(sd)):.2g} % of the people (median standard deviation, log odds off by {self.calibration_sd:g}). "
-            "Only rxc carries this into its intervals. They hold if the probabilities are right on average. Weighting people's own "
-            "outcomes by them instead is biased wherever the outcome depends on the group beyond what predicts membership."
+            f"Only rxc carries this into its intervals{unlisted}. They hold if the probabilities are right on average. Weighting "
+            "people's own outcomes by them instead is biased wherever the outcome depends on the group beyond what predicts membership."
         )
 
 
@@ -116,12 +125,13 @@ def summed(
     """
     R = P.shape[1]
     X = np.column_stack([np.bincount(code, weight * P[:, r], n) for r in range(R)]).astype(np.float64)
-    V = np.empty((n, R, R))
+    V, J = np.empty((2, n, R, R))
     for r in range(R):
         for q in range(r, R):
             own = P[:, r] * ((r == q) - P[:, q])
             V[:, r, q] = V[:, q, r] = np.bincount(code, weight**2 * own, n)
-    return X, np.stack([V, s**2 * V @ V])
+            J[:, r, q] = J[:, q, r] = np.bincount(code, weight * own, n)
+    return X, np.stack([V, s**2 / 2 * J @ J])
 
 
 def drawn(X: FloatArray, V: FloatArray, z: FloatArray) -> FloatArray:

@@ -41,6 +41,7 @@ MATCH = 2.0  # one district whose labels tie a group to an outcome: prior mean o
 ENDS = (0.0, 0.7)
 """Contextual slopes at which the answer is given in the diagnostics, beside the one assumed."""
 CAR_DRAWS = 199
+UNUSED = "Covariates changed nothing: leaving units out prefers none of the covariates."
 
 
 @checked
@@ -183,10 +184,13 @@ def rxc(
     stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
     converged = settings.b not in stopped
     found, move = fits[settings.b], np.zeros(())
-    if effects and 0 in found:
+    used = parts[0].moved is not None
+    if used and 0 in found:
         plain = _fit([replace(parts[0], moved=None)], settings)[0]
         move = (found[0].table - plain.table) / parts[0].x.sum(axis=0)[:, None]
-        effects["move"] = move.ravel().tolist()
+    moved = np.zeros((len(parts[0].rows), len(parts[0].columns)))
+    if effects:
+        effects["move"] = (moved + move).ravel().tolist()
     if tables.membership is not None and 0 in found:
         V = tables.membership[1][np.ix_(parts[0].units, parts[0].rows, parts[0].rows)]
         back, moved = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
@@ -209,7 +213,7 @@ def rxc(
         method=f"contextual R x C model of {'votes' if kind == 'votes' else 'demographic groups'}, contextual slope {settings.b:g}"
         + (", pooled over districts" if pooled else "")
         + (", both directions" if symmetric else "")
-        + (", with covariates" if effects else ""),
+        + (", with covariates" if used else ""),
         call=("rxc", {**given, "random_state": seed}),
         districts=districts_of,
         diagnostics={
@@ -229,6 +233,7 @@ def rxc(
                 f"Not converged at contextual slope {b:g}: the search stopped on the way. {why}"
                 for b, why in stopped.items()
             ),
+            *([UNUSED] if effects and not used else ()),
             *describe_few_units(parts, districts_of),
             *describe_doubts(tables, parts, context, answer.cells, districts_of),
             *(describe_looks_like_votes(context[0]) if given["kind"] is None and kind == "demographic" else ()),
@@ -376,9 +381,13 @@ def _answer(
             variance = constants.variance(found.sum(axis=0) / people, fit.variance / people**2, ctx.h)
             unit_variance = constants.variance(found / of_unit, fit.cell_variance / of_unit**2, ctx.h)
             if tables.membership is not None:
-                V = tables.membership[0][np.ix_(part.units, part.rows, part.rows)]
-                added = membership_variance(found, part.x, y, V, seed)
-                variance, unit_variance = variance + added[0], unit_variance + added[1]
+                # of the district the error that all people of a unit share is in move already
+                own, both = (
+                    v[np.ix_(part.units, part.rows, part.rows)]
+                    for v in (tables.membership[0], tables.membership.sum(axis=0))
+                )
+                variance = variance + membership_variance(found, part.x, y, own, seed)[0]
+                unit_variance = unit_variance + membership_variance(found, part.x, y, both, seed)[1]
             variance, unit_variance = variance + move**2, unit_variance + move**2
             raw = fit.draws / people
             moved = (raw - raw.mean(axis=0)) * (np.sqrt(variance) / np.maximum(raw.std(axis=0), 1e-9))
