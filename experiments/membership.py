@@ -3,7 +3,8 @@
 North Carolina's register of 2025 gives party by race in every county. Each world takes some counties, draws registered people from
 each in proportion to its cells, and hides their race: a person has one of six classes of surnames, drawn given race, and Bayes' rule
 with the county's composition turns the class into membership probabilities. The composition used is off by ``MISPLACED`` in the log of
-each race's share, by county: log odds between two races are off by sqrt(2) times that. Answers to "which share of each race is registered with each party" are scored against the people drawn:
+each race's share, by county: log odds between two races are off by sqrt(2) times that. Answers to "which share of each race is
+registered with each party" are scored against the people drawn:
 
 - people weighted by their probabilities, with the standard error of a weighted mean;
 - rxc on the summed probabilities, as if they were counts;
