@@ -141,6 +141,7 @@ def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     ):
         assert words.format(100 * abs(made[name] - truth).mean()) in said
     assert "totals cannot check" in made.warnings[1]
+    assert found.by_region.title == "How each race voted in each region, from totals and a survey"
     black = found.by_region.select(race="black")
     held = (black["conf_low"] <= black["truth"]) & (black["truth"] <= black["conf_high"])
     assert held.mean() > 0.8
