@@ -7,6 +7,7 @@ there are. ``learn_covariates(table, names)`` and ``covariates.read(table)`` giv
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +17,15 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.columns import is_categorical
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray
 
 __all__ = ["N_PEOPLE", "Covariates", "count_groups", "learn_covariates", "read_composition"]
 
 N_PEOPLE = "n_people"
 """Column of made people: how many a row stands for."""
+WHOLE = 0.005
+"""How far counts may be off the number of people, and shares off one, for rounding."""
 
 
 def read_composition(composition: Any) -> dict[str, dict[str, str]]:
@@ -65,7 +68,7 @@ def count_groups(
     by : str
         Column that names the place.
     composition : mapping of column to mapping of level to column of places
-        Counts, or shares where ``weight`` is given.
+        Counts; where ``weight`` is given, counts that add up to it or shares that add up to one.
     weight : str or None
         Column of places: how many people; the sum of the first column's counts when not given.
 
@@ -82,13 +85,29 @@ def count_groups(
     for name, levels in composition.items():
         counts = {level: _read(table, column, "composition", keys) for level, column in levels.items()}
         whole = np.sum(list(counts.values()), axis=0)
-        total = whole if total is None else total
+        if total is None:
+            parts_ = np.array(list(counts.values()))
+            if (whole <= 1 + 1e-6).all() and (parts_ != np.round(parts_)).any():
+                raise InputError(
+                    f"composition[{name!r}] adds up to at most 1 in every place: these are shares; pass weight=, the column of places "
+                    "with the number of people."
+                )
+            total = whole
         empty = (whole <= 0) & (total > 0)
         if empty.any():
             raise InputError(
                 f"composition: {int(empty.sum()):,} place(s) have people and nobody in any level of {name!r}, first "
                 f"{keys[int(np.argmax(empty))]!r}; give counts of all levels there, or leave these places out."
             )
+        if weight is not None:
+            # rounding apart: shares of everybody, or counts of everybody
+            off = (np.abs(whole - 1) > WHOLE) & (np.abs(whole - total) > WHOLE * total) & (total > 0)
+            if off.any():
+                i = int(np.argmax(off))
+                raise InputError(
+                    f"composition[{name!r}] adds up to {whole[i]:,.10g} in {keys[i]!r}, neither to 1 nor to the {total[i]:,.10g} of "
+                    f"weight={weight!r} ({int(off.sum()):,} place(s)); add a column for the others, give shares of 1, or leave weight out."
+                )
         shares.append({level: v / np.where(whole > 0, whole, 1.0) for level, v in counts.items()})
     assert total is not None
     parts = []
@@ -121,7 +140,7 @@ class Covariates:
     levels: tuple[tuple[Any, ...] | None, ...]
 
     def read(self, table: pa.Table) -> FloatArray:
-        """Give the columns of places, (q, k): numbers standardized, a column for every level of others; unknown levels are zero."""
+        """Give the columns of places, (q, k): numbers standardized, a column for every level of others, zero where it is unknown."""
         out = []
         for name, scale, levels in zip(self.names, self.scale, self.levels, strict=True):
             if scale is not None:
@@ -129,9 +148,24 @@ class Covariates:
                 out.append(((values - scale[0]) / scale[1])[:, None])
             else:
                 frames.check_columns(table, [name], "covariates")
+                _refuse_nulls(table[name], name)
                 values = np.array([str(v) for v in table[name].to_pylist()])
+                unknown = sorted(set(values.tolist()) - set(levels or ()))
+                if unknown:
+                    warnings.warn(
+                        f"covariates column {name!r} has {listed(unknown)}, which the fit has not seen; places there have no effect of it.",
+                        CrosslevelWarning,
+                        stacklevel=2,
+                    )
                 out.append((values[:, None] == np.array(levels)).astype(np.float64))
         return np.hstack(out)
+
+
+def _refuse_nulls(column: pa.ChunkedArray, name: str) -> None:
+    if column.null_count:
+        raise InputError(
+            f"covariates column {name!r} has {column.null_count:,} missing values; fill them, or drop them."
+        )
 
 
 def learn_covariates(table: pa.Table, names: Sequence[str]) -> Covariates:
@@ -149,10 +183,7 @@ def learn_covariates(table: pa.Table, names: Sequence[str]) -> Covariates:
     frames.check_columns(table, list(chosen), "covariates")
     for name in chosen:
         column = table[name]
-        if column.null_count:
-            raise InputError(
-                f"covariates column {name!r} has {column.null_count:,} missing values; fill them, or drop them."
-            )
+        _refuse_nulls(column, name)
         if is_categorical(column.type, name):
             found = tuple(sorted({str(v) for v in column.to_pylist()}))
             if len(found) < 2:

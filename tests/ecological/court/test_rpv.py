@@ -159,6 +159,57 @@ def test_more_votes_than_people_is_refused_raised_or_left_out():
         unit_tables(people, votes, excess="raise")
 
 
+def test_votes_beyond_people_are_no_group_of_those_who_stayed(precincts):
+    """All units are off to the same side, so that unit_tables gives the difference to a group."""
+    contests = {"first": ["first_a", "first_b"]}
+    few = {**precincts, **{n: np.round(0.2 * precincts[n]) for n in ("black", "white")}}
+    with pytest.raises(
+        InputError,
+        match=r"contests\['first'\]: votes exceed people in 24 of 24 unit\(s\), first in 'p0' .*excess='raise'",
+    ):
+        rpv(few, GROUPS, contests, "name", methods=["goodman"])
+    found = rpv(few, GROUPS, contests, "name", methods=["goodman"], excess="raise")
+    assert found.contests["first"].tables.groups == ("Black", "white")
+    percent = np.round(100 * precincts["black"] / (precincts["black"] + precincts["white"]))
+    share = {"black": percent, "white": 100 - percent}
+    with pytest.raises(InputError, match=r"votes exceed people in .*100 people.*total_groups"):
+        rpv({**precincts, **share}, GROUPS, contests, "name", methods=["goodman"])
+
+
+def test_a_missing_number_taken_for_zero_leaves_the_others_where_they_were_counted(precincts):
+    """Of two columns summed one is missing, and the people counted in the other stay; the rest is what the total lacks."""
+    holes = {**precincts, "black": precincts["black"].copy(), "more": np.full(24, 10.0)}
+    holes["adults"] = precincts["adults"] + 10.0
+    holes["black"][3] = np.nan
+    groups = {"Black": ["black", "more"], "white": "white"}
+    options = {"total_groups": "adults", "methods": ["neighborhood"], "missing": "zero"}
+    found = rpv(holes, groups, {"first": ["first_a", "first_b"]}, "name", **options)
+    white, adults = precincts["white"][3], holes["adults"][3]
+    np.testing.assert_allclose(found.contests["first"].tables.X[3], [10.0, white, adults - white - 10.0])
+    assert found.data_notes[0] == "1 missing value(s) in 1 of 24 units were taken for zero ('p3')."
+    holes["adults"][5] = np.nan
+    with pytest.raises(InputError, match=r"total_groups='adults' has 1 missing value\(s\), the first in row 5"):
+        rpv(holes, groups, {"first": ["first_a", "first_b"]}, "name", **options)
+
+
+@pytest.mark.parametrize(("whole", "word"), [(100, "percentages"), (1, "shares")])
+def test_candidates_in_parts_of_a_whole_are_no_votes(precincts, whole, word):
+    a = np.round(100 * precincts["first_a"] / (precincts["first_a"] + precincts["first_b"])) * whole / 100
+    parts = {**precincts, "first_a": a, "first_b": whole - a}
+    with pytest.raises(InputError, match=rf"contests\['first'\] may be {word}: every row adds up to {whole}"):
+        rpv(parts, GROUPS, {"first": ["first_a", "first_b"]}, methods=["goodman"])
+
+
+def test_king_iterated_has_no_interval_where_it_has_no_fit(precincts):
+    X = {"black": precincts["black"], "white": precincts["white"]}
+    few = np.arange(24) % 3
+    rest = precincts["black"] + precincts["white"] - precincts["first_a"] - few
+    found = king_iterated(X, {"Ames": precincts["first_a"], "few": few, "rest": rest}, n_draws=50)
+    assert np.isfinite(found["estimate"]).all()
+    for name in ("std_error", "conf_low", "conf_high"):
+        np.testing.assert_array_equal(np.isnan(found[name]).reshape(2, 3), [[False, True, False]] * 2)
+
+
 def test_king_iterated_is_king_where_the_table_is_two_by_two(precincts):
     X = {"black": precincts["black"], "white": precincts["white"]}
     votes = precincts["first_a"]
@@ -196,6 +247,24 @@ def test_a_proposed_district_is_counted_again_and_the_choice_is_drawn(study, pre
     assert found.diagnostics["findings"][0].startswith("new: the candidate of choice of Black voters wins 2 of 2")
     whole = performance(study, precincts["name"], "Black").select(contest="first").table.to_pylist()[0]
     np.testing.assert_allclose(whole["probability_wins"], 1 - study.summary["probability_lost"][0])
+
+
+def test_a_tie_is_nobodys_victory_and_units_lost_in_any_contest_are_named(precincts):
+    tied = {n: np.array(v, dtype=object if n == "name" else float) for n, v in precincts.items()}
+    tied["first_b"][:2] = tied["first_a"][:2][::-1]
+    tied["second_a"][5] = np.nan
+    tied["first_a"][6] = np.nan
+    both = {name: [f"{name}_a", f"{name}_b"] for name in RATES}
+    study = rpv(tied, GROUPS, both, "name", methods=["rxc"], missing="drop")
+    found = performance(study, {"even": ["p0", "p1"], "some": ["p0", "p5", "p6"]}, "Black")
+    row = found.select(district="even", contest="first").table.to_pylist()[0]
+    assert (row["won"], row["winner"], row["lead"]) == (None, None, 0.0)
+    np.testing.assert_allclose(row["probability_wins"], 0.5)
+    assert found.diagnostics["findings"][0].startswith("even: the candidate of choice of Black voters wins ")
+    said = [w for w in found.warnings if "is not counted" in w]
+    assert len(said) == 1
+    assert "'p5'" in said[0]
+    assert "'p6'" in said[0]
 
 
 @pytest.mark.parametrize(

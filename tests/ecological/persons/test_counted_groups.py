@@ -150,3 +150,27 @@ def test_what_cannot_be_counted_is_refused(table):
     refused("no people of positive weight.*'t00'", frame=nobody)
     with pytest.raises(InputError, match="learn_confounding"):
         fit(table).learn_confounding()
+
+
+def test_shares_need_the_number_of_people_and_everybody_a_group(table):
+    shares = table.assign(**{v: table[v] / table["everybody"] for v in LEVELS.values()})
+    with pytest.raises(InputError, match=r"composition\['race'\].*these are shares; pass weight="):
+        fit(shares)
+    two = {"race": {"a": "adults_a", "b": "adults_b"}}
+    a, n = table["adults_a"][0] + table["adults_b"][0], table["everybody"][0]
+    with pytest.raises(
+        InputError, match=rf"composition\['race'\] adds up to {a} in 't00'.*the {n} of weight='everybody'"
+    ):
+        fit(table, two, weight="everybody")
+    assert fit(table, two).place_weight_[0] == a
+    np.testing.assert_allclose(fit(table, weight="everybody").place_weight_, table["everybody"])
+
+
+def test_a_level_of_a_new_place_is_known_or_said(table):
+    table = table.assign(kind=np.where(table["county"] < 4, "city", "land"))
+    model = fit(table.iloc[:30], covariates=["kind"])
+    new = table.iloc[30:].copy()
+    with pytest.warns(CrosslevelWarning, match="covariates column 'kind' has 'island'"):
+        model.predict_places(new.assign(kind=new["kind"].where(new.index > 31, "island")))
+    with pytest.raises(InputError, match="covariates column 'kind' has 2 missing values"):
+        model.predict_places(new.assign(kind=new["kind"].where(new.index > 31, None)))

@@ -46,12 +46,17 @@ def people(world):
     return frame.assign(state=frame.region.map(states), always=1)
 
 
-def fit(people, world, cluster=None, **settings):
+def fit(people, world, cluster=None, covariates=None, **settings):
     settings = {"categorical": ["sex"], "n_jobs": 1, "hyperparameters": FIXED} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         return EcologicalInference(**settings).fit(
-            people, world.places, **COUNTS, columns=["sex", "race", "education"], cluster=cluster
+            people,
+            world.places,
+            **COUNTS,
+            columns=["sex", "race", "education"],
+            cluster=cluster,
+            covariates=covariates,
         )
 
 
@@ -179,6 +184,13 @@ def test_hidden_columns_are_learned_with_the_settings_of_the_model(people, world
         assert (seen["context"] is not None) == bool(rho)
     total = people.groupby("region").weight.sum().to_numpy()
     np.testing.assert_allclose(total @ seen["context"], 0.0, atol=1e-9)
+    with_lat = fit(people, world, covariates=["lat"], contextual_variance=0.3)
+    before = seen["context"]
+    with pytest.raises(StopError):
+        only_labels(with_lat, people, {"women": "sex == 2"}, ["race"])
+    np.testing.assert_array_equal(seen["context"][:, :-1], before)
+    lat = with_lat.places_.table["lat"].to_numpy()
+    np.testing.assert_allclose(seen["context"][:, -1], (lat - lat.mean()) / lat.std())
 
 
 def test_composition_totals_and_truth_are_of_different_people(people, world, monkeypatch):

@@ -29,7 +29,7 @@ from crosslevel.ecological.court.study import (
 from crosslevel.ecological.tables.unit_tables import UnitTables, joined_names, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray, Progress, RandomState
+from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
 
 __all__ = ["METHODS", "rpv"]
 
@@ -100,9 +100,9 @@ def rpv(
     lead : str, optional
         The method of which summary and sentences are made; ``"rxc"`` when not given, or the first of ``methods`` without it.
     excess : {"error", "raise", "drop"}, default "error"
-        What to do with units in which votes exceed people, as in :func:`unit_tables`.
+        What to do with units in which votes exceed people: refuse them, raise their groups in proportion, or leave them out.
     missing : {"error", "zero", "drop"}, default "error"
-        What to do with missing numbers.
+        What to do with missing numbers; a missing total is refused, or its unit left out.
     duplicates : {"error", "drop_identical", "sum"}, default "error"
         What to do with units named more than once.
     level : float, default 0.95
@@ -149,10 +149,12 @@ def rpv(
     if not contests:
         raise InputError("contests is empty; name at least one, {'Governor 2018': ['Abrams', 'Kemp']}.")
     names = None if unit is None else _unit_names(table, unit)
-    X = _margin(table, groups, "groups", total_groups, "total_groups", OTHER_GROUP)
+    X, holes = _margin(table, groups, "groups", total_groups, "total_groups", OTHER_GROUP, missing)
     cleaning = {"excess": excess, "missing": missing, "duplicates": duplicates}
     tables = {
-        contest: _tables(table, X, names, contest, candidates, _total_of(total_outcomes, contest, contests), cleaning)
+        contest: _tables(
+            table, X, holes, names, contest, candidates, _total_of(total_outcomes, contest, contests), cleaning
+        )
         for contest, candidates in contests.items()
     }
     size = {g: float(np.nansum(v)) for g, v in X.items()}
@@ -294,6 +296,7 @@ def _total_of(total: str | Mapping[str, str] | None, contest: str, contests: Map
 def _tables(
     table: pa.Table,
     X: Mapping[str, FloatArray],
+    holes: IntArray,
     names: list[object] | None,
     contest: str,
     candidates: Columns,
@@ -302,34 +305,73 @@ def _tables(
 ) -> UnitTables:
     """Make the counts of one contest."""
     argument = f"contests[{contest!r}]"
-    T = _margin(table, candidates, argument, total, "total_outcomes", OTHER_CANDIDATES)
+    T, lacking = _margin(table, candidates, argument, total, "total_outcomes", OTHER_CANDIDATES, cleaning["missing"])
     both = [name for name in T if name in (*X, STAYED)]
     if both:
         raise InputError(
             f"{argument} names {listed(both)}, which is a group or stands for those who did not vote; rename it."
         )
+    _refuse_parts(np.sum(list(X.values()), axis=0), np.sum(list(T.values()), axis=0), argument)
     try:
-        return unit_tables(dict(X), T, names, balance="none-of-the-above", rest=STAYED, **cleaning)
+        made = unit_tables(dict(X), T, names, balance="none-of-the-above", rest=STAYED, **cleaning)
     except InputError as error:
         raise type(error)(f"{argument}: {error}") from error
+    if STAYED in made.groups and STAYED not in X:
+        over = np.flatnonzero(made.X[:, made.groups.index(STAYED)] > 0)
+        i = int(over[0])
+        raise InputError(
+            f"{argument}: votes exceed people in {len(over):,} of {len(made.units):,} unit(s), first in {made.units[i]!r} "
+            f"({made.T[i].sum():,.10g} votes, {made.X[i, :-1].sum():,.10g} people); excess='raise' raises the groups of these units, "
+            "excess='drop' leaves them out. Where groups are shares or percentages, or do not hold everybody, pass total_groups."
+        )
+    gone = np.flatnonzero(holes + lacking)
+    if not len(gone):
+        return made
+    which = listed([i if names is None else names[i] for i in gone.tolist()])
+    note = f"{int((holes + lacking).sum()):,} missing value(s) in {len(gone):,} of {table.num_rows:,} units were taken for zero ({which})."
+    return replace(made, notes=(note, *made.notes))
+
+
+def _refuse_parts(people: FloatArray, votes: FloatArray, argument: str) -> None:
+    """Refuse candidates in shares or percentages beside groups in counts, which would make nearly everybody stay at home."""
+    filled = votes[votes > 0]
+    for whole in (1.0, 100.0):
+        if len(filled) and np.abs(filled - whole).max() <= 0.01 * whole and np.nanmedian(people) > 2 * whole:
+            raise InputError(
+                f"{argument} may be {'shares' if whole == 1 else 'percentages'}: every row adds up to {whole:g}, where groups count "
+                f"{np.nanmedian(people):,.10g} people (median); pass votes, or shares of one with total_outcomes."
+            )
 
 
 def _margin(
-    table: pa.Table, columns: Columns, argument: str, total: str | None, total_argument: str, rest: str
-) -> dict[str, FloatArray]:
-    """Read one margin: columns summed by name, shares multiplied by their total, and what is missing to the total."""
+    table: pa.Table, columns: Columns, argument: str, total: str | None, total_argument: str, rest: str, missing: str
+) -> tuple[dict[str, FloatArray], IntArray]:
+    """Read one margin: columns summed by name, shares multiplied by their total, and what is missing to the total.
+
+    Where ``missing`` is "zero" the second answer is the number of values taken for zero, by row.
+    """
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     if not named:
         raise InputError(f"{argument} names no columns; pass at least two.")
-    made = {}
+    made: dict[str, FloatArray] = {}
+    holes = np.zeros(table.num_rows, dtype=np.intp)
     for name, parts in named.items():
         several = [parts] if isinstance(parts, str) else list(parts)
         frames.check_columns(table, several, argument)
-        made[str(name)] = np.sum([frames.column(table, c, argument) for c in several], axis=0)
+        read = np.array([frames.column(table, c, argument) for c in several])
+        if missing == "zero":
+            holes += np.isnan(read).sum(axis=0)
+            read = np.where(np.isnan(read), 0.0, read)
+        made[str(name)] = read.sum(axis=0)
     if total is None:
-        return made
+        return made, holes
     frames.check_columns(table, [total], total_argument)
     whole = frames.column(table, total, total_argument)
+    if np.isnan(whole).any() and missing != "drop":
+        raise InputError(
+            f"{total_argument}={total!r} has {int(np.isnan(whole).sum()):,} missing value(s), the first in row "
+            f"{int(np.argmax(np.isnan(whole)))}; fill them, or pass missing='drop' to leave their units out."
+        )
     values = np.column_stack(list(made.values()))
     rows = values.sum(axis=1)
     filled = rows[rows > 0]
@@ -352,10 +394,10 @@ def _margin(
         )
     gap = np.maximum(gap, 0.0)
     if np.nansum(gap) <= 1e-6 * np.nansum(whole):
-        return made
+        return made, holes
     if rest in made:
         raise InputError(f"{argument} names {rest!r}, which stands for what is missing to {total_argument}; rename it.")
-    return {**made, rest: gap}
+    return {**made, rest: gap}, holes
 
 
 def _like_percentages(values: FloatArray, rows: FloatArray) -> bool:

@@ -198,6 +198,9 @@ def hide(
         codes, context = effects.codes(kinds.levels), None
         if model.contextual_variance > 0:
             context = composition(pairs, people.weight, codes, effects.B) * np.sqrt(model.contextual_variance)
+        if model.model_.covariates is not None:
+            columns = model.model_.covariates.read(model.places_.table)[people.lived]
+            context = columns if context is None else np.hstack([context, columns])
         design = Design(codes, effects.B, pairs, context)
         rate, n = people.rates(not first), people.sizes(not first)
         where = model.model_.terms.take(people.lived)

@@ -111,7 +111,7 @@ def likelihood(alpha: A, factor: A, x: A, t: A, N: A) -> tuple[float, A]:
             s = 0.0
             for h in range(C):
                 s += G[c, h] * theta[h]
-            by_theta[c] = w[c] + (G[c, c] - 2.0 * s) / N[i]
+            by_theta[c] = w[c] + (G[c, c] - 2.0 * s) / max(N[i], 1.0)
         for r in range(R):
             mean, spread = 0.0, 0.0
             for c in range(C):

@@ -59,8 +59,8 @@ def king_iterated(
     Estimates
         Keys ``group``, ``outcome``; no units, since the fits of one unit do not agree on its table. A group with a fit that
         did not converge is null, and named in a warning. Outcomes below 1 % of the people have no fit: each group has the share of the
-        units it lives in. ``diagnostics["sums"]`` are the sums of each group's shares before they were divided by them: far from one,
-        the fits contradict each other.
+        units it lives in, without standard error and interval. ``diagnostics["sums"]`` are the sums of each group's shares before
+        they were divided by them: far from one, the fits contradict each other.
 
     See Also
     --------
@@ -111,7 +111,8 @@ def king_iterated(
     few = [name for name, small in zip(tables.outcomes, rare, strict=True) if small]
     sums = share.sum(axis=1)
     share, draws = share / sums[:, None], draws / draws.sum(axis=2, keepdims=True)
-    low, high, spread, _ = quantile_interval(draws, level)
+    # what has no fit has no interval
+    low, high, spread = (np.where(rare, np.nan, v) for v in quantile_interval(draws, level)[:3])
     answer = cell_estimates(
         tables,
         share * tables.X[:, :, None],
