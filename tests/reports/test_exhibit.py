@@ -14,6 +14,7 @@ import pytest
 from crosslevel import ecological, report
 from crosslevel.errors import InputError
 from crosslevel.reports.document import Facts, Figure, Heading, Items, Text
+from crosslevel.reports.methods import describe_method, references_of
 from crosslevel.results.wide import Wide, latex_words, printable
 
 CANDIDATES = ('<b>O\'Brien & "Sons"</b>', r"100% A_B \input{x} [2cm]")
@@ -247,3 +248,52 @@ def test_in_a_notebook_an_exhibit_is_a_frame_of_its_own(exhibit):
     assert "<script" not in exhibit._repr_html_()
     assert exhibit._repr_html_().startswith("<iframe srcdoc=")
     assert "to_docx" in repr(exhibit)
+
+
+PEOPLE, VOTES = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}, {"x": [24, 37, 47, 56], "y": [76, 63, 53, 44]}
+
+
+def test_every_method_is_described_as_itself():
+    em = ecological.rxc_em(PEOPLE, VOTES)
+    for name in ("rxc_em", em.method):
+        assert describe_method(name, em).startswith("The EM algorithm")
+    assert describe_method("m", replace(em, method="raking to the margins")).startswith("raking to the margins.")
+    free, held = (ecological.goodman(PEOPLE, VOTES, bounded=b) for b in (False, True))
+    assert "may leave the range" in describe_method("goodman", free)
+    assert "may leave the range" not in describe_method("goodman", held)
+    side = ecological.compare(PEOPLE, VOTES, {"rxc_em": {}, "goodman": {"bounded": True}, "bounds": {}})
+    for found in (side, side.with_labels({"method": {"goodman": "regression"}})):
+        text = describe_method(found.method, found)
+        assert all(
+            words in text for words in ("The EM algorithm", "Goodman's ecological regression", "The method of bounds")
+        )
+        assert "Multinomial-Dirichlet" not in text
+        assert "may leave the range" not in text
+        papers = " ".join(references_of([(found.method, found)]))
+        assert "Goodman (1953)" in papers
+        assert "Rosen" not in papers
+
+
+def test_warnings_are_those_of_the_tables_shown_with_their_contest(study):
+    name, contest = list(study.contests.items())[1]
+    told = contest.voters["goodman"]
+    told = replace(told, warnings=("Few voters.",), diagnostics={**told.diagnostics, "converged": False})
+    changed = replace(
+        study, contests={**study.contests, name: replace(contest, voters={**contest.voters, "goodman": told})}
+    )
+    units = list(contest.tables.units)
+    districts = replace(ecological.performance(study, {"1": units}, "Black"), warnings=("A unit is not counted.",))
+    blocks = report([changed, ("Districts", districts)], template="exhibit").document.blocks
+    items = [i for b in blocks if isinstance(b, Items) for i in b.items]
+    assert f"{name}: goodman: Few voters." in items
+    assert f"{name}: goodman: the search did not converge." in items
+    assert "Districts: A unit is not counted." in items
+    assert any("did not converge everywhere" in b.text for b in blocks if isinstance(b, Text))
+
+
+def test_a_figure_says_what_it_leaves_out():
+    many = {f"g{i}": [1 + i, 2 + i, 30 - i, 4] for i in range(5)}
+    total = np.sum(list(many.values()), axis=0)
+    side = ecological.compare(many, {"x": total // 3, "y": total - total // 3}, ["neighborhood", "bounds"])
+    figure = next(b for b in report(side, template="exhibit").document.blocks if isinstance(b, Figure))
+    assert figure.caption.endswith("The first 8 of 10 cells.")

@@ -11,7 +11,7 @@ import pytest
 
 from crosslevel import ecological, report
 from crosslevel.errors import FileError, InputError
-from crosslevel.reports.sealed import changed_files, read_command
+from crosslevel.reports.sealed import changed_files, changed_inputs, read_command
 from crosslevel.results import Estimates
 
 PEOPLE = {"a": [10, 40, 70, 90], "b": [90, 60, 30, 10]}
@@ -76,6 +76,19 @@ def test_made_again_everything_but_the_date_is_the_same_bytes(place):
     for path in one.rglob("*"):
         if path.is_file() and path.name not in ("ro-crate-metadata.json", "manifest-sha256.txt"):
             assert path.read_bytes() == (two / path.relative_to(one)).read_bytes(), path.name
+
+
+def test_a_file_added_to_a_folder_is_a_changed_input(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.csv").write_text("a\n1\n")
+    sealed = data / "sealed"
+    report(ecological.goodman(PEOPLE, VOTES), template="exhibit", bundle=sealed, inputs=[data])
+    assert changed_inputs(sealed) == []
+    (data / "b.csv").write_text("a\n2\n")
+    assert changed_inputs(sealed) == [str(data / "b.csv")]
+    (data / "a.csv").unlink()
+    assert changed_inputs(sealed) == [str(data / "a.csv"), str(data / "b.csv")]
 
 
 def test_what_cannot_be_sealed_is_refused(tmp_path, place):

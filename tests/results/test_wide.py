@@ -104,10 +104,15 @@ def test_codes_become_words_here_and_in_units():
     assert est["eth5"].tolist() == [1, 2, 3]
     with pytest.raises(InputError, match="labels='eth6'"):
         est.with_labels({"eth6": {1: "white"}})
-    with pytest.raises(InputError, match="two rows the name 'p · white'"):
+    with pytest.raises(InputError, match=r"labels\['eth5'\] calls '1' and '2' both 'white'"):
         est.with_labels({"eth5": {1: "white", 2: "white"}})
     with pytest.raises(InputError, match=r"labels\['eth5'\]=\['white'\]"):
         est.with_labels({"eth5": ["white"]})
+    with pytest.raises(InputError, match=r"labels\['eth5'\] calls '1' and '3' both '3'"):
+        est.with_labels({"eth5": {1: "3"}})
+    with pytest.raises(InputError, match=r"labels\['eth5'\]=9"):
+        est.with_labels({"eth5": {1: "white", 9: "other"}})
+    assert est.with_labels({"eth5": {1.0: "white"}})["eth5"].tolist() == ["white", "2", "3"]
     with pytest.raises(InputError, match="labels has 'estimate'"):
         est.with_labels({"estimate": {1: "white"}})
 
@@ -134,6 +139,41 @@ def test_midpoints_of_bounds_are_not_shown():
     assert not {"estimate", "count"} & set(head)
     assert "16.7 to 41.7" in found.to_latex()
     assert "29.2" not in found.to_latex()
+
+
+def test_midpoints_do_not_come_back_under_another_name():
+    people, votes = {"young": [30, 90], "old": [70, 10]}, {"yes": [80, 20], "no": [20, 80]}
+    side = ecological.compare(people, votes, ["bounds", "neighborhood"])
+    named = side.with_labels({"method": {"bounds": "Duncan and Davis"}})
+    assert np.isnan(named.select(method="Duncan and Davis")["estimate"]).all()
+    assert np.array_equal(
+        named.select(method="neighborhood")["estimate"], side.select(method="neighborhood")["estimate"]
+    )
+
+
+def test_a_missing_value_and_a_dash_do_not_share_a_column():
+    with pytest.raises(InputError, match="columns='outcome' has rows without a value and rows with the value '–'"):
+        table(["–", None]).pivot()
+    assert table(["x", None]).pivot().column_names == ["group", "x", "–"]
+
+
+def test_true_and_false_are_codes_too():
+    est = Estimates.build({"g": [True, False], "estimate": [0.1, 0.2]}, keys=["g"], method="m", level=None, interval="none",
+                          provenance=Provenance.of(call="c"))  # fmt: skip
+    assert est.with_labels({"g": {True: "yes", False: "no"}})["g"].tolist() == ["yes", "no"]
+    with pytest.raises(InputError, match=r"labels\['g'\]=1"):
+        est.with_labels({"g": {1: "yes"}})
+
+
+def test_a_candidate_stands_before_the_support(tmp_path):
+    est = table(["x", "y"])
+    named = Estimates.build({**{n: est[n] for n in est.table.column_names}, "candidate": ["Ames", "Brown", None, "Ames"]}, keys=est.keys,
+                            method="m", level=0.9, interval="wald", provenance=Provenance.of(call="c"), kind="cells")  # fmt: skip
+    text = named.to_latex()
+    assert "a & Ames 10.0 & Brown 36.7" in text
+    assert "b & -- 63.3 & Ames 90.0" in text
+    named.to_docx(tmp_path / "t.docx")
+    assert "Ames 10.0\n5.0 to 15.0" in words_of(tmp_path / "t.docx")
 
 
 def test_shares_outside_zero_to_one_are_written_as_they_are():

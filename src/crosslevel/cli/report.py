@@ -69,7 +69,7 @@ def _reproduce(folder: Path, job: Job) -> None:
     command, changed = read_command(folder), changed_inputs(folder)
     if changed:
         raise FileError(
-            f"--reproduce {folder}: {changed[0]} is missing or is not the file the results were made from; put it there."
+            f"--reproduce {folder}: {changed[0]} is missing or is not a file the results were made from; put the inputs back."
         )
     with tempfile.TemporaryDirectory(prefix="crosslevel-") as place, contextlib.redirect_stdout(io.StringIO()):
         run_verb([*command, "--bundle", str(Path(place) / "again")])

@@ -29,7 +29,7 @@ from crosslevel.reports.methods import (
 from crosslevel.reports.sentences import sentences_of
 from crosslevel.results import Estimates
 from crosslevel.results.table import midpoints
-from crosslevel.results.wide import MOST_ACROSS, Wide, wide_tables
+from crosslevel.results.wide import MOST_ACROSS, Wide, relabeled, wide_tables
 
 __all__ = ["exhibit_of"]
 
@@ -163,6 +163,7 @@ def _figure(caption: str, chart: Chart) -> Figure:
     if isinstance(panel, Panel) and panel.x.limits == (0.0, 1.0):  # in percent, as the tables are
         x = replace(panel.x, ticks={k / 10: 10.0 * k for k in range(0, 11, 2)}, title=f"percent; {panel.x.title}")
         chart = replace(chart, panels=[replace(panel, x=x)])
+    caption += f" {chart.note[0].upper()}{chart.note[1:]}." if chart.note else ""
     return Figure(caption, replace(chart, inches=(min(wide, 7.2), min(high, TALLEST)), note=""))
 
 
@@ -178,7 +179,7 @@ def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
         questions.append(_question(heading, parts))
         repairs = [w for w in main.warnings if _on_data(w)]
         data += [f"{heading}: {w}" for w in repairs]
-        warnings += [f"{heading}: {w}" for p in parts for w in p.warnings if w not in repairs]
+        warnings += [f"{heading}: {w}" for p in parts for w in _told(p) if w not in repairs]
         for part in parts:
             answers.setdefault(part.method, part)
         if main.kind in ("cells", "comparison"):
@@ -200,6 +201,12 @@ def _of_tables(tables: Mapping[str, Sequence[Estimates]]) -> Matter:
         appendix=[b for heading, parts in tables.items() for b in _diagnostics(heading, parts[0])],
         settings=settings,
     )
+
+
+def _told(found: Estimates) -> list[str]:
+    """Give the warnings of a table, and say that its search did not converge."""
+    failed = found.diagnostics.get("converged") is False and not any("converge" in w for w in found.warnings)
+    return [*found.warnings, *(["the search did not converge."] if failed else [])]
 
 
 def _question(heading: str, parts: Sequence[Estimates]) -> Question:
@@ -234,10 +241,7 @@ def _performance(row: Mapping[str, Any] | None) -> tuple[str, str]:
 
 def _on_data(sentence: str) -> bool:
     """Tell whether a warning says what was done to the data."""
-    return any(
-        word in sentence
-        for word in (" left out", "were scaled", "were merged", "were raised", "takes the difference", "taken for zero")
-    )
+    return any(word in sentence for word in REPAIRS)
 
 
 def _findings(main: Estimates, parts: Sequence[Estimates]) -> list[str]:
@@ -290,15 +294,13 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
     ]
     questions += [_question(heading, parts) for heading, parts in tables.items()]
     lead = next(iter(study.contests.values()))
-    answers = {m: c.answers[m] for c in study.contests.values() for m in c.answers}
+    answers = {m: c.voters[m] for c in reversed(study.contests.values()) for m in c.voters}  # of the first contest
+    answers |= {
+        m: v for c in study.contests.values() for m, v in c.voters.items() if v.diagnostics.get("converged") is False
+    }
     ordered = [study.lead, *(m for m in answers if m != study.lead)]
     left = [f"{n}: {m} is left out: {why}" for n, c in study.contests.items() for m, why in c.left_out.items()]
-    others = [
-        f"{m}: {w}"
-        for m in ordered[1:]
-        for w in _once([c.answers[m].warnings for c in study.contests.values() if m in c.answers])
-    ]
-    notes = {n for c in study.contests.values() for n in c.tables.notes}
+    beside = [f"{heading}: {w}" for heading, parts in tables.items() for p in parts for w in _told(p)]
     prints = [f"Fingerprint of the {name} read: {digest}." for name, digest in study.provenance.data.items()]
     return Matter(
         title=f"Racially polarized voting in {count(len(study.contests), 'contest')}",
@@ -315,7 +317,7 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
         why=study.lead_reason,
         checks=[check_row(n, c.answers[study.lead], c.voters[study.lead]) for n, c in study.contests.items()],
         checked=[_agreement(study)],
-        warnings=[*study.warnings, *(w for w in others if w.partition(": ")[2] not in notes), *left],
+        warnings=list(dict.fromkeys([*_warnings(study, ordered), *left, *beside])),
         appendix=[*_appendix(study), _diagnostics_table(study)],
         settings=[
             (n, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for n, v in study.settings.items()
@@ -328,8 +330,15 @@ def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
     return [(r["contest"], r["group"]) for r in rows if r["group"] != study.reference and r["candidate"] is not None]
 
 
-def _once(lists: Sequence[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(w for warnings in lists for w in warnings))
+def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
+    """Say what the reader should know of the tables shown, method by method, each once with its contests before it."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for method in methods:
+        for name, contest in study.contests.items():
+            for text in _told(contest.voters[method]) if method in contest.voters else ():
+                if text not in contest.tables.notes:
+                    where.setdefault((method, text), []).append(name)
+    return [f"{', '.join(names)}: {method}: {text}" for (method, text), names in where.items()]
 
 
 def _percent(value: float | None, low: float | None = None, high: float | None = None) -> tuple[str, str]:
@@ -423,7 +432,7 @@ def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> lis
     """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side."""
     row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
     candidate = row["candidate"] or contest.ahead[0]
-    side = contest.comparison.select(outcome=candidate).with_labels({"method": NAMES})
+    side = relabeled(contest.comparison.select(outcome=candidate), {"method": NAMES}, strict=False)
     side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
     chart = methods_chart(side, max_cells=MOST_ROWS)
     votes = ", ".join(f"{name} {v:,.0f}" for name, v in contest.candidates.items())
@@ -462,7 +471,7 @@ def _appendix(study: PolarizationStudy) -> list[Block]:
     """Give every method's shares, contest by contest."""
     made: list[Block] = []
     for name, contest in study.contests.items():
-        side = contest.comparison.with_labels({"method": NAMES})
+        side = relabeled(contest.comparison, {"method": NAMES}, strict=False)
         made += wide_tables(side, "outcome", f"{name}: share of each group's voters with each candidate, by method")
     return made
 

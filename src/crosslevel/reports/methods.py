@@ -18,6 +18,7 @@ from crosslevel.results.table import midpoints
 __all__ = ["check_row", "describe_method", "describe_software", "method_key", "references_of"]
 
 SOFTWARE = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "matplotlib")
+LEAVES = ", and may leave the range from 0 to 100 %"
 SENTENCES: dict[str, tuple[str, str]] = {
     "homogeneous": (
         "Homogeneous units (extreme case analysis) takes the share among all people of the units in which one group is at least "
@@ -26,7 +27,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "goodman": (
         "Goodman's ecological regression is a weighted least squares regression of outcome shares on group shares ({weights} weights); it "
-        "assumes that a group behaves alike everywhere, and may leave the range from 0 to 100 %.",
+        f"assumes that a group behaves alike everywhere{LEAVES}.",
         "Goodman",
     ),
     "king_iterated": (
@@ -80,33 +81,61 @@ CHECK_PAPERS = (
 )
 
 
-def method_key(name: str, found: Estimates) -> str:
-    """Find which method made an answer, by its name or its words; "" where it is none of a table of counts."""
-    said = f"{name} {found.method}".casefold()
-    words = {
-        "multinomial": "multinomial",
-        "rxc_em": "rxc_em",
-        "em algorithm": "rxc_em",
-        "contextual r x c": "contextual",
-    }
-    words |= {"iterated": "king_iterated", "king": "king", "linear program": "linear"}
-    words |= {key: key for key in ("homogeneous", "goodman", "neighborhood", "bounds")}
-    return next((key for word, key in words.items() if word in said), "")
+EXACT = {"multinomial_dirichlet": "multinomial", "rxc": "contextual", "lp": "linear"} | {
+    key: key for key in SENTENCES if key not in ("multinomial", "contextual", "linear")
+}
+"""Name of a method -> its key."""
+BEGINNINGS = {
+    "king's truncated bivariate normal, iterated": "king_iterated", "king's ": "king", "multinomial-dirichlet": "multinomial",
+    "multinomial em": "rxc_em", "contextual r x c": "contextual", "linear program": "linear", "homogeneous units": "homogeneous",
+    "goodman": "goodman", "neighborhood": "neighborhood", "bounds": "bounds",
+}  # fmt: skip
+"""Beginning of a method's words -> its key; the longer first."""
+
+
+def method_key(name: str, words: str = "") -> str:
+    """Find which method made an answer, by its name or the beginning of its words; "" where it is none of a table of counts.
+
+    Examples
+    --------
+    >>> method_key("rxc_em"), method_key("", "multinomial EM, stopped at 1e-8"), method_key("", "raking")
+    ('rxc_em', 'rxc_em', '')
+    """
+    said = words.casefold()
+    return EXACT.get(name) or next((key for start, key in BEGINNINGS.items() if said.startswith(start)), "")
+
+
+def _methods_of(name: str, found: Estimates) -> dict[str, Mapping[str, Any]]:
+    """Give the methods of an answer with what each tells of itself: one, or those of a comparison by the names they were called by."""
+    if found.kind != "comparison" or "method" not in found.keys:
+        return {name: found.diagnostics}
+    shown = list(dict.fromkeys(str(m) for m in found["method"].tolist()))
+    told = found.diagnostics.get("by_method", {})
+    names = list(told) if len(told) == len(shown) else shown  # labels do not change what the methods are
+    return {n: told.get(n, {}) for n in names}
+
+
+def _keys_of(name: str, found: Estimates) -> dict[str, str]:
+    names = _methods_of(name, found)
+    return {n: method_key(n, found.method if n == name else n) for n in names}
 
 
 def describe_method(name: str, found: Estimates) -> str:
-    """Say what a method does, with the options and the numbers of this answer's provenance."""
-    key = method_key(name, found)
-    diagnostics: Mapping[str, Any] = found.diagnostics
-    values = {n: diagnostics.get(n, "–") for n in ("threshold", "weights", "contextual_slope", "contextual_slope_sd")}
-    text = SENTENCES[key][0].format(**values) if key else f"{found.method}."
+    """Say what a method does, or each of several compared, with the options and the numbers of this answer's provenance."""
+    keys, told = _keys_of(name, found), _methods_of(name, found)
+    said = []
+    for n, key in keys.items():
+        values = {o: told[n].get(o, "–") for o in ("threshold", "weights", "contextual_slope", "contextual_slope_sd")}
+        text = SENTENCES[key][0].format(**values) if key else f"{found.method if n == name else n}."
+        if key == "goodman" and (told[n].get("bounded") or "constrained to [0, 1]" in found.method):
+            text = text.replace(LEAVES, "; the shares are constrained to the range from 0 to 100 %")
+        said.append(text + (" The search did not converge everywhere." if told[n].get("converged") is False else ""))
+    text = " ".join(said)
     if found.level is not None:
         text += f" Intervals are at the level of {100 * found.level:.10g} % ({found.interval})."
     if found.draws is not None:
         text += f" There are {len(found.draws):,} posterior draws"
         text += f" (seed {found.provenance.seed})." if found.provenance.seed is not None else "."
-    if diagnostics.get("converged") is False:
-        text += " The search did not converge everywhere."
     return text
 
 
@@ -118,7 +147,7 @@ def describe_software() -> str:
 
 def references_of(answers: Iterable[tuple[str, Estimates]]) -> list[str]:
     """List the papers of the methods used and of the checks, in alphabetical order."""
-    keys = (method_key(name, found) for name, found in answers)
+    keys = (key for name, found in answers for key in _keys_of(name, found).values())
     papers = [PAPERS[SENTENCES[key][1]] for key in (*keys, "bounds") if key and SENTENCES[key][1]]
     return sorted(dict.fromkeys((*papers, *CHECK_PAPERS)))
 

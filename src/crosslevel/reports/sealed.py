@@ -72,7 +72,10 @@ def seal(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileError(f"bundle {out} is there already and not an empty folder; name a new one.")
     hashed = [
-        {"path": str(p), "sha256": _sha256(p), "bytes": p.stat().st_size} for given in inputs for p in _files(given)
+        {"path": str(p), "sha256": _sha256(p), "bytes": p.stat().st_size}
+        | ({} if Path(given) == p else {"of": str(given)})  # what stands in a folder, or fits a pattern
+        for given in inputs
+        for p in _files(given)
     ]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -136,9 +139,14 @@ def changed_files(folder: Path) -> list[str]:
 
 
 def changed_inputs(folder: Path) -> list[str]:
-    """Name the inputs of a sealed folder that are missing or differ from those it was made from."""
+    """Name the inputs of a sealed folder that are missing, differ from those it was made from, or were added to a folder of them."""
     rows = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
-    return [r["path"] for r in rows if not Path(r["path"]).is_file() or _sha256(Path(r["path"])) != r["sha256"]]
+    differ = [r["path"] for r in rows if not Path(r["path"]).is_file() or _sha256(Path(r["path"])) != r["sha256"]]
+    known, sealed = {r["path"] for r in rows}, folder.resolve()
+    for given in dict.fromkeys(r["of"] for r in rows if "of" in r):
+        here = _files(given) if Path(given).is_dir() or glob.glob(given) else []  # noqa: PTH207 a pattern may be absolute
+        differ += [str(p) for p in here if str(p) not in known and sealed not in p.resolve().parents]
+    return differ
 
 
 def _files(given: str | os.PathLike[str]) -> list[Path]:

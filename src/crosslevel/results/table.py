@@ -21,22 +21,9 @@ if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
 __all__ = [
-    "COLUMN_TYPES",
-    "NUMBERS",
-    "as_column",
-    "bounded",
-    "check_draws",
-    "check_interval",
-    "in_percent",
-    "match_rows",
-    "midpoints",
-    "on_unit_scale",
-    "plain",
-    "same_bits",
-    "tabulate",
-    "to_array",
-    "without_midpoints",
-]
+    "COLUMN_TYPES", "NUMBERS", "as_column", "bounded", "check_draws", "check_interval", "in_percent", "match_rows",
+    "midpoints", "on_unit_scale", "plain", "same_bits", "tabulate", "to_array", "without_midpoints",
+]  # fmt: skip
 
 SHARES = (
     "cells", "comparison", "contextual_variance", "coverage", "held_out", "performance", "places", "polarization_summary",

@@ -16,26 +16,15 @@ import pyarrow as pa
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import InputError, MissingExtraError, unknown_name
 from crosslevel.results import display
-from crosslevel.results.table import as_column, in_percent, midpoints
+from crosslevel.results.table import as_column, in_percent, midpoints, without_midpoints
 
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
 __all__ = [
-    "Labels",
-    "Wide",
-    "check_labels",
-    "docx_table",
-    "latex_table",
-    "latex_words",
-    "new_docx",
-    "pivoted",
-    "printable",
-    "relabeled",
-    "save_docx",
-    "wide_tables",
-    "write_text",
-]
+    "Labels", "Wide", "check_labels", "docx_table", "latex_table", "latex_words", "new_docx", "pivoted", "printable",
+    "relabeled", "save_docx", "wide_tables", "write_text",
+]  # fmt: skip
 
 Labels = Mapping[str, Mapping[Any, str]]
 """Column -> code -> word for it."""
@@ -74,31 +63,36 @@ class Wide:
 
 
 def relabeled(estimates: Estimates, labels: Labels, *, strict: bool = True) -> Estimates:
-    """Put words in the place of codes, here and in the units; ``strict`` refuses a column that is not there."""
-    columns = {n: estimates.table[n] for n in estimates.table.column_names}
+    """Put words in the place of codes, here and in the units; ``strict`` refuses a column or a code that is not there."""
+    if strict:
+        check_labels(labels, [estimates])
+    table = (
+        without_midpoints(estimates) if "method" in labels else estimates.table
+    )  # by another name these would be points
+    columns = {n: table[n] for n in table.column_names}
     for name, words in labels.items():
         if not isinstance(words, Mapping) or not all(isinstance(w, str) for w in words.values()):
             raise InputError(
                 f"labels[{name!r}]={words!r} does not map codes to words; pass {{1: 'white', 2: 'Black'}}."
             )
         if name not in columns:
-            if strict:
-                raise unknown_name("labels", name, list(columns))
             continue
         if name in ("estimate", "std_error", "conf_low", "conf_high"):
             raise InputError(f"labels has {name!r}, a column of estimates and not of codes; name a key.")
-        found = {str(code): word for code, word in words.items()}
-        values = [None if v is None else found.get(_code(v), _code(v)) for v in columns[name].to_pylist()]
+        found = {_code(code): word for code, word in words.items()}
+        codes = [None if v is None else _code(v) for v in columns[name].to_pylist()]
+        code_of: dict[str, str] = {}
+        for code in dict.fromkeys(c for c in codes if c is not None):
+            word = found.get(code, code)
+            if word in code_of:
+                raise InputError(
+                    f"labels[{name!r}] calls {code_of[word]!r} and {code!r} both {word!r}; give each code a word of its own."
+                )
+            code_of[word] = code
+        values = [None if c is None else found.get(c, c) for c in codes]
         columns[name] = as_column(pa.array(values, pa.string()), name)
     units = None if estimates.units is None else relabeled(estimates.units, labels, strict=False)
-    made = replace(estimates, table=pa.table(columns), units=units)
-    keys = list(zip(*(made.table[k].to_pylist() for k in made.keys), strict=True))
-    if len(set(keys)) < len(keys):
-        twice = next(k for k in keys if keys.count(k) > 1)
-        raise InputError(
-            f"labels={dict(labels)!r} gives two rows the name {' · '.join(map(str, twice))!r}; tell them apart."
-        )
-    return made
+    return replace(estimates, table=pa.table(columns), units=units)
 
 
 def _code(value: Any) -> str:
@@ -141,7 +135,12 @@ def _grid(estimates: Estimates, key: str) -> tuple[list[tuple[Any, ...]], list[s
     """Find the rows, the heads and the row of the table for each cell, -1 where there is none."""
     index = [k for k in estimates.keys if k != key]
     rows = list(zip(*(estimates.table[k].to_pylist() for k in index), strict=True)) if index else [()] * len(estimates)
-    heads = ["–" if v is None else str(v) for v in estimates.table[key].to_pylist()]
+    values = estimates.table[key].to_pylist()
+    if None in values and "–" in values:
+        raise InputError(
+            f"columns={key!r} has rows without a value and rows with the value '–', which would share a column; rename that value."
+        )
+    heads = ["–" if v is None else str(v) for v in values]
     at = {v: i for i, v in enumerate(dict.fromkeys(rows))}
     to = {v: i for i, v in enumerate(dict.fromkeys(heads))}
     place = np.full((len(at), len(to)), -1, dtype=np.int64)
@@ -192,9 +191,12 @@ def _cells(estimates: Estimates, share: bool) -> list[tuple[str, str]]:
     def span(low: float | None, high: float | None) -> str:
         return "" if low is None or high is None else f"{display.number(low, form)} to {display.number(high, form)}"
 
+    whose = [""] * len(table)  # an estimate of a candidate is read with the name; ``share`` says that it is of several
+    if "candidate" in table.column_names and "candidate" not in estimates.keys and "share" not in table.column_names:
+        whose = [f"{_said(c)} " for c in table["candidate"].to_pylist()]
     return [
-        (span(*row[3:]), "") if bound else (display.number(row[0], form), span(*row[1:3]))
-        for bound, row in zip(only.tolist(), zip(*columns, strict=True), strict=True)
+        (name + span(*row[3:]), "") if bound else (name + display.number(row[0], form), span(*row[1:3]))
+        for name, bound, row in zip(whose, only.tolist(), zip(*columns, strict=True), strict=True)
     ]
 
 
@@ -331,8 +333,17 @@ def write_text(text: str, path: str | os.PathLike[str] | None) -> str:
 
 
 def check_labels(labels: Labels | None, found: Sequence[Estimates]) -> None:
-    """Refuse labels of a column that none of the tables has."""
+    """Refuse labels of a column that none of the tables has, and words for codes that none of them has there."""
     names = list(dict.fromkeys(n for e in found for n in e.table.column_names))
-    for name in labels or {}:
+    tables = [t.table for e in found for t in (e, e.units) if t is not None]
+    for name, words in (labels or {}).items():
         if name not in names:
             raise unknown_name("labels", name, names)
+        if not isinstance(words, Mapping) or name in ("estimate", "std_error", "conf_low", "conf_high"):
+            continue  # refused with their own words
+        known = dict.fromkeys(
+            _code(v) for t in tables if name in t.column_names for v in t[name].unique().to_pylist() if v is not None
+        )
+        for code in words:
+            if _code(code) not in known:
+                raise unknown_name(f"labels[{name!r}]", code, list(known), "value")

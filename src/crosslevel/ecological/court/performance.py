@@ -175,20 +175,19 @@ def _row(contest: ContestStudy, here: BoolArray, group: str, level: float) -> di
     tables = contest.tables
     votes = np.array([tables.T[here, tables.outcomes.index(o)].sum() for o in contest.candidates])
     chosen, r = _choice(contest, group), tables.groups.index(group)
-    empty: dict[str, Any] = dict.fromkeys(
-        (
-            "candidate",
-            "estimate",
-            "std_error",
-            "conf_low",
-            "conf_high",
-            "probability_wins",
-            "share",
-            "lead",
-            "winner",
-            "won",
-        )
+    names = (
+        "candidate",
+        "estimate",
+        "std_error",
+        "conf_low",
+        "conf_high",
+        "probability_wins",
+        "share",
+        "lead",
+        "winner",
+        "won",
     )
+    empty: dict[str, Any] = dict.fromkeys(names)
     row = {
         "contest": contest.name,
         **empty,

@@ -106,7 +106,12 @@ def goodman(
         level=None if bounded else level,
         interval="none" if bounded else f"t({dof}), HC1 robust errors",
         columns={**errors, "outside": outside},
-        diagnostics={"weights": said, "condition": fit.condition, "cells_outside_bounds": int(outside.sum())},
+        diagnostics={
+            "weights": said,
+            "condition": fit.condition,
+            "cells_outside_bounds": int(outside.sum()),
+            **({"bounded": True} if bounded else {}),
+        },
         warnings=(
             *_outside_warning(tables, outside),
             *((f"{left_out} unit(s) of weight zero were left out of the regression.",) if left_out else ()),
