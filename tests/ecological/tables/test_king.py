@@ -253,6 +253,20 @@ def test_a_unit_without_people_takes_its_covariates_with_it():
     assert gap.diagnostics["coefficients"]["zb"] == pytest.approx(whole.diagnostics["coefficients"]["zb"])
 
 
+def test_covariates_with_names_are_matched_to_the_units():
+    rng = np.random.default_rng(5)
+    n = 30
+    x, z = rng.uniform(0.1, 0.9, n), rng.normal(size=n)
+    rate = x * np.clip(0.6 + 0.1 * z, 0.05, 0.95) + (1 - x) * 0.3
+    names = [f"p{i}" for i in range(n)]
+    tables = unit_tables({"a": 900 * x, "b": 900 * (1 - x)}, {"yes": 900 * rate, "no": 900 * (1 - rate)}, units=names)
+    given = pd.DataFrame({"z": z}, index=names)
+    one, other = (king(tables, zb=frame, n_draws=100) for frame in (given, given.iloc[::-1]))
+    np.testing.assert_array_equal(one["estimate"], other["estimate"])
+    with pytest.raises(InputError, match="zb has no row for 1 unit"):
+        king(tables, zb=given.iloc[1:], n_draws=100)
+
+
 # real data -----------------------------------------------------------------------------------------------------------
 
 

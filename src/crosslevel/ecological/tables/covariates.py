@@ -14,7 +14,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["covariate_blocks", "covariate_table", "covariates_of_units"]
+__all__ = ["covariate_blocks", "covariate_table", "covariates_of_units", "unit_rows"]
 
 UNIT = "unit"
 """The column of a table of covariates by which its rows are matched to the units."""
@@ -63,36 +63,37 @@ def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:
 
 
 def covariates_of_units(covariates: Any, tables: UnitTables, groups: object) -> dict[str, FloatArray]:
-    """Read covariates of the units of checked tables, as :func:`covariate_blocks` does.
+    """Read covariates of the units of checked tables, as :func:`covariate_blocks` does."""
+    return covariate_blocks(unit_rows(covariates, "covariates", tables, groups), len(tables.units))
+
+
+def unit_rows(given: Any, argument: str, tables: UnitTables, groups: object) -> pa.Table:
+    """Give the row of every unit of checked tables.
 
     A table with a column ``unit``, or else with names in its index, is matched by the names of the units (by the index of ``groups``
     where that holds any of its names), in any order; the rows of one without names are those of ``groups``.
     """
-    named = checks.names_of(covariates)
-    if frames.is_frame(covariates) and UNIT in (table := frames.to_arrow(covariates, "covariates")).column_names:
-        rows = table.drop_columns([UNIT]).take(pa.array(_rows_of_units(table[UNIT].to_pylist(), tables.units)))
-    elif named is not None and not set(named) & set(checks.names_of(groups) or ()):
-        given = covariates.iloc[_rows_of_units(named, tables.units)]
-        rows = covariate_table(given, "covariates", len(tables.units))
-    else:
-        given = checks.align_rows(covariates, checks.row_keys(groups), "covariates")
-        table = covariate_table(
-            given, "covariates", len(tables.units) if isinstance(groups, UnitTables) else len(tables.kept)
-        )
-        rows = table.filter(pa.array(rows_kept(tables, groups, "covariates", table.num_rows)))
-    return covariate_blocks(rows, len(tables.units))
+    named, n = checks.names_of(given), len(tables.units)
+    if frames.is_frame(given) and UNIT in (table := frames.to_arrow(given, argument)).column_names:
+        found = _rows_of_units(table[UNIT].to_pylist(), tables.units, argument)
+        return table.drop_columns([UNIT]).take(pa.array(found))
+    if named is not None and not set(named) & set(checks.names_of(groups) or ()):
+        return covariate_table(given.iloc[_rows_of_units(named, tables.units, argument)], argument, n)
+    given = checks.align_rows(given, checks.row_keys(groups), argument)
+    table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
+    return table.filter(pa.array(rows_kept(tables, groups, argument, table.num_rows)))
 
 
-def _rows_of_units(names: Sequence[object], units: Sequence[object]) -> list[int]:
+def _rows_of_units(names: Sequence[object], units: Sequence[object], argument: str) -> list[int]:
     """Find the row of every unit by its name."""
     where = {name: i for i, name in enumerate(names)}
     if len(where) < len(names):
         twice = next(name for i, name in enumerate(names) if where[name] != i)
-        raise InputError(f"covariates names the unit {twice!r} more than once; give each one row.")
+        raise InputError(f"{argument} names the unit {twice!r} more than once; give each one row.")
     lacking = [u for u in units if u not in where]
     if lacking:
         raise InputError(
-            f"covariates has no row for {len(lacking):,} unit(s) ({listed(lacking)}) among its names ({listed(names, 3)}); add them, drop "
+            f"{argument} has no row for {len(lacking):,} unit(s) ({listed(lacking)}) among its names ({listed(names, 3)}); add them, drop "
             "these units, or pass an array in the order of groups."
         )
     return [where[u] for u in units]

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from crosslevel.data import checks, frames
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import covariate_table
+from crosslevel.ecological.tables.covariates import unit_rows
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
 from crosslevel.ecological.tables.king.mode import SMALLEST_SPREAD, Mode, find_mode
 from crosslevel.ecological.tables.king.simulation import (
@@ -23,7 +23,7 @@ from crosslevel.ecological.tables.king.simulation import (
     expected_units,
 )
 from crosslevel.ecological.tables.layout import cell_estimates
-from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
+from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
@@ -250,10 +250,9 @@ def _covariates(
     n = len(tables.units)
     if given is None:
         return [], np.empty((n, 0)), np.empty(0)
-    given = checks.align_rows(given, checks.row_keys(groups), argument)
-    table = covariate_table(given, argument, n if isinstance(groups, UnitTables) else len(tables.kept))
-    rows, names = rows_kept(tables, groups, argument, table.num_rows), table.column_names
-    columns = [checks.check_finite(frames.column(table, c, argument), f"{argument}[{c!r}]", 1)[rows] for c in names]
+    table = unit_rows(given, argument, tables, groups)
+    names = table.column_names
+    columns = [checks.check_finite(frames.column(table, c, argument), f"{argument}[{c!r}]", 1) for c in names]
     Z = np.column_stack(columns)
     centered = Z - Z.mean(axis=0)
     scale = centered.std(axis=0)
