@@ -5,6 +5,7 @@ Each case is a fork of this process, which has read and compiled everything alre
 
 from __future__ import annotations
 
+import encodings.cp437  # noqa: F401 - zip files need it, and a fork that is nobody may not read Python's own folder
 import os
 import random
 import resource
