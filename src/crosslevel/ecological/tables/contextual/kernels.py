@@ -13,6 +13,7 @@ import numpy as np
 
 from crosslevel.ecological.tables.raking import JIT
 from crosslevel.numerics.compiled import njit
+from crosslevel.numerics.small_matrices import invert
 from crosslevel.typing import FloatArray
 
 A = FloatArray
@@ -55,36 +56,9 @@ def _solve(p: A, x: A, y: A, i: int, phi: float, L: A, inverse: A, e: A, w: A) -
             if h == c:
                 s += mu + EXTRA
             L[c, h] = phi * s
-    logdet = 0.0
-    for c in range(k):
-        for h in range(c + 1):
-            s = L[c, h]
-            for m in range(h):
-                s -= L[c, m] * L[h, m]
-            if h == c:
-                if not s > 0.0:
-                    return np.nan
-                L[c, c] = math.sqrt(s)
-                logdet += math.log(s)
-            else:
-                L[c, h] = s / L[h, h]
-    # inverse: columns of L^-1 first (upper part of `inverse` serves as scratch), then L^-T L^-1
-    for c in range(k):
-        for h in range(c, k):
-            s = 1.0 if h == c else 0.0
-            for m in range(c, h):
-                s -= L[h, m] * inverse[c, m]
-            inverse[c, h] = s / L[h, h]
-    for c in range(k):
-        for h in range(c, k):
-            s = 0.0
-            for m in range(h, k):
-                s += inverse[c, m] * inverse[h, m]
-            L[h, c] = s  # L is no longer needed
-    for c in range(k):
-        for h in range(c + 1):
-            inverse[c, h] = L[c, h]
-            inverse[h, c] = L[c, h]
+    logdet: float = invert(L, L, inverse, k)
+    if not math.isfinite(logdet):
+        return logdet
     for c in range(k):
         s = 0.0
         for h in range(k):

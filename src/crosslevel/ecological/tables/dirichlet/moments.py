@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslevel.ecological.tables.raking import JIT
 from crosslevel.numerics.compiled import njit
+from crosslevel.numerics.small_matrices import invert
 from crosslevel.typing import FloatArray
 
 A = FloatArray
@@ -47,42 +48,6 @@ def _moments(alpha: A, factor: A, x: A, N: float, mu: A, size: A, scale: A, thet
 
 
 @njit(**JIT)
-def _inverse(S: A, L: A, inverse: A) -> float:
-    """Fill the inverse of S without its last row and column; give the log of the determinant, NaN when it is not definite."""
-    k = len(S) - 1
-    logdet = 0.0
-    for c in range(k):
-        for h in range(c + 1):
-            s = S[c, h]
-            for m in range(h):
-                s -= L[c, m] * L[h, m]
-            if h == c:
-                if not s > 0.0:
-                    return np.nan
-                L[c, c] = math.sqrt(s)
-                logdet += math.log(s)
-            else:
-                L[c, h] = s / L[h, h]
-    for c in range(k):  # columns of L^-1 go into the upper part of L
-        for h in range(c, k):
-            s = 1.0 if h == c else 0.0
-            for m in range(c, h):
-                s -= L[h, m] * inverse[c, m]
-            inverse[c, h] = s / L[h, h]
-    for c in range(k):
-        for h in range(c, k):
-            s = 0.0
-            for m in range(h, k):
-                s += inverse[c, m] * inverse[h, m]
-            S[c, h] = s
-    for c in range(k):
-        for h in range(c, k):
-            inverse[c, h] = S[c, h]
-            inverse[h, c] = S[c, h]
-    return logdet
-
-
-@njit(**JIT)
 def likelihood(alpha: A, factor: A, x: A, t: A, N: A) -> tuple[float, A]:
     """Give the log likelihood and its gradient by log alpha, (R, C)."""
     n = len(x)
@@ -94,7 +59,7 @@ def likelihood(alpha: A, factor: A, x: A, t: A, N: A) -> tuple[float, A]:
     slope, value = np.zeros((R, C)), 0.0
     for i in range(n):
         _moments(alpha, factor[i], x[i], N[i], mu, size, scale, theta, S)
-        logdet = _inverse(S, L, inverse)
+        logdet = invert(S, L, inverse, C - 1)
         if not math.isfinite(logdet):
             return -np.inf, np.zeros((R, C))
         fit = 0.0
@@ -136,7 +101,7 @@ def move_betas(alpha: A, factor: A, x: A, t: A, N: A, beta: A, z: A, least: floa
     drawn, seen, gap = np.empty(C), np.empty(C), np.zeros(C)
     for i in range(n):
         _moments(alpha, factor[i], x[i], N[i], mu, size, scale, theta, S)
-        _inverse(S, L, inverse)
+        invert(S, L, inverse, C - 1)
         drawn[:] = 0.0
         for r in range(R):
             total = 0.0
