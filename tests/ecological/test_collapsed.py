@@ -72,6 +72,32 @@ def test_slopes_of_the_evidence_are_those_of_differences(kind, points, groups, m
         assert found[name] == pytest.approx(change, abs=2e-5), name
 
 
+RATIOS = (0.3, 1.0, 2.5)
+
+
+@pytest.mark.parametrize("points", [None, 8])
+def test_nuggets_by_level_are_on_the_diagonal_and_have_their_slopes(points):
+    terms, noise, X, seen = make(inducing_points=points)
+    level = np.random.default_rng(2).integers(0, 3, len(seen))
+    terms = replace(terms, nugget_level=level, nugget_levels=("a", "b", "c"))
+    cells = collapse(terms)
+    h = replace(H, nugget_ratios=RATIOS)
+    if points is None:
+        C = place_covariance(terms, replace(H, nugget=0.0)) + np.diag(noise + 0.04 * np.array(RATIOS)[level])
+        np.testing.assert_allclose(Spread(cells, h, noise).gram(X), X.T @ np.linalg.solve(C, X), rtol=1e-9)
+    assert terms.unpack(terms.pack(h)).nugget_ratios == pytest.approx(RATIOS)
+
+    def value(logs):
+        return Spread(cells, terms.unpack(logs), noise).evidence(X, seen)
+
+    x = terms.pack(h)
+    found = value(x)[1]
+    for j, name in enumerate([*terms.names, "nugget:0", "nugget:1", "nugget:2"]):
+        step = 1e-5 * np.eye(len(x))[j]
+        change = (value(x + step)[0] - value(x - step)[0]) / 2e-5
+        assert j == 0 or found[name] == pytest.approx(change, abs=2e-5), name
+
+
 @pytest.mark.parametrize("kind", ["matern12", "matern32", "matern52", None])
 def test_the_device_says_the_same(kind):
     pytest.importorskip("jax")
@@ -114,12 +140,13 @@ def test_points_at_all_locations_leave_nothing_out(metric):
     np.testing.assert_allclose(a.variance, b.variance, rtol=1e-3)
 
 
-@pytest.mark.parametrize("points", [None, 12])
-def test_predictions_are_the_normal_formula(points):
+@pytest.mark.parametrize(("points", "ratios"), [(None, ()), (12, ()), (None, RATIOS)])
+def test_predictions_are_the_normal_formula(points, ratios):
     terms, noise, X, seen = make(inducing_points=points)
-    shown = np.arange(0, 90, 2)
+    shown, level, h = np.arange(0, 90, 2), np.arange(90) % 3 if ratios else None, replace(H, nugget_ratios=ratios)
+    terms = replace(terms, nugget_level=level)
     cells = collapse(terms)
-    K = place_covariance(terms, H)
+    K = place_covariance(terms, h)
     if points:  # the covariance that the points make, column by column
         basis = collapsed.basis_of(cells.between, cells.points, H.length, "matern32")
         field = H.spatial * (basis.Phi @ basis.Phi.T + np.diag(basis.rest))[np.ix_(cells.index, cells.index)]
@@ -128,8 +155,8 @@ def test_predictions_are_the_normal_formula(points):
     A = np.linalg.inv(prior[np.ix_(shown, shown)] + np.diag(noise[shown]))
     row = np.full(90, -1)
     row[shown] = np.arange(len(shown))
-    spread = Spread(cells.observed(shown), H, noise[shown])
-    at = spread.predict(X[shown], seen[shown], X, cells.index, row)
+    spread = Spread(cells.observed(shown), h, noise[shown])
+    at = spread.predict(X[shown], seen[shown], X, cells.index, row, level)
     np.testing.assert_allclose(at.mean, prior[:, shown] @ A @ seen[shown], atol=2e-6)
     wanted = np.diag(prior - prior[:, shown] @ A @ prior[shown])
     np.testing.assert_allclose(at.variance, wanted, atol=2e-6)

@@ -53,6 +53,8 @@ class Cells:
     terms : Terms
         Over the cells, without a nugget.
     n_locations : int
+    level : (q,) int or None
+        Level of each place that says which nugget it has.
     between, points : (c, m) and (m, m), or None
         Distances of the cells from the points that carry the field, and between those; None where nothing is approximated.
     """
@@ -63,16 +65,20 @@ class Cells:
     between: FloatArray | None = None
     points: FloatArray | None = None
     exact: bool = True
+    level: IntArray | None = None
 
     def observed(self, places: IntArray) -> Cells:
         """Keep some places, and all cells."""
-        return replace(self, index=self.index[places])
+        return replace(self, index=self.index[places], level=self._levels(places))
 
     def take(self, places: IntArray) -> Cells:
         """Keep some places; the field stays on the same points."""
         kept, index = np.unique(self.index[places], return_inverse=True)
         between = None if self.between is None else self.between[kept]
-        return replace(self, index=index, terms=self.terms.take(kept), between=between)
+        return replace(self, index=index, terms=self.terms.take(kept), between=between, level=self._levels(places))
+
+    def _levels(self, places: IntArray) -> IntArray | None:
+        return None if self.level is None else self.level[places]
 
 
 def collapse(terms: Terms) -> Cells:
@@ -95,14 +101,14 @@ def collapse(terms: Terms) -> Cells:
         labels = [np.zeros(terms.n_places, dtype=np.intp)]
     both, first, index = np.unique(np.column_stack(labels), axis=0, return_index=True, return_inverse=True)
     coords = None if where is None else found[labels[-1][first]]
-    own = replace(terms.take(first), coords=coords, nugget=False, inducing_points=None)
+    own = replace(terms.take(first), coords=coords, nugget=False, inducing_points=None, nugget_level=None)
     exact = points is None and len(both) <= largest
     if terms.backend != "numpy" and not exact:
         raise InputError(
             f"backend={terms.backend!r} holds the covariance of at most {MOST:,} different locations and groups of places, and these "
             f"are {len(both):,}; pass backend='numpy', which puts the field on points."
         )
-    cells = Cells(index.reshape(-1), own, n_locations, exact=exact)
+    cells = Cells(index.reshape(-1), own, n_locations, exact=exact, level=terms.nugget_level)
     if points is None or coords is None:
         return cells
     between = distances(coords, points, terms.metric)
@@ -268,7 +274,8 @@ class Spread:
     """
 
     def __init__(self, cells: Cells, h: Hyperparameters, noise: FloatArray, context: FloatArray | None = None) -> None:
-        self.cells, self.h, self.w = cells, h, 1.0 / (noise + h.nugget)
+        self.cells, self.h, self.nugget = cells, h, h.nuggets(cells.level)
+        self.w = 1.0 / (noise + self.nugget)
         q, c = len(noise), cells.terms.n_places
         whole = np.bincount(cells.index, self.w, c)
         self.W = np.maximum(whole, EMPTY)
@@ -327,12 +334,21 @@ class Spread:
         alpha = self.w * (e - both[index, -1]) + self.part * a[index]
         rows = self.w[:, None] * (X - both[index, :-1]) + self.part[:, None] * T[index]
         own = self.w * (1.0 - self.part) + self.part**2 * self.top.diagonal()[index]
-        trace = own.sum() - np.einsum("ij,jk,ik->", rows, V, rows, optimize=True)
-        found["nugget"] = 0.5 * self.h.nugget * float(alpha @ alpha - trace)
+        by_place = 0.5 * self.nugget * (alpha**2 - own + np.einsum("ij,ij->i", rows @ V, rows))
+        found["nugget"] = float(by_place.sum())
+        if self.cells.level is not None:
+            by_level = np.bincount(self.cells.level, by_place, len(self.h.nugget_ratios)).tolist()
+            found |= {f"nugget:{k}": slope for k, slope in enumerate(by_level)}
         return value, found
 
     def predict(
-        self, X: FloatArray, seen: FloatArray, X_new: FloatArray, cell: IntArray, row: IntArray | None = None
+        self,
+        X: FloatArray,
+        seen: FloatArray,
+        X_new: FloatArray,
+        cell: IntArray,
+        row: IntArray | None = None,
+        level: IntArray | None = None,
     ) -> Moments:
         """Give mean and variance of X_new b + r of places, those that were seen with what they showed themselves.
 
@@ -344,6 +360,8 @@ class Spread:
             Cell of each place asked for.
         row : (m,) int, optional
             Its row among those seen, -1 where it was not; no place asked for was seen, when not given.
+        level : (m,) int, optional
+            Which nugget it has, where they differ.
         """
         mean, V, _ = self.regression(X, seen)
         both = self.means @ np.column_stack([X, seen - X @ mean])
@@ -353,10 +371,10 @@ class Spread:
         slope = X_new - told[cell, :-1]
         at = X_new @ mean + told[cell, -1]
         variance = np.maximum(left, 0.0)[cell] + np.einsum("ij,jk,ik->i", slope, V, slope, optimize=True)
-        nugget = np.full(len(cell), self.h.nugget)
+        nugget = np.broadcast_to(self.h.nuggets(level), cell.shape)
         if row is not None and self.h.nugget > 0:
             here = row >= 0
-            share = np.where(here, self.h.nugget * self.w[row], 0.0)
+            share = np.where(here, nugget * self.w[row], 0.0)
             at = at + share * (np.where(here, seen[row], 0.0) - at)
             variance, nugget = (1.0 - share) ** 2 * variance, (1.0 - share) * nugget
         return Moments(at, variance + nugget)
@@ -414,7 +432,7 @@ def measure_approximation(
         at = []
         for own in (cells.take(near), exact):
             spread, every = Spread(own, h, noise[near]), np.arange(len(near))
-            at.append(spread.predict(X[near], seen[near], X[near], own.index, every))
+            at.append(spread.predict(X[near], seen[near], X[near], own.index, every, own.level))
         rate = [1.0 / (1.0 + np.exp(-(offset[near] + one.mean))) for one in at]
         shift += float(((rate[0] - rate[1]) ** 2).sum())
         error += float(((np.sqrt(at[0].variance / at[1].variance) - 1.0) ** 2).sum())

@@ -47,6 +47,10 @@ MOST_DISTANCES = 20_000
 """Places between all of which distances are held: 3 GB."""
 MOST_COMPARED = 3_000
 """Places whose distances tell the usual one."""
+RATIO_SD = 0.7
+"""Prior standard deviation of the logarithm of a level's nugget about that of all: a factor of two."""
+UNSEEN_RATIO = float(np.exp(0.5 * RATIO_SD**2))
+"""Mean of that prior."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Hyperparameters:
         Variance of the effect of each place alone; 0 when refused.
     group, second_group : float
         Variance of the effect shared by a group of places, and by those of a second grouping; 0 when there is none.
+    nugget_ratios : tuple of float
+        Nugget of the places of each level of ``nugget_by``, in units of ``nugget``; empty where all places have the same.
     """
 
     effect_variance: float
@@ -73,6 +79,13 @@ class Hyperparameters:
     nugget: float = 0.0
     group: float = 0.0
     second_group: float = 0.0
+    nugget_ratios: tuple[float, ...] = ()
+
+    def nuggets(self, level: IntArray | None) -> FloatArray:
+        """Give the nugget of places of these levels, (q,) or one for all; a level that was never seen has the mean of the prior."""
+        if level is None or not self.nugget_ratios:
+            return np.asarray(self.nugget)
+        return self.nugget * np.append(self.nugget_ratios, UNSEEN_RATIO)[level]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +109,9 @@ class Terms:
         Points that carry the field, where it is approximated whatever the number of places.
     backend : {"numpy", "jax"}
         Where the covariance of many places is factored.
+    nugget_level : (q,) int or None
+        Level of each place among ``nugget_levels``, where these have nuggets of their own; their number for another one.
+    nugget_levels : tuple of str
     """
 
     n_places: int
@@ -108,6 +124,8 @@ class Terms:
     second_group: IntArray | None = None
     inducing_points: int | None = None
     backend: str = "numpy"
+    nugget_level: IntArray | None = None
+    nugget_levels: tuple[str, ...] = ()
 
     @cached_property
     def distance(self) -> FloatArray | None:
@@ -134,9 +152,9 @@ class Terms:
             return None if values is None else np.unique(values[places], return_inverse=True)[1].astype(np.intp)
 
         coords = None if self.coords is None else self.coords[places]
-        return replace(
-            self, n_places=len(places), coords=coords, group=some(self.group), second_group=some(self.second_group)
-        )
+        level = None if self.nugget_level is None else self.nugget_level[places]
+        groups: dict[str, Any] = {"group": some(self.group), "second_group": some(self.second_group)}
+        return replace(self, n_places=len(places), coords=coords, nugget_level=level, **groups)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,8 +175,14 @@ class Terms:
         return [(name, group) for name, group in both.items() if group is not None]
 
     def unpack(self, logs: FloatArray) -> Hyperparameters:
-        """Give hyperparameters from the logarithms of ``names``."""
-        return Hyperparameters(**dict(zip(self.names, np.exp(logs).tolist(), strict=True)))
+        """Give hyperparameters from the logarithms of ``names``, then of the ratios of nuggets where they are given."""
+        values, n = np.exp(logs).tolist(), len(self.names)
+        return Hyperparameters(**dict(zip(self.names, values[:n], strict=True)), nugget_ratios=tuple(values[n:]))
+
+    def pack(self, h: Hyperparameters) -> FloatArray:
+        """Give the logarithms of ``names``, then of the ratios of nuggets."""
+        ratios = h.nugget_ratios or (1.0,) * len(self.nugget_levels)
+        return np.log([max(v, 1e-300) for v in (*(getattr(h, name) for name in self.names), *ratios)])
 
     @property
     def typical_distance(self) -> float:
@@ -192,7 +216,13 @@ def read_hyperparameters(given: Any, terms: Terms, questions: Sequence[str]) -> 
 
 
 def _read_set(given: Any, terms: Terms) -> Hyperparameters:
-    known = [f.name for f in fields(Hyperparameters)]
+    known = [f.name for f in fields(Hyperparameters) if f.name != "nugget_ratios"]
+    ratios = getattr(given, "nugget_ratios", ())
+    if len(ratios) != len(terms.nugget_levels):
+        raise InputError(
+            f"hyperparameters have the nuggets of {len(ratios)} levels, and nugget_by has {len(terms.nugget_levels)}; pass the "
+            "hyperparameters_ of a fit to such places, or leave one of them out."
+        )
     values = {n: getattr(given, n) for n in terms.names} if isinstance(given, Hyperparameters) else given
     if not isinstance(values, Mapping):
         raise InputError(
@@ -215,7 +245,7 @@ def _read_set(given: Any, terms: Terms) -> Hyperparameters:
         raise InputError(
             f"hyperparameters lack {listed(needed)}; give all of {listed(terms.names)}, or none to learn them."
         )
-    return Hyperparameters(**{name: float(value) for name, value in values.items()})
+    return Hyperparameters(**{name: float(value) for name, value in values.items()}, nugget_ratios=ratios)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +287,7 @@ def place_covariance(terms: Terms, h: Hyperparameters) -> FloatArray:
     for name, group in terms.groupings:
         K += getattr(h, name) * (group[:, None] == group[None, :])
     if terms.nugget:
-        K[np.diag_indices(q)] += h.nugget
+        K[np.diag_indices(q)] += h.nuggets(terms.nugget_level)
     return K
 
 

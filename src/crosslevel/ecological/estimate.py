@@ -299,7 +299,15 @@ class PlaceEstimator(BaseEstimator):
         product = getattr(self, "kernel", "sum") == "product"
         settings = (self.spatial, coords, self.metric, bool(self.nugget), first, product, second)
         more = (getattr(self, "inducing_points", None), getattr(self, "backend", "numpy"))
-        return Terms(len(places), *settings, *more)
+        by, level = getattr(self, "nugget_by", None), None
+        levels: tuple[str, ...] = ()
+        if by is not None:
+            kinds = [str(v) for v in places.column(by, "nugget_by")]
+            levels = tuple(sorted(set(kinds)))
+            if len(levels) < 2:
+                raise InputError(f"nugget_by={by!r} has one value in all places; name a column with several.")
+            level = np.searchsorted(levels, kinds)
+        return Terms(len(places), *settings, *more, level, levels)
 
     def _keep(
         self,
@@ -346,6 +354,10 @@ class PlaceEstimator(BaseEstimator):
         for name, fit in zip(self.places_.totals.questions, self.model_.fits, strict=True):
             first = f"{name}: " if len(self.model_.fits) > 1 else ""
             said |= {f"{first}{term}": getattr(fit.hyperparameters, term) for term in self.model_.terms.names}
+            if self.model_.terms.nugget_levels:
+                ratios = zip(self.model_.terms.nugget_levels, fit.hyperparameters.nugget_ratios, strict=True)
+                told = [f"{level} {fit.hyperparameters.nugget * ratio:.3g}" for level, ratio in ratios]
+                said[f"{first}nugget_by_level"] = ", ".join(told)
             said[f"{first}at_limit"] = ", ".join(fit.at_limit) or "none"
             said |= {f"{first}{n}": value for n, value in self._describe_fit(fit).items()}
         return said

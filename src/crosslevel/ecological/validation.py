@@ -145,10 +145,16 @@ def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
     for column, (name, group) in zip(as_groups(fitted.group), terms.groupings, strict=True):
         frames.check_columns(table, [column], "group")
         values = table[column].to_pylist()
-        number = dict(zip(known.column(column, "group"), group.tolist(), strict=True))
+        numbers = dict(zip(known.column(column, "group"), group.tolist(), strict=True))
         for value in values:
-            number.setdefault(value, len(set(number.values())))
-        groups[name] = np.concatenate([group, [number[v] for v in values]]).astype(np.intp)
+            numbers.setdefault(value, len(set(numbers.values())))
+        groups[name] = np.concatenate([group, [numbers[v] for v in values]]).astype(np.intp)
+    by = getattr(fitted, "nugget_by", None)
+    if by is not None and terms.nugget_level is not None:
+        frames.check_columns(table, [by], "nugget_by")
+        number = {level: i for i, level in enumerate(terms.nugget_levels)}
+        more = [number.get(str(v), len(number)) for v in table[by].to_pylist()]
+        groups["nugget_level"] = np.concatenate([terms.nugget_level, more]).astype(np.intp)
     return replace(terms, n_places=len(known) + table.num_rows, coords=coords, **groups)
 
 

@@ -46,6 +46,13 @@ CASES = [
                 With(False, hyperparameters=None, likelihood="exact"),
                 With(False, hyperparameters=None, likelihood="exact", spatial=None),
             ],
+            "nugget_by": [
+                "state",
+                With("state", hyperparameters=None),
+                With("nonsense", hyperparameters=None),
+                With("state", hyperparameters=None, nugget=False),
+                With("state", hyperparameters=None, likelihood="exact"),
+            ],
             "group": [
                 "nonsense",
                 With("state", hyperparameters=None),

@@ -174,3 +174,63 @@ def test_a_level_of_a_new_place_is_known_or_said(table):
         model.predict_places(new.assign(kind=new["kind"].where(new.index > 31, "island")))
     with pytest.raises(InputError, match="covariates column 'kind' has 2 missing values"):
         model.predict_places(new.assign(kind=new["kind"].where(new.index > 31, None)))
+
+
+def scattered(n=150, seed=0):
+    """Three states whose towns scatter by .1, .3 and .9 logits, with no effect of groups."""
+    rng = np.random.default_rng(seed)
+    table = make(3 * n, seed)
+    table["town"], table["state"] = [f"t{i:03d}" for i in range(3 * n)], np.repeat(["a", "b", "c"], n)
+    logit = -0.3 + np.repeat([0.1, 0.3, 0.9], n) * rng.normal(size=3 * n)
+    return table.assign(votes=20_000, yes=rng.binomial(20_000, 1 / (1 + np.exp(-logit))))
+
+
+def test_places_of_each_state_have_a_nugget_of_their_own(tmp_path):
+    table = scattered()
+    test = np.arange(len(table)) % 3 == 0
+    model = fit(table[~test], model={"hyperparameters": None, "nugget_by": "state"})
+    h = model.hyperparameters_[0]
+    found = np.sqrt(h.nugget * np.array(h.nugget_ratios))
+    assert found == pytest.approx([0.1, 0.3, 0.9], rel=0.2)
+    assert model.convergence_["nugget_by_level"].startswith("a 0.0")
+    new = pd.concat([table[test], table.tail(1).assign(town="z", state="elsewhere")])
+    at = model.predict_places(new).to_frame("pandas")
+    truth = (new["yes"] / new["votes"]).to_numpy()
+    inside = ((at["conf_low"] <= truth) & (truth <= at["conf_high"])).to_numpy()[:-1]
+    state = new["state"].to_numpy()[:-1]
+    assert all(inside[state == s].mean() > 0.8 for s in "abc")
+    one = fit(table[~test], model={"hyperparameters": None}).predict_places(new).to_frame("pandas")
+    both = ((one["conf_low"] <= truth) & (truth <= one["conf_high"])).to_numpy()[:-1]
+    assert (
+        both[state == "c"].mean() < 0.8 < 1.0 == both[state == "a"].mean()
+    )  # one for all is too short there, too long here
+    *known, other = at["conf_high"] - at["conf_low"]
+    assert np.array(known)[state == "a"].max() < other < np.array(known)[state == "c"].min()
+    cl.save(model, tmp_path / "model.crosslevel")
+    again = cl.load(tmp_path / "model.crosslevel").predict_places(new)
+    assert again["conf_low"].tolist() == at["conf_low"].tolist()
+    held = fit(table[~test], model={"hyperparameters": h, "nugget_by": "state"}).predict_places(new)
+    np.testing.assert_allclose(held["conf_low"], at["conf_low"], atol=1e-6)
+
+
+def test_a_state_left_out_has_the_mean_nugget_of_the_prior():
+    table = scattered(60)
+    model = fit(table, model={"hyperparameters": None, "nugget_by": "state"})
+    found = model.cross_validate(leave_out="state").to_frame("pandas")
+    wide = (found["conf_high"] - found["conf_low"]).groupby(table["state"].to_numpy()).mean()
+    assert wide["a"] > wide["c"]  # of states that scatter more, and of those that scatter less
+
+
+def test_what_nugget_by_refuses(table):
+    for model, match in (
+        ({"nugget_by": "state"}, "nuggets of 0 levels, and nugget_by has 4"),
+        ({"nugget_by": "votes", "hyperparameters": None}, "nugget_by='votes' has one value"),
+        ({"nugget_by": "nonsense", "hyperparameters": None}, "nonsense"),
+        ({"nugget_by": "state", "nugget": False, "hyperparameters": None}, "nugget_by='state'"),
+        ({"nugget_by": "state", "likelihood": "exact"}, "nugget_by='state'"),
+    ):
+        with pytest.raises(InputError, match=match):
+            fit(table, model=model)
+    shorter = fit(table, model={"hyperparameters": None, "nugget_by": "state"})
+    with pytest.raises(InputError, match="nugget_by"):
+        shorter.predict_places(table.tail(1).assign(town="z").drop(columns="state"))

@@ -8,14 +8,14 @@ with beta at its minimum, and a step of theirs is taken only where that evidence
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import linalg, special
 
 from crosslevel.ecological.collapsed import Approximation, Spread, collapse, measure_approximation
-from crosslevel.ecological.covariance import Hyperparameters, Moments, Terms
+from crosslevel.ecological.covariance import RATIO_SD, UNSEEN_RATIO, Hyperparameters, Moments, Terms
 from crosslevel.ecological.persons.model import Design
 from crosslevel.ecological.persons.sweeps import hessian, level_rates
 from crosslevel.errors import ConvergenceError
@@ -30,6 +30,9 @@ EFFECT_VARIANCE = 0.2
 SMALL = LogNormal(0.03, 2.0)
 SCALES = {"spatial": LogNormal(0.1, 2.0), "nugget": SMALL, "group": SMALL, "second_group": SMALL}
 """Priors of the variances of places, in squared logits."""
+RATIO = LogNormal(1.0, RATIO_SD)
+MOST_RATIO = 100.0
+"""Prior and limit of the nugget of a level in units of that of all."""
 LENGTH, LENGTH_SD = 0.2, 1.5
 """Prior median of the length scale, in units of the usual distance between places, and the standard deviation of its logarithm."""
 SMALLEST, LARGEST = 1e-6, 1e3
@@ -159,7 +162,7 @@ def fit_aggregate(
     problem = _Problem(design, terms, z, noise, level, n_jobs)
     h = fixed or start or _first_guess(terms, problem.priors)
     if fixed is None:
-        h = Hyperparameters(**{name: getattr(h, name) for name in terms.names} | {"effect_variance": EFFECT_VARIANCE})
+        h = problem.scales(terms.pack(h)[1:])
     held = fixed is not None or len(terms.names) == 1  # nothing but the variance of effects, which is not learned
     found, change, rounds = problem.mode(h, np.zeros(design.B.shape[1])), 0.0 if held else np.inf, 0
     limit: tuple[str, ...] = ()
@@ -181,6 +184,9 @@ def fit_aggregate(
             "or coarser columns may help."
         )
     covariance = linalg.inv(found.H)
+    if fixed is None and terms.nugget_level is not None:  # a level of which nothing was seen is new
+        here = np.bincount(terms.nugget_level, n > 0, len(h.nugget_ratios)) > 0
+        h = replace(h, nugget_ratios=tuple(np.where(here, h.nugget_ratios, UNSEEN_RATIO).tolist()))
     return AggregateFit(
         h,
         found.beta,
@@ -214,6 +220,7 @@ class _Problem:
         self.cells = collapse(terms)
         usual = LogNormal(LENGTH * terms.typical_distance, LENGTH_SD)
         self.priors = {name: usual if name == "length" else SCALES[name] for name in terms.names[1:]}
+        self.priors |= {f"nugget:{k}": RATIO for k in range(len(terms.nugget_levels))}
 
     def logits(self, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Give g(beta), (q,), and its slopes, (q, p)."""
@@ -268,7 +275,7 @@ class _Problem:
 
     def better_scales(self, found: _Mode, h: Hyperparameters) -> tuple[Hyperparameters, tuple[str, ...]]:
         """Maximize the evidence of the linear model at the effects found."""
-        names = self.terms.names[1:]
+        names = list(self.priors)
         X, seen = self._linear(found)
 
         def evidence(x: FloatArray) -> tuple[float, FloatArray]:
@@ -276,9 +283,9 @@ class _Problem:
             return value, np.array([slope[name] for name in names])
 
         low, high = self._limits()
-        start = np.log([max(getattr(h, name), 1e-300) for name in names])
-        best = maximize(evidence, [start], low, high, names, [self.priors[name] for name in names], rounds=2)
-        return self.scales(best.theta), best.convergence.at_bounds
+        start = self.terms.pack(h)[1:]
+        best = maximize(evidence, [start], low, high, names, list(self.priors.values()), rounds=2)
+        return self.scales(best.theta), tuple(n for n in best.convergence.at_bounds if n in self.terms.names)
 
     def _linear(self, found: _Mode) -> tuple[FloatArray, FloatArray]:
         """Give slopes and context of the places, and what is seen of the linear model at the effects found."""
@@ -293,31 +300,30 @@ class _Problem:
 
     def scales(self, x: FloatArray) -> Hyperparameters:
         """Give hyperparameters from the logarithms of all but the variance of effects, which is held."""
-        return Hyperparameters(EFFECT_VARIANCE, **dict(zip(self.terms.names[1:], np.exp(x).tolist(), strict=True)))
+        return self.terms.unpack(np.append(np.log(EFFECT_VARIANCE), x))
 
     def distance(self, one: Hyperparameters, two: Hyperparameters) -> float:
         """Give the largest change of a log scale."""
-        return max(abs(float(np.log(getattr(one, name) / getattr(two, name)))) for name in self.terms.names)
+        return float(np.abs(self.terms.pack(one) - self.terms.pack(two)).max())
 
     def halfway(self, one: Hyperparameters, two: Hyperparameters) -> Hyperparameters:
         """Give the scales half way, on the logarithm."""
-        return Hyperparameters(
-            **{name: float(np.sqrt(getattr(one, name) * getattr(two, name))) for name in self.terms.names}
-        )
+        return self.terms.unpack(0.5 * (self.terms.pack(one) + self.terms.pack(two)))
 
     def _against(self, h: Hyperparameters) -> float:
         """Give the negative log prior of the scales."""
-        return -sum(
-            prior.log_density(float(np.log(max(getattr(h, name), 1e-300))))[0] for name, prior in self.priors.items()
-        )
+        logs = self.terms.pack(h)[1:].tolist()
+        return -sum(prior.log_density(at)[0] for prior, at in zip(self.priors.values(), logs, strict=True))
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         counted = self.noise < UNCOUNTED
         spread = max(float(np.var(self.z[counted])) if counted.any() else 0.0, 1e-2)
         apart = self.terms.apart if "length" in self.terms.names else np.ones(1)
-        limits = {"length": (0.1 * float(np.quantile(apart, 0.001)), 3.0 * float(apart.max()))}
-        usual = (SMALLEST * spread, LARGEST * spread)
-        low, high = np.log([limits.get(name, usual) for name in self.terms.names[1:]]).T
+        usual = dict.fromkeys(self.terms.names[1:], (SMALLEST * spread, LARGEST * spread))
+        limits = dict.fromkeys(self.priors, (1.0 / MOST_RATIO, MOST_RATIO)) | usual
+        if "length" in limits:
+            limits["length"] = (0.1 * float(np.quantile(apart, 0.001)), 3.0 * float(apart.max()))
+        low, high = np.log(list(limits.values())).T
         return low, high
 
 
@@ -330,7 +336,7 @@ def _solve(curved: FloatArray, H: FloatArray, slope: FloatArray) -> FloatArray:
 
 
 def _first_guess(terms: Terms, priors: dict[str, LogNormal]) -> Hyperparameters:
-    return Hyperparameters(EFFECT_VARIANCE, **{name: priors[name].median for name in terms.names[1:]})
+    return terms.unpack(np.log([EFFECT_VARIANCE, *(prior.median for prior in priors.values())]))
 
 
 def predict_logits(
@@ -361,7 +367,8 @@ def predict_logits(
     spread = Spread(cells.observed(seen), fit.hyperparameters, fit.noise)
     X, own = np.hstack([fit.slopes, fit.context]), np.hstack([G, context])
     shown = fit.z - fit.logit + fit.slopes @ fit.beta
-    at = spread.predict(X, shown, own, cells.index[places], row[places])
+    level = None if terms.nugget_level is None else terms.nugget_level[places]
+    at = spread.predict(X, shown, own, cells.index[places], row[places], level)
     return Moments(logit - G @ fit.beta + at.mean, at.variance)
 
 

@@ -52,6 +52,8 @@ class EcologicalInference(PersonsEstimator):
     nugget : bool, default True
         Give every place an effect of its own. Without it only the field, the group and counting set a place apart from what composition
         says; ``likelihood="exact"`` then needs a field.
+    nugget_by : str, optional
+        Column of places, such as the state, whose levels have nuggets of their own, shrunk to that of all: some scatter more.
     group : str or two names, optional
         Columns of places, such as the state, or state and county: an effect shared by all with the same value.
     inducing_points : int, optional
@@ -156,6 +158,7 @@ class EcologicalInference(PersonsEstimator):
         spatial: str | None = "matern32",
         metric: str = "sphere",
         nugget: bool = True,
+        nugget_by: str | None = None,
         group: str | Sequence[str] | None = None,
         inducing_points: int | None = None,
         backend: str = "numpy",
@@ -174,6 +177,7 @@ class EcologicalInference(PersonsEstimator):
         self.spatial = spatial
         self.metric = metric
         self.nugget = nugget
+        self.nugget_by = nugget_by
         self.group = group
         self.inducing_points = inducing_points
         self.backend = backend
@@ -284,22 +288,16 @@ class EcologicalInference(PersonsEstimator):
         self._forget()
         self._check_parameters()
         asked = {"survey": survey, "evidence": evidence, "survey_outcome": survey_outcome, "survey_by": survey_by}
-        asked |= {
-            "survey_weight": survey_weight,
-            "survey_name": survey_name,
-            "compare": compare,
-            "selection": selection,
-        }
+        asked |= {"survey_weight": survey_weight, "survey_name": survey_name, "compare": compare}
+        asked["selection"] = selection
         any_survey = survey is not None or evidence is not None
         if any_survey:
             survey_fit.check_survey(type(self).fit, asked, self.likelihood)
         else:
             checks.refuse_idle_arguments(type(self).fit, asked, "without survey")
         if self.likelihood == "exact":
-            given, because = (
-                {"cluster": cluster, "margins": margins},
-                "with likelihood='exact', which takes people as they are",
-            )
+            given = {"cluster": cluster, "margins": margins}
+            because = "with likelihood='exact', which takes people as they are"
             checks.refuse_idle_arguments(type(self).fit, given, because)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
         given_weight, groups = weight, None
@@ -485,7 +483,9 @@ class EcologicalInference(PersonsEstimator):
         if self.likelihood == "aggregate":
             checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
         else:
-            checks.refuse_idle(self, ["backend", "inducing_points"], "with likelihood='exact'; pass 'aggregate'")
+            idle = ["backend", "inducing_points", "nugget_by"]
+            checks.refuse_idle(self, idle, "with likelihood='exact'; pass 'aggregate'")
+        checks.refuse_idle(self, ["nugget_by"] if not self.nugget else [], "with nugget=False; leave one of them out")
         if self.spatial is None:
             checks.refuse_idle(self, ["inducing_points"], "with spatial=None; name a spatial kernel")
         if self.inducing_points is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
@@ -126,9 +127,10 @@ def fit_question(
                 back = move * before[name] < 0.0
                 pace[name] = max(0.5 * pace[name], SLOWEST) if back else min(1.5 * pace[name], full[name])
         before = moves
-        h = Hyperparameters(
-            **{name: float(getattr(h, name) * np.exp(pace[name] * moves[name])) for name in terms.names}
-        )
+        steps: dict[str, Any] = {
+            name: float(getattr(h, name) * np.exp(pace[name] * moves[name])) for name in terms.names
+        }
+        h = replace(h, **steps)
     else:
         raise ConvergenceError(
             f"mode and scales did not come to rest in {ROUNDS} rounds (a log scale still moves by "

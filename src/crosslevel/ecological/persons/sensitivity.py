@@ -49,9 +49,8 @@ def refit(model: EcologicalInference, people: Any, contextual_variance: float) -
         return model
     if model.survey_ is not None and not hasattr(model, "survey_given_"):
         raise InputError("a loaded model does not hold its survey; fit it again to vary the contextual variance.")
-    held = [{name: getattr(h, name) for name in model.model_.terms.names} for h in model.hyperparameters_]
     other = cast("EcologicalInference", clone(model)).set_params(contextual_variance=contextual_variance)
-    other.set_params(random_state=model.seed_, hyperparameters=held)
+    other.set_params(random_state=model.seed_, hyperparameters=list(model.hyperparameters_))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)  # said by the first fit
         surveys = {} if model.survey_ is None else model.survey_given_
