@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from crosslevel.numerics.features import FourierMap, make_map, median_bandwidth
 from crosslevel.numerics.fused_jax import DeviceMap, Packed, Variant, default_variant, pack, sum_packs
-from crosslevel.numerics.fused_jax import kernels as k
+from crosslevel.numerics.fused_jax import tiles as k
 
 N_CATEGORICAL, N_REALS, N_INPUTS = 200, 23, 3251
 PEOPLE = 10_787_907
