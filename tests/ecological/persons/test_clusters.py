@@ -162,6 +162,11 @@ def test_what_was_measured_is_said(world):
     assert any("R2" in text for text in poor.estimate(by="sex", rollup="all", n_draws=50).warnings)
 
 
+def test_fewer_places_than_intervals_were_tested_with_are_said(world):
+    said = [fit(people, places, cluster="home").warnings_ for people, places in (households(q=39), world)]
+    assert [sum("39 places are fewer than the 40" in text for text in texts) for texts in said] == [1, 0]
+
+
 def coins(seed, q=300, homes=70):
     """Two coins of effect 1, a person's and a household's; composition from one half of households, totals from the other."""
     rng = np.random.default_rng(seed)

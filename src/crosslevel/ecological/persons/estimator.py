@@ -342,7 +342,7 @@ class EcologicalInference(PersonsEstimator):
             n_jobs=checks.count_jobs(self.n_jobs),
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
-        quiet = fitting.describe_composition(model, cluster, groups is not None)
+        quiet = fitting.describe_composition(model, found.totals, cluster, groups is not None)
         surveyed, summary = None, None
         if any_survey:
             surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, **named)

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
 """Below this reliability of its shares, or above this share of its prior variance left, a column tells nothing; and the R2 of places on
 composition below which estimates gained nothing over the neighborhood."""
+FEWEST_PLACES = 40
+"""Of the worlds and states whose truth intervals were compared with."""
 
 
 def learn_features(
@@ -251,7 +253,7 @@ def describe_field(model: PersonsModel, totals: Totals) -> list[str]:
     return said
 
 
-def describe_composition(model: PersonsModel, cluster: str | None, counted: bool = False) -> list[str]:
+def describe_composition(model: PersonsModel, totals: Totals, cluster: str | None, counted: bool = False) -> list[str]:
     """Say what a reader must know about who lives where, in sentences."""
     if model.raking is None:
         return []
@@ -272,6 +274,11 @@ def describe_composition(model: PersonsModel, cluster: str | None, counted: bool
         said.append(
             f"Who lives in a place explains little of its total (R2 {model.explained:.2f}, below {LEAST_EXPLAINED}): columns whose truth "
             "is known were then hardly estimated better than by the neighborhood."
+        )
+    if (n_places := len(observed_rate(totals, 0))) < FEWEST_PLACES:
+        said.append(
+            f"{n_places} places are fewer than the {FEWEST_PLACES} with which intervals were tested: differences between people of more "
+            "than a logit (those of age often are) may lie outside them. Leave ordered columns out of categorical, or add a survey."
         )
     return said
 
