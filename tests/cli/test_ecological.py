@@ -346,3 +346,49 @@ def test_a_map_of_other_places_is_refused_before_anything_is_fitted(crosslevel, 
     assert "is not JSON" in told("{")
     line = [{**features[0], "geometry": {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}}]
     assert "no features with Polygons or Points" in told(json.dumps({"features": line}))
+
+
+def test_counts_of_groups_in_a_table_of_places(crosslevel, tmp_path):
+    """A precinct file alone is enough."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(20, 200, (30, 3))
+    table = {"precinct": [f"p{i:02d}" for i in range(30)], "county": [f"c{i % 4}" for i in range(30)]}
+    table |= {name: counts[:, k].tolist() for k, name in enumerate(("vap_white", "vap_black", "other"))}
+    table |= {"votes": [400] * 30, "dem": rng.binomial(400, counts[:, 1] / counts.sum(axis=1)).tolist()}
+    pacsv.write_csv(pa.table(table), tmp_path / "precincts.csv")
+    asked = (
+        "ecological",
+        "precincts.csv",
+        "--by",
+        "precinct",
+        "--successes",
+        "dem",
+        "--trials",
+        "votes",
+        "--spatial",
+        "none",
+    )
+    groups = ("--composition", "race=white:vap_white, black:vap_black,other", "--estimate", "race")
+    more = ("--nugget-by", "county", "--rollup", "all", "--n-draws", "60", "--seed", "0")
+    done = crosslevel(*asked, *groups, *more, "--out", "run", "--json", cwd=tmp_path)
+    levels = {"race": {"white": "vap_white", "black": "vap_black", "other": "other"}}
+    with quiet():
+        model = cl.EcologicalInference(spatial=None, nugget_by="county", random_state=0)
+        model.fit(None, pa.table(table), by="precinct", successes="dem", trials="votes", composition=levels)
+        expected = model.estimate(by="race", rollup="all", n_draws=60)
+    rows = json.loads(done.out)["answers"]["race-everywhere"]["rows"]
+    assert [row["estimate"] for row in rows] == pytest.approx(expected["estimate"].tolist(), abs=1e-9)
+    assert [row["race"] for row in rows] == ["black", "other", "white"]
+    loaded = cl.load(tmp_path / "run" / "model.crosslevel")
+    same(loaded.estimate(by="race", rollup="all", n_draws=60), expected)
+    for wrong, said in (
+        (("--composition", "race=white:a,white:b"), "--composition race=white:a,white:b"),
+        (("--composition", "race=vap_white"), "composition['race'] has the one level 'vap_white'"),
+        (("--composition", "race=vap_white,vap_red"), "--composition vap_red"),
+        ((*groups, "--model", "regression"), "--composition is not an option of --model regression"),
+        ((), "PLACES is missing"),
+    ):
+        done = crosslevel(*asked, *wrong, "--out", "no", cwd=tmp_path, code=2)
+        assert said in done.err
+    done = crosslevel("ecological", "precincts.csv", *asked[1:], *groups, cwd=tmp_path, code=2)
+    assert "name the table of places only" in " ".join(done.err.split())

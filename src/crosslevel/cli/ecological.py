@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from itertools import chain, count
 from typing import Any
 
+import pyarrow as pa
+
 import crosslevel as cl
 from crosslevel.cli.asks import Ask, read_asks
 from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job
@@ -28,13 +30,21 @@ EXAMPLES = (
     "crosslevel ecological people.parquet places.csv --by region --successes dem --trials votes --spatial none --columns sex "
     "--columns age --survey poll.csv --survey-outcome voted_dem --survey-by state --rollup all "
     "--estimate 'old women=sex == 2 and age >= 65'",
+    "crosslevel ecological precincts.csv --by precinct --composition race=white:vap_white,black:vap_black,other:vap_other "
+    "--successes dem --trials votes --lon lon --lat lat --group county --estimate race --rollup all",
 )
 MODELS: dict[str, Any] = {"persons": cl.EcologicalInference, "regression": cl.ecological.DistributionRegression}
 FITS = {name: cls.fit for name, cls in MODELS.items()}
 PLACES = ("successes", "trials", "outcomes", "population")
 OPTIONS = [
-    Option("people", "file", f"People: {FILE_HELP}", required=True, argument=True),
-    Option("places", "file", "Places, one row each, with their totals.", required=True, argument=True),
+    Option(
+        "people",
+        "file",
+        f"People: {FILE_HELP} With --composition, the places in their place.",
+        required=True,
+        argument=True,
+    ),
+    Option("places", "file", "Places, one row each, with their totals; left out with --composition.", argument=True),
     Option("by", help="Column of both tables that names the place.", required=True, column_of="places"),
     Option(
         "estimate",
@@ -55,7 +65,7 @@ OPTIONS = [
         FITS,
         "People and places",
         "model",
-        skip=("people", "places", "by", "coords", "composition", "progress"),
+        skip=("people", "places", "by", "coords", "progress"),
         kinds={"evidence": "file", "survey": "file", "margins": "file"},
         columns={"weight": "people", "columns": "people", **dict.fromkeys(PLACES, "places")},
     ),
@@ -101,14 +111,20 @@ VALIDATION, EVERYWHERE, AUTOMATIC = "cross-validation", "all", "auto"
 def run(given: Given, job: Job) -> None:
     """Read, fit, answer, validate, write what was asked for, print the tables."""
     _check(given, job)
-    by = given["by"]
-    people = job.open("people")
-    places = job.read_beside("places", "by", people)
-    job.check_columns(people=people.schema.names, places=places.column_names)
+    by, people, places = given["by"], None, None
+    if "composition" in given:
+        given["composition"] = _composition(given)
+        places = job.read("places")
+        schema = pa.schema({by: pa.string(), **dict.fromkeys(given["composition"], pa.string())})
+        job.check_columns(people=[*schema.names, *places.column_names], places=places.column_names)
+    else:
+        people = job.open("people")
+        places, schema = job.read_beside("places", "by", people), people.schema
+        job.check_columns(people=schema.names, places=places.column_names)
     for name in given.get("rollup", ()):
         if name not in (EVERYWHERE, *places.column_names):
             raise unknown_name("--rollup", name, places.column_names)
-    asks = read_asks(given.get("estimate", ()), people.schema)
+    asks = read_asks(given.get("estimate", ()), schema)
     _check_questions(given, asks, places)
     polygons = _read_polygons(given, job, places[by].to_pylist()) if "polygons" in given else None
     job.folder()
@@ -154,10 +170,37 @@ def _check(given: Given, job: Job) -> None:
             "nothing is asked; write for example --estimate sex, --estimate 'age >= 65' or --cross-validate 10, or keep the model "
             "with --out."
         )
+    if "places" not in given and "composition" not in given:
+        raise InputError(
+            "PLACES is missing; name the table of places after that of people, or say with --composition which of its columns count "
+            "people."
+        )
     if "lon" not in given and given.get("spatial", "") is not None:
         raise InputError("--lon and --lat are missing; name two columns of places, or pass --spatial none.")
     if AUTOMATIC in given.get("learn_confounding", ()) and len(given["learn_confounding"]) > 1:
         raise InputError("--learn-confounding auto chooses the columns itself; leave out the others.")
+
+
+def _composition(given: Given) -> dict[str, dict[str, str]]:
+    """Read ``race=white:vap_white,black:vap_black``, or the columns alone; the one file named is then that of the places."""
+    if "places" in given:
+        raise InputError(
+            f"--composition says who lives in the places, and {given['people']} and {given['places']} are named; name the table of "
+            "places only, or leave --composition out."
+        )
+    given["places"] = given.pop("people")
+    found: dict[str, dict[str, str]] = {}
+    for column, text in given["composition"].items():
+        parts = [part.strip() for part in str(text).split(",")]
+        levels = [
+            (level.strip(), name.strip() or level.strip()) for level, _, name in (p.partition(":") for p in parts)
+        ]
+        if not all(level for level, _ in levels) or len(dict(levels)) < len(levels):
+            raise InputError(
+                f"--composition {column}={text} has an empty level or one twice; write level:column,level:column, or columns alone."
+            )
+        found[column] = dict(levels)
+    return found
 
 
 def _check_questions(given: Given, asks: list[Ask], places: Any) -> None:
