@@ -1,8 +1,11 @@
 """Configuration of the documentation."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
+
+from sphinx.errors import ExtensionError
 
 import crosslevel
 
@@ -25,7 +28,15 @@ exclude_patterns = ["_build", "gallery"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "crosslevel"
-html_theme_options = {"navigation_with_keys": False, "show_nav_level": 2}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_nav_level": 2,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
+html_static_path = ["_static"]
 html_show_sourcelink = False
 
 autosummary_generate = True
@@ -46,7 +57,16 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", 
 
 
 def setup(app):
-    """Photograph the pages of reports before the guide is read."""
+    """Run the blocks of the pages and photograph reports before the guide is read; list the pages for programs afterwards."""
+    import blocks
+    import llms
     import screenshots
 
-    app.connect("builder-inited", lambda _: screenshots.make())
+    def prepare(_):
+        wrong = blocks.main(["tour"]) if os.environ.get("CROSSLEVEL_DOCS_BLOCKS") != "no" else 0
+        if wrong:
+            raise ExtensionError(f"{wrong} pages have code blocks that do not run; see above")
+        screenshots.make()
+
+    app.connect("builder-inited", prepare)
+    app.connect("build-finished", lambda app, error: error or llms.write(app))
