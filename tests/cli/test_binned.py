@@ -143,6 +143,49 @@ def test_counts_shared_out_by_population(crosslevel, folder):
     assert "nested_rate" in rows["s0-0"]
 
 
+def test_totals_carried_over_to_other_areas(crosslevel, folder):
+    asked = ("areas", "large.geojson", "every.geojson", "--value", "n", "--key", "name", "--target-key", "code")
+    told = json.loads(crosslevel(*asked, "--margin", "n", "--n-draws", "200", "--json", cwd=folder).out)
+    large = cl.Polygons(folder / "large.geojson", key="name")
+    every = cl.Polygons(folder / "every.geojson", key="code")
+    n = np.array([20.0 + 10 * i + j for i in range(4) for j in range(3)])
+    wanted = cl.binned.interpolate(large, every, n, n / 1.6448536269514722, n_draws=200)
+    rows = told["answers"]["estimates"]["rows"]
+    assert [r["code"] for r in rows] == wanted["code"].tolist()
+    for column in ("estimate", "conf_low", "conf_high", "area_weighted"):
+        np.testing.assert_allclose([r[column] for r in rows], wanted[column], rtol=1e-9)
+    told = crosslevel(*asked, "--population", "people", "--out", "areas", "--report", cwd=folder).out
+    assert "people_weighted" in told
+    assert (folder / "areas" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("areas", "large.geojson"), "Missing argument"),
+        (("areas", "large.geojson", "every.geojson"), "--value"),
+        (("areas", "large.geojson", "none.geojson", "--value", "n"), "none.geojson does not exist"),
+        (("areas", "large.geojson", "every.geojson", "--value", "m"), "--value m is not a property"),
+        (("areas", "text.geojson", "every.geojson", "--value", "n"), "n='many', which is no number"),
+        (
+            ("areas", "large.geojson", "every.geojson", "--value", "n", "--margin", "moe"),
+            "--margin moe is not a property",
+        ),
+        (
+            ("areas", "large.geojson", "every.geojson", "--value", "n", "--margin", "n", "--std-error", "n"),
+            "--std-error and --margin exclude one another",
+        ),
+        (
+            ("areas", "codes.geojson", "every.geojson", "--value", "n", "--margin", "moe"),
+            "margin of error, -5.55556e+08",
+        ),
+    ],
+)
+def test_maps_that_cannot_be_used_are_refused(crosslevel, folder, asked, words):
+    write_squares(folder / "codes.geojson", [square(500, 700, 8, n=5, moe=-555555555)])
+    assert words in crosslevel(*asked, cwd=folder, code=2).err
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -41,3 +41,17 @@ def test_small_areas_from_large(areas, real_data):
         np.testing.assert_array_equal(a.mean, b.mean)
     page = areas.table(data, "20 to 29", answers, shared)
     assert "| nested rate | 64.6 | +0.0 % |" in page
+
+
+@pytest.mark.data
+def test_borders_tell_where_people_are(monkeypatch, real_data):
+    """People of MSOAs carried over to LSOAs without knowing who lives where: far closer than by area, with intervals that cover."""
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    study = importlib.import_module("interpolation")
+    task = next(study.trafford(real_data / "ages"))
+    monkeypatch.setattr(study, "pycnophylactic", lambda task: np.full(len(task.truth), np.nan))
+    found = study.answer(task)
+    off = {k: np.sqrt(np.mean((found[k] - task.truth) ** 2)) for k in ("ours", "area")}
+    assert off["area"] == pytest.approx(1319.5, abs=1.0)
+    assert off["ours"] < 0.25 * off["area"]
+    assert 0.92 <= np.mean((found["low"] <= task.truth) & (task.truth <= found["high"])) <= 0.99

@@ -21,6 +21,7 @@ VERBS = {
     "table": "Estimate how groups chose between outcomes, from counts of both by unit, by several methods side by side.",
     "rpv": "Study racially polarized voting over all contests, from precincts: candidates of choice, polarization, turnout.",
     "distribution": "Predict the labels of groups from samples of their members, and say how well that works.",
+    "areas": "Carry totals of areas, with their margins of error, over to other areas.",
     "binned": "Estimate how many lie in new bins or areas, from the totals of others.",
     "impute": "Impute each person's hidden value, when only its mean in groups was published.",
     "krls": "Estimate how y responds to each x, with no functional form assumed.",

@@ -19,7 +19,7 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
-__all__ = ["EXAMPLES", "OPTIONS", "parse_bins", "run"]
+__all__ = ["EXAMPLES", "OPTIONS", "parse_bins", "read_property", "run"]
 
 EXAMPLES = (
     "crosslevel binned ages.csv --age-groups age --total n --ages 18-25 --ages 85+ --tail 5",
@@ -202,7 +202,7 @@ def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:
 
 def _areas(given: Given, job: Job) -> tuple[Estimates, Any, dict[str, Any]]:
     source, target = job.read_map("polygons"), job.read_map("to")
-    y = _property(source, given["value"], "--value", given["polygons"])
+    y = read_property(source, given["value"], "--value", given["polygons"])
     key, to_key = given.get("key"), given.get("to_key", given.get("key"))
     large: Any = Polygons(source, key=key)
     if large.plane.kind == "degrees":
@@ -214,7 +214,7 @@ def _areas(given: Given, job: Job) -> tuple[Estimates, Any, dict[str, Any]]:
             raise InputError(
                 "--population shares counts out by the people of --to, without a model; leave out the options of models."
             )
-        people = _property(target, given["population"], "--population", given["to"])
+        people = read_property(target, given["population"], "--population", given["to"])
         return shared_estimates(large, y, small, people, **level, **parameters), None, small.geojson()
     if given.get("model", "gaussian") != "gaussian":
         raise InputError(
@@ -226,7 +226,7 @@ def _areas(given: Given, job: Job) -> tuple[Estimates, Any, dict[str, Any]]:
     return model.estimate(small, quantity, **level), model, small.geojson()
 
 
-def _property(source: dict[str, Any], name: str, option: str, path: Path) -> FloatArray:
+def read_property(source: dict[str, Any], name: str, option: str, path: Path) -> FloatArray:
     """Read a number of every feature."""
     values = []
     for i, feature in enumerate(source["features"]):

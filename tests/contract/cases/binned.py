@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 from tests.contract.case import Case, FunctionCase, With
 
-from crosslevel.binned import BinnedCountGP, BinnedGP, Boxes, Intervals, Polygons, areas, baselines, kernels, privacy
+from crosslevel.binned import (
+    BinnedCountGP,
+    BinnedGP,
+    Boxes,
+    Intervals,
+    Polygons,
+    areas,
+    baselines,
+    interpolate,
+    kernels,
+    privacy,
+)
 
 AGES = Intervals.from_edges(np.arange(0.0, 100, 10))
 PEOPLE = np.array([21.0, 34, 60, 52, 33, 25, 17, 9, 4])
@@ -121,6 +132,19 @@ CASES = [
 ]
 
 FUNCTIONS = [
+    FunctionCase(
+        interpolate,
+        {"source": squares(4, 3), "target": squares(6, 2), "values": [40, 10, 5, 30], "n_draws": 100},
+        lambda found: found,
+        variants={
+            "std_error": [[9.0, 2.0, 2.0, 4.0], [1.0, -2.0, 1.0, 1.0]],
+            "population": [[100, 90, 50, 50, 80, 90]],
+            "level": [0.5, 95],
+            "n_draws": [60, 1],
+            "random_state": [2],
+        },
+        data=["source", "target", "values"],
+    ),
     FunctionCase(
         areas.area_correlations,
         {"regions": squares(4, 1), "kernels": ["eq"], "nodes": 3},

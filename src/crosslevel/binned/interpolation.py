@@ -1,0 +1,347 @@
+"""Carry totals of one set of polygons over to another: areal interpolation with margins of error.
+
+The two sets are cut into their common parts. The log density of part k of source b and target t is
+
+    f_k = mean + slope x_t + s g_k + e_k,
+
+g a Gaussian process over the plane (Matern-3/2, at the center of the part), e white, and x_t the log area of the target: areas drawn to
+hold similar numbers of people are small where people are dense, and how far that is so here is learned from the sources. Where the
+people of the targets are known the density is a rate, people take the place of area, and there is no slope. A source
+is a sum over its parts, y_b ~ Poisson(sum of w_k exp f_k) with a variance raised by its squared standard error. Scales, lengthscale
+and the size of the white part are averaged over a grid by evidence times prior. Only shares inside a source come from the model: its
+total is what was published, and in each draw a value from its own distribution.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crosslevel.binned.areas import KEPT, REACH, _allot
+from crosslevel.binned.counts.candidates import prior_nodes
+from crosslevel.binned.counts.likelihoods import PoissonBins, check_size
+from crosslevel.binned.counts.modes import find_modes, posterior_covariance
+from crosslevel.binned.regions.base import align_to_regions
+from crosslevel.binned.regions.polygons import Polygons
+from crosslevel.data.checks import check_counts, check_kind, check_length, check_level, check_whole, read_seed
+from crosslevel.data.frames import fingerprint
+from crosslevel.data.planes import check_planes
+from crosslevel.data.shapes import as_shapely, import_shapely
+from crosslevel.data.signatures import checked
+from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, listed
+from crosslevel.numerics.kernels import distances, matern
+from crosslevel.results import Estimates, Provenance
+from crosslevel.results.intervals import quantile_interval
+from crosslevel.typing import FloatArray, Int64Array, RandomState
+
+__all__ = ["interpolate"]
+
+DENSITY, RATE = (np.log(0.6), 0.7), (np.log(0.3), 0.7)
+"""Priors of the log of s and of the white part's scale, for densities of people and for rates among people."""
+LENGTH = (np.log(0.2), 0.5)
+"""Prior of the log of the lengthscale, in units of the extent of the sources."""
+LEVEL, SLOPE = 4.0, 1.0
+"""Prior variances of the common log density and of the slope."""
+NODES = 4
+SLIVER = 1e-3
+"""A part smaller than this share of both its source and its target is a border drawn twice."""
+COVERED = 0.99
+SLACK = 0.02
+"""Relative error up to which the fit must meet a total. Shares are scaled to the totals afterwards, and millions of people known exactly
+would leave a ridge too narrow to climb."""
+MOST_PARTS = 3_000
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Common parts of sources and targets; what of a source no target covers is a part of target -1.
+
+    Attributes
+    ----------
+    center : (k, 2)
+    source, target : (k,)
+    area : (k,)
+    """
+
+    center: FloatArray
+    source: Int64Array
+    target: Int64Array
+    area: FloatArray
+
+
+def _cut(source: Polygons, target: Polygons) -> Parts:
+    """Cut two sets of polygons into their common parts."""
+    shapely = import_shapely()
+    ours, theirs = as_shapely(source.shapes), as_shapely(target.shapes)
+    b, t = shapely.STRtree(theirs).query(ours, predicate="intersects")
+    shapes = shapely.intersection(np.asarray(ours)[b], np.asarray(theirs)[t])
+    area = shapely.area(shapes)
+    real = area > SLIVER * np.minimum(source.volumes[b], target.volumes[t])
+    b, t, shapes, area = b[real], t[real], shapes[real], area[real]
+    missing = source.volumes - np.bincount(b, area, minlength=len(source))
+    rest = np.flatnonzero(missing > (1.0 - COVERED) * source.volumes)
+    if len(rest):
+        whole = shapely.union_all(np.asarray(theirs))
+        left = [shapely.difference(ours[i], whole) for i in rest]
+        shapes, area = np.append(shapes, left), np.append(area, shapely.area(left))
+        b, t = np.append(b, rest), np.append(t, np.full(len(rest), -1))
+    center = shapely.get_coordinates(shapely.centroid(shapes))
+    return Parts(center, b.astype(np.int64), t.astype(np.int64), np.asarray(area, dtype=np.float64))
+
+
+@checked
+def interpolate(
+    source: Polygons,
+    target: Polygons,
+    values: npt.ArrayLike,
+    std_error: npt.ArrayLike | None = None,
+    *,
+    population: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    n_draws: int = 2000,
+    random_state: RandomState = 0,
+) -> Estimates:
+    """Estimate totals of target polygons from totals of source polygons, with intervals.
+
+    Parameters
+    ----------
+    source, target : Polygons
+        In one plane (``Polygons(..., project=source)``); they may cross each other.
+    values : (n_sources,)
+        Counts or other totals that cannot be negative. What carries names is matched to those of the polygons.
+    std_error : (n_sources,), optional
+        Standard errors of ``values``; a published 90 % margin of error is 1.645 of them. Without it totals are exact.
+    population : (n_targets,), optional
+        People of the targets among whom ``values`` counts some: dasymetric weights. Without it the areas of the targets are used.
+    level : float
+        Of the intervals.
+    n_draws : int
+    random_state : int, None, Generator or RandomState
+
+    Returns
+    -------
+    Estimates
+        One row per target: the estimate (estimates of the parts of a source add up to its total), its standard error and interval of
+        the count, and beside it what plain weighting by area (``area_weighted``) or people (``people_weighted``) says.
+
+    Warns
+    -----
+    CrosslevelWarning
+        Where targets leave out ground of the sources, whose people are then in no target, or the reverse.
+
+    See Also
+    --------
+    crosslevel.binned.areas.share_out : small areas inside large ones, counts as binomial.
+    crosslevel.binned.BinnedGP : means and densities.
+
+    Examples
+    --------
+    >>> def strips(edges):
+    ...     return Polygons([[[a, 0], [b, 0], [b, 1], [a, 1]] for a, b in zip(edges[:-1], edges[1:])])
+    >>> found = interpolate(strips([0, 2, 4, 6]), strips([0, 1, 3, 6]), [900, 500, 100], [30, 20, 10], n_draws=400)
+    >>> found["area_weighted"].tolist(), round(float(found["estimate"].sum()), 6)
+    ([450.0, 700.0, 350.0], 1500.0)
+    >>> bool(found["estimate"][0] > 450)
+    True
+    """
+    check_level(level)
+    n_draws = check_whole(n_draws, "n_draws", 2)
+    for name, polygons in (("source", source), ("target", target)):
+        check_kind(polygons, Polygons, name, "pass Polygons")
+    check_planes(source, target)
+    y, error, people = _read(source, target, values, std_error, population)
+    parts, seed = _cut(source, target), read_seed(random_state)
+    said = _describe_cover(source, target, parts, y)
+    for text in said:
+        warnings.warn(text, CrosslevelWarning, stacklevel=3)
+    weight, x = _weights(parts, target, people)
+    prior = DENSITY if people is None else RATE
+    shares, used = _shares(parts, y, error, weight, x, prior, n_draws, np.random.default_rng(seed))
+    met = parts.target >= 0
+    into = np.zeros((len(weight), len(target)))
+    into[np.flatnonzero(met), parts.target[met]] = 1.0
+    own = y[parts.source]
+    estimate = (shares.mean(axis=0) * own) @ into
+    spread = quantile_interval(_counts(parts, y, error, shares, np.random.default_rng([seed, 1])) @ into, level)
+    (key, names), *_ = target.labels().items()
+    plain = "area_weighted" if people is None else "people_weighted"
+    return Estimates.build(
+        {
+            key: names,
+            "estimate": estimate,
+            "std_error": spread.std_error,
+            "conf_low": np.minimum(spread.low, estimate),
+            "conf_high": np.maximum(spread.high, estimate),
+            plain: (weight / np.bincount(parts.source, weight)[parts.source] * own) @ into,
+        },
+        keys=[key],
+        kind="binned",
+        method="totals of areas carried over to others by " + ("density" if people is None else "rates among people"),
+        level=level,
+        interval="predictive quantile of the total",
+        provenance=Provenance.of(
+            call=f"interpolate({len(y)} areas, {len(target)} areas)",
+            seed=seed,
+            data={"values": fingerprint({"y": y, "std_error": error})},
+        ),
+        diagnostics={"converged": True, "parts": len(weight), **used},
+        warnings=said,
+        title="Totals of other areas",
+    )
+
+
+def _read(
+    source: Polygons, target: Polygons, values: Any, std_error: Any, population: Any
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Put totals, standard errors and people in the order of the polygons, and check them."""
+    (values,) = align_to_regions(source, values)
+    y = check_counts(values, "values", 1)
+    check_length(y, "values", len(source), "source polygons")
+    check_size(y, "values")
+    error = np.zeros(len(y))
+    if std_error is not None:
+        _, std_error = align_to_regions(source, values, std_error=std_error)
+        error = check_counts(std_error, "std_error", 1)
+        check_length(error, "std_error", len(source), "source polygons")
+    if population is None:
+        return y, error, None
+    (population,) = align_to_regions(target, population)
+    people = check_counts(population, "population", 1)
+    check_length(people, "population", len(target), "target polygons")
+    check_size(people, "population")
+    return y, error, people
+
+
+def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatArray) -> list[str]:
+    """Refuse sets that do not meet, and say which ground only one of them covers."""
+    (theirs,), (ours,) = target.labels().values(), source.labels().values()
+    met = parts.target >= 0
+    covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target)) / target.volumes
+    bare = np.flatnonzero(covered == 0)
+    if len(bare):
+        raise InputError(
+            f"target has {len(bare):,} polygon(s) that lie in no source polygon ({listed([theirs[i] for i in bare])}); leave them out, or "
+            "check that both sets are in one plane."
+        )
+    if len(parts.area) > MOST_PARTS:
+        raise InputError(
+            f"source and target have {len(parts.area):,} common parts, and at most {MOST_PARTS:,} are fitted at once; interpolate state "
+            "by state, or district by district."
+        )
+    said = []
+    some = np.flatnonzero(covered < COVERED)
+    if len(some):
+        said.append(
+            f"{len(some):,} target polygon(s) reach beyond the sources ({listed([theirs[i] for i in some])}); their estimates are of the "
+            "part that sources cover."
+        )
+    out = np.unique(parts.source[~met])
+    if len(out) and y[out].any():
+        said.append(
+            f"{len(out):,} source polygon(s) reach beyond the targets ({listed([ours[i] for i in out])}); what lies there is in no row, so "
+            "the rows add up to less than values."
+        )
+    return said
+
+
+def _weights(parts: Parts, target: Polygons, people: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Give the weight of each part, its area or people, and its covariate, centered, (k,) each."""
+    met, x = parts.target >= 0, np.zeros(len(parts.area))
+    if people is None:
+        size, weight = np.log(target.volumes), parts.area
+        x[met] = size[parts.target[met]] - np.average(size[parts.target[met]], weights=parts.area[met])
+    else:
+        covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target))
+        weight = np.where(met, (people / covered)[parts.target], people.sum() / target.volumes.sum()) * parts.area
+    empty = np.flatnonzero(np.bincount(parts.source, weight) <= 0)
+    if len(empty):
+        raise InputError(
+            f"population has nobody in {len(empty):,} source polygon(s), rows {listed(empty)} of values; drop them."
+        )
+    return weight, x
+
+
+def _shares(
+    parts: Parts,
+    y: FloatArray,
+    error: FloatArray,
+    weight: FloatArray,
+    x: FloatArray,
+    prior: tuple[float, float],
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, dict[str, float]]:
+    """Draw the share of each part in its source, (n_draws, k), and say which scales the evidence prefers."""
+    n = len(weight)
+    apart = distances(parts.center, parts.center, "plane")
+    extent = float(np.ptp(parts.center, axis=0).max()) or 1.0
+    lengths, length_prior = prior_nodes(LENGTH, NODES, REACH)
+    scales, scale_prior = prior_nodes(prior, NODES, REACH)
+    # a total with variance v says as much as y^2 / v events
+    some = np.maximum(y, 1.0)
+    events = some / (some + error**2 + (SLACK * some) ** 2)
+    C = np.zeros((len(y), n))
+    C[parts.source, np.arange(n)] = weight * events[parts.source]
+    mean = np.full(n, np.log((y.sum() + 0.5) / weight.sum()))
+    fixed = LEVEL + SLOPE * np.outer(x, x)
+    R = [matern(apart, float(length) * extent, "matern32")[0] for length in lengths]
+    grid = list(product(range(NODES), repeat=3))
+    white = np.eye(n)
+    fits: list[tuple[float, Any]] = []
+    failed: list[ConvergenceError] = []
+    start = None
+    for r, i, j in grid:
+        K = scales[i] ** 2 * R[r] + scales[j] ** 2 * white + fixed
+        try:
+            modes = find_modes(K, C, PoissonBins((y * events)[None, :]), mean, start)
+        except ConvergenceError as missed:  # the other candidates are averaged
+            fits.append((-np.inf, None))
+            failed.append(missed)
+            continue
+        start = modes.f
+        fits.append((float(modes.log_evidence[0]) + length_prior[r] + scale_prior[i] + scale_prior[j], modes))
+    if len(failed) > len(grid) // 2:
+        raise failed[0]
+    best = np.array([e for e, _ in fits])
+    found = np.exp(best - best.max())
+    found = np.where(found >= KEPT, found, 0.0)
+    draws = []
+    for row, count in enumerate(_allot(found, n_draws, rng)):
+        if count:
+            r, i, j = grid[row]
+            V = posterior_covariance(fits[row][1], scales[i] ** 2 * R[r] + scales[j] ** 2 * white + fixed)
+            root = np.linalg.cholesky(V + 1e-10 * white)
+            half = rng.standard_normal(((count + 1) // 2, n))
+            draws.append(fits[row][1].f[0] + np.concatenate([half, -half])[:count] @ root.T)
+    f = np.concatenate(draws)
+    raw = weight * np.exp(f - f.max(axis=1, keepdims=True))
+    member, of = np.eye(len(y))[parts.source], np.array(grid)
+    used = {
+        name: float(np.exp(found @ np.log(values[of[:, axis]]) / found.sum()))
+        for axis, (name, values) in enumerate(
+            (("lengthscale", lengths * extent), ("smooth", scales), ("white", scales))
+        )
+    }
+    return raw / (raw @ member)[:, parts.source], used
+
+
+def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw the count of every part, (n_draws, k): a total of its distribution, and who of a finite number is where."""
+    total = np.tile(y, (len(shares), 1))
+    known = (error > 0) & (y > 0)
+    shape, scale = (y[known] / error[known]) ** 2, error[known] ** 2 / y[known]
+    total[:, known] = rng.gamma(shape, scale, (len(shares), int(known.sum())))
+    zero = (error > 0) & (y == 0)
+    total[:, zero] = np.abs(rng.standard_normal((len(shares), int(zero.sum())))) * error[zero]
+    total = total[:, parts.source]
+    if (y != np.rint(y)).any():  # not counts
+        return shares * total
+    # the beta of given mean and size has the variance of a binomial share
+    drawn = rng.standard_gamma(np.maximum(shares * total, 1e-8)) + 1e-300
+    member = np.eye(len(y))[parts.source]
+    return np.asarray(drawn / (drawn @ member)[:, parts.source] * total)

@@ -1,0 +1,182 @@
+"""Totals carried over to other areas: totals, margins, coverage, what geometry tells, bad inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslevel.binned import Polygons, interpolate
+from crosslevel.errors import CrosslevelWarning, InputError
+
+pytest.importorskip("shapely")
+
+
+def box(x, y, width, height):
+    return [[x, y], [x + width, y], [x + width, y + height], [x, y + height]]
+
+
+def grid(columns, rows, width, height, **options):
+    return Polygons([box(i * width, j * height, width, height) for i in range(columns) for j in range(rows)], **options)
+
+
+FINE = grid(12, 12, 1, 1)
+SOURCE, TARGET = grid(4, 4, 3, 3), grid(6, 3, 2, 4)
+
+
+def world(seed, s=0.8, t=0.3):
+    """Counts of 144 squares: a smooth density and a rough part."""
+    rng = np.random.default_rng(seed)
+    middle = np.array([[i + 0.5, j + 0.5] for i in range(12) for j in range(12)])
+    apart = np.sqrt(((middle[:, None] - middle) ** 2).sum(axis=2)) / 4.0
+    R = (1 + np.sqrt(3) * apart) * np.exp(-np.sqrt(3) * apart)
+    f = 5 + s * np.linalg.cholesky(R + 1e-9 * np.eye(144)) @ rng.normal(size=144) + t * rng.normal(size=144)
+    return rng.poisson(np.exp(f)).astype(float), middle
+
+
+def sums(counts, middle, width, height, rows):
+    place = (middle[:, 0] // width * rows + middle[:, 1] // height).astype(int)
+    return np.bincount(place, counts)
+
+
+def test_totals_are_kept_and_beat_area_weighting_with_intervals_that_cover():
+    ours, plain, inside, wide = [], [], [], []
+    for seed in range(8):
+        counts, middle = world(seed)
+        y, truth = sums(counts, middle, 3, 3, 4), sums(counts, middle, 2, 4, 3)
+        found = interpolate(SOURCE, TARGET, y, n_draws=400)
+        assert found["estimate"].sum() == pytest.approx(y.sum(), rel=1e-9)
+        assert (found["conf_low"] >= 0).all()
+        ours.append(np.abs(found["estimate"] - truth).sum())
+        plain.append(np.abs(found["area_weighted"] - truth).sum())
+        inside.append((found["conf_low"] <= truth) & (truth <= found["conf_high"]))
+        wide.append(found["std_error"].sum())
+    assert np.sum(ours) < 0.85 * np.sum(plain)
+    assert np.mean(inside) >= 0.92
+    assert np.sum(wide) < 2.5 * np.sum(
+        ours
+    )  # a normal error has a mean size of 0.8 standard deviations: not twice too wide
+
+
+def test_a_nested_target_adds_up_to_its_source():
+    counts, middle = world(3)
+    y = sums(counts, middle, 3, 3, 4)
+    found = interpolate(SOURCE, FINE, y, n_draws=200)
+    np.testing.assert_allclose(sums(found["estimate"], middle, 3, 3, 4), y, rtol=1e-9)
+
+
+def test_intervals_carry_the_margins():
+    """Where targets are the sources, all uncertainty is that of the totals; it adds to the rest elsewhere."""
+    y, error = np.array([900.0, 400.0, 100.0, 0.0] * 4), np.array([90.0, 40.0, 30.0, 12.0] * 4)
+    same = interpolate(SOURCE, SOURCE, y, error, n_draws=20_000)
+    np.testing.assert_allclose(same["estimate"], y, rtol=1e-9)
+    some = y > 0
+    np.testing.assert_allclose(same["std_error"][some], error[some], rtol=0.05)
+    np.testing.assert_allclose(same["conf_high"][some], (y + 1.96 * error)[some], rtol=0.1)
+    assert (same["conf_low"] >= 0).all()
+    exact = interpolate(SOURCE, SOURCE, y)
+    np.testing.assert_allclose(exact["conf_high"], y)
+    smooth = sums(*world(0), 3, 3, 4)
+    wide = (
+        interpolate(SOURCE, TARGET, smooth, 0.3 * smooth)["std_error"]
+        / interpolate(SOURCE, TARGET, smooth)["std_error"]
+    )
+    assert wide.min() > 1.03
+
+
+def test_the_size_of_targets_tells_where_people_are():
+    """Small targets where people are dense: 60 sources of which halves differ in size show it, and the split is then nearly even."""
+    rng = np.random.default_rng(5)
+    cut = rng.uniform(0.1, 0.9, 60)
+    people = np.rint(200 * np.exp(0.1 * rng.normal(size=(60, 2)))).astype(float)
+    deep = rng.uniform(1.0, 20.0, 60)
+    corner = np.append(0.0, np.cumsum(deep))
+    source = Polygons([box(0, corner[i], 1, deep[i]) for i in range(60)])
+    parts = [[box(0, corner[i], cut[i], deep[i]), box(cut[i], corner[i], 1 - cut[i], deep[i])] for i in range(60)]
+    target = Polygons([p for pair in parts for p in pair])
+    found = interpolate(source, target, people.sum(axis=1), n_draws=400)
+    off = np.abs(found["estimate"] - people.ravel()).sum() / np.abs(found["area_weighted"] - people.ravel()).sum()
+    assert off < 0.35
+    truth = people.ravel()
+    assert 0.88 <= np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])) <= 1.0
+
+
+def test_people_of_the_targets_are_weights():
+    people = np.array([100.0, 300.0])
+    found = interpolate(grid(1, 1, 2, 1), grid(2, 1, 1, 1), [40], population=people, n_draws=4000)
+    np.testing.assert_allclose(found["people_weighted"], [10, 30])
+    np.testing.assert_allclose(found["estimate"], [10, 30], rtol=0.15)
+
+
+def test_what_carries_names_is_matched_by_name():
+    named = Polygons([box(i, 0, 1, 1) for i in range(4)], names=list("abcd"))
+    target = Polygons([box(0, 0, 2, 1), box(2, 0, 2, 1)], names=["left", "right"])
+    y = pd.Series([5, 60, 70, 8], index=list("dcba"))
+    error = pd.Series([4.0, 3.0, 2.0, 1.0], index=list("abcd"))
+    found = interpolate(named, target, y, error, n_draws=50)
+    straight = interpolate(named, target, [8, 70, 60, 5], [4.0, 3.0, 2.0, 1.0], n_draws=50)
+    assert found["estimate"].tolist() == straight["estimate"].tolist()
+    assert found.keys == ("polygon",)
+    people = pd.Series([10, 90], index=["right", "left"])
+    assert interpolate(named, target, y, population=people)["people_weighted"].tolist() == [78.0, 65.0]
+    with pytest.raises(InputError, match="std_error"):
+        interpolate(named, target, y, error.rename({"a": "z"}))
+
+
+def test_ground_that_only_one_set_covers_is_said():
+    source, right = grid(3, 1, 2, 1), Polygons([box(2, 0, 2, 1), box(4, 0, 4, 1)])
+    with pytest.warns(CrosslevelWarning) as said:
+        found = interpolate(source, right, [10, 20, 30], n_draws=50)
+    texts = [str(w.message) for w in said]
+    assert any("1 target polygon(s) reach beyond the sources (1)" in t for t in texts)
+    assert any("1 source polygon(s) reach beyond the targets (0)" in t for t in texts)
+    assert list(found.warnings) == texts
+    np.testing.assert_allclose(found["estimate"], [20, 30])
+
+
+def test_borders_drawn_twice_make_no_parts():
+    shifted = Polygons([box(i * 3 + 1e-4, j * 3, 3, 3) for i in range(4) for j in range(4)])
+    found = interpolate(SOURCE, shifted, np.arange(16.0), n_draws=50)
+    assert found.diagnostics["parts"] == 16
+    np.testing.assert_allclose(found["estimate"], np.arange(16.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": [1.0, 2.0]}, "values has 2 values for 3 source polygons"),
+        ({"values": [1.0, -2.0, 3.0]}, "values has a negative count, -2 in row 1"),
+        ({"values": [1.0, np.nan, 3.0]}, "values has"),
+        ({"values": [1.0, 1e17, 3.0]}, "values is 1e"),
+        ({"std_error": [1.0, 2.0]}, "std_error has 2 values for 3 source polygons"),
+        ({"std_error": [1.0, -2.0, 1.0]}, "std_error has a negative count, -2"),
+        ({"population": [1.0]}, "population has 1 values for 3 target polygons"),
+        ({"population": [0.0, 0.0, 9.0]}, "population has nobody in 2 source polygon"),
+        ({"target": grid(1, 1, 90, 1)[0:1]}, None),
+        ({"target": Polygons([box(50, 50, 1, 1)])}, r"target has 1 polygon\(s\) that lie in no source polygon \(0\)"),
+        ({"source": "map.geojson"}, "source"),
+        ({"n_draws": 1}, "n_draws=1"),
+        ({"level": 95}, "level=95"),
+    ],
+)
+def test_bad_input_is_refused_with_its_name(change, message):
+    given = {"source": grid(3, 1, 2, 1), "target": grid(3, 1, 2, 1), "values": [1.0, 2.0, 3.0]}
+    if message is None:
+        with pytest.warns(CrosslevelWarning, match="reach beyond the sources"):
+            interpolate(**(given | change), n_draws=20)
+        return
+    with pytest.raises((InputError, TypeError), match=message):
+        interpolate(**(given | change))
+
+
+def test_degrees_and_kilometers_are_not_mixed():
+    ring = [[0.0, 50.0], [0.1, 50.0], [0.1, 50.1], [0.0, 50.1]]
+    km = Polygons([ring], crs="degrees", project="local")
+    with pytest.raises(InputError):
+        interpolate(km, Polygons([box(0, 0, 1, 1)]), [4.0])
+
+
+def test_too_many_parts_are_refused(monkeypatch):
+    monkeypatch.setattr("crosslevel.binned.interpolation.MOST_PARTS", 10)
+    with pytest.raises(InputError, match="16 common parts, and at most 10"):
+        interpolate(SOURCE, SOURCE, np.ones(16))
