@@ -100,6 +100,8 @@ def test_a_regression_outside_zero_to_one_gets_arrows_at_the_ends_of_the_axis():
                 drawn = np.asarray(line.get_xdata(), dtype=float)
                 assert not ((drawn < 0) | (drawn > 1)).any()
         assert at == {"<": [0.0], ">": [1.0]}
+        below = [t.get_text() for t in ax.texts]
+        assert any("arrows are estimates outside 0 to 1; intervals are cut at 0 and 1" in t for t in below)
         ends = np.concatenate([np.asarray(s)[:, 0] for c in ax.collections for s in c.get_segments()])
         assert ends.min() >= 0
         assert ends.max() <= 1

@@ -297,3 +297,20 @@ def test_a_memory_map_is_checked(tmp_path):
     np.save(path, np.zeros((2, 1)))
     with pytest.raises(InputError, match="offsets"):
         Bags(np.load(path, mmap_mode="r"), [0, 3])
+
+
+def test_membership_probabilities_make_a_bag_for_every_place_and_group():
+    rng = np.random.default_rng(0)
+    p, w = rng.uniform(0, 1, 40), rng.uniform(0.5, 2, 40)
+    p[:5] = 1.0  # surely of one group
+    people = {"town": ["a", "b"] * 20, "age": rng.normal(size=40), "w": w, "left": p, "right": 1 - p}
+    found = Bags.from_frame(people, by="town", weight="w", probabilities={"L": "left", "R": "right"})
+    assert found.keys.tolist() == [("a", "L"), ("a", "R"), ("b", "L"), ("b", "R")]
+    here = np.array(people["town"]) == "a"
+    np.testing.assert_allclose(found[0].weights, (w * p)[here])
+    np.testing.assert_allclose(found.mean()[1, 0], np.average(people["age"][here], weights=(w * (1 - p))[here]))
+    assert found.sizes.tolist() == [20, 17, 20, 18]
+    with pytest.raises(InputError, match="'group'"):
+        Bags.from_frame({**people, "group": people["town"]}, by="town", probabilities=["left", "right"])
+    with pytest.raises(InputError, match="add up to 1 in 40 row"):
+        Bags.from_frame({**people, "right": (1 - p) / 2, "left": p / 2}, by="town", probabilities=["left", "right"])

@@ -328,6 +328,7 @@ def intervals(
     keys = list(cells.keys.values())
     heads = len(set(shown.table[keys[0]].to_pylist())) if grouped else 0
     wide = legend and len([m for m in marks if m.form in ("dot", "bar")]) > 1
+    few = [f"the first {len(order):,} of {len(estimates):,} rows"] if len(order) < len(estimates) else []
     chart = shown.chart(
         "intervals",
         estimates.title or estimates.method,
@@ -339,7 +340,7 @@ def intervals(
                 Axis(names="label", group=keys[0] if grouped else ""),
             )
         ],
-        note=f"the first {len(order):,} of {len(estimates):,} rows" if len(order) < len(estimates) else "",
+        note="; ".join([*few, *describe_cut(shown.table)]),
         inches=(8.4 if wide else 6.6, 1.15 + 0.27 * (len(order) + 1.7 * heads)),
     )
     return draw(chart, ax, legend=legend)
@@ -470,4 +471,6 @@ def methods(comparison: Estimates, ax: Axes | None = None, *, max_cells: int = M
     if "method" not in comparison.keys:
         raise InputError("comparison has no key 'method'; pass the Estimates of crosslevel.ecological.compare.")
     _check_rows(comparison, "max_cells", max_cells)
-    return draw(methods_chart(comparison, max_cells=max_cells), ax, legend=legend)
+    chart = methods_chart(comparison, max_cells=max_cells)
+    note = "; ".join([*([chart.note] if chart.note else []), *describe_cut(chart.tables["cells"])])
+    return draw(replace(chart, note=note), ax, legend=legend)

@@ -251,7 +251,8 @@ class Estimates:
         columns : str, optional
             The key whose values become columns; by default ``outcome`` where there is one, else the last key.
         values : str
-            The column that fills the cells.
+            The column that fills the cells. Where each row is of a candidate of its own (the summary of a study over contests), the
+            candidate's name stands in a column before.
         labels : mapping, optional
             Words for codes, as in :meth:`with_labels`.
 

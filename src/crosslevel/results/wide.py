@@ -114,7 +114,7 @@ def across(estimates: Estimates, columns: str | None) -> str:
 
 
 def pivoted(estimates: Estimates, columns: str | None, values: str) -> pa.Table:
-    """Make a row for each combination of the other keys and a column for each value of one."""
+    """Make a row for each combination of the other keys and a column for each value of one, after its candidate where rows name one."""
     key = across(estimates, columns)
     names = [n for n in estimates.table.column_names if n not in estimates.keys]
     if values not in names:
@@ -126,9 +126,23 @@ def pivoted(estimates: Estimates, columns: str | None, values: str) -> pa.Table:
         raise InputError(
             f"columns={key!r} has the value {taken[0]!r}, which is also the name of a key; rename one of them."
         )
-    have = estimates.table[values].combine_chunks()
+    cells = {"": values}
+    if _own_candidates(estimates) and values != "candidate":  # a number is read with the candidate it is of
+        cells = {" candidate": "candidate", "": values}
+        twice = [f"{h} candidate" for h in heads if f"{h} candidate" in (*heads, *index)]
+        if twice:
+            raise InputError(f"columns={key!r} would make two columns {twice[0]!r}; rename one of its values.")
     made = {k: as_column(pa.array([row[i] for row in rows], estimates.table[k].type), k) for i, k in enumerate(index)}
-    return pa.table(made | {h: have.take(pa.array(place[:, j], mask=place[:, j] < 0)) for j, h in enumerate(heads)})
+    for j, head in enumerate(heads):
+        rows_of = pa.array(place[:, j], mask=place[:, j] < 0)
+        made |= {head + more: estimates.table[n].combine_chunks().take(rows_of) for more, n in cells.items()}
+    return pa.table(made)
+
+
+def _own_candidates(estimates: Estimates) -> bool:
+    """Tell whether every row is of a candidate of its own; ``share`` says that it is of several."""
+    names = estimates.table.column_names
+    return "candidate" in names and "candidate" not in estimates.keys and "share" not in names
 
 
 def _grid(estimates: Estimates, key: str) -> tuple[list[tuple[Any, ...]], list[str], Any]:
@@ -191,8 +205,8 @@ def _cells(estimates: Estimates, share: bool) -> list[tuple[str, str]]:
     def span(low: float | None, high: float | None) -> str:
         return "" if low is None or high is None else f"{display.number(low, form)} to {display.number(high, form)}"
 
-    whose = [""] * len(table)  # an estimate of a candidate is read with the name; ``share`` says that it is of several
-    if "candidate" in table.column_names and "candidate" not in estimates.keys and "share" not in table.column_names:
+    whose = [""] * len(table)
+    if _own_candidates(estimates):  # an estimate of a candidate is read with the name
         whose = [f"{_said(c)} " for c in table["candidate"].to_pylist()]
     return [
         (name + span(*row[3:]), "") if bound else (name + display.number(row[0], form), span(*row[1:3]))

@@ -114,6 +114,23 @@ FUNCTIONS = [
             "by": [With("age", columns=["income"]), "nowhere", []],
             "columns": [["age"], ["nobody"], []],
             "weight": ["w", "nobody", "town"],
+            "probabilities": [["nobody", "else"], ["age"]],
+        },
+        data=["people"],
+    ),
+    FunctionCase(
+        Bags.from_frame,
+        {
+            "people": {**PEOPLE, "white": [0.9, 0.5, 0.2, 1.0], "black": [0.1, 0.5, 0.8, 0.0]},
+            "by": "town",
+            "probabilities": ["white", "black"],
+        },
+        bags,
+        variants={
+            "probabilities": [{"W": "white", "B": "black"}, ["white"], ["white", "age"]],
+            "by": ["white", "nowhere"],
+            "columns": [["age"], ["white"]],
+            "weight": ["w", "black"],
         },
         data=["people"],
     ),

@@ -7,6 +7,7 @@ import pytest
 
 import crosslevel as cl
 from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, performance, rpv, unit_tables
+from crosslevel.ecological.court import rpv as module
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
 from crosslevel.errors import InputError
 
@@ -103,6 +104,37 @@ def test_a_study_is_saved_and_loaded_and_does_not_depend_on_threads(study, preci
     one, two = (rpv(precincts, GROUPS, CONTESTS, "name", **options, n_jobs=n) for n in (1, 2))
     assert one.summary.equals(two.summary)
     np.testing.assert_array_equal(one.comparison["estimate"], two.comparison["estimate"])
+
+
+def test_processes_give_the_same_bytes_as_one_after_another(precincts, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "WORTH_PROCESSES", 1)
+    steps: list[tuple[int, int]] = []
+    for n in (1, 2):
+        made = rpv(
+            precincts,
+            GROUPS,
+            CONTESTS,
+            "name",
+            methods=["goodman", "rxc"],
+            n_jobs=n,
+            progress=lambda *s: steps.append(s),
+        )
+        cl.save(made, tmp_path / f"{n}.crosslevel")
+    assert steps == [(2, 4), (4, 4)] * 2
+    assert (tmp_path / "1.crosslevel").read_bytes() == (tmp_path / "2.crosslevel").read_bytes()
+    few = {name: values[:1] for name, values in precincts.items()}
+    with pytest.raises(InputError, match=r"contests\['first'\], goodman"):  # what a process refuses is refused here
+        rpv(few, GROUPS, CONTESTS, "name", methods=["goodman"], n_jobs=2)
+
+
+def test_the_wide_summary_names_the_candidate_of_every_share(study):
+    wide = study.summary.pivot("group").to_pylist()
+    assert [row["Black candidate"] for row in wide] == study.summary.select(group="Black")["candidate"].tolist()
+    assert [row["Black"] for row in wide] == study.summary.select(group="Black")["estimate"].tolist()
+    assert "Black candidate" not in study.summary.pivot("group", values="candidate").column_names
+    taken = study.summary.with_labels({"group": {"white": "Black candidate"}})
+    with pytest.raises(InputError, match="'Black candidate'"):
+        taken.pivot("group")
 
 
 def test_groups_of_voters_need_no_abstention(precincts):
@@ -208,6 +240,13 @@ def test_king_iterated_has_no_interval_where_it_has_no_fit(precincts):
     assert np.isfinite(found["estimate"]).all()
     for name in ("std_error", "conf_low", "conf_high"):
         np.testing.assert_array_equal(np.isnan(found[name]).reshape(2, 3), [[False, True, False]] * 2)
+    # its draws are as wide as what the counts allow, and on average at the estimate
+    drawn, (low, high) = (
+        found.draws.reshape(-1, 2, 3)[:, :, 1],
+        (found[n].reshape(2, 3)[:, 1] for n in ("lower", "upper")),
+    )
+    assert (drawn.std(axis=0) > (high - low) / 10).all()
+    assert (np.abs(drawn.mean(axis=0) - found["estimate"].reshape(2, 3)[:, 1]) < (high - low) / 5).all()
 
 
 def test_king_iterated_is_king_where_the_table_is_two_by_two(precincts):

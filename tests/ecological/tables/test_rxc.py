@@ -11,6 +11,7 @@ import pytest
 import crosslevel as cl
 from crosslevel import ecological
 from crosslevel.ecological.tables.assumptions.hidden_context import hidden_context
+from crosslevel.ecological.tables.contextual.intervals import joint_draws
 from crosslevel.errors import ConvergenceError, InputError
 
 
@@ -56,6 +57,28 @@ def test_the_answer_adds_up_and_stays_inside_the_bounds(symmetric):
     assert (found.draws <= found["upper"] + 1e-12).all()
     assert found.diagnostics["converged"] is True
     assert found.diagnostics["distance_to_mode_in_sd"] < 0.05
+
+
+def test_outcomes_add_up_within_every_draw_and_keep_the_spread_of_the_interval():
+    rng = np.random.default_rng(3)
+    x = rng.multinomial(400, [0.5, 0.3, 0.2], 60) + rng.integers(0, 300, (60, 3))
+    rates = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    t = np.array([sum(rng.multinomial(k, p) for k, p in zip(row, rates, strict=True)) for row in x])
+    found = ecological.rxc(x, t)
+    draws = found.draws.reshape(-1, 3, 3)
+    np.testing.assert_allclose(draws.sum(axis=2), 1, atol=1e-9)
+    assert (draws >= found["lower"].reshape(3, 3) - 1e-9).all()
+    assert (draws <= found["upper"].reshape(3, 3) + 1e-9).all()
+    np.testing.assert_allclose(draws.std(axis=0).ravel(), found["std_error"], rtol=0.1)
+
+
+def test_what_the_bounds_cut_off_a_draw_goes_to_the_outcomes_with_room():
+    raw = np.random.default_rng(0).dirichlet([2, 3, 4], (200, 1))
+    whole = np.array([[[0.2, 0.3, 0.5]], [[0.1, 0.0, 0.0]], [[1.0, 0.35, 1.0]]])
+    drawn = joint_draws(raw, np.array([[0.2, 0.2, 0.3]]), whole)
+    np.testing.assert_allclose(drawn.sum(axis=2), 1, atol=1e-12)
+    assert drawn[:, 0, 0].min() == 0.1
+    assert drawn[:, 0, 1].max() == 0.35
 
 
 def test_context_mends_what_constancy_gets_wrong():

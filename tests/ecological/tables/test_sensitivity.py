@@ -303,6 +303,32 @@ def test_contexts_of_rxc_stand_beside_and_the_answer_can_be_kept():
     assert "sens_low" in answer.summary()
 
 
+def test_covariates_with_names_are_matched_or_refused():
+    rng = np.random.default_rng(2)
+    share = rng.uniform(0.1, 0.9, 30)
+    x = np.round(np.column_stack([500 * share, 500 * (1 - share)]))
+    z = rng.normal(size=30)
+    yes = np.round(x @ [0.6, 0.3] + 20 * z)
+    people, votes = {"a": x[:, 0], "b": x[:, 1]}, {"yes": yes, "no": x.sum(axis=1) - yes}
+    names, order = [f"u{i}" for i in range(30)], rng.permutation(30)
+    named = ecological.goodman(people, votes, units=names)
+    beside = pd.DataFrame({"unit": [names[i] for i in order], "z": z[order]})
+    told = sensitivity(named, covariates={"z": z})["bench_low"]
+    np.testing.assert_array_equal(sensitivity(named, covariates=beside)["bench_low"], told)
+    np.testing.assert_array_equal(sensitivity(named, covariates=beside.set_index("unit"))["bench_low"], told)
+    numbered = ecological.goodman(people, votes)
+    for ask in (lambda c: sensitivity(numbered, covariates=c), lambda c: ecological.car_test(numbered, covariates=c)):
+        with pytest.raises(InputError, match="covariates is named by its index"):
+            ask(beside.set_index("unit"))
+        by_number = pd.DataFrame({"unit": order, "z": z[order]})
+        np.testing.assert_array_equal(ask(by_number)["estimate"], ask({"z": z})["estimate"])
+    tables = ecological.unit_tables(people, votes, names)
+    by_name, by_row = (ecological.car_test(tables, None, c)["estimate"] for c in (beside, {"z": z}))
+    np.testing.assert_array_equal(by_name, by_row)
+    with pytest.raises(InputError, match="covariates has no row for 1 unit"):
+        sensitivity(named, covariates=beside.iloc[1:])
+
+
 def test_words_as_covariates_become_columns():
     X, T = some_tables(15, n=60, R=2)
     frame = pd.DataFrame({"state": ["a", "b", "c"] * 20, "size": X.sum(axis=1)})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
@@ -53,6 +55,8 @@ WHY_RXC = (
     "model 10 of the 27 that it answers."
 )
 OTHER_GROUP = "other"
+WORTH_PROCESSES = 5_000
+"""Precincts of all contests together from which processes save more time than they take to start, a few seconds."""
 
 
 @checked
@@ -110,7 +114,8 @@ def rpv(
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws of every method.
     n_jobs : int, optional
-        Fits run side by side; as many as there are cores when not given. The answer does not depend on it.
+        Fits run side by side, in processes where the contests have thousands of precincts; as many as there are cores when not
+        given. The answer does not depend on it.
     progress : callable, optional
         Called with the fits done and planned.
 
@@ -161,16 +166,7 @@ def rpv(
     reference = max(size, key=lambda g: size[g]) if reference is None else reference
     if reference not in size:
         raise unknown_name("reference", reference, list(size), "group")
-    studies: dict[str, ContestStudy] = {}
-    for contest, answers, left_out in _answers(tables, chosen, lead, level, seed, checks.count_jobs(n_jobs), progress):
-        studies[contest] = study_of_contest(
-            contest,
-            tables[contest],
-            answers,
-            left_out,
-            lead=lead,
-            reference=reference,
-        )
+    studies = _studies(tables, _Plan(chosen, lead, reference, level, seed), checks.count_jobs(n_jobs), progress)
     given = {"groups": _plain(groups), "contests": {c: _plain(v) for c, v in contests.items()}, "unit": unit}
     given |= {"total_groups": total_groups, "total_outcomes": total_outcomes, "reference": reference, "methods": chosen}
     given |= {"lead": lead, **cleaning, "level": level, "random_state": seed}
@@ -229,44 +225,72 @@ def _run(method: str, tables: UnitTables, level: float, seed: int, options: Mapp
     return function(tables, None, **common, **options)
 
 
-def _answers(
-    tables: Mapping[str, UnitTables],
-    methods: Mapping[str, Mapping[str, Any]],
-    lead: str,
-    level: float,
-    seed: int,
-    n_jobs: int,
-    progress: Progress | None,
-) -> Iterator[tuple[str, dict[str, Estimates], dict[str, str]]]:
-    """Answer every contest by every method, several at once: contest, answers, and the methods that could not with their reason."""
+@dataclass(frozen=True)
+class _Plan:
+    """What is done with every contest: methods with their options, the leading one, the group of reference, level and seed."""
 
-    def answer(contest: str, method: str) -> Estimates:
-        found = _run(method, tables[contest], level, seed, methods[method])
+    methods: Mapping[str, Mapping[str, Any]]
+    lead: str
+    reference: str
+    level: float
+    seed: int
+
+    def answer(self, tables: UnitTables, method: str) -> Estimates:
+        """Answer one contest by one method."""
+        found = _run(method, tables, self.level, self.seed, self.methods[method])
         # the time a fit took would make every study another file
         return replace(found, diagnostics={k: v for k, v in found.diagnostics.items() if k != "seconds"})
 
-    done = 0
-    # threads share the setting of the linear algebra, so it is made once around all
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_jobs) as pool:
-        waiting = {(c, m): pool.submit(answer, c, m) for c in tables for m in methods}
-        try:
-            for contest in tables:
-                answers: dict[str, Estimates] = {}
-                left_out: dict[str, str] = {}
-                for method in methods:
+    def study(self, contest: str, tables: UnitTables, n_jobs: int = 1) -> ContestStudy:
+        """Answer one contest by every method, several at once, and make its reports."""
+        answers: dict[str, Estimates] = {}
+        left_out: dict[str, str] = {}
+        # threads share the setting of the linear algebra, so it is made once around all
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_jobs) as pool:
+            waiting = {method: pool.submit(self.answer, tables, method) for method in self.methods}
+            try:
+                for method, future in waiting.items():
                     try:
-                        answers[method] = waiting.pop((contest, method)).result()
+                        answers[method] = future.result()
                     except (InputError, ConvergenceError) as error:
-                        if method == lead:
+                        if method == self.lead:
                             raise type(error)(f"contests[{contest!r}], {method}: {error}") from error
                         left_out[method] = str(error)
-                    done += 1
-                    if progress is not None:
-                        progress(done, len(tables) * len(methods))
-                yield contest, answers, left_out
-        finally:
-            for future in waiting.values():
-                future.cancel()
+            finally:
+                for future in waiting.values():
+                    future.cancel()
+        return study_of_contest(contest, tables, answers, left_out, lead=self.lead, reference=self.reference)
+
+    def study_apart(self, contest: str, tables: UnitTables) -> tuple[ContestStudy, list[warnings.WarningMessage]]:
+        """The same in a process of its own, which gives back what it would have warned of."""
+        with warnings.catch_warnings(record=True) as said:
+            return self.study(contest, tables), said
+
+
+def _studies(
+    tables: Mapping[str, UnitTables], plan: _Plan, n_jobs: int, progress: Progress | None
+) -> dict[str, ContestStudy]:
+    """Study every contest: large ones in processes side by side, small ones one after another with a thread for each method."""
+    apart = min(n_jobs, len(tables))
+    found: Iterable[ContestStudy]
+    if apart > 1 and sum(len(t.units) for t in tables.values()) >= WORTH_PROCESSES:
+        run = joblib.Parallel(n_jobs=apart, return_as="generator", batch_size=1, max_nbytes=None)
+        found = map(_told, run(joblib.delayed(plan.study_apart)(contest, t) for contest, t in tables.items()))
+    else:
+        found = (plan.study(contest, t, n_jobs) for contest, t in tables.items())
+    studies: dict[str, ContestStudy] = {}
+    for study in found:
+        studies[study.name] = study
+        if progress is not None:
+            progress(len(studies) * len(plan.methods), len(tables) * len(plan.methods))
+    return studies
+
+
+def _told(made: tuple[ContestStudy, list[warnings.WarningMessage]]) -> ContestStudy:
+    """Pass on what a process warned of."""
+    for said in made[1]:
+        warnings.warn_explicit(said.message, said.category, said.filename, said.lineno)
+    return made[0]
 
 
 def _plain(columns: Columns) -> Any:

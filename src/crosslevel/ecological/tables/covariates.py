@@ -14,7 +14,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["covariate_blocks", "covariate_table", "covariates_of_units", "unit_rows"]
+__all__ = ["covariate_blocks", "covariate_table", "covariates_of_answer", "covariates_of_units", "unit_rows"]
 
 UNIT = "unit"
 """The column of a table of covariates by which its rows are matched to the units."""
@@ -65,6 +65,23 @@ def covariate_blocks(covariates: object, n: int) -> dict[str, FloatArray]:
 def covariates_of_units(covariates: Any, tables: UnitTables, groups: object) -> dict[str, FloatArray]:
     """Read covariates of the units of checked tables, as :func:`covariate_blocks` does."""
     return covariate_blocks(unit_rows(covariates, "covariates", tables, groups), len(tables.units))
+
+
+def covariates_of_answer(covariates: Any, units: Sequence[object]) -> dict[str, FloatArray]:
+    """Read covariates of the units of an answer: by a column ``unit``, by names in the index, or, without names, row by row.
+
+    Names in the index are refused where the units of the answer are only numbered: they cannot be matched.
+    """
+    named = checks.names_of(covariates)
+    if frames.is_frame(covariates) and UNIT in (table := frames.to_arrow(covariates, "covariates")).column_names:
+        rows = table.drop_columns([UNIT]).take(pa.array(_rows_of_units(table[UNIT].to_pylist(), units, "covariates")))
+        return covariate_blocks(rows, len(units))
+    if named is not None and list(units) == list(range(len(units))) and set(named) != set(units):
+        raise InputError(
+            f"covariates is named by its index ({listed(named, 3)}), and the units of this answer are only numbered, so that names "
+            "cannot be matched; fit with units=, or pass an array (covariates.to_numpy()) in the order of the units."
+        )
+    return covariate_blocks(checks.align_rows(covariates, units, "covariates"), len(units))
 
 
 def unit_rows(given: Any, argument: str, tables: UnitTables, groups: object) -> pa.Table:

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
-from crosslevel.ecological.tables.membership import MembershipCounts, read_probabilities, summed
+from crosslevel.data.cells import read_probabilities
+from crosslevel.ecological.tables.membership import MembershipCounts, summed
 from crosslevel.errors import InputError, listed
 
 __all__ = ["group_counts"]

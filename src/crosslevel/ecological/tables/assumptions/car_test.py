@@ -17,7 +17,7 @@ from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
 from crosslevel.ecological.tables.assumptions.answered_units import answered_units
 from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import covariate_blocks
+from crosslevel.ecological.tables.covariates import covariates_of_answer, covariates_of_units
 from crosslevel.ecological.tables.layout import describe_call
 from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError
@@ -70,7 +70,8 @@ def car_test(
     outcomes : dataframe or array, optional
         Counts, units x outcomes.
     covariates : dataframe or array, optional
-        What else is known of the units with people, one row each. Rates may depend on them, linearly and by group; composition
+        What else is known of the units, one row each, matched by a column ``unit`` or an index where there is one. Rates may
+        depend on them, linearly and by group; composition
         must not matter beyond. Add squares as columns of their own where a line would be too stiff.
     weights : {"population", "equal"}, default "population"
         Weight of each unit.
@@ -101,14 +102,12 @@ def car_test(
     [0.001]
     """
     given = locals()
-    x, t, N, names, frame, data = _shares(groups, outcomes)
+    x, t, N, names, frame, data, blocks = _shares(groups, outcomes, covariates)
     if not isinstance(weights, str):
         raise InputError(f"weights is a {type(weights).__name__}; pass 'population' or 'equal'.")
     check_choice("weights", weights, ("population", "equal"))
     n_draws, seed = checks.check_whole(n_draws, "n_draws", 99), checks.read_seed(random_state)
     w = N / N.mean() if weights == "population" else np.ones(len(N))
-    covariates = checks.align_rows(covariates, checks.row_keys(groups), "covariates")
-    blocks = {} if covariates is None else covariate_blocks(covariates, len(x))
     design = np.hstack([x, *((x[:, :, None] * Z[:, None, :]).reshape(len(x), -1) for Z in blocks.values())])
     if design.shape[1] > len(x) // 3:
         raise InputError(
@@ -139,21 +138,25 @@ def car_test(
 
 
 def _shares(
-    groups: object, outcomes: object
-) -> tuple[FloatArray, FloatArray, FloatArray, Sequence[str], FrameKind, dict[str, str]]:
-    """Give shares x and t, people N, names of outcomes, kind of frame and fingerprints."""
+    groups: object, outcomes: object, covariates: object
+) -> tuple[FloatArray, FloatArray, FloatArray, Sequence[str], FrameKind, dict[str, str], dict[str, FloatArray]]:
+    """Give shares x and t, people N, names of outcomes, kind of frame, fingerprints and covariates."""
+    blocks: dict[str, FloatArray] = {}
     if isinstance(groups, Estimates):
         parts = answered_units(groups)
         if len(parts) > 1:
             raise InputError("groups is a pooled answer; test one district, result.select(district=...).")
         part = parts[0]
         X, T, names, frame, data = part.X, part.T, part.outcomes, groups.frame, dict(groups.provenance.data)
+        if covariates is not None and groups.units is not None:
+            blocks = covariates_of_answer(covariates, list(dict.fromkeys(groups.units["unit"].tolist())))
     else:
         tables = unit_tables(groups, outcomes)
         X, T, names, frame, data = tables.X, tables.T, tables.outcomes, tables.frame, tables.fingerprints
+        blocks = {} if covariates is None else covariates_of_units(covariates, tables, groups)
     N = X.sum(axis=1)
     there = X.any(axis=0)
-    return (X / N[:, None])[:, there], T / N[:, None], N, names, frame, data
+    return (X / N[:, None])[:, there], T / N[:, None], N, names, frame, data, blocks
 
 
 def curvature_test(

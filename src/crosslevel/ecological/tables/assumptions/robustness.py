@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.data import checks
 from crosslevel.ecological.tables.assumptions.answered_units import AnsweredUnits, answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     Benchmark,
@@ -21,7 +20,7 @@ from crosslevel.ecological.tables.assumptions.bias import (
     within_group,
 )
 from crosslevel.ecological.tables.cleaning import check_choice
-from crosslevel.ecological.tables.covariates import covariate_blocks
+from crosslevel.ecological.tables.covariates import covariates_of_answer
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
@@ -71,7 +70,8 @@ def sensitivity(
     result : Estimates
         Answer of a method of ``crosslevel.ecological``, with its units.
     covariates : dataframe or array, optional
-        What else is known of the units, one row each, as benchmarks: what would have happened had this been omitted?
+        What else is known of the units, one row each, as benchmarks: what would have happened had this been omitted? Matched by a
+        column ``unit`` or an index where there is one; rows without names are those of the units with people, in their order.
     move : float or {"half", "others"}, default 0.05
         The change to ask about: so far in either direction; to one half; or to where the group is no different from
         everybody else.
@@ -138,8 +138,7 @@ def sensitivity(
     equal = result.diagnostics.get("weights") == "equal"
     blocks = None
     if covariates is not None and result.units is not None:
-        units = list(dict.fromkeys(result.units["unit"].tolist()))
-        blocks = covariate_blocks(checks.align_rows(covariates, units, "covariates"), len(parts[0].X))
+        blocks = covariates_of_answer(covariates, list(dict.fromkeys(result.units["unit"].tolist())))
     found = [_part(result, part, move, allowed, equal, blocks) for part in parts]
     columns = {name: np.full(len(result), np.nan) for name in found[0].columns}
     for part, one in zip(parts, found, strict=True):

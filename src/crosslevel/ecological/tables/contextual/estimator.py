@@ -19,7 +19,7 @@ from crosslevel.ecological.tables.contextual.doubts import (
     describe_few_units,
     describe_looks_like_votes,
 )
-from crosslevel.ecological.tables.contextual.intervals import TablePosterior
+from crosslevel.ecological.tables.contextual.intervals import TablePosterior, joint_draws
 from crosslevel.ecological.tables.contextual.misplaced import extrapolated
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
 from crosslevel.ecological.tables.contextual.ridge import with_covariates
@@ -115,7 +115,8 @@ def rxc(
     -------
     Estimates
         Keys ``group``, ``outcome`` (``district`` first when pooled); ``estimate`` is the posterior mean, raked to both
-        margins. ``.units`` the same per unit, inside its bounds. ``.draws`` have the spread of the intervals, cell by cell.
+        margins. ``.units`` the same per unit, inside its bounds. ``.draws`` have the spread of the intervals; in
+        every draw the outcomes of a group add up to one.
         Diagnostics hold the ``kind`` and its constants, the leverage of ``hidden_context`` (see below) and ``car_test_p``, the p-value
         of :func:`car_test`.
 
@@ -375,7 +376,7 @@ def _answer(
         y = part.y * (N / part.y.sum(axis=1, keepdims=True))
         found, fit, ctx = part.x[:, :, None] * (y / N)[:, None, :], fits.get(k), context[k]
         people, of_unit = part.x.sum(axis=0)[:, None], np.where(part.x > 0, part.x, 1.0)[:, :, None]
-        variance, unit_variance, moved = np.zeros(()), np.zeros(()), np.zeros(())
+        variance, unit_variance = np.zeros(()), np.zeros(())
         if fit is not None and ctx is not None:
             found = rake_units(fit.cells, fit.table, part.x, y)
             variance = constants.variance(found.sum(axis=0) / people, fit.variance / people**2, ctx.h)
@@ -389,14 +390,13 @@ def _answer(
                 variance = variance + membership_variance(found, part.x, y, own, seed)[0]
                 unit_variance = unit_variance + membership_variance(found, part.x, y, both, seed)[1]
             variance, unit_variance = variance + move**2, unit_variance + move**2
-            raw = fit.draws / people
-            moved = (raw - raw.mean(axis=0)) * (np.sqrt(variance) / np.maximum(raw.std(axis=0), 1e-9))
         cells[here] = found
         by_unit = np.stack([found, tables.bounds.low[here], tables.bounds.high[here]])
         whole = by_unit.sum(axis=1) / people
         _fill(columns, (k, *here[1:]), whole, variance, z)
         _fill(unit_columns, here, by_unit / of_unit, unit_variance, z)
-        draws[:, k][:, part.rows[:, None], part.columns] = np.clip(whole[0] + moved, whole[1], whole[2])
+        drawn = whole[0] if fit is None else joint_draws(fit.draws / people, np.sqrt(variance), whole)
+        draws[:, k][:, part.rows[:, None], part.columns] = drawn
     return _Answer(cells, columns, unit_columns, draws)
 
 

@@ -23,10 +23,12 @@ from crosslevel.ecological.tables.contextual.model import (
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["TablePosterior", "posterior"]
+__all__ = ["TablePosterior", "joint_draws", "posterior"]
 
 
 N_DRAWS = 400
+TURNS = 30
+"""Of scaling cells and restoring the sums of groups; a few suffice where the spreads of a group's cells can go together."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,37 @@ def _antithetic(n: int, seed: int) -> tuple[FloatArray, FloatArray]:
     z = np.random.default_rng(seed).standard_normal((N_DRAWS // 2, n + 1))
     both = np.concatenate([z, -z])
     return both[:, :-1], both[:, -1]
+
+
+def joint_draws(raw: FloatArray, sd: FloatArray, whole: FloatArray) -> FloatArray:
+    """Give draws of shares around the estimate with the spread ``sd``, inside the bounds, whose outcomes add up in every group.
+
+    Parameters
+    ----------
+    raw : (n_draws, R, C)
+        Shares that add up, whose correlations are kept as far as the sums allow.
+    sd : (R, C)
+    whole : (3, R, C)
+        Estimated shares, and their lower and upper bounds.
+
+    Examples
+    --------
+    >>> raw = np.array([[[0.2, 0.3, 0.5]], [[0.4, 0.3, 0.3]], [[0.3, 0.3, 0.4]]])
+    >>> whole = np.array([[[0.3, 0.3, 0.4]], [[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.5]]])
+    >>> joint_draws(raw, np.full((1, 3), 0.2), whole).sum(axis=2).round(12).tolist()
+    [[1.0], [1.0], [1.0]]
+    """
+    share, low, high = whole
+    weight = np.maximum(sd**2, 1e-18)
+    away = raw - raw.mean(axis=0)
+    for _ in range(TURNS):
+        away = away * (sd / np.maximum(away.std(axis=0), 1e-12))
+        over = away.sum(axis=2, keepdims=True)
+        away = away - over * (weight / weight.sum(axis=1, keepdims=True))
+    found = np.clip(share + away, low, high)
+    # what the bounds cut off goes to the outcomes that have room for it
+    for _ in range(share.shape[1]):
+        rest = share.sum(axis=1, keepdims=True) - found.sum(axis=2, keepdims=True)
+        room = np.where(rest > 0, found < high, found > low) * weight
+        found = np.clip(found + rest * room / np.maximum(room.sum(axis=2, keepdims=True), 1e-300), low, high)
+    return found

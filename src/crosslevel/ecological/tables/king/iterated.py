@@ -16,7 +16,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
-from crosslevel.typing import RandomState
+from crosslevel.typing import FloatArray, RandomState
 
 __all__ = ["king_iterated"]
 
@@ -59,7 +59,8 @@ def king_iterated(
     Estimates
         Keys ``group``, ``outcome``; no units, since the fits of one unit do not agree on its table. A group with a fit that
         did not converge is null, and named in a warning. Outcomes below 1 % of the people have no fit: each group has the share of the
-        units it lives in, without standard error and interval. ``diagnostics["sums"]`` are the sums of each group's shares before
+        units it lives in, without standard error and interval; its draws are spread over all that the counts
+        allow. ``diagnostics["sums"]`` are the sums of each group's shares before
         they were divided by them: far from one, the fits contradict each other.
 
     See Also
@@ -92,10 +93,14 @@ def king_iterated(
     pairs = [(r, c) for r in (range(R) if R > 2 else (0,)) for c in (range(C) if C > 2 else (0,))]
     rare = (tables.T.sum(axis=0) < RARE * tables.N.sum()) if C > 2 else np.zeros(C, dtype=bool)
     like_unit = (tables.X.T @ (tables.T / tables.N[:, None])) / np.maximum(tables.X.sum(axis=0), 1e-300)[:, None]
+    people = np.maximum(tables.X.sum(axis=0), 1e-300)[:, None]
+    low, high = tables.bounds.low.sum(axis=0) / people, tables.bounds.high.sum(axis=0) / people
+    share[:, rare] = like_unit[:, rare]
+    draws[:, :, rare] = _between(like_unit, low, high, np.random.default_rng(seed).random((n_draws, 2, R, C)))[
+        :, :, rare
+    ]
     for r, c in pairs:
         if rare[c]:
-            share[:, c] = like_unit[:, c]
-            draws[:, :, c] = like_unit[:, c]
             continue
         rows, columns = ([r] if R > 2 else [0, 1]), ([c] if C > 2 else [0, 1])
         try:
@@ -143,3 +148,13 @@ def _cell(tables: UnitTables, r: int, c: int, **options: Any) -> Estimates:
     X, T = (np.column_stack([v[:, k], np.delete(v, k, axis=1).sum(axis=1)]) for v, k in ((tables.X, r), (tables.T, c)))
     two = replace(tables, X=X, T=T, groups=(tables.groups[r], OTHERS), outcomes=(tables.outcomes[c], OTHERS), notes=())
     return king(two, None, **options)
+
+
+def _between(share: FloatArray, low: FloatArray, high: FloatArray, u: FloatArray) -> FloatArray:
+    """Draw shares anywhere between their bounds, on average at ``share``: what is known of an outcome without a fit.
+
+    Below or above the share, and evenly there; ``u`` are uniform numbers (n_draws, 2, R, C).
+    """
+    width = np.maximum(high - low, 1e-300)
+    down = u[:, 0] * width < high - share  # the side of the nearer end is drawn more often
+    return np.asarray(share + u[:, 1] * np.where(down, low - share, high - share))
