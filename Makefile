@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all harden lint format bench bench-full docs browser clean
+.PHONY: help demo test test-all harden lint mypy format bench bench-full docs browser release-check clean
 
 help: ## this text
 	@echo "crosslevel: what can be said about people when the outcome is known only for groups"
@@ -56,6 +56,9 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import layers, measures of the house
 	@$(BIN)/lint-imports --no-cache
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/house.py
 
+mypy: $(VENV)/.dev # types alone, for the hook before a push
+	@$(BIN)/mypy
+
 format: $(VENV)/.dev ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix-only --exit-zero .
 	@$(BIN)/ruff format .
@@ -69,6 +72,15 @@ bench-full: $(VENV)/.dev ## really stream 10.8 million simulated people (disk: a
 docs: $(VENV)/.docs ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+release-check: $(VENV)/.run $(VENV)/.release ## sp-repo-review, wheel and sdist, what they hold, an installation from the wheel
+	@PYTHON=$(BIN)/python BIN=$(VENV)/release/bin .ci/release-check
+
+$(VENV)/.release: $(BIN)/python pyproject.toml
+	@echo "Installing the release tools in $(VENV)/release (once) ..."
+	@$(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip --disable-pip-version-check --quiet install 'build>=1.2' 'hatchling>=1.25' 'twine>=6.0' 'check-wheel-contents>=0.6' 'sp-repo-review[cli]>=2025.1' pyyaml
+	@touch $@
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage dist build demo \

@@ -37,6 +37,7 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
 html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_show_sourcelink = False
 
 autosummary_generate = True

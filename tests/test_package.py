@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 import tomllib
-import warnings
 from pathlib import Path
 
 import pytest
 
 import crosslevel
 from crosslevel import charts
-from crosslevel.errors import CrosslevelWarning
 from crosslevel.results.estimates import PLOTS
 
 ROOT = Path(__file__).parents[1]
@@ -81,24 +79,6 @@ def test_constraints_are_plain_and_cover_what_we_need():
     wanted = [*project["dependencies"], *(d for e, ds in extras.items() if e != "spark" for d in ds)]
     names = {d.split(">=")[0].split("[")[0].lower() for d in wanted} - {"crosslevel"}
     assert names <= pinned
-
-
-def test_the_readme_example_runs(tmp_path, monkeypatch):
-    text = (ROOT / "README.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
-    assert len(code.strip().splitlines()) <= 24
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrosslevelWarning)  # what the example is told of its own world
-        exec(compile(code, "README.md", "exec"), space)
-    assert (tmp_path / "report.html").stat().st_size > 10_000
-    found, world = space["found"], space["world"]
-    loaded = crosslevel.load(tmp_path / "model.crosslevel")
-    again = loaded.estimate(by="race", rollup="state", people=world.people)
-    assert (again["estimate"] == found["estimate"]).all()
-    assert (found["bound_low"] <= found["conf_low"]).all()
-    assert (found["conf_high"] <= found["bound_high"]).all()
 
 
 def test_every_module_imports():

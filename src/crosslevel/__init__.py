@@ -6,7 +6,7 @@ dataframe library.
 
 from crosslevel.lazy import attach
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["__version__"]
