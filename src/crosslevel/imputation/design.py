@@ -16,7 +16,7 @@ from crosslevel.data.columns import Category, Number
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["MOST_LEVELS", "Design", "Feature", "check_size", "learn_design"]
+__all__ = ["MOST_LEVELS", "Design", "Feature", "check_size", "learn_design", "polynomials"]
 
 
 MOST_LEVELS = 12
@@ -163,13 +163,13 @@ def _feature(values: FloatArray, weight: FloatArray, column: Category | Number, 
         )
     present = share > 0  # values that only people of weight zero have
     at, share = at[present], share[present]
-    score = _polynomials(at, share, len(at) - 1 if curvature > 0 else 1)
+    score = polynomials(at, share, len(at) - 1 if curvature > 0 else 1)
     terms = ("linear", *(f"degree {k}" for k in range(2, score.shape[1] + 1)))
     reach = np.array([1.0, *[curvature] * (score.shape[1] - 1)])
     return Feature(column.name, "ordered", at, score, terms, reach)
 
 
-def _polynomials(at: FloatArray, share: FloatArray, degree: int) -> FloatArray:
+def polynomials(at: FloatArray, share: FloatArray, degree: int) -> FloatArray:
     """Give orthogonal polynomials of degree 1, 2, … with mean 0 and sd 1 under the shares, (L, degree)."""
     x = (at - share @ at) / np.sqrt(share @ (at - share @ at) ** 2)
     basis = [np.ones(len(at))]

@@ -36,6 +36,7 @@ __all__ = [
     "read_grouped",
     "read_people",
     "read_range",
+    "read_rows",
     "read_tables",
 ]
 
@@ -248,6 +249,19 @@ def read_people(
         for j, p in enumerate(schema.partitions)
     ]
     return _people(table, schema.columns, codes, sample_weight, kind, allow_missing)
+
+
+def read_rows(X: Any, schema: Schema, *, allow_missing: bool = False) -> FloatArray:
+    """Read new people of any group as a matrix, (n, d): the columns must be those of the fit.
+
+    Examples
+    --------
+    >>> given = read_fit({"age": [30, 41, 50, 62]}, ["a", "a", "b", "b"], np.array([0.1, 0.5]))
+    >>> read_rows({"age": [20]}, given.schema).tolist()
+    [[20.0]]
+    """
+    table, kind = _as_table(X, schema.names)
+    return _people(table, schema.columns, [np.zeros(table.num_rows)], None, kind, allow_missing).X
 
 
 def keep_inputs(model: Any, given: Inputs, seed: int) -> None:

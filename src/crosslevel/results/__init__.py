@@ -5,5 +5,6 @@ from __future__ import annotations
 from crosslevel.results.estimates import Estimates
 from crosslevel.results.files import load, save
 from crosslevel.results.provenance import Provenance
+from crosslevel.results.survey import SurveyDesign
 
-__all__ = ["Estimates", "Provenance", "load", "save"]
+__all__ = ["Estimates", "Provenance", "SurveyDesign", "load", "save"]

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.contract.case import FunctionCase, With
+from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
 from crosslevel.data.batches import open_batches
-from crosslevel.data.readers import read_acs_pums, read_county_votes
+from crosslevel.data.readers import read_acs_pums, read_county_votes, read_labels
 from crosslevel.data.regions import merge_regions
 from crosslevel.data.simulate import nation, write_nation
+from crosslevel.results import SurveyDesign
 
 FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
 PEOPLE = {
@@ -23,6 +24,17 @@ PEOPLE = {
     "age": [30, 41, 50, 60],
     "income": [1.0, 2.0, 3.0, 5.0],
     "w": [2.0, 1.0, 2.0, 4.0],
+}
+SURVEYED = {
+    "ill": [1, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1],
+    "sex": [1, 2] * 6,
+    "age": [1, 1, 2, 2] * 3,
+    "w": [1.0, 2.0, 1.0, 2.0, 1.0, 1.0, 3.0, 1.0, 2.0, 1.0, 2.0, 1.0],
+    "r1": [2.0, 2.0, 0.0, 2.0, 1.0, 2.0, 3.0, 0.0, 2.0, 1.0, 2.0, 1.0],
+    "r2": [0.0, 2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 1.0],
+    "stratum": [1, 1, 1, 2, 2, 2] * 2,
+    "psu": [1, 2, 1, 1, 2, 2] * 2,
+    "alone": [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7],
 }
 FILE = FOLDER / "people.csv"
 FILE.write_bytes("name,age;x,income\nJosé,30,1\nAnn,41,2\nEve,50,3\n".encode("cp1252"))
@@ -94,6 +106,50 @@ def regions(found):
 CROSSWALK = {"county": ["a", "a", "b", "c", "d"], "puma": [1, 2, 2, 3, 4], "area": [1, 1, 1, 1, 2]}
 CASES = []
 FUNCTIONS = [
+    FunctionCase(
+        function=read_labels,
+        arguments={"source": {"variable": ["sex"], "code": [1], "label": ["men"], "other": ["Men"]}},
+        answer=lambda found: [str(found)],
+        variants={"columns": [("variable", "code", "other"), ("variable", "code"), ("name", "code", "label")]},
+        data=["source"],
+    ),
+    *(
+        FunctionCase(
+            function=method(SurveyDesign, name, lambda: SurveyDesign("w", strata="stratum")),
+            arguments={"people": SURVEYED, **arguments},
+            answer=lambda found: found,
+            variants=variants | {"level": [0.5, 95]},
+            data=["people", *(n for n in ("statistic", "column", "age") if n in arguments)],
+        )
+        for name, arguments, variants in (
+            ("means", {"columns": "ill"}, {"by": ["sex", "sx"], "columns": ["age", "il"]}),
+            ("totals", {}, {"by": ["sex", "sx"], "columns": ["ill", "il"]}),
+            (
+                "standardized",
+                {"column": "ill", "age": "age", "standard": {1: 0.5, 2: 0.5}},
+                {"by": ["sex", "sx"], "standard": [{1: 0.2, 2: 0.8}, {1: 1.0}]},
+            ),
+            (
+                "vary",
+                {"statistic": lambda w: w @ np.arange(12.0) / w.sum(), "n_replicates": 20},
+                {"names": [["mean"], ["a", "b"]], "n_replicates": [30, 1], "random_state": [3, -1]},
+            ),
+        )
+    ),
+    FunctionCase(
+        function=SurveyDesign,
+        arguments={"weight": "w", "strata": "stratum"},
+        answer=lambda design: design.means(SURVEYED, "ill"),
+        variants={
+            "replicates": [With("r", strata=None), "r"],
+            "method": [With("brr", replicates="r", strata=None), "brr", "srs"],
+            "fay": [With(0.5, method="fay", replicates="r", strata=None, fay=0.3), 0.5],
+            "strata": [None, "stratm"],
+            "cluster": ["psu", "ps"],
+            "lonely": [With("certainty", strata="alone", lonely="center"), "none"],
+        },
+        data=["weight"],
+    ),
     FunctionCase(
         Bags,
         {"values": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "offsets": [0, 1, 3]},

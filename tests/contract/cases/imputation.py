@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from tests.contract.case import Case, FunctionCase, With
+from tests.contract.case import Case, FunctionCase, With, method
 
 from crosslevel.imputation import (
     CUDIA,
     AddImputed,
     CrossLevelImputer,
+    LabelProportions,
     evaluate,
     evaluate_downstream,
     pool,
@@ -133,6 +134,24 @@ CASES = [
         ),
     ),
     Case(
+        name="LabelProportions",
+        people=dict(X) | {"weight": WEIGHT},
+        make=lambda **given: LabelProportions(**{"n_features": 8, "missing": "mean"} | given),
+        fit=lambda model: model.fit(X, PLACE, ONE, sample_weight=WEIGHT),
+        answer=lambda model: {
+            "values": model.predict_proba(X),
+            "means": model.estimate(X, "sex"),
+            "sd": list(model.convergence_["bag_sd"].values()),
+        },
+        variants={
+            "n_features": [0, 12, -1],
+            "assignment": ["places", "chance"],
+            "categorical": [["code"], ["cod"]],
+            "missing": ["error", "drop"],
+            "random_state": [3, -1],
+        },
+    ),
+    Case(
         name="AddImputed",
         people=dict(X) | {"weight": WEIGHT},
         make=lambda **given: AddImputed(**{"partition": "place", "aggregates": ONE} | given),
@@ -156,6 +175,24 @@ CASES = [
 ]
 
 FUNCTIONS = [
+    FunctionCase(
+        function=LabelProportions(n_features=8, missing="mean").fit,
+        arguments={"X": X, "bags": PLACE, "proportions": ONE},
+        answer=lambda model: model.predict_proba(X),
+        variants={"sample_weight": [WEIGHT, WEIGHT[:5], -WEIGHT]},
+        data=["X", "bags", "proportions"],
+    ),
+    FunctionCase(
+        function=method(
+            LabelProportions,
+            "estimate",
+            lambda: LabelProportions(n_features=8, missing="mean").fit(X, PLACE, ONE),
+        ),
+        arguments={"X": X, "by": "sex"},
+        answer=lambda found: found,
+        variants={"sample_weight": [WEIGHT, WEIGHT[:5], -WEIGHT], "level": [0.5, 95], "by": ["code", "cod"]},
+        data=["X"],
+    ),
     FunctionCase(
         function=evaluate,
         arguments={"X": WHOLE, "partition": WHERE, "truth": np.delete(ILL, 3)},

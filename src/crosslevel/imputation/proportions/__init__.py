@@ -1,0 +1,1 @@
+"""Learn to classify persons from the proportions of labels in bags."""
