@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data import checks, frames
+from crosslevel.data.cells import sums
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results.estimates import Estimates
@@ -76,29 +77,31 @@ class SurveyDesign:
         for name, known in (("method", METHODS), ("lonely", LONELY)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known, "choice")
+        idle = {"lonely": "without strata"} if self.strata is None and self.lonely != "error" else {}
         if self.replicates is None:
-            idle = {"method": self.method != "sdr", "fay": self.fay is not None}
-            because = "without replicates"
+            idle |= {n: "without replicates" for n in ("method", "fay") if getattr(self, n) not in ("sdr", None)}
         else:
-            idle = {"strata": self.strata is not None, "cluster": self.cluster is not None}
-            because = "beside replicates, which hold the design already"
-        idle |= {"lonely": self.lonely != "error" and self.strata is None}
-        for name, given in idle.items():
-            if given:
-                why = "without strata" if name == "lonely" else because
-                raise InputError(f"{name}={getattr(self, name)!r} cannot act {why}; leave it out.")
+            idle |= {
+                n: "beside replicates, which hold the design"
+                for n in ("strata", "cluster")
+                if getattr(self, n) is not None
+            }
+        for name, because in idle.items():
+            raise InputError(f"{name}={getattr(self, name)!r} cannot act {because}; leave it out.")
         if (self.method == "fay") != (self.fay is not None):
             raise InputError(
                 f"fay={self.fay!r} with method={self.method!r}; pass Fay's factor with method='fay', and only there."
             )
-        if self.fay is not None and not 0.0 <= checks.check_between(self.fay, "fay", 0.0, 1.0) < 1.0:
-            raise InputError(f"fay={self.fay!r} must be below 1.")
+        if self.fay is not None:
+            checks.check_between(self.fay, "fay", 0.0, 0.99)
 
     @checked
     def means(
         self, people: Any, columns: str | Sequence[str], by: str | Sequence[str] | None = None, level: float = 0.95
     ) -> Estimates:
         """Estimate weighted means of columns, by subgroup; people of whom a value is missing are left out of its mean.
+
+        ``design_effect`` is the variance relative to that of a simple random sample of as many ``people``.
 
         Parameters
         ----------
@@ -108,34 +111,26 @@ class SurveyDesign:
         by : str or sequence of str, optional
             Columns that define the subgroups.
         level : float
-
-        Returns
-        -------
-        Estimates
-            ``people``, and ``design_effect``: the variance relative to that of a simple random sample of as many.
         """
         read = self._read(people, by)
-        parts = []
+        parts, k = [], len(read.keys)
         for name in frames.as_names(columns, "columns"):
             y = frames.column(read.table, name, "columns")
             known = ~np.isnan(y)
             g, y = read.group[known], y[known]
-            k = len(read.keys)
 
-            def mean(w: FloatArray, g: IntArray = g, y: FloatArray = y, known: Any = known, k: int = k) -> FloatArray:
-                own = w[known]
-                return _ratio(np.bincount(g, own * y, k), np.bincount(g, own, k))
+            def mean(w: FloatArray, g: IntArray = g, y: FloatArray = y, known: Any = known) -> FloatArray:
+                return _ratio(sums(g, w[known] * y, k), sums(g, w[known], k))
 
-            estimate = mean(read.weight)
-            total = np.bincount(g, read.weight[known], k)
+            estimate, total = mean(read.weight), sums(g, read.weight[known], k)
             z = np.zeros(len(known))
             z[known] = read.weight[known] * (y - estimate[g]) / np.where(total > 0, total, 1.0)[g]
             variance = self._variance(read, mean, z)
             n = np.bincount(g, minlength=k)
-            spread = _ratio(np.bincount(g, read.weight[known] * (y - estimate[g]) ** 2, k), total)
+            spread = _ratio(sums(g, read.weight[known] * (y - estimate[g]) ** 2, k), total)
             simple = _ratio(spread, np.maximum(n - 1.0, 0.0))
             parts.append((name, estimate, variance, {"people": n, "design_effect": _ratio(variance, simple)}))
-        return self._table(read, parts, "variable", level, "weighted means", f"means({columns!r}, by={by!r})")
+        return self._table(read, parts, level, "weighted means", f"means({columns!r}, by={by!r})")
 
     @checked
     def totals(
@@ -163,12 +158,12 @@ class SurveyDesign:
             y = np.where(known, y, 0.0)
 
             def total(w: FloatArray, y: FloatArray = y) -> FloatArray:
-                return np.bincount(read.group, w * y, k)
+                return sums(read.group, w * y, k)
 
             variance = self._variance(read, total, read.weight * y)
             counted = {"people": np.bincount(read.group[known], minlength=k)}
             parts.append((name, total(read.weight), variance, counted))
-        return self._table(read, parts, "variable", level, "weighted totals", f"totals({columns!r}, by={by!r})")
+        return self._table(read, parts, level, "weighted totals", f"totals({columns!r}, by={by!r})")
 
     @checked
     def standardized(
@@ -197,7 +192,7 @@ class SurveyDesign:
         Returns
         -------
         Estimates
-            ``crude`` is the mean without standardization. A subgroup without people in an age group is refused.
+            ``crude`` is the mean without standardization.
 
         Examples
         --------
@@ -221,7 +216,7 @@ class SurveyDesign:
         known = ~np.isnan(y)
         cell = (read.group * n_ages + ages.codes)[known]
         y = y[known]
-        seen = np.bincount(cell, read.weight[known], k * n_ages).reshape(k, n_ages) > 0
+        seen = sums(cell, read.weight[known], k * n_ages).reshape(k, n_ages) > 0
         if absent or not (seen | (share == 0)).all():
             where = int(np.argmin((seen | (share == 0)).all(axis=1)))
             lacking = absent or [levels[i] for i in np.flatnonzero(~seen[where] & (share > 0))]
@@ -231,22 +226,22 @@ class SurveyDesign:
             )
 
         def rates(w: FloatArray) -> FloatArray:
-            return _ratio(np.bincount(cell, w[known] * y, k * n_ages), np.bincount(cell, w[known], k * n_ages))
+            return _ratio(sums(cell, w[known] * y, k * n_ages), sums(cell, w[known], k * n_ages))
 
         def standard_mean(w: FloatArray) -> FloatArray:
             return np.asarray(np.where(share > 0, rates(w).reshape(k, n_ages), 0.0) @ share)
 
-        rate, total = rates(read.weight), np.bincount(cell, read.weight[known], k * n_ages)
+        rate, total = rates(read.weight), sums(cell, read.weight[known], k * n_ages)
         z = np.zeros(len(known))
         z[known] = read.weight[known] * (y - rate[cell]) / np.maximum(total, 1e-300)[cell] * share[cell % n_ages]
         group, own = read.group[known], read.weight[known]
         more = {
-            "crude": _ratio(np.bincount(group, own * y, k), np.bincount(group, own, k)),
+            "crude": _ratio(sums(group, own * y, k), sums(group, own, k)),
             "people": np.bincount(group, minlength=k),
         }
         parts = [(column, standard_mean(read.weight), self._variance(read, standard_mean, z), more)]
         call = f"standardized({column!r}, {age!r}, by={by!r})"
-        return self._table(read, parts, "variable", level, f"means standardized by {age}", call)
+        return self._table(read, parts, level, f"means standardized by {age}", call)
 
     @checked
     def vary(
@@ -353,16 +348,12 @@ class SurveyDesign:
         if self.replicates is None:
             n = table.num_rows
             stratum = np.zeros(n, dtype=np.intp) if self.strata is None else _codes(table, [self.strata], "strata")
-            if self.cluster is None:
-                cluster = np.arange(n)
-            else:
-                own = [self.cluster] if self.strata is None else [self.strata, self.cluster]
-                cluster = _codes(table, own, "cluster")
-        data = {"people": frames.fingerprint(table)}
-        return _People(table, kind, weight, code, keys, groups is not None, stratum, cluster, data)
+            own = [name for name in (self.strata, self.cluster) if name is not None]
+            cluster = np.arange(n) if self.cluster is None else _codes(table, own, "cluster")
+        found = {"people": frames.fingerprint(table)}
+        return _People(table, kind, weight, code, keys, groups is not None, stratum, cluster, found)
 
     def _weights(self, table: pa.Table, name: str, argument: str) -> FloatArray:
-        frames.check_columns(table, [name], argument)
         values = frames.column(table, name, argument)
         if argument == "weight":
             return checks.check_weights(values, argument, table.num_rows)
@@ -413,12 +404,12 @@ class SurveyDesign:
         total = np.bincount(pair.reshape(-1), z, len(pairs))
         group, stratum = pairs // len(of_cluster), of_cluster[pairs % len(of_cluster)]
         cell = group * len(n_h) + stratum
-        sums, squares = (np.bincount(cell, v, k * len(n_h)).reshape(k, -1) for v in (total, total**2))
+        first, second = (np.bincount(cell, v, k * len(n_h)).reshape(k, -1) for v in (total, total**2))
         scale = np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
-        variance = ((squares - sums**2 / n_h) * scale).sum(axis=1)
+        variance = ((second - first**2 / n_h) * scale).sum(axis=1)
         if self.lonely == "center":
-            middle = np.bincount(read.group, z, k) / len(of_cluster)
-            variance += ((sums - middle[:, None]) ** 2 * (n_h == 1)).sum(axis=1)
+            middle = sums(read.group, z, k) / len(of_cluster)
+            variance += ((first - middle[:, None]) ** 2 * (n_h == 1)).sum(axis=1)
         return np.asarray(np.maximum(variance, 0.0))
 
     def _check_lonely(self, read: _People) -> None:
@@ -437,34 +428,33 @@ class SurveyDesign:
         return float(max(len(read.stratum_of_cluster) - len(read.clusters_of_stratum), 1))
 
     def _describe(self) -> str:
-        if self.replicates is not None:
-            return f"replicate weights ({self.method})"
-        return f"strata {self.strata}, clusters {self.cluster or 'are persons'}"
+        by_strata = f"strata {self.strata}, clusters {self.cluster or 'are persons'}"
+        return by_strata if self.replicates is None else f"replicate weights ({self.method})"
 
     def _table(
         self,
         read: _People,
         parts: Sequence[tuple[str, FloatArray, FloatArray, Mapping[str, Any]]],
-        what: str,
         level: float,
         method: str,
         call: str,
     ) -> Estimates:
         """Put the columns of every variable below one another; subgroups of whom nothing is known are left out."""
-        level, rows = checks.check_level(level), {what: []}  # type: ignore[var-annotated]
+        level = checks.check_level(level)
+        rows: dict[str, list[Any]] = {"variable": []}
         for name, estimate, variance, more in parts:
             here = np.isfinite(estimate)
             low, high = normal_interval(estimate, np.sqrt(variance), level, df=self._df(read))
-            part = {what: [name] * len(estimate)}
+            part: dict[str, Any] = {"variable": [name] * len(estimate)}
             part |= {n: read.keys[n].to_pylist() for n in read.keys.column_names} if read.grouped else {}
             part |= {"estimate": estimate, "std_error": np.sqrt(variance), "conf_low": low, "conf_high": high, **more}
             for column, values in part.items():
                 rows.setdefault(column, []).extend(v for v, keep in zip(values, here, strict=True) if keep)
-        if not rows[what]:
+        if not rows["variable"]:
             raise InputError(f"columns: no value of {listed([p[0] for p in parts])} is known.")
         return Estimates.build(
             rows,
-            keys=[what, *(read.keys.column_names if read.grouped else ())],
+            keys=["variable", *(read.keys.column_names if read.grouped else ())],
             method=method,
             level=level,
             interval=f"survey design, Student with {self._df(read):,.0f} degrees of freedom",

@@ -133,12 +133,12 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         """
         seed = checks.read_seed(self.random_state)
         n_features = checks.check_whole(self.n_features, "n_features", 0)
-        for name, value, known in (
+        for name, value, choices in (
             ("assignment", self.assignment, ASSIGNMENTS),
             ("missing", self.missing, ("error", "mean")),
         ):
-            if value not in known:
-                raise unknown_name(name, value, known, "choice")
+            if value not in choices:
+                raise unknown_name(name, value, choices, "choice")
         if proportions is None:
             raise InputError("proportions is None; pass the share of each class in each bag.")
         try:
@@ -182,14 +182,13 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
             for s in (shares.T[:1] if shares.shape[1] == 1 else shares.T[: -1 if shares.shape[1] == 2 else None])
         )
         names = [str(c) for c in (self.classes_ if len(self.fits_) > 1 else self.classes_[:1])]
-        self.convergence_ = {"converged": True} | {
-            what: {name: value(fit) for name, fit in zip(names, self.fits_, strict=True)}
-            for what, value in (
-                ("steps", lambda f: f.steps),
-                ("gradient", lambda f: f.gradient),
-                ("variances", lambda f: f.variance.tolist()),
-                ("bag_sd", lambda f: f.bag_sd),
-            )
+        own = dict(zip(names, self.fits_, strict=True))
+        self.convergence_ = {
+            "converged": True,
+            "steps": {name: f.steps for name, f in own.items()},
+            "gradient": {name: f.gradient for name, f in own.items()},
+            "variances": {name: f.variance.tolist() for name, f in own.items()},
+            "bag_sd": {name: f.bag_sd for name, f in own.items()},
         }
         said = list(given.warnings)
         if n_bags < FEWEST_BAGS:

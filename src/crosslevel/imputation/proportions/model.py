@@ -26,7 +26,6 @@ from crosslevel.data.columns import Category, Number
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.design import MOST_LEVELS, Design, Feature, polynomials
 from crosslevel.imputation.persons.model import Settings
-from crosslevel.numerics.logit_shift import logit
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Basis", "Classified", "Proportions", "fit_proportions", "learn_basis", "place_share"]
@@ -222,7 +221,7 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
     variance = settings.slope_sd**2 * PLACES if fixed else USUAL.copy()
     floor = settings.slope_sd**2 / settings.shrinkage_groups * len(s) * places
     theta = np.zeros(A.shape[1])
-    theta[0] = logit(np.clip(np.average(s, weights=bags.n), 1e-4, 1.0 - 1e-4))
+    theta[0] = special.logit(np.clip(np.average(s, weights=bags.n), 1e-4, 1.0 - 1e-4))
     phi, tau2, steps = np.ones(len(s)), floor, 0
     for _ in range(MOST_ROUNDS):
         prior = np.concatenate([[INTERCEPT_PRECISION], 1.0 / variance[block]])
