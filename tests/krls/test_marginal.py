@@ -63,7 +63,7 @@ def test_too_many_rows(smooth, monkeypatch):
 def test_without_the_package(smooth, monkeypatch):
     X, y = smooth(40)
     monkeypatch.setitem(sys.modules, "marginaleffects.classes", None)
-    with pytest.raises(MissingExtraError, match="pip install marginaleffects"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'crosslevel\[effects\]'"):
         KRLS().fit(X, y).to_marginaleffects()
 
 

@@ -48,7 +48,7 @@ LENGTH = (np.log(0.2), 0.5)
 LEVEL, SLOPE = 4.0, 1.0
 """Prior variances of the common log density and of the slope."""
 NODES = 4
-SLIVER = 1e-3
+SLIVER = 5e-3
 """A part smaller than this share of both its source and its target is a border drawn twice."""
 COVERED = 0.99
 SLACK = 0.02

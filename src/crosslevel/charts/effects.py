@@ -187,9 +187,12 @@ def _brushed_chart(estimates: Estimates, terms: list[str], wide: dict[str, Any])
     colors |= {n: _levels(estimates.table[n].to_pylist(), first) for n in names if estimates[n].dtype.kind not in "fiu"}
     colors = colors or {"nothing": ["rows"] * len(first)}
     columns |= {f"c{c}": pa.array(v, pa.string()) for c, v in enumerate(colors.values())}
+    many = [i for i, (column, _) in enumerate(along) if len(np.unique(columns[column])) > 2]
     own = [
         next((i for i, (_, words) in enumerate(along) if t == words or t.startswith(f"{words} (")), 0) for t in terms
     ]
+    # two heaps of dots above 0 and 1 show nothing: comparisons of two groups open along a covariate with more values
+    own = [i if i in many else next(iter(many), i) for i in own]
     second = min(1, len(terms) - 1)
     of_terms = [(f"e{e}", t) for e, t in enumerate(terms)]
     choices = [

@@ -22,6 +22,7 @@ EXTRAS = {
     "geo": ("shapely", "geopandas"),
     "report": ("vl-convert-python",),
     "docx": ("python-docx",),
+    "effects": ("marginaleffects",),
     "dask": ("dask", "distributed"),
     "spark": ("pyspark",),
     "readers": ("pyreadstat",),

@@ -15,10 +15,12 @@ from crosslevel.data import checks
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelError, InputError
 from crosslevel.krls.effects import scales
+from crosslevel.krls.groups import GroupReports
+from crosslevel.krls.heterogeneity import correlations
 from crosslevel.krls.marginal import to_marginaleffects
 from crosslevel.krls.prediction import bias_allowance, effect_band
 from crosslevel.krls.reading import read_predict
-from crosslevel.krls.reporting import EffectReports, find_places, some_rows
+from crosslevel.krls.reporting import find_places, some_rows
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, RandomState
 
@@ -37,7 +39,7 @@ REPORT_BANDS = 300
 """Rows at which a report has bands."""
 
 
-class BandReports(EffectReports):
+class BandReports(GroupReports):
     """The methods about effects that only least squares has."""
 
     inference: str
@@ -102,6 +104,16 @@ class BandReports(EffectReports):
         seed = checks.read_seed(random_state)
         return self._bands(places, rows, checks.check_level(level), simultaneous, n_draws or DRAWS, seed)
 
+    def _axis_of(self, place: int) -> int:
+        """Choose the column along which an effect is drawn."""
+        effect, cells = self._effects[place], self._model.cells
+        switched = {int(c) for e in self._effects if e.switch is not None for c in e.switch.columns}
+        numeric = [c for c in range(len(self.encoding_.names)) if c not in switched]
+        if effect.switch is None or not numeric:
+            return effect.column
+        strength = np.abs(correlations(cells, self._pointwise[:, [place]])[0, numeric])
+        return numeric[int(np.argmax(np.nan_to_num(strength)))]
+
     @checked
     def plot_effect(
         self,
@@ -121,7 +133,8 @@ class BandReports(EffectReports):
         column : str
             A term of :meth:`effects`.
         along : str, optional
-            The covariate of the horizontal axis, a column of the matrix; its own when not given.
+            The covariate of the horizontal axis, a column of the matrix. When not given, the term's own; for a comparison of two
+            groups, whose own column has two values, the numeric covariate that the effect goes with most.
         ax : matplotlib.axes.Axes, optional
         level : float, default 0.95
             Of the bars around the points: held on average over the curve, or by all rows with ``simultaneous``.
@@ -141,7 +154,7 @@ class BandReports(EffectReports):
         check_is_fitted(self, "penalty_")
         place = self._terms(column, "columns")[0]
         names, seed, model = self.encoding_.names, checks.read_seed(random_state), self._model
-        x = self._effects[place].column if along is None else find_places(along, "along", names)[0]
+        x = self._axis_of(place) if along is None else find_places(along, "along", names)[0]
         rows = some_rows(len(model.cells.m), checks.check_whole(max_rows, "max_rows", 1), seed)
         X = model.cells.X[rows]
         band = self._bands([place], X, checks.check_level(level), simultaneous, DRAWS, seed)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
@@ -15,8 +16,9 @@ from sklearn.base import BaseEstimator
 from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
 from crosslevel.krls.effects import Effect, build_effects, describe_covariates
 from crosslevel.krls.inference import Inference
-from crosslevel.krls.model import Fit, r2_of_averages
-from crosslevel.krls.reading import Inputs, spread_rows
+from crosslevel.krls.model import Fit, cluster_pairs, r2_of_averages
+from crosslevel.krls.overlap import describe_overlap
+from crosslevel.krls.reading import Inputs, read_clusters, spread_rows
 from crosslevel.krls.subgroups import RowFacts
 from crosslevel.results import Provenance
 from crosslevel.typing import FloatArray
@@ -40,7 +42,7 @@ class KernelEstimator(BaseEstimator):
     first_differences: bool
     missing: str
     _method: str
-    _unsaved = ("_effects", "pointwise_effects_", "fitted_")
+    _unsaved = ("_effects", "_outcome", "pointwise_effects_", "fitted_")
     _choices: Mapping[str, Sequence[str]]
     """Parameters that take one of some names."""
 
@@ -49,7 +51,7 @@ class KernelEstimator(BaseEstimator):
         self._model, self._frame, self._data = model, given.frame, given.data
         self._inferred: Inference | None = None
         self._rows = RowFacts(given.weights, given.cluster, survey)
-        self._used = given.used
+        self._used, self._outcome = given.used, given.y
         self.encoding_ = given.encoding
         self._effects = self._build_effects()
         self._pointwise = model.effects(self._effects)
@@ -64,7 +66,7 @@ class KernelEstimator(BaseEstimator):
         self.loo_, self.loo_curve_ = solution.loo * unit, found.curve * [1.0, unit]
         self.r2_, self.r2_ame_ = model.r2, r2_of_averages(model, self._effects, self.average_effects_)
         self.convergence_ = {"converged": True, "penalty_at_limit": found.bound, "penalties_tried": len(found.curve)}
-        urgent = model.describe()
+        urgent = [*model.describe(), *describe_overlap(self._effects, model.kernel.Z, cells.m)]
         for sentence in urgent:
             warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
         self.warnings_ = (*urgent, *describe_covariates(model, self._effects, given.encoding.names))
@@ -87,6 +89,24 @@ class KernelEstimator(BaseEstimator):
         self.pointwise_effects_ = spread_rows(self._pointwise[cells.row], self._used)
         fitted = model.solution.fitted * model.y_sd + model.y_mean
         self.fitted_ = spread_rows(fitted[cells.row], self._used)
+
+    def _rows_as_given(self) -> FloatArray:
+        """Give the outcome of every used row, which a saved model does not hold."""
+        if getattr(self, "_outcome", None) is None:
+            raise InputError("this model was saved, and a saved model holds nobody's outcome; fit it again for this.")
+        return self._outcome
+
+    def _clustered(self, cluster: Any) -> Self:
+        """Give the same fit with errors by cluster."""
+        codes, cells, model = read_clusters(cluster, self._used), self._model.cells, self._model
+        y = (self._rows_as_given() - model.y_mean) / model.y_sd
+        w = np.ones(len(y)) if self._rows.weights is None else self._rows.weights
+        pairs = cluster_pairs(cells.row, len(cells.m), codes, w, y)
+        found = copy.copy(self)
+        found._model = replace(model, cells=replace(cells, clusters=pairs))
+        found._rows = replace(self._rows, cluster=codes)
+        found._inferred = None
+        return found
 
     def _as_saved(self) -> Self:
         """Give the estimator with intervals, and without what is large and can be made again."""

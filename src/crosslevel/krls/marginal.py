@@ -97,7 +97,7 @@ def to_marginaleffects(model: BandReports, data: Any, y: str) -> Any:
         classes = importlib.import_module("marginaleffects.classes")
     except ImportError as error:
         raise MissingExtraError(
-            "the package marginaleffects (0.6 or newer) is not installed; pip install marginaleffects. effects(by=) and "
+            "the package marginaleffects (0.6 or newer) is not installed; pip install 'crosslevel[effects]'. effects(by=) and "
             "interactions() answer without it."
         ) from error
     form = linear_form(model._model, model.inference)

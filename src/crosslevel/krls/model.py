@@ -32,6 +32,7 @@ __all__ = [
     "Fit",
     "Solution",
     "bandwidth_of",
+    "cluster_pairs",
     "collapse",
     "fit",
     "r2_of_averages",
@@ -178,7 +179,7 @@ def collapse(
         weight=weight,
         stratum_mean=mean,
         ss=ss,
-        clusters=None if cluster is None else _cluster_pairs(row, len(distinct), cluster, w, y),
+        clusters=None if cluster is None else cluster_pairs(row, len(distinct), cluster, w, y),
     )
 
 
@@ -187,7 +188,8 @@ def _means(code: IntArray, size: int, w: FloatArray, y: FloatArray) -> tuple[Flo
     return weight, np.bincount(code, w * y, size) / weight
 
 
-def _cluster_pairs(row: IntArray, U: int, cluster: IntArray, w: FloatArray, y: FloatArray) -> Clusters:
+def cluster_pairs(row: IntArray, U: int, cluster: IntArray, w: FloatArray, y: FloatArray) -> Clusters:
+    """Gather the rows of every cluster by distinct row."""
     pairs, code = np.unique(cluster * U + row, return_inverse=True)
     n, mean = _means(code.reshape(-1), len(pairs), w, y)
     start = np.searchsorted(pairs // U, np.arange(int(cluster.max()) + 2))

@@ -31,6 +31,7 @@ __all__ = [
     "label",
     "learn_encoding",
     "missing_rows",
+    "read_clusters",
     "read_fit",
     "read_labels",
     "read_predict",
@@ -240,7 +241,7 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
         X=matrix,
         y=target[used],
         weights=weights,
-        cluster=None if cluster is None else _clusters(cluster, used),
+        cluster=None if cluster is None else read_clusters(cluster, used),
         used=used,
         encoding=encoding,
         frame=kind,
@@ -373,7 +374,8 @@ def read_labels(values: Any, argument: str, n: int) -> pa.Table:
     return table
 
 
-def _clusters(cluster: Any, used: BoolArray) -> IntArray:
+def read_clusters(cluster: Any, used: BoolArray) -> IntArray:
+    """Read the cluster of every used row, as codes."""
     table = read_labels(cluster, "cluster", len(used))
     if table.num_columns != 1:
         raise InputError(f"cluster has {table.num_columns:,} columns; pass one label per row.")

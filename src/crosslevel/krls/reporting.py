@@ -14,7 +14,7 @@ from crosslevel import charts
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.krls import heterogeneity, subgroups
+from crosslevel.krls import heterogeneity, overlap, subgroups
 from crosslevel.krls.base import KernelEstimator
 from crosslevel.krls.effects import Effect
 from crosslevel.krls.inference import Inference
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["EffectReports", "find_places", "some_rows"]
 
 
-TARGETS = ("sample", "population")
+TARGETS = ("sample", "population", "overlap")
 REPORT_ROWS = 1500
 """Rows whose covariates and effects a report holds."""
 RESERVED_ROWS = (*RESERVED, "row", "value", "fitted", "weight")
@@ -41,20 +41,31 @@ class EffectReports(KernelEstimator):
 
     @checked
     def effects(
-        self, level: float = 0.95, target: str = "sample", by: Any = None, *, differences: bool = False
+        self,
+        level: float = 0.95,
+        target: str = "sample",
+        by: Any = None,
+        *,
+        differences: bool = False,
+        cluster: Any = None,
     ) -> Estimates:
         """Give the average effects, a row per term, or per term and subgroup.
 
         Parameters
         ----------
         level : float, default 0.95
-        target : {"sample", "population"}
-            Whether the interval is for the average over these rows, or over the population they were drawn from.
+        target : {"sample", "population", "overlap"}
+            Whether the interval is for the average over these rows, over the population they were drawn from, or, for binary
+            columns and factors, over people who might be in either group (weights e (1 - e), e the probability of the group
+            given the other covariates).
         by : str, sequence of str, mapping of name to query, frame or array, optional
             Subgroups: columns of X, ``{"old": "age >= 65", "young": "age < 30"}``, or labels of the rows that fit was
             given, as an array or as columns of a frame.
         differences : bool
             Give the differences between all pairs of subgroups instead: the group of the row less that of ``versus``.
+        cluster : (n,), optional
+            Labels of the rows that fit was given, by which errors are correlated: the same fit with cluster-robust errors
+            (CR3), whatever ``cluster`` it was fitted with.
 
         Returns
         -------
@@ -78,13 +89,17 @@ class EffectReports(KernelEstimator):
         """
         check_is_fitted(self, "penalty_")
         level = checks.check_level(level)
+        if cluster is not None:
+            return self._clustered(cluster).effects(level, target, by, differences=differences)
         found, groups = self._averages(by, target)
+        effects = self._compared() if target == "overlap" else self._effects
         call = f"effects(level={level!r}, target={target!r}"
         if by is None:
             if differences:
                 raise InputError("differences=True compares subgroups; say which with by=.")
-            return self._table(self._effects, found, f"{call})", level=level, target=target)
-        E, G = len(self._effects), len(groups)
+            title = "Average effects where groups overlap" if target == "overlap" else "Average marginal effects"
+            return self._table(effects, found, f"{call})", level=level, target=target, title=title)
+        E, G = len(effects), len(groups)
         equal = subgroups.p_equal(found, E, G)
         names = groups.keys.column_names
         values = {n: groups.keys[n].to_pylist() for n in names}
@@ -101,7 +116,7 @@ class EffectReports(KernelEstimator):
             extra = {"rows": np.tile(subgroups.row_counts(groups, self._rows), E), "p_equal": np.repeat(equal, G)}
             title, repeat = "Average marginal effects by subgroup", G
         return self._table(
-            [e for e in self._effects for _ in range(repeat)],
+            [e for e in effects for _ in range(repeat)],
             found,
             f"{call}, by={_describe_by(by)}, differences={differences})",
             level=level,
@@ -112,17 +127,27 @@ class EffectReports(KernelEstimator):
             extra=extra,
         )
 
-    def effects_covariance(self, target: str = "sample", by: Any = None) -> FloatArray:
+    def effects_covariance(self, target: str = "sample", by: Any = None, *, cluster: Any = None) -> FloatArray:
         """Give the joint covariance of the estimates of :meth:`effects`, for tests of several or of differences.
 
         Parameters
         ----------
-        target : {"sample", "population"}
-        by : optional
+        target : {"sample", "population", "overlap"}
+        by, cluster : optional
             As in :meth:`effects`, whose rows the covariance has.
         """
         check_is_fitted(self, "penalty_")
-        return self._averages(by, target)[0].covariance
+        fitted = self if cluster is None else self._clustered(cluster)
+        return fitted._averages(by, target)[0].covariance
+
+    def _compared(self) -> list[Effect]:
+        """Give the effects that compare two groups."""
+        found = [e for e in self._effects if e.switch is not None]
+        if not found:
+            raise InputError(
+                f"no column has two values or levels (columns: {listed(self.encoding_.names)}), so no groups are compared."
+            )
+        return found
 
     def effects_at(self, X: Any) -> FloatArray:
         """Evaluate the effects at new rows, (n, n_effects), in the units of the data."""
@@ -293,6 +318,8 @@ class EffectReports(KernelEstimator):
         if target not in TARGETS:
             raise unknown_name("target", target, list(TARGETS), "choice")
         cells = self._model.cells
+        if target == "overlap":
+            return self._overlap_averages(by)
         if by is None:
             groups, found = subgroups.everybody(len(cells.row)), self._inference()
         else:
@@ -303,6 +330,34 @@ class EffectReports(KernelEstimator):
             added = subgroups.spread(groups, cells, self._rows, self._pointwise)
             found = replace(found, covariance=found.covariance + added, interval=f"{found.interval}, population")
         return found, groups
+
+    def _overlap_averages(self, by: Any) -> tuple[Inference, subgroups.Subgroups]:
+        """Estimate effects over people who might be in either group: weights of its own for every term."""
+        cells, compared = self._model.cells, self._compared()
+        places = [self._effects.index(e) for e in compared]
+        groups = subgroups.everybody(len(cells.row))
+        rho = np.ones((len(cells.m), 1))
+        if by is not None:
+            groups = subgroups.read_groups(by, self.encoding_, cells, self._used, RESERVED)
+            share, total = subgroups.row_weights(groups, cells, self._rows)
+            rho = share * total / cells.m[:, None]
+        parts = [rho * overlap.overlap_weights(e, self._model)[:, None] for e in compared]
+        for effect, part in zip(compared, parts, strict=True):
+            if not (part.sum(axis=0) > 0).all():
+                raise InputError(
+                    f"target='overlap': nobody could be in either group of {effect.term!r}; the groups do not overlap at all."
+                )
+        G, E = len(groups), len(compared)
+        found = self._infer(places, np.concatenate([p / p.sum(axis=0) for p in parts], axis=1))
+        # of all terms with all weights, each with its own
+        own = np.concatenate([e * E * G + e * G + np.arange(G) for e in range(E)])
+        return replace(
+            found,
+            estimate=found.estimate[own],
+            plug_in=found.plug_in[own],
+            covariance=found.covariance[np.ix_(own, own)],
+            interval=f"{found.interval}, overlap",
+        ), groups
 
     def _table(
         self,

@@ -47,8 +47,9 @@ def reports(cls, make):
             lambda found: found,
             variants={
                 "level": [0.8, 95],
-                "target": ["population", "nonsense"],
+                "target": ["population", "overlap", "nonsense"],
                 "by": BY,
+                "cluster": [CLUSTER, CLUSTER[:5], np.zeros(len(Y))],
                 "differences": [With(True, by="arm"), True],
             },
         ),
@@ -56,7 +57,23 @@ def reports(cls, make):
             method(cls, "effects_covariance", make),
             {},
             lambda found: found,
-            variants={"target": ["population", "nonsense"], "by": BY},
+            variants={
+                "target": ["population", "overlap", "nonsense"],
+                "by": BY,
+                "cluster": [CLUSTER, CLUSTER[:5]],
+            },
+        ),
+        FunctionCase(
+            method(cls, "sorted_effects", make),
+            {"term": "treated", "n_groups": 2, "n_splits": 1},
+            lambda found: found,
+            variants={
+                "term": ["age", "nobody", None],
+                "n_groups": [3, 1, 40],
+                "n_splits": [2, 0],
+                "level": [0.8, 95],
+                "random_state": [3],
+            },
         ),
         FunctionCase(
             method(cls, "interactions", make),

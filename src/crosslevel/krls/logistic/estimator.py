@@ -14,16 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.errors import InputError
 from crosslevel.krls.effects import CONTRASTS
+from crosslevel.krls.groups import GroupReports
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logistic
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows
-from crosslevel.krls.reporting import EffectReports
 from crosslevel.typing import AnyArray, FloatArray
 
 __all__ = ["KernelLogistic"]
 
 
-class KernelLogistic(ClassifierMixin, EffectReports):
+class KernelLogistic(ClassifierMixin, GroupReports):
     """Kernel logistic regression of a binary outcome, with average effects on its probability.
 
     The log odds are a smooth function of the covariates, fitted by penalized likelihood. Effects are of the probability of
