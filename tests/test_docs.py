@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,49 @@ PAGES = {
 def test_word_of_the_field_stands_in_the_glossary_and_where_its_answer_is(word, page):
     for path in ("guide/glossary.md", page):
         assert word.lower() in (DOCS / path).read_text().lower(), path
+
+
+def _blocks():
+    spec = importlib.util.spec_from_file_location("blocks", DOCS / "blocks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+QUICK = ("court", "data-in", "ecological", "ecological-sensitivity", "krls", "results")
+
+
+@pytest.mark.parametrize("page", QUICK)
+def test_blocks_of_a_quick_page_run(page):
+    _blocks().run(DOCS / "guide" / f"{page}.md")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in _blocks().pages() if p.stem not in QUICK], ids=lambda p: p.stem)
+def test_blocks_of_every_page_run(page):
+    _blocks().run(page)
+
+
+def test_a_block_that_does_not_run_is_named_with_its_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n<!-- setup\nx = 1\n-->\n```python\nprint(x + 1)\n```\n\n```python\nnothing\n```\n")
+    with pytest.raises(RuntimeError, match=r"page\.md:11 .*NameError"):
+        _blocks().run(page)
+    page.write_text(
+        "<!-- setup\nx = 1\n-->\n```python\nprint(x + 1)\n```\n```python\n>>> x\n1\n```\n```py\nnot run\n```\n"
+    )
+    assert _blocks().run(page) == "2\n"
+    page.write_text("```python\n>>> 1 + 1\n3\n```\n")
+    with pytest.raises(RuntimeError, match="1 examples print something else"):
+        _blocks().run(page)
+
+
+def test_every_page_is_in_the_list_of_one_section():
+    listed = [
+        line.strip()
+        for section in DOCS.glob("*.md")
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", section.read_text(), re.M | re.S)
+        for line in block.splitlines()
+        if line.startswith("guide/")
+    ]
+    assert sorted(listed) == sorted(f"guide/{p.stem}" for p in (DOCS / "guide").glob("*.md"))
