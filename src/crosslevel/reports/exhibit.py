@@ -13,7 +13,13 @@ from crosslevel.charts.chart import Chart, Panel
 from crosslevel.charts.intervals import describe_cut, methods_chart, rows_chart
 from crosslevel.charts.words import count, plain
 from crosslevel.ecological.court.choice import candidate_of_choice
-from crosslevel.ecological.court.study import ContestStudy, PolarizationStudy, describe_summary, describe_tally
+from crosslevel.ecological.court.study import (
+    ContestStudy,
+    PolarizationStudy,
+    describe_summary,
+    describe_tally,
+    said_once,
+)
 from crosslevel.errors import InputError
 from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Text
 from crosslevel.reports.methods import (
@@ -299,7 +305,11 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
         m: v for c in study.contests.values() for m, v in c.voters.items() if v.diagnostics.get("converged") is False
     }
     ordered = [study.lead, *(m for m in answers if m != study.lead)]
-    left = [f"{n}: {m} is left out: {why}" for n, c in study.contests.items() for m, why in c.left_out.items()]
+    lost: dict[str, list[str]] = {}
+    for name, contest in study.contests.items():
+        for method, why in contest.left_out.items():
+            lost.setdefault(f"{method} is left out: {why}", []).append(name)
+    left = said_once(lost, len(study.contests))
     beside = [f"{heading}: {w}" for heading, parts in tables.items() for p in parts for w in _told(p)]
     prints = [f"Fingerprint of the {name} read: {digest}." for name, digest in study.provenance.data.items()]
     return Matter(
@@ -332,13 +342,15 @@ def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
 
 def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
     """Say what the reader should know of the tables shown, method by method, each once with its contests before it."""
-    where: dict[tuple[str, str], list[str]] = {}
+    said = []
     for method in methods:
+        where: dict[str, list[str]] = {}
         for name, contest in study.contests.items():
             for text in _told(contest.voters[method]) if method in contest.voters else ():
                 if text not in contest.tables.notes:
-                    where.setdefault((method, text), []).append(name)
-    return [f"{', '.join(names)}: {method}: {text}" for (method, text), names in where.items()]
+                    where.setdefault(f"{method}: {text}", []).append(name)
+        said += said_once(where, len(study.contests))
+    return said
 
 
 def _percent(value: float | None, low: float | None = None, high: float | None = None) -> tuple[str, str]:

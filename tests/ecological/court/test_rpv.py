@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import crosslevel as cl
 from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, performance, rpv, unit_tables
 from crosslevel.ecological.court import rpv as module
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
+from crosslevel.ecological.court.study import said_once
 from crosslevel.errors import InputError
 
 RATES = {"first": [[0.50, 0.04, 0.01], [0.10, 0.45, 0.02]], "second": [[0.30, 0.10, 0.0], [0.40, 0.15, 0.0]]}
@@ -125,6 +128,18 @@ def test_processes_give_the_same_bytes_as_one_after_another(precincts, tmp_path,
     few = {name: values[:1] for name, values in precincts.items()}
     with pytest.raises(InputError, match=r"contests\['first'\], goodman"):  # what a process refuses is refused here
         rpv(few, GROUPS, CONTESTS, "name", methods=["goodman"], n_jobs=2)
+
+
+def test_notes_that_differ_in_numbers_alone_are_said_once(study, precincts):
+    short = [n for n in study.data_notes if "takes the difference" in n]
+    assert len(short) == 1
+    own = [next(n for n in c.tables.notes if "takes the difference" in n) for c in study.contests.values()]
+    assert own[0] != own[1]
+    people = [re.search(r"difference: ([\d,]+) people", n).group(1) for n in own]
+    assert " to ".join(sorted(people, key=lambda v: int(v.replace(",", "")))) + " people" in short[0]
+    assert not any("takes the difference" in w for w in (*study.warnings, *study.comparison.warnings))
+    where = {"# 3 of 5 ('a', 'b' and 2 more).": ["x"], "# 4 of 5 ('c').": ["y"], "alone 7.": ["y"]}
+    assert said_once(where, 3) == ("x, y: # 3 to 4 of 5.", "y: alone 7.")
 
 
 def test_the_wide_summary_names_the_candidate_of_every_share(study):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,15 @@ from crosslevel.typing import FloatArray
 STAYED = "did not vote"
 OTHER_CANDIDATES = "other candidates"
 
-__all__ = ["OTHER_CANDIDATES", "STAYED", "ContestStudy", "PolarizationStudy", "study_of_contest", "summarize"]
+__all__ = [
+    "OTHER_CANDIDATES",
+    "STAYED",
+    "ContestStudy",
+    "PolarizationStudy",
+    "said_once",
+    "study_of_contest",
+    "summarize",
+]
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,8 @@ class PolarizationStudy:
     def comparison(self) -> Estimates:
         """The shares of voters by all methods that answered every contest, in one table."""
         shared = [m for m in self.methods if all(m in c.voters for c in self.contests.values())]
-        stacked = {m: _stacked({n: c.voters[m] for n, c in self.contests.items()}) for m in shared}
+        notes = {text for c in self.contests.values() for text in c.tables.notes}
+        stacked = {m: _stacked({n: c.voters[m] for n, c in self.contests.items()}, notes) for m in shared}
         return side_by_side(stacked, "Share of each group's voters with each candidate, by contest and method")
 
     @property
@@ -151,7 +161,7 @@ class PolarizationStudy:
         for name, contest in self.contests.items():
             for text in contest.warnings:
                 where.setdefault(text, []).append(name)
-        return tuple(_of_contests(text, names, len(self.contests)) for text, names in where.items())
+        return said_once(where, len(self.contests))
 
     def sentences(self) -> tuple[str, ...]:
         """Say the findings: first over all contests, then contest by contest."""
@@ -235,17 +245,54 @@ def _of_contests(text: str, names: Sequence[str], n: int) -> str:
     return f"{', '.join(names)}: {text}" if len(names) <= 3 else f"{len(names)} of {n} contests: {text}"
 
 
+_NAMES = re.compile(r" \((?:'[^']*'(?:, | and )?)+(?:[\d,]+ more)?\)| in '[^']*'(?=[ .])")
+_MARK = "\x00"
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def said_once(where: Mapping[str, Sequence[str]], n: int) -> tuple[str, ...]:
+    """Say sentences with the contests they are of; those that differ in their numbers are one, with the range of each.
+
+    Examples
+    --------
+    >>> said_once({"3 unit(s) left out ('a', 'b' and 1 more).": ["x"], "7 unit(s) left out ('c').": ["y"]}, 2)
+    ('3 to 7 unit(s) left out.',)
+    """
+    forms: dict[str, list[str]] = {}
+    for text in where:
+        forms.setdefault(_NUMBER.sub(_MARK, _NAMES.sub("", text)), []).append(text)
+    said = []
+    for form, texts in forms.items():
+        names = [name for text in texts for name in where[text]]
+        if len(texts) > 1:
+            columns = zip(*(_NUMBER.findall(_NAMES.sub("", text)) for text in texts), strict=True)
+            ranges = iter([_range(column) for column in columns])
+            texts = [re.sub(_MARK, lambda _, ranges=ranges: next(ranges), form)]
+        said.append(_of_contests(texts[0], names, n))
+    return tuple(said)
+
+
+def _range(numbers: Sequence[str]) -> str:
+    ordered = sorted(dict.fromkeys(numbers), key=lambda text: float(text.replace(",", "")))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
 def describe_notes(contests: Mapping[str, ContestStudy]) -> tuple[str, ...]:
-    """Give the notes on the data, those of all contests once and others with their contest."""
+    """Give the notes on the data, those of several contests once; ``contests[name].tables.notes`` has each with its own numbers."""
     where: dict[str, list[str]] = {}
     for name, contest in contests.items():
         for text in contest.tables.notes:
             where.setdefault(text, []).append(name)
-    return tuple(_of_contests(text, names, len(contests)) for text, names in where.items())
+    return said_once(where, len(contests))
 
 
-def _stacked(tables: Mapping[str, Estimates]) -> Estimates:
-    """Put the tables of all contests under one another, with the key ``contest``."""
+def _stacked(tables: Mapping[str, Estimates], notes: Container[str] = ()) -> Estimates:
+    """Put the tables of all contests under one another, with the key ``contest``; notes on the data are the study's."""
+    where: dict[str, list[str]] = {}
+    for name, table in tables.items():
+        for text in table.warnings:
+            if text not in notes:
+                where.setdefault(text, []).append(name)
     first = next(iter(tables.values()))
     names = [n for n in first.table.column_names if all(n in t.table.column_names for t in tables.values())]
     whole = pa.concat_tables([t.table.select(names) for t in tables.values()])
@@ -257,7 +304,7 @@ def _stacked(tables: Mapping[str, Estimates]) -> Estimates:
         level=first.level,
         interval=first.interval,
         provenance=first.provenance,
-        warnings=list(dict.fromkeys(w for t in tables.values() for w in t.warnings)),
+        warnings=said_once(where, len(tables)),
         frame=first.frame,
         kind=first.kind,
     )
