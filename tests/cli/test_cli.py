@@ -62,7 +62,7 @@ def test_info_tells_the_versions():
     assert facts["packages"]["numpy"]
     assert facts["cores"] >= 1
     assert facts["memory_gib"] > 0
-    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "dask", "spark", "readers"}
+    assert set(facts["extras"]) == {"bayes", "geo", "report", "docx", "effects", "dask", "spark", "readers"}
     assert "numpy" in crosslevel("info").stdout
 
 

@@ -75,6 +75,13 @@ class RegionEstimator(BaseEstimator):
         check_is_fitted(self, "solver_")
         if regions is None:
             return self._observed
+        if isinstance(regions, str):
+            if regions != "single_years" or not isinstance(self._observed, Intervals):
+                raise InputError(
+                    f"regions={regions!r} is no set of regions; pass Intervals, Boxes, Polygons or points, or, where intervals were "
+                    "fitted, 'single_years'."
+                )
+            return self._observed.years()
         found = as_regions(regions, "regions", self._observed.dimension)
         check_planes(self._observed, found)
         return found

@@ -152,7 +152,7 @@ def _targets(given: Given, job: Job, tail: float | None, regions: Intervals) -> 
     if "ages" in given:
         return Intervals.ages(given["ages"])
     if "single_years" in given:
-        return _single_years(regions)
+        return regions.years()
     if "at" in given:
         return Intervals(*parse_bins(given["at"]), open_ended=tail is not None)
     if "at_file" not in given:
@@ -162,22 +162,6 @@ def _targets(given: Given, job: Job, tail: float | None, regions: Intervals) -> 
         if name in given and given[name] not in table.column_names:
             raise unknown_name(f"{spelled(name)} (in {given['at_file']})", given[name], table.column_names)
     return _intervals(table, given, tail)
-
-
-def _single_years(regions: Intervals) -> Intervals:
-    """Give every year between the finite limits of the bins, and an open end as it is.
-
-    Examples
-    --------
-    >>> found = _single_years(Intervals.ages(["0-1", "2-3", "4+"]))
-    >>> found.lower, found.upper
-    (array([0., 1., 2., 3., 4.]), array([ 1.,  2.,  3.,  4., inf]))
-    """
-    limits = np.concatenate([regions.lower, regions.upper])
-    finite = limits[np.isfinite(limits)]
-    edges = np.arange(np.ceil(finite.min()), np.floor(finite.max()) + 1.0)
-    edges = np.concatenate([np.unique(limits[np.isneginf(limits)]), edges, np.unique(limits[np.isposinf(limits)])])
-    return Intervals(edges[:-1], edges[1:], open_ended=True)
 
 
 def parse_bins(texts: list[str]) -> tuple[FloatArray, FloatArray]:

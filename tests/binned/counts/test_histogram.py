@@ -406,3 +406,53 @@ def test_contradicting_overlaps_cannot_be_kept():
     bins = bins_from_intervals([0, 20, 0, 0, 20], [40, 60, 20, 60, 40], cell=5)
     with pytest.raises(InputError, match="contradict one another"):
         fit_counts(bins, [80, 90, 60, 300, 50], preserve=True).draws()
+
+
+def test_expected_counts_take_their_bins_as_chance():
+    """People drawn from a known curve: bands of totals kept miss expectations that those with the chance of the bins hold."""
+    ages = np.arange(60)
+    truth = 6000 * np.exp(-0.5 * ((ages - 25) / 18.0) ** 2)
+    truth *= 6000 / truth.sum()
+    edges = Intervals.from_edges(np.arange(0, 61, 5))
+    held, kept = [], []
+    for seed in range(6):
+        counts = np.random.default_rng(seed).poisson(truth).reshape(12, 5).sum(axis=1)
+        gp = BinnedCountGP("poisson").fit(edges, counts)
+        for quantity, out in (("expected", held), (None, kept)):
+            found = gp.estimate("single_years", quantity)
+            assert len(found) == 60
+            out.append(np.mean((found["conf_low"] <= truth) & (truth <= found["conf_high"])))
+    assert 0.92 <= np.mean(held) <= 1.0
+    assert np.mean(kept) < 0.85
+    whole = gp.estimate(edges, "expected")
+    np.testing.assert_allclose(whole["estimate"], counts, rtol=0.03)
+    np.testing.assert_allclose(whole["std_error"], np.sqrt(counts + 0.5), rtol=0.12)
+    assert "count_low" not in whole.table.column_names
+
+
+def test_expected_counts_of_other_models():
+    bins = Intervals.from_edges(np.arange(0, 61, 10))
+    counts = [50, 80, 90, 70, 40, 20]
+    wide = BinnedCountGP("negative_binomial", kernel="eq").fit(bins, counts).estimate(bins, "expected")["std_error"]
+    plain = BinnedCountGP("poisson", kernel="eq").fit(bins, counts).estimate(bins, "expected")["std_error"]
+    assert wide.mean() > 0.8 * plain.mean()
+    pooled = BinnedCountGP("poisson", kernel="eq").fit(
+        Intervals([0, 10, 20] * 2, [10, 20, 30] * 2), [90, 50, 30, 40, 90, 20], pool=["a"] * 3 + ["b"] * 3
+    )
+    assert (pooled.estimate(Intervals([0], [10]), "expected")["std_error"] > 4.0).all()
+    shares = BinnedCountGP("binomial", kernel="eq").fit(bins, counts, trials=np.full(6, 200.0))
+    with pytest.raises(InputError, match="quantity='expected'"):
+        shares.estimate(bins, "expected")
+
+
+def test_single_years_by_one_word():
+    gp = BinnedCountGP(kernel="eq").fit(Intervals.ages(["0-4", "5-9", "10+"]), [50, 40, 30], tail=4.0)
+    found = gp.estimate("single_years")
+    assert len(found) == 11
+    assert found["estimate"][:5].sum() == pytest.approx(50)
+    assert found["estimate"][-1] == pytest.approx(30)
+    with pytest.raises(InputError, match="regions='singel_years'"):
+        gp.estimate("singel_years")
+    narrow = BinnedCountGP(kernel="eq").fit(Intervals([0.0, 0.2, 0.4], [0.2, 0.4, 0.6]), [5, 4, 3])
+    with pytest.raises(InputError, match=r"from 0 to 0.6, which are no years"):
+        narrow.estimate("single_years")

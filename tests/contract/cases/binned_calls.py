@@ -118,7 +118,7 @@ FUNCTIONS = [
         method(BinnedCountGP, "estimate", counts),
         {"regions": NEW},
         lambda found: found,
-        variants={"regions": [None], "quantity": [*QUANTITY, "count"], "level": [0.8, 95], "pool": ["a"]},
+        variants={"regions": [None], "quantity": [*QUANTITY, "count", "expected"], "level": [0.8, 95], "pool": ["a"]},
     ),
     FunctionCase(
         method(BinnedCountGP, "estimate", pooled),

@@ -56,6 +56,9 @@ class Curve:
         their cells, and the mean of a bin is no linear function of f, so that it is not what the mean of f gives.
     with_bins : (B, A + B)
         Covariances of ``bins`` with f, and with one another.
+    hidden : (A, A) or None
+        What the rough part is larger by where it is not allowed to be nothing. Bins do not show it, so that evidence hardly tells
+        none from some, and of the expectation of single cells there always is some.
     """
 
     mean: FloatArray
@@ -69,6 +72,7 @@ class Curve:
     weight: FloatArray
     bins: FloatArray
     with_bins: FloatArray
+    hidden: FloatArray | None = None
 
     @classmethod
     def normal(cls, n_cells: int, mean: FloatArray, covariance: FloatArray, log_evidence: float = np.nan) -> Curve:
@@ -152,10 +156,22 @@ def average_curve(
     within = joint[:A, :A]
     # in several dimensions the best few; in one a coarser grid, whose weights may move with rho
     few = tried.take(np.argsort(weight)[-6:].tolist()) if bins.n_axes > 1 else candidates(bins, kernels, ROUGH_NODES)
-    rho = _find_rho(bins, likelihood, few, roughness, prior_mean)
-    rough = rho**2 * rough_covariance(bins.keep(likelihood.seen[0])) if rho > 0 else np.zeros_like(within)
+    rho, some = _find_rho(bins, likelihood, few, roughness, prior_mean)
+    unit = rough_covariance(bins.keep(likelihood.seen[0])) if some > 0 else np.zeros_like(within)
+    rough, hidden = rho**2 * unit, (some**2 - rho**2) * unit
     return Curve(
-        mean[:A], within, rough, rho, total, tried.kernel, tried.scale, tried.length, weight, mean[A:], joint[A:]
+        mean[:A],
+        within,
+        rough,
+        rho,
+        total,
+        tried.kernel,
+        tried.scale,
+        tried.length,
+        weight,
+        mean[A:],
+        joint[A:],
+        hidden,
     )
 
 
@@ -253,11 +269,14 @@ def blend(
 
 def _find_rho(
     bins: CountBins, likelihood: BinLikelihood, tried: Candidates, roughness: Sequence[float], mean: FloatArray
-) -> float:
-    """Weigh the sizes of the rough part by evidence, over kernels and scales, the rough term unprojected."""
+) -> tuple[float, float]:
+    """Weigh the sizes of the rough part by evidence, over kernels and scales, the rough term unprojected.
+
+    Gives the root mean square over all sizes, and over those that are not zero.
+    """
     values = np.array(roughness, dtype=np.float64)
     if len(values) == 1:
-        return float(values[0])
+        return float(values[0]), float(values[0])
     K_r = rough_covariance(bins, project=False)
     log_e, start = [], None
     for rho in values:
@@ -265,4 +284,5 @@ def _find_rho(
         start = solved.f
         log_e.append(normalize(solved.log_evidence + tried.log_prior)[1])
     w, _ = normalize(np.array(log_e))
-    return float(np.sqrt(w @ values**2))
+    some = w * (values > 0)
+    return float(np.sqrt(w @ values**2)), float(np.sqrt(some @ values**2 / max(some.sum(), 1e-300)))

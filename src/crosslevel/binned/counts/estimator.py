@@ -171,9 +171,10 @@ class BinnedCountGP(RegionEstimator):
         Parameters
         ----------
         regions : Regions, or an array of points
-        quantity : {"total", "mean", "rate", "density", "count"}, optional
+        quantity : {"total", "mean", "rate", "density", "count", "expected"}, optional
             Density at points and totals of regions when not given; for a binomial the share. "rate" needs an exposure; "count" is
-            the whole count, whose standard deviation is larger than that of its expectation.
+            the whole count, whose standard deviation is larger than that of its expectation. Totals take the observed bins as
+            facts; "expected" is what would be counted on average, of which the observed bins are chance too.
         return_std, return_cov : bool
             Also give standard deviations (m,), or the joint covariance (m, m).
         pool : area or list of areas, optional
@@ -224,9 +225,9 @@ class BinnedCountGP(RegionEstimator):
 
         Parameters
         ----------
-        regions : Regions or points, optional
-            Those of fit when not given.
-        quantity : {"total", "mean", "rate", "density", "count"}, optional
+        regions : Regions or points, or "single_years", optional
+            Those of fit when not given; "single_years" are all years of age that the bins cover.
+        quantity : {"total", "mean", "rate", "density", "count", "expected"}, optional
         level : float
         pool : area or list of areas, optional
             Of pooled counts; all by default.

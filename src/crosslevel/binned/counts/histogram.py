@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -103,6 +103,28 @@ class CountFit:
         else:
             expected = rake(parts, expected, np.exp(on_link), steps=ROUNDS, strict=False)
         return CountDraws(expected, generator.poisson(expected).astype(np.int64) if self.whole else None)
+
+    def expected(self, n_draws: int = 1000, rng: np.random.Generator | int | None = 0) -> FloatArray:
+        """Draw expected counts of the cells when totals are chance too, (n_draws, A).
+
+        A total y is a Poisson count, whose mean is a Gamma(y + 1/2) beforehand flat in its root; the rough part is not nothing.
+
+        Examples
+        --------
+        >>> from crosslevel.binned.counts.cells import bins_from_edges
+        >>> fit = fit_counts(bins_from_edges([0, 10, 20, 30], cell=1), [90, 60, 30])
+        >>> sums = fit.expected(4000)[:, :10].sum(axis=1)
+        >>> bool(abs(sums.mean() - 90.5) < 1), bool(abs(sums.std() - 90**0.5) < 0.5)
+        (True, True)
+        """
+        generator = np.random.default_rng(rng)
+        if self.likelihood != "poisson" or not (self.preserve and self.bins.disjoint):
+            return replace(self, preserve=False).draws(n_draws, generator).expected
+        more = 0.0 if self.curve.hidden is None else self.curve.hidden
+        f = draw_curves(self.curve.mean, self.curve.covariance + more, n_draws, generator)
+        where = self.bins.bin_of
+        total = generator.gamma(self.totals + 0.5, 1.0, (n_draws, len(self.totals)))
+        return draw_shares(self.bins, f) * np.where(where >= 0, total[:, np.maximum(where, 0)], 1.0)
 
 
 def fit_counts(

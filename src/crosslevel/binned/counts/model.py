@@ -87,13 +87,18 @@ class CountModel:
         """Give the totals of one area, or of the only histogram."""
         return self.fit.totals if area is None else self.fit.totals[area]
 
+    def one(self, area: int | None) -> CountFit:
+        """Give the fit of one area, or of the only histogram."""
+        return self.fit if isinstance(self.fit, CountFit) else self.fit.area(int(area or 0))
+
     def draws(self, area: int | None, n_draws: int, seed: int) -> CountDraws:
         """Draw the cells; the last draws are kept for the next question."""
         wanted = (n_draws, seed, area)
         if wanted not in self._drawn:
             self._drawn.clear()
-            fit = self.fit if isinstance(self.fit, CountFit) else self.fit.area(int(area or 0))
-            self._drawn[wanted] = fit.draws(n_draws, np.random.default_rng(seed if area is None else [seed, area]))
+            self._drawn[wanted] = self.one(area).draws(
+                n_draws, np.random.default_rng(seed if area is None else [seed, area])
+            )
         return self._drawn[wanted]
 
     def describe(self) -> str:

@@ -21,8 +21,9 @@ from crosslevel.typing import BoolArray, FloatArray
 __all__ = ["COUNT_QUANTITIES", "DRAWS", "choose_areas", "describe_counts", "naive_answers", "region_draws"]
 
 
-COUNT_QUANTITIES = (*PREDICTED, "count")
-"""What may be predicted of counts: expected totals, means per unit (densities), rates, and whole counts."""
+COUNT_QUANTITIES = (*PREDICTED, "count", "expected")
+"""What may be predicted of counts: totals, means per unit (densities), rates, whole counts, and totals whose bins are chance too."""
+TOTALS = ("total", "count", "expected")
 DRAWS = 1000
 """Draws behind a prediction."""
 ROUNDING = 1e-9
@@ -63,6 +64,9 @@ def region_draws(
             )
         rows = design(model.bins, model.codes, regions)
         return model.rates.draw(rows, n_draws, np.random.default_rng(seed))
+    if quantity == "expected":
+        drawn_cells = model.one(area).expected(n_draws, seed if area is None else np.random.default_rng([seed, area]))
+        return (drawn_cells @ design(model.bins, model.codes, regions).T) * _scale(regions, quantity)
     drawn = model.draws(area, n_draws, seed)
     if quantity == "count":
         if drawn.counts is None:
@@ -78,7 +82,7 @@ def region_draws(
 
 def _share_draws(model: CountModel, regions: Regions, quantity: str | None, n_draws: int, seed: int) -> FloatArray:
     """Average shares over the cells of each region."""
-    if quantity in ("total", "count"):
+    if quantity in ("total", "count", "expected"):
         raise InputError(
             f"quantity={quantity!r} of a region depends on its trials, which are not known; use quantity='mean', the share, and multiply."
         )
@@ -182,7 +186,7 @@ def naive_answers(
 def _scale(regions: Regions, quantity: str | None) -> FloatArray:
     """Give what totals are multiplied by; an interval without end has a total but no mean."""
     if isinstance(regions, Intervals) and regions.open_ended:
-        if quantity not in (None, "total", "count"):
+        if quantity not in (None, *TOTALS):
             raise InputError(f"quantity={quantity!r} of an interval without end is not defined; use quantity='total'.")
         return np.ones(len(regions))
-    return default_scale(regions, None if quantity == "count" else quantity, "total")
+    return default_scale(regions, None if quantity in TOTALS[1:] else quantity, "total")

@@ -197,6 +197,25 @@ class Intervals(_Sided):
         check_whole(last, "last", check_whole(first, "first", 0, MOST_YEARS) + 1, MOST_YEARS)
         return cls.from_edges(np.arange(first, last + 1, dtype=np.float64))
 
+    def years(self) -> Self:
+        """Give every single year between the finite limits, and an open end as it is.
+
+        Examples
+        --------
+        >>> found = Intervals.ages(["0-1", "2-3", "4+"]).years()
+        >>> found.lower, found.upper
+        (array([0., 1., 2., 3., 4.]), array([ 1.,  2.,  3.,  4., inf]))
+        """
+        limits = np.concatenate([self.lower, self.upper])
+        finite = limits[np.isfinite(limits)]
+        edges = np.arange(np.ceil(finite.min()), np.floor(finite.max()) + 1.0)
+        if not 2 <= len(edges) <= MOST_YEARS:
+            raise InputError(
+                f"the regions run from {finite.min():g} to {finite.max():g}, which are no years of age; pass the regions asked for."
+            )
+        edges = np.concatenate([np.unique(limits[np.isneginf(limits)]), edges, np.unique(limits[np.isposinf(limits)])])
+        return type(self)(edges[:-1], edges[1:], open_ended=True)
+
     @classmethod
     def ages(cls, groups: Any) -> Self:
         """Read age groups as tables publish them, in whole years with both ends included: "18-25" is [18, 26).
