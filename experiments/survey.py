@@ -272,9 +272,11 @@ def raw(world: World, respondents: Respondents) -> dict[str, tuple[FloatArray, .
         level, n = world.levels[half.pairs.cell, column], half.structure.sizes[column]
         count = np.bincount(level * len(g.names) + g.group, half.pairs.weight, n * len(g.names)).reshape(n, -1)
         group = count.argmax(axis=1)[respondents.levels[:, column]]
-        rate, sd = direct_rates(respondents.successes[0], respondents.trials[0], group, len(g.names))
+        answered = (respondents.successes[0], respondents.trials[0], group, len(g.names))
+        rate, low, high = (np.clip(v, 1e-3, 1 - 1e-3) for v in direct_rates(*answered, 1.96))
+        sd = (special.logit(high) - special.logit(low)) / (2 * 1.96)
         shown, T = told(g, sd)
-        out.append((special.logit(np.clip(rate, 1e-3, 1 - 1e-3))[shown], sd[shown], T[shown]))
+        out.append((special.logit(rate)[shown], sd[shown], T[shown]))
     return {"nation": tuple(np.concatenate(v) for v in zip(*out, strict=True))}
 
 
