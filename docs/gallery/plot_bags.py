@@ -1,6 +1,6 @@
 """
-Small bags know that they are small
-===================================
+Predict the label of a group from a small sample of its members
+===============================================================
 
 Each group has a label, and a sample of its members. Some samples are large and some are of five people: the mean of five says little, and
 a model that takes it for the truth is too sure of itself. Here the label of a group is the spread of its members.

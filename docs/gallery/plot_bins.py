@@ -1,6 +1,6 @@
 """
-How many are 26 to 40?
-======================
+Estimate how many people are 26 to 40 from ten-year age groups
+==============================================================
 
 A town publishes its people in ten-year age groups. The curve behind the groups answers for others, with bands, and keeps
 every published total.

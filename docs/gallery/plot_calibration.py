@@ -1,6 +1,6 @@
 """
-Intervals that know what totals cannot tell
-===========================================
+Learn on your own columns how wide intervals must be
+====================================================
 
 Totals cannot tell whether people of a kind behave so, or whether the places where they live make everybody do it. How far answers
 are off for that reason can be measured with columns that are known: hide one, sum it to the regions, learn it back. This is done here

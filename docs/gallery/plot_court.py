@@ -1,6 +1,6 @@
 """
-Whom did each group choose, and did it differ?
-==============================================
+Find each group's candidate of choice and whether voting is polarized
+=====================================================================
 
 An invented district in which we know every ballot. The reports see only what a court would see: who lives in each precinct,
 and how many votes each candidate had there.

@@ -1,6 +1,6 @@
 """
-When regression misleads
-========================
+Compare Goodman's regression with the truth and with its bounds
+===============================================================
 
 A simulated nation in which we know how every group voted. Goodman's regression sees only regional totals; because
 composition and context move together, its intervals miss the truth, while the deterministic bounds hold.

@@ -1,6 +1,6 @@
 """
-Who is ill, when only the share of each place was published?
-============================================================
+Impute who is ill when only the share of each place was published
+=================================================================
 
 Everybody's age and schooling are known; of an illness only the share in each of forty places. In this simulated world everybody's answer is
 known too, so that imputed values can be compared with it.

@@ -1,6 +1,6 @@
 """
-For whom does the letter work?
-==============================
+Estimate for whom a treatment works, with no functional form
+============================================================
 
 A treatment whose effect grows with age, and an outcome that is curved in age: no linear model has either. KRLS fits a
 smooth function of all covariates and averages its effects, over everybody or within groups.

@@ -1,6 +1,6 @@
 """
-A study of polarized voting, from precincts to a proposed district
-==================================================================
+Study polarized voting from precincts to a proposed district
+============================================================
 
 An invented county with three contests in which every ballot is known. The study sees what a court would see: who lives in each
 precinct, and how many votes each candidate had there.

@@ -1,6 +1,6 @@
 """
-What totals cannot tell, and a survey can
-=========================================
+Add a few survey results to regional totals
+===========================================
 
 A simulated nation in which we know how women and men voted in every region. Women are half of every region, so the regional
 totals hardly tell their vote from the men's. A survey of 500 women and 500 men in every state enters as evidence, and the

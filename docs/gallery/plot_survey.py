@@ -1,6 +1,6 @@
 """
-A survey and the totals in one model
-====================================
+Estimate the vote by race and age from totals and a survey
+==========================================================
 
 A simulated nation whose regions published how many voted for whom. Two thousand voters, drawn from everybody, were asked how they voted;
 those who voted for the winner answered more readily. The totals alone leave wide intervals, the survey alone is seven points off, both
