@@ -5,20 +5,27 @@ known of every person, and so is another answer y. The question is the coefficie
 answered from 20 completed data sets, pooled by Rubin's rules: once with y left out of the imputation model (*without y*), once with y in
 it (*with y*). Every ordered pair of the eight answers is asked, 56 in all.
 
+A third way, *known rates*, is asked by state with means of other people only: with y, and with the rate of u among those with and without
+y in the whole nation (of those other people) as known_rates.
+
 The sample is a random quarter of the people of each group. The published means are those of the *other* three quarters (disjoint), or
 those of everybody, of whom the sample is a part (population). The truth is the coefficient of the real column among everybody.
 
     CROSSLEVEL_DATA=... python experiments/brfss_regression.py            # a quarter of an hour
     CROSSLEVEL_DATA=... python experiments/brfss_regression.py --quick    # three answers; writes no page
+    CROSSLEVEL_DATA=... python experiments/brfss_regression.py --known diabetes,stroke --out part.json   # the third way, these hidden
+    CROSSLEVEL_DATA=... python experiments/brfss_regression.py --rows part*.json                         # its row of the table
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
 
@@ -39,6 +46,7 @@ SHARE = 0.25
 DRAWS = 20
 MEANS = {"disjoint": "other people", "population": "everybody, the sample among them"}
 WAYS = ("without y", "with y")
+KNOWN = "known rates"
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,15 @@ def chosen(group: npt.NDArray[np.intp], rng: np.random.Generator) -> BoolArray:
     return rank < np.ceil(SHARE * size)[group]
 
 
-def ask(table: pa.Table, hidden: str, outcome: str, level: str, seed: int) -> dict[tuple[str, str], Answer]:
+def ask(
+    table: pa.Table,
+    hidden: str,
+    outcome: str,
+    level: str,
+    seed: int,
+    sources: Sequence[str] = tuple(MEANS),
+    ways: Sequence[str] = WAYS,
+) -> dict[tuple[str, str], Answer]:
     """Hide one answer, regress another on age and it, in every way of imputing and of publishing."""
     whole = table.select([level, *COLUMNS, hidden, outcome]).drop_null()
     u, y, age = (whole[n].to_numpy().astype(np.float64) for n in (hidden, outcome, "age_group"))
@@ -89,13 +105,16 @@ def ask(table: pa.Table, hidden: str, outcome: str, level: str, seed: int) -> di
     own = whole.filter(pa.array(sample))
     truth, real = least_squares(y, age, u)[0][2], least_squares(y[sample], age[sample], u[sample])[0][2]
     found = {}
-    for source in MEANS:
+    for source in sources:
         behind = ~sample if source == "disjoint" else np.ones(len(u), dtype=bool)
         means = np.bincount(group[behind], u[behind]) / np.bincount(group[behind])
         published = pa.table({level: labels, hidden: means})
-        for way in WAYS:
-            X = own.select([*COLUMNS, *([outcome] if way == "with y" else [])])
-            imputer = CrossLevelImputer(random_state=seed).fit(X, own.select([level]), published)
+        rates = {outcome: [0, 1], hidden: [u[behind & (y == v)].mean() for v in (0, 1)]}
+        rates[f"{hidden}_se"] = [np.sqrt(r * (1 - r) / (behind & (y == v)).sum()) for v, r in enumerate(rates[hidden])]
+        for way in ways:
+            X = own.select([*COLUMNS, *([outcome] if way != "without y" else [])])
+            imputer = CrossLevelImputer(random_state=seed)
+            imputer.fit(X, own.select([level]), published, known_rates=rates if way == KNOWN else None)
             draws = imputer.sample(X, own.select([level]), n_draws=DRAWS)
             est = pool_statistic(
                 draws,
@@ -146,13 +165,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three answers; writes no page")
     parser.add_argument("--levels", default=",".join(LEVELS))
+    parser.add_argument("--known", default="", help="hidden answers of the third way")
+    parser.add_argument("--rows", type=Path, nargs="*", help="files of --known --out")
     parser.add_argument("--out", type=Path, default=PAGE)
     args = parser.parse_args()
+    if args.rows:
+        known = {("disjoint", KNOWN): [Answer(**one) for file in args.rows for one in json.loads(file.read_text())]}
+        print(rows_of(known), first_pair("state", known)[0])
+        return
     folder = os.environ.get("CROSSLEVEL_DATA")
     if not folder:
         sys.exit("set CROSSLEVEL_DATA to the folder of real data")
     warnings.simplefilter("ignore", CrosslevelWarning)
     table = read(Path(folder))
+    if args.known:
+        answers = []
+        for seed, (hidden, outcome) in enumerate(permutations(OUTCOMES, 2)):
+            if hidden in args.known.split(","):
+                answers += ask(table, hidden, outcome, "state", seed, ("disjoint",), (KNOWN,)).values()
+                print(answers[-1], file=sys.stderr, flush=True)
+        args.out.write_text(json.dumps([asdict(one) for one in answers]))
+        return
     parts = {}
     for level in args.levels.split(","):
         found: dict[tuple[str, str], list[Answer]] = {(s, w): [] for s in MEANS for w in WAYS}

@@ -46,11 +46,11 @@ OWN = {"X": WHOLE, "partition": WHERE, "aggregates": ONE}
 GIVEN = {"sample_weight": [HALF_WEIGHT, *WRONG]}
 
 
-def shared(cls, make):
+def shared(cls, make, **more):
     """The cases of what both imputers can be asked."""
     made = make()
     return [
-        FunctionCase(type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT, data=PEOPLE),
+        FunctionCase(type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT | more, data=PEOPLE),
         FunctionCase(
             method(cls, "fit_transform", lambda: type(made)(**made.get_params())),
             OWN,
@@ -74,7 +74,11 @@ def shared(cls, make):
 
 CASES = []
 FUNCTIONS = [
-    *shared(CrossLevelImputer, persons),
+    *shared(
+        CrossLevelImputer,
+        persons,
+        known_rates=[{"sex": ["f", "m"], "ill": [0.2, 0.6]}, {"sx": ["f"], "ill": [0.2]}, {"sex": ["f"], "ill": [2.0]}],
+    ),
     *shared(CUDIA, clusters),
     FunctionCase(
         method(CrossLevelImputer, "sample", persons),

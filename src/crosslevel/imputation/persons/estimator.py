@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
 from crosslevel.data.signatures import checked
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
 from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, keep_inputs, keep_warnings, read_fit, read_range
 from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
+from crosslevel.imputation.persons.known import read_known
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
@@ -130,7 +131,13 @@ class CrossLevelImputer(Imputer):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
+        self,
+        X: Any,
+        partition: Any = None,
+        aggregates: Any = None,
+        sample_weight: Any = None,
+        aggregate_se: Any = None,
+        known_rates: Any = None,
     ) -> Self:
         """Fit the hidden features to the published means.
 
@@ -148,6 +155,10 @@ class CrossLevelImputer(Imputer):
             Survey weights.
         aggregate_se : like aggregates, optional
             Published standard errors of the means.
+        known_rates : dataframe, optional
+            Means of hidden features in subgroups of all people, such as national rates by age: columns of X that define the subgroups,
+            a column per hidden feature, and, where known, its standard error as ``<feature>_se`` (that of as many people as are here when
+            not given). The slopes follow them as far as they are sure, and intervals narrow.
         """
         settings = self._settings(checks.read_seed(self.random_state))
         given = read_fit(
@@ -167,10 +178,12 @@ class CrossLevelImputer(Imputer):
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
         check_size(cells.X, self.design_)
         self._cells, self._weight = cells, people.weight
+        known = {} if known_rates is None else read_known(known_rates, given, cells, families)
         self.hidden_ = tuple(
-            fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name))
+            fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name), known.get(name))
             for name, family in families.items()
         )
+        self._known_rates = tuple(known)
         self.learned_: Learned | None = None
         self.convergence_ = {
             "converged": True,
@@ -346,6 +359,11 @@ class CrossLevelImputer(Imputer):
         """
         check_is_fitted(self, "hidden_")
         cells = self._cells
+        if self._known_rates:
+            raise InputError(
+                f"learn_from_similar learns how far slopes from group means are off; with known_rates of {listed(self._known_rates)} they "
+                "are others. Fit without known_rates."
+            )
         if len(cells.pair) == 0:
             raise InputError(
                 "a loaded model does not keep every person, which learn_from_similar needs; call it before saving."

@@ -15,6 +15,7 @@ from crosslevel.imputation.persons.model import (
     LATENT_SD,
     Fit,
     Groups,
+    Known,
     Settings,
     fit_slopes,
     probabilities,
@@ -25,6 +26,10 @@ from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Hidden", "draw", "fit_hidden", "members_of", "person_values"]
+
+
+MOST_ROUNDS = 30
+"""Fits after which slopes and shifts agree where rates are known; half a dozen are usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +94,7 @@ def fit_hidden(
     settings: Settings,
     family: str = "bernoulli",
     scale: float | None = None,
+    known: Known | None = None,
 ) -> Hidden:
     """Fit one hidden feature.
 
@@ -101,6 +107,8 @@ def fit_hidden(
     family : {"bernoulli", "gaussian"}
     scale : float, optional
         sd of a number among persons; from the published standard errors when not given.
+    known : Known, optional
+        Rates of subgroups of all people, met at the shifts of the groups, which are found again until both agree.
     """
     binary = family == "bernoulli"
     Z = design.matrix(cells.X)
@@ -110,6 +118,13 @@ def fit_hidden(
     f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
     group = cells.pair_group[:, published.partition]
     value, shift = probabilities(f[None], group, cells.weight, published.mean, binary=binary)
+    for _ in range(0 if known is None else MOST_ROUNDS):
+        before = np.nan_to_num(_filled(shift[0], published.mean))
+        fit = fit_slopes(Z, design.reach, groups, n, settings, known, before)
+        f = (Z @ fit.beta + fit.intercept)[cells.pair_cell]
+        value, shift = probabilities(f[None], group, cells.weight, published.mean, binary=binary)
+        if np.abs(np.nan_to_num(_filled(shift[0], published.mean)) - before).max() < 1e-7 * groups.unit:
+            break
     unit, noise = (1.0 if binary else groups.unit), np.nan
     if not binary:
         if scale is None and np.isnan(published.se).all():

@@ -2,6 +2,9 @@
 
     m_p(beta, a) = sum_c W_pc g(z_c'beta + a)                          W_pc: share of cell c in group p
     minimize  sum_p (link s_p - link m_p)^2 / (t_b^2 + v_p) + sum_j beta_j^2 / (t d_j)^2 + a^2 / 3^2,     t_b = t sqrt(P / c)
+              + sum_r (link s_r - link m_r)^2 / v_r                        rates s_r of subgroups of all people, where they are known
+
+A known rate is no matter of places: its m_r is a mean over people with the shifts of their groups, and its only error is v_r.
 
 with t = ``slope_sd`` and c = ``shrinkage_groups``. g is the logistic function and the link the logit for a binary feature, both the
 identity for a number. t_b grows with the number of groups P, so that this is a ridge on the mean loss over groups: groups differ for
@@ -21,7 +24,7 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Fit", "Groups", "Settings", "fit_slopes", "probabilities", "sampling_variance"]
+__all__ = ["Fit", "Groups", "Known", "Settings", "fit_slopes", "probabilities", "sampling_variance"]
 
 
 LATENT_SD = float(np.pi / np.sqrt(3.0))
@@ -81,6 +84,26 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """Rates of subgroups of all people.
+
+    Attributes
+    ----------
+    W : (R, M) sparse
+        Share of each pair of cell and group in each subgroup.
+    cell, group : (M,) int
+    rate, variance : (R,)
+        s_r, and the variance of its link.
+    """
+
+    W: sparse.csr_array
+    cell: IntArray
+    group: IntArray
+    rate: FloatArray
+    variance: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """The fitted model.
 
@@ -133,7 +156,13 @@ def inner(mean: FloatArray, n: FloatArray) -> FloatArray:
 
 
 def fit_slopes(
-    Z: FloatArray, reach: FloatArray, groups: Groups, n: FloatArray, settings: Settings | None = None
+    Z: FloatArray,
+    reach: FloatArray,
+    groups: Groups,
+    n: FloatArray,
+    settings: Settings | None = None,
+    known: Known | None = None,
+    shift: FloatArray | None = None,
 ) -> Fit:
     """Find slopes and intercept, and say how near to the optimum they are.
 
@@ -147,6 +176,9 @@ def fit_slopes(
     n : (P,)
         Effective people of each group.
     settings : Settings, optional
+    known : Known, optional
+    shift : (P,), optional
+        Shifts of the groups, at which known rates are met; 0 when not given.
 
     Examples
     --------
@@ -158,21 +190,21 @@ def fit_slopes(
     (array([1.]), True)
     """
     settings = Settings() if settings is None else settings
-    known = ~np.isnan(groups.mean)
-    P = int(known.sum())
+    here = ~np.isnan(groups.mean)
+    P = int(here.sum())
     t_b = settings.slope_sd * groups.unit * float(np.sqrt(P / settings.shrinkage_groups))
     sd = np.concatenate([[INTERCEPT_SD if groups.binary else np.inf], settings.slope_sd * reach]) * groups.unit
-    W = groups.W[np.flatnonzero(known)]
-    problem = _Problem(
-        W=W.toarray() if W.shape[0] * W.shape[1] < DENSE else W,
-        Z=np.column_stack([np.ones(len(Z)), Z]),
-        y=logit(inner(groups.mean[known], n[known])) if groups.binary else groups.mean[known],
-        precision=1.0 / (t_b**2 + groups.variance[known]),
-        prior=1.0 / sd**2,
-        binary=groups.binary,
-    )
+    W, A = groups.W[np.flatnonzero(here)], np.column_stack([np.ones(len(Z)), Z])
+    W = W.toarray() if W.shape[0] * W.shape[1] < DENSE else W
+    y = logit(inner(groups.mean[here], n[here])) if groups.binary else groups.mean[here]
+    rows = [_Rows(W, A, np.zeros(len(A)), y, 1.0 / (t_b**2 + groups.variance[here]))]
+    if known is not None:
+        offset = np.zeros(len(known.cell)) if shift is None else np.clip(shift, -30.0, 30.0)[known.group]
+        y_known = logit(known.rate) if groups.binary else known.rate
+        rows.append(_Rows(known.W, A[known.cell], offset, y_known, 1.0 / known.variance))
+    problem = _Problem(tuple(rows), 1.0 / sd**2, groups.binary)
     start = np.zeros(len(sd))
-    start[0] = float(np.average(problem.y, weights=problem.precision))
+    start[0] = float(np.average(y, weights=rows[0].precision))
     theta, steps = _descend(problem, start)
     best, apart = problem.objective(theta), 0.0
     rng = np.random.default_rng(settings.seed)
@@ -197,38 +229,51 @@ def fit_slopes(
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """The objective: half of what the module's heading minimizes."""
+class _Rows:
+    """Observed means: shares of people, their scores and offsets, links of the means and precisions."""
 
     W: Any
     Z: FloatArray
+    offset: FloatArray
     y: FloatArray
     precision: FloatArray
-    prior: FloatArray
-    binary: bool
 
-    def means(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give the link of m_p and g of the cells."""
-        p = self.Z @ theta
-        if not self.binary:
+    def means(self, theta: FloatArray, binary: bool) -> tuple[FloatArray, FloatArray]:
+        """Give the link of m and g of the people."""
+        p = self.Z @ theta + self.offset
+        if not binary:
             return np.asarray(self.W @ p), p
         p = special.expit(p)
         return logit(np.clip(self.W @ p, 1e-300, 1.0 - 1e-16)), p
 
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The objective: half of what the module's heading minimizes."""
+
+    rows: tuple[_Rows, ...]
+    prior: FloatArray
+    binary: bool
+
     def objective(self, theta: FloatArray) -> float:
-        r = self.y - self.means(theta)[0]
-        return 0.5 * float(self.precision @ r**2 + self.prior @ theta**2)
+        total = self.prior @ theta**2
+        for rows in self.rows:
+            total += rows.precision @ (rows.y - rows.means(theta, self.binary)[0]) ** 2
+        return 0.5 * float(total)
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Give the gradient and the Gauss-Newton Hessian."""
-        f, p = self.means(theta)
-        if self.binary:
-            m = special.expit(f)
-            J = (self.W @ ((p * (1.0 - p))[:, None] * self.Z)) / (m * (1.0 - m))[:, None]
-        else:
-            J = self.W @ self.Z
-        gradient = -J.T @ (self.precision * (self.y - f)) + self.prior * theta
-        return gradient, (J.T * self.precision) @ J + np.diag(self.prior)
+        gradient, hessian = self.prior * theta, np.diag(self.prior)
+        for rows in self.rows:
+            f, p = rows.means(theta, self.binary)
+            if self.binary:
+                m = special.expit(f)
+                J = (rows.W @ ((p * (1.0 - p))[:, None] * rows.Z)) / (m * (1.0 - m))[:, None]
+            else:
+                J = rows.W @ rows.Z
+            gradient = gradient - J.T @ (rows.precision * (rows.y - f))
+            hessian = hessian + (J.T * rows.precision) @ J
+        return gradient, hessian
 
 
 def _descend(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, int]:

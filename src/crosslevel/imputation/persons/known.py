@@ -1,0 +1,97 @@
+"""Read rates of subgroups of all people: which pairs of cell and group each is a mean of, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from crosslevel.data import frames
+from crosslevel.data.cells import Cells, read_matrix
+from crosslevel.errors import InputError, listed
+from crosslevel.imputation.inputs import Inputs
+from crosslevel.imputation.persons.model import Known, inner, sampling_variance
+from crosslevel.typing import FloatArray
+
+__all__ = ["read_known"]
+
+
+def read_known(rates: Any, given: Inputs, cells: Cells, families: Mapping[str, str]) -> dict[str, Known]:
+    """Give the known rates of every hidden feature that has some.
+
+    Parameters
+    ----------
+    rates : dataframe
+        Columns of X that define subgroups, columns named after hidden features, and their ``<feature>_se``.
+    given : Inputs
+    cells : Cells
+    families : mapping of hidden feature to family
+
+    Examples
+    --------
+    >>> from crosslevel.data.cells import gather
+    >>> from crosslevel.imputation.inputs import read_fit
+    >>> given = read_fit({"age": [1, 2, 1, 2]}, ["a", "a", "b", "b"], {"partition": ["a", "b"], "ill": [0.5, 0.1]})
+    >>> cells = gather(given.people.X, given.people.group)
+    >>> known = read_known({"age": [1, 2], "ill": [0.1, 0.3]}, given, cells, {"ill": "bernoulli"})["ill"]
+    >>> known.W.toarray().tolist(), known.rate.tolist()
+    ([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]], [0.1, 0.3])
+    """
+    table = frames.to_arrow(rates, "known_rates")
+    columns = {c.name: (j, c) for j, c in enumerate(given.schema.columns)}
+    by, features = [n for n in table.column_names if n in columns], [n for n in table.column_names if n in families]
+    spare = [n for n in table.column_names if n not in (*by, *features, *(f"{f}_se" for f in features))]
+    if not by or not features or spare:
+        raise InputError(
+            f"known_rates has the columns {listed(table.column_names)}; pass columns of X ({listed(columns)}) that define the subgroups, "
+            f"hidden features ({listed(families)}) and <feature>_se, and nothing else."
+        )
+    value = read_matrix(table, [columns[n][1] for n in by], "known_rates")
+    own = cells.X[:, [columns[n][0] for n in by]]
+    rows = np.array([(own == v).all(axis=1) for v in value])[:, cells.pair_cell]
+    name = [dict(zip(by, v, strict=True)) for v in zip(*(table[n].to_pylist() for n in by), strict=True)]
+    W = sparse.csr_array(rows * cells.weight)
+    total = W.sum(axis=1)
+    if not (total > 0).all():
+        raise InputError(
+            f"known_rates has {name[int(np.argmin(total > 0))]}, of whom X has nobody; leave this row out."
+        )
+    if len({tuple(v) for v in value.tolist()}) < len(value):
+        raise InputError("known_rates names a subgroup twice; give each one row.")
+    people = total**2 / (rows @ cells.weight_squared)
+    share = sparse.csr_array(W / total[:, None])
+    return {f: _known(table, f, families[f] == "bernoulli", given, share, cells, people, name) for f in features}
+
+
+def _known(
+    table: Any,
+    feature: str,
+    binary: bool,
+    given: Inputs,
+    W: sparse.csr_array,
+    cells: Cells,
+    people: FloatArray,
+    name: Any,
+) -> Known:
+    rate = frames.column(table, feature, "known_rates")
+    se = frames.column(table, f"{feature}_se", "known_rates") if f"{feature}_se" in table.column_names else None
+    bad = np.isnan(rate) | ((rate < 0) | (rate > 1) if binary else False) | ((se <= 0) if se is not None else False)
+    if bad.any():
+        r = int(np.argmax(bad))
+        raise InputError(
+            f"known_rates of {name[r]}: {feature!r} is {rate[r]:g}{'' if se is None else f' with standard error {se[r]:g}'}; pass "
+            f"{'rates between 0 and 1' if binary else 'means'} and standard errors above 0."
+        )
+    if binary:
+        variance = sampling_variance(rate, people, se)
+        rate = np.where((rate <= 0.0) | (rate >= 1.0), inner(rate, people), rate)
+    elif se is None:
+        raise InputError(
+            f"known_rates of {feature!r}, a number, need their standard errors; add the column '{feature}_se'."
+        )
+    else:
+        variance = se**2
+    published = given.finest(feature)
+    return Known(W, cells.pair_cell, cells.pair_group[:, published.partition], rate, variance)
