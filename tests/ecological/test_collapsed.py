@@ -66,7 +66,7 @@ def test_slopes_of_the_evidence_are_those_of_differences(kind, points, groups, m
 
     x = np.log([getattr(H, name) for name in terms.names])
     found = value(x)[1]
-    for j, name in enumerate(terms.names[1:], 1):
+    for j, name in enumerate(terms.names):
         step = 1e-5 * np.eye(len(x))[j]
         change = (value(x + step)[0] - value(x - step)[0]) / 2e-5
         assert found[name] == pytest.approx(change, abs=2e-5), name
@@ -95,7 +95,7 @@ def test_nuggets_by_level_are_on_the_diagonal_and_have_their_slopes(points):
     for j, name in enumerate([*terms.names, "nugget:0", "nugget:1", "nugget:2"]):
         step = 1e-5 * np.eye(len(x))[j]
         change = (value(x + step)[0] - value(x - step)[0]) / 2e-5
-        assert j == 0 or found[name] == pytest.approx(change, abs=2e-5), name
+        assert found[name] == pytest.approx(change, abs=2e-5), name
 
 
 @pytest.mark.parametrize("kind", ["matern12", "matern32", "matern52", None])

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from scipy import linalg, sparse
 
-from crosslevel.ecological.covariance import BIAS, Hyperparameters, Moments, Terms
+from crosslevel.ecological.covariance import BIAS, Hyperparameters, Moments, Terms, square_root
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.inducing import Basis, basis_of, leaves
 from crosslevel.numerics.kernels import distances, matern, points_of
@@ -134,7 +134,7 @@ class _Dense:
     """N as a matrix."""
 
     def __init__(self, cells: Cells, h: Hyperparameters, W: FloatArray) -> None:
-        self.h, self.groupings, c = h, cells.terms.groupings, cells.terms.n_places
+        self.h, self.groupings, c, self.W = h, cells.terms.groupings, cells.terms.n_places, W
         N = np.full((c, c), BIAS)
         self.field: tuple[FloatArray, FloatArray] | None = None
         if cells.terms.kind is not None and cells.terms.distance is not None:
@@ -174,6 +174,12 @@ class _Dense:
             out[name] = getattr(self.h, name) * slope((sums @ a)[group], (sums @ T)[group], both)
         return out
 
+    def prior(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draw from N(0, F), (c, n)."""
+        F = np.tril(self.L) @ np.tril(self.L).T
+        F[np.diag_indices_from(F)] -= 1.0 / self.W
+        return np.asarray(square_root(F) @ rng.standard_normal((len(F), n)))
+
 
 class _LowRank:
     """N = n + U U', n = diag(d) + g Z Z' with Z the larger grouping; B = I + U' n^-1 U."""
@@ -185,7 +191,7 @@ class _LowRank:
         if cells.between is not None and cells.points is not None and cells.terms.kind is not None:
             self.basis = basis_of(cells.between, cells.points, h.length, cells.terms.kind)
             columns["spatial"], rest = np.sqrt(h.spatial) * self.basis.Phi, h.spatial * self.basis.rest
-        self.d = 1.0 / W + rest
+        self.d, self.rest = 1.0 / W + rest, rest
         groupings = sorted(cells.terms.groupings, key=lambda one: -int(one[1].max()))
         self.larger, self.group = groupings[0] if groupings else ("", np.arange(c))
         self.g = getattr(h, self.larger) if groupings else 0.0
@@ -242,6 +248,12 @@ class _LowRank:
             out["length"] = 2.0 * float(np.sqrt(self.h.spatial)) * self.basis.slope(E)
         return out
 
+    def prior(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draw from N(0, F), (c, n)."""
+        shared = np.sqrt(self.g) * rng.standard_normal((self.together.shape[0], n))[self.group]
+        own = np.sqrt(self.rest)[:, None] * rng.standard_normal((len(self.d), n))
+        return np.asarray(self.U @ rng.standard_normal((self.U.shape[1], n)) + shared + own)
+
 
 def _factored(cells: Cells, h: Hyperparameters, W: FloatArray) -> _Top:
     if cells.terms.backend != "numpy":
@@ -282,7 +294,7 @@ class Spread:
         self.part = self.w / self.W[cells.index]
         self.means = sparse.csr_array((self.part, (cells.index, np.arange(q))), shape=(c, q))
         self.top = _factored(cells, h, self.W)
-        logs = np.log(whole[whole > 0]).sum() - np.log(self.w).sum()
+        logs = np.log(self.W).sum() - np.log(self.w).sum()
         self.half_log_det = self.top.half_log_det + 0.5 * float(logs)
         self.context, self.known = context if context is not None else np.zeros((q, 0)), np.zeros((0, 0))
         if self.context.shape[1]:
@@ -336,6 +348,7 @@ class Spread:
         own = self.w * (1.0 - self.part) + self.part**2 * self.top.diagonal()[index]
         by_place = 0.5 * self.nugget * (alpha**2 - own + np.einsum("ij,ij->i", rows @ V, rows))
         found["nugget"] = float(by_place.sum())
+        found["effect_variance"] = 0.5 * float((mean @ mean + np.trace(V)) / self.h.effect_variance - len(mean))
         if self.cells.level is not None:
             by_level = np.bincount(self.cells.level, by_place, len(self.h.nugget_ratios)).tolist()
             found |= {f"nugget:{k}": slope for k, slope in enumerate(by_level)}
@@ -378,6 +391,33 @@ class Spread:
             at = at + share * (np.where(here, seen[row], 0.0) - at)
             variance, nugget = (1.0 - share) ** 2 * variance, (1.0 - share) * nugget
         return Moments(at, variance + nugget)
+
+    def draw(
+        self,
+        X: FloatArray,
+        seen: FloatArray,
+        cell: IntArray,
+        row: IntArray,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw coefficients, (n_draws, k), and r of places, (n_draws, m), jointly; arguments are those of :meth:`predict`.
+
+        Cells by Matheron's rule given the coefficients, F N^-1 x = x - W^-1 N^-1 x; nuggets apart, place by place.
+        """
+        assert isinstance(self.top, _Dense | _LowRank)
+        mean, V, _ = self.regression(X, seen)
+        b = mean + rng.standard_normal((n_draws, len(mean))) @ square_root(V).T
+        away = seen[:, None] - X @ b.T
+        f = self.top.prior(n_draws, rng)
+        missed = self.means @ away - f - rng.standard_normal(f.shape) / np.sqrt(self.W)[:, None]
+        f += missed - self.top.solve(missed) / self.W[:, None]
+        u = f[cell]
+        if self.h.nugget > 0:
+            share = np.where(row >= 0, self.h.nugget * self.w[row], 0.0)[:, None]
+            u += share * (away[row] - u)
+            u += np.sqrt((1.0 - share) * self.h.nugget) * rng.standard_normal(u.shape)
+        return b, np.ascontiguousarray(u.T)
 
 
 @dataclass(frozen=True)

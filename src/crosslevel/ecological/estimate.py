@@ -266,16 +266,20 @@ class PlaceEstimator(BaseEstimator):
         read_hyperparameters(self.hyperparameters, self._terms(found), found.totals.questions)
         return stream, found
 
+    def _holds_all_places(self) -> str:
+        """Name the parameter for which matrices of all places are held, if there is one."""
+        return "likelihood='exact'" if getattr(self, "likelihood", "") == "exact" else ""
+
     def _terms(self, places: Places) -> Terms:
         """Say which terms the prior has over these places."""
         if len(places) < LEAST_PLACES:
             raise InputError(
                 f"places has {len(places)} place(s) with people and trials; a regression needs at least {LEAST_PLACES}."
             )
-        if len(places) > MOST_DISTANCES and getattr(self, "likelihood", "exact") == "exact":
+        if len(places) > MOST_DISTANCES and (said := self._holds_all_places()):
             raise InputError(
-                f"places has {len(places):,} rows, and this model holds matrices of all places, of at most {MOST_DISTANCES:,}; use "
-                "EcologicalInference(likelihood='aggregate'), which holds none."
+                f"{said}, which holds matrices of all places, and places has {len(places):,} rows, more than {MOST_DISTANCES:,}; leave it "
+                "out."
             )
         coords = None
         if self.spatial is not None:

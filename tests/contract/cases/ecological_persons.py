@@ -93,6 +93,7 @@ CASES = [
             "metric": ["plane", With("plane", spatial=None, hyperparameters=None)],
             "kernel": [With("product", hyperparameters=None), "nonsense"],
             "nugget": [With(False, hyperparameters=None), "yes"],
+            "rank": [4, 0, With(4, kernel="product", hyperparameters=None)],
             "group": ["nonsense", With("state", hyperparameters=None)],
             "match_totals": [False, None],
             "sampling_error": [False, 2],

@@ -17,10 +17,11 @@ from crosslevel.data.queries import ALL, SUBGROUP
 from crosslevel.data.totals import Places, check_people, match_places
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.claims import read_evidence
-from crosslevel.ecological.covariance import Moments, Terms, read_hyperparameters
+from crosslevel.ecological.covariance import MOST_DISTANCES, Moments, Terms, read_hyperparameters
 from crosslevel.ecological.estimate import PlaceEstimator, check_choices
 from crosslevel.ecological.regression.evidence import Evidence, weigh_evidence
 from crosslevel.ecological.regression.model import RegressionModel, Sampling, fit_regression, sampling_of
+from crosslevel.ecological.regression.weights import EXACT_PLACES, ManyPlaces, describe_directions, fit_weights
 from crosslevel.ecological.scales import Fit
 from crosslevel.ecological.subgroups import Question, Request
 from crosslevel.embedding import Embeddings, MeanEmbedding
@@ -57,6 +58,9 @@ class DistributionRegression(PlaceEstimator):
         Add the field to what composition says, or let the weights of composition vary over the map.
     nugget : bool, default True
         Give every place an effect of its own.
+    rank : int, optional
+        Leading directions of the features that carry the weights. By default all features are used up to 3,000 places (and with
+        ``kernel="product"`` or ``evidence``), and 300 directions beyond, without any matrix of all places; what that changes is said.
     group : str or two names, optional
         Column of places, such as the state: an effect shared by all with the same value.
     match_totals : bool, default True
@@ -163,6 +167,7 @@ class DistributionRegression(PlaceEstimator):
         metric: str = "sphere",
         kernel: str = "sum",
         nugget: bool = True,
+        rank: int | None = None,
         group: str | Sequence[str] | None = None,
         match_totals: bool = True,
         sampling_error: bool = True,
@@ -179,6 +184,7 @@ class DistributionRegression(PlaceEstimator):
         self.metric = metric
         self.kernel = kernel
         self.nugget = nugget
+        self.rank = rank
         self.group = group
         self.match_totals = match_totals
         self.sampling_error = sampling_error
@@ -227,7 +233,15 @@ class DistributionRegression(PlaceEstimator):
             "outcomes": outcomes,
             "population": population,
         }
+        if evidence is not None and self.rank is not None:
+            raise InputError(
+                "rank and evidence are both given, and evidence needs all features; leave one of them out."
+            )
         stream, found = self._read(people, places, where, by=by, coords=coords, **named)
+        if evidence is not None and len(found) > MOST_DISTANCES:
+            raise InputError(
+                f"evidence needs matrices of all places, of at most {MOST_DISTANCES:,}, and places has {len(found):,} rows; leave it out."
+            )
         claims = None if evidence is None else read_evidence(evidence, found, stream.schema, **named)
         embedder = self._new_embedder(seed)
         with warnings.catch_warnings(record=True) as said:
@@ -237,18 +251,21 @@ class DistributionRegression(PlaceEstimator):
         found, whole = _match(bags, found, unmatched)
         known = None if claims is None else weigh_evidence(claims, bags, whole, found)
         terms, embedded = self._terms(found), time.perf_counter()
-        model = fit_regression(
-            whole.values,
-            whole.weight,
-            terms,
-            found.totals.successes,
-            found.totals.trials,
-            sampling=self._sampling(embedder, sample, whole),
-            evidence=known or None,
-            n_restarts=self.n_restarts,
-            fixed=read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
-        )
+        seen = (whole.values, whole.weight, terms, found.totals.successes, found.totals.trials)
+        how: dict[str, Any] = {
+            "sampling": self._sampling(embedder, sample, whole),
+            "n_restarts": self.n_restarts,
+            "fixed": read_hyperparameters(self.hyperparameters, terms, found.totals.questions),
+        }
+        many = self.kernel == "sum" and evidence is None and len(found) > EXACT_PLACES
+        model: RegressionModel
+        if many or self.rank is not None:
+            model = fit_weights(*seen, rank=self.rank, **how)
+        else:
+            model = fit_regression(*seen, evidence=known or None, **how)
         notes = [*(str(w.message) for w in said), *found.notes, *(() if known is None else known.notes)]
+        if isinstance(model, ManyPlaces):
+            notes += describe_directions(model, found.totals.questions)
         self.embedder_, self.embeddings_, self.evidence_ = embedder, whole, known or None
         self.log_evidence_ = float(sum(fit.mode.log_evidence for fit in model.fits))
         arguments = {"by": by, "weight": weight, **named, "coords": coords, "columns": columns, "where": where}
@@ -263,12 +280,19 @@ class DistributionRegression(PlaceEstimator):
         self._check_common()
         check_choices(self, {"kernel": ("sum", "product")})
         checks.check_whole(self.n_restarts, "n_restarts", 1)
+        if self.rank is not None:
+            checks.check_whole(self.rank, "rank", 1)
+            if self.kernel == "product":
+                checks.refuse_idle(self, ["rank"], "with kernel='product'; leave one of them out")
         if self.kernel == "product" and self.spatial is None:
             raise InputError("kernel='product' multiplies by the spatial kernel, and spatial=None; name one.")
         if self.hyperparameters is not None:
             checks.refuse_idle(self, ["n_restarts"], "with hyperparameters given; leave them out to learn them")
         if self.feature_map == "linear":
             checks.refuse_idle(self, ["n_features", "bandwidth"], "with feature_map='linear'; name another map")
+
+    def _holds_all_places(self) -> str:
+        return "kernel='product'" if self.kernel == "product" else ""
 
     def _new_embedder(self, seed: int) -> MeanEmbedding:
         return MeanEmbedding(

@@ -22,6 +22,7 @@ __all__ = [
     "RegressionModel",
     "Sampling",
     "fit_regression",
+    "nearest_other",
     "observe",
     "sampling_of",
     "spread_of",
@@ -218,6 +219,11 @@ class RegressionModel:
         return self.embeddings - self.center
 
     @property
+    def reference(self) -> FloatArray:
+        """Centered embeddings from which those of parts have a distance."""
+        return self.M
+
+    @property
     def rows(self) -> tuple[Rows, ...]:
         """Places (and evidence) observed, for each question."""
         assert self.seen is not None
@@ -272,9 +278,9 @@ class RegressionModel:
         seed : (seed, number)
             Of the noise that belongs to these parts: the caller's seed, and a number of the partition.
         """
-        centered, rows = M - self.center, self.rows[stage]
+        centered = M - self.center
         if draws is None:
-            f = np.empty((n_draws, len(M)))
+            f, rows = np.empty((n_draws, len(M))), self.rows[stage]
             rng = _generator(seed[0], 1, stage, *seed[1:])
             for point, some in self._shared(stage, n_draws):
                 mode, n = point.whole_mode(rows, self.terms), some.stop - some.start
@@ -345,7 +351,7 @@ class RegressionModel:
 
         What the sampling of the part's people adds to a squared distance is taken off.
         """
-        own = self.M
+        own = self.reference
         centered = M - self.center
         square = (
             np.einsum("ij,ij->i", centered, centered)[:, None]
@@ -394,10 +400,7 @@ def fit_regression(
     """
     center = weight @ M / weight.sum()
     places = Rows.of(M - center)
-    own = np.diag(places.gram)
-    square = own[:, None] + own[None, :] - 2.0 * places.gram
-    np.fill_diagonal(square, np.inf)
-    nearest = float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
+    nearest = nearest_other(places.M, places.gram)
     seen = observe(places, center, successes, trials, evidence)
     given = [None] * len(trials) if fixed is None else fixed
     fits = tuple(
@@ -406,6 +409,15 @@ def fit_regression(
     )
     likely = tuple(points(*one) for one in zip(seen.rows, [terms] * len(fits), seen.likelihoods, fits, strict=True))
     return RegressionModel(M, center, successes, trials, evidence, terms, fits, likely, sampling, nearest, seen)
+
+
+def nearest_other(M: FloatArray, gram: FloatArray | None = None) -> float:
+    """Give the median distance of a row of M, (n, p), to the nearest other one."""
+    gram = M @ M.T if gram is None else gram
+    own = np.diag(gram)
+    square = own[:, None] + own[None, :] - 2.0 * gram
+    np.fill_diagonal(square, np.inf)
+    return float(np.median(np.sqrt(np.maximum(square.min(axis=1), 0.0)))) if len(M) > 1 else 0.0
 
 
 def observe(
