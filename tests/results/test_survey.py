@@ -287,3 +287,58 @@ BRFSS = (
         0.0028138361697336374,
     ],
 )
+
+
+FOUR = {"y": [1.0, 0.0, 1.0, 2.0], "w": [1.0] * 4, "r1": [2.0, 0.0, 1.0, 1.0], "r2": [0.0, 2.0, 1.0, 1.0]}
+
+
+def test_the_weight_itself_is_no_replicate():
+    """The column r0 is the weight, under its own name or a copy of it: 1/2 of two squared differences of 1/4 each."""
+    for weight in ("r0", "w"):
+        found = SurveyDesign(weight, replicates="r", method="brr").means({**FOUR, "r0": FOUR["w"]}, "y")
+        np.testing.assert_allclose(column(found), [0.25])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"r4": FOUR["r1"]}, "number 3 is missing"), ({"r_2": FOUR["r1"]}, "twice")],
+    ids=["gap", "twice"],
+)
+def test_replicates_that_are_not_all_there_are_refused(more, said):
+    with pytest.raises(InputError, match=f"replicates='r'.*{said}"):
+        SurveyDesign("w", replicates="r").means({**FOUR, **more}, "y")
+
+
+def test_one_replicate_is_refused():
+    with pytest.raises(InputError, match=r"replicates=\['r1'\]"):
+        SurveyDesign("w", replicates=["r1"]).means(FOUR, "y")
+
+
+def test_a_lonely_stratum_is_not_centered_by_the_bootstrap():
+    people = {"y": [1.0, 2.0, 3.0, 4.0, 5.0], "w": [1.0] * 5, "s": [1, 1, 2, 2, 3]}
+    design = SurveyDesign("w", strata="s", lonely="center")
+    assert column(design.means(people, "y"))[0] > 0.4
+    with pytest.raises(InputError, match="lonely='center'"):
+        design.vary(people, lambda w: w.sum())
+
+
+def test_one_row_is_refused_with_a_repair_that_works():
+    with pytest.raises(InputError, match="people has one row"):
+        SurveyDesign("w").means({"y": [1.0], "w": [1.0]}, "y")
+
+
+def test_people_of_weight_zero_change_nothing():
+    design = SurveyDesign("w", strata="s")
+    people = {"y": [1.0, 0.0, 1.0, 1.0], "w": [1.0] * 4, "s": [1] * 4, "age": ["a"] * 4}
+    nobody = {
+        k: [*v, *more] for (k, v), more in zip(people.items(), ([5.0] * 2, [0.0] * 2, [2] * 2, ["b"] * 2), strict=True)
+    }
+    for name in ("estimate", "std_error", "design_effect"):
+        np.testing.assert_allclose(column(design.means(nobody, "y"), name), column(design.means(people, "y"), name))
+    few, more = (design.standardized(p, "y", "age", {"a": 1.0, "b": 0.0}) for p in ({**people}, nobody))
+    np.testing.assert_allclose(column(more), column(few))
+
+
+def test_an_infinite_share_of_a_standard_is_refused():
+    with pytest.raises(InputError, match=r"standard\['a'\]=inf"):
+        SurveyDesign("w").standardized({**FOUR, "age": list("aabb")}, "y", "age", {"a": np.inf, "b": 1.0})

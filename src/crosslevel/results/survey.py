@@ -127,8 +127,9 @@ class SurveyDesign:
             z[known] = read.weight[known] * (y - estimate[g]) / np.where(total > 0, total, 1.0)[g]
             variance = self._variance(read, mean, z)
             n = np.bincount(g, minlength=k)
+            counted = np.bincount(g[read.weight[known] > 0], minlength=k)
             spread = _ratio(sums(g, read.weight[known] * (y - estimate[g]) ** 2, k), total)
-            simple = _ratio(spread, np.maximum(n - 1.0, 0.0))
+            simple = _ratio(spread, np.maximum(counted - 1.0, 0.0))
             parts.append((name, estimate, variance, {"people": n, "design_effect": _ratio(variance, simple)}))
         return self._table(read, parts, level, "weighted means", f"means({columns!r}, by={by!r})")
 
@@ -204,7 +205,7 @@ class SurveyDesign:
         y, ages = frames.column(read.table, column, "column"), frames.group_rows(read.table, age, "age")
         levels = ages.keys.column(0).to_pylist()
         checks.check_kind(standard, Mapping, "standard", "pass a mapping of age group to share")
-        share = np.array([checks.check_between(v, f"standard[{k!r}]", 0.0, np.inf) for k, v in standard.items()])
+        share = np.array([checks.check_between(v, f"standard[{k!r}]", 0.0, 1e300) for k, v in standard.items()])
         strange = [v for v in levels if v not in standard]
         if strange:
             raise InputError(f"standard has no share for {listed(strange)} of age={age!r}; it has {listed(standard)}.")
@@ -232,8 +233,12 @@ class SurveyDesign:
             return np.asarray(np.where(share > 0, rates(w).reshape(k, n_ages), 0.0) @ share)
 
         rate, total = rates(read.weight), sums(cell, read.weight[known], k * n_ages)
-        z = np.zeros(len(known))
-        z[known] = read.weight[known] * (y - rate[cell]) / np.maximum(total, 1e-300)[cell] * share[cell % n_ages]
+        z, share_of_cell = np.zeros(len(known)), np.tile(share, k)
+        z[known] = (
+            np.where(total > 0, share_of_cell / np.maximum(total, 1e-300), 0.0)[cell]
+            * read.weight[known]
+            * (y - np.nan_to_num(rate)[cell])
+        )
         group, own = read.group[known], read.weight[known]
         more = {
             "crude": _ratio(sums(group, own * y, k), sums(group, own, k)),
@@ -361,13 +366,25 @@ class SurveyDesign:
 
     def _replicate_names(self, table: pa.Table) -> list[str]:
         if not isinstance(self.replicates, str):
-            return list(frames.as_names(self.replicates or (), "replicates"))
+            names = list(frames.as_names(self.replicates or (), "replicates"))
+            if len(names) < 2:
+                raise InputError(f"replicates={names!r} is one column; pass all columns of replicate weights.")
+            return names
         pattern = re.compile(re.escape(self.replicates) + r"_?0*(\d+)$", re.IGNORECASE)
-        found = {int(m[1]): n for n in table.column_names if (m := pattern.match(n))}
+        # a file may number the weight itself 0
+        own = [n for n in table.column_names if n != self.weight and not table[n].equals(table[self.weight])]
+        found = {int(m[1]): n for n in own if (m := pattern.match(n))}
         if len(found) < 2:
             raise InputError(
                 f"replicates={self.replicates!r}: people has {len(found)} column(s) of that name and a number; its columns are "
                 f"{listed(table.column_names)}."
+            )
+        gaps = [i for i in range(min(1, *found), max(found)) if i not in found]
+        if gaps or len(found) < sum(bool(pattern.match(n)) for n in own):
+            which = f"number {gaps[0]} is missing" if gaps else "a number stands there twice"
+            raise InputError(
+                f"replicates={self.replicates!r}: of {len(found)} columns, {found[min(found)]!r} to {found[max(found)]!r}, {which}; "
+                "the variance needs all of them, each once. Pass their names."
             )
         return [found[i] for i in sorted(found)]
 
@@ -381,6 +398,11 @@ class SurveyDesign:
                 yield scale.get(self.method, 1 / R), self._weights(read.table, name, "replicates")
             return
         self._check_lonely(read)
+        if self.lonely == "center" and (read.clusters_of_stratum == 1).any():
+            raise InputError(
+                f"lonely={self.lonely!r} has no replicates, since of one cluster nothing can be drawn; join strata, or pass "
+                "lonely='certainty'."
+            )
         rng = np.random.default_rng(seed)
         of_cluster, n_h = read.stratum_of_cluster, read.clusters_of_stratum
         members = [np.flatnonzero(of_cluster == h) for h in range(len(n_h))]
@@ -416,7 +438,10 @@ class SurveyDesign:
         n_h = read.clusters_of_stratum
         if self.lonely == "error" and (n_h == 1).any():
             first = int(np.argmax(read.stratum == int(np.argmax(n_h == 1))))
-            name = read.table[self.strata][first].as_py() if self.strata else "everybody"
+            if self.strata is None:
+                one = "row" if self.cluster is None else f"cluster={self.cluster!r}"
+                raise InputError(f"people has one {one}, so that nothing varies; pass at least two.")
+            name = read.table[self.strata][first].as_py()
             raise InputError(
                 f"strata={self.strata!r}: {int((n_h == 1).sum()):,} strata have one cluster, the first {name!r}, so that nothing varies "
                 "there; join strata, or pass lonely='certainty' or 'center'."
