@@ -39,6 +39,34 @@ def sums(counts, middle, width, height, rows):
     return np.bincount(place, counts)
 
 
+def test_polygons_of_one_set_that_overlap_are_refused():
+    """Two targets that both cover everything would each have been given half of it."""
+    whole, halves = [box(0, 0, 12, 12)], [box(0, 0, 7, 12), box(5, 0, 7, 12)]
+    with pytest.raises(InputError, match=r"target: polygons 0 and 1 share 100 %"):
+        interpolate(Polygons(whole), Polygons(whole * 2), [100.0])
+    with pytest.raises(InputError, match=r"source: polygons 0 and 1 share 29 %"):
+        interpolate(Polygons(halves), Polygons(whole), [100.0, 300.0])
+
+
+def test_a_target_that_reaches_out_counts_the_people_of_the_covered_ground():
+    """200 people on 2 x 1, half of it outside of the source: 100 people inside, as many as in the other target."""
+    target = Polygons([box(0, 0, 1, 1), box(1, 0, 2, 1)])
+    with pytest.warns(CrosslevelWarning, match="reach beyond the sources"):
+        found = interpolate(Polygons([box(0, 0, 2, 1)]), target, [100.0], population=[100.0, 200.0], n_draws=50)
+    assert found["people_weighted"].tolist() == pytest.approx([50.0, 50.0])
+
+
+@pytest.mark.parametrize("argument", ["values", "population"])
+def test_names_that_do_not_match_are_refused_with_their_argument(argument):
+    given = {"values": np.ones(16), "population": np.ones(18)}
+    ours, theirs = (
+        grid(*sizes, names=[f"p{i}" for i in range(n)]) for sizes, n in (((4, 4, 3, 3), 16), ((6, 3, 2, 4), 18))
+    )
+    given[argument] = pd.Series(given[argument], index=[f"q{i}" for i in range(len(given[argument]))])
+    with pytest.raises(InputError, match=rf"^{argument} is named by its index \('q0'"):
+        interpolate(ours, theirs, **given)
+
+
 def test_totals_are_kept_and_beat_area_weighting_with_intervals_that_cover():
     ours, plain, inside, wide = [], [], [], []
     for seed in range(8):

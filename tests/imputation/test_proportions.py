@@ -120,3 +120,29 @@ def test_few_bags_are_said_and_unknown_levels_refused(model):
         model.predict_proba(pd.DataFrame({"age": [30.0], "sex": ["x"]}))
     with pytest.raises(InputError, match="age"):
         model.predict_proba(pd.DataFrame({"age": [np.nan], "sex": ["f"]}))
+
+
+def test_a_class_that_no_bag_has_is_refused():
+    """Its intercept is without limit, and the probability averaged over it was 0.3 for a share of zero."""
+    with pytest.raises(InputError, match="proportions of class 1 are 0 in every bag"):
+        LabelProportions(0).fit(X, BAG, np.zeros_like(SHARE))
+    three = pd.DataFrame({"bag": np.arange(len(SHARE)), "ill": SHARE, "well": 1 - SHARE, "dead": 0.0})
+    with pytest.raises(InputError, match="proportions of class 'dead' are 0"):
+        LabelProportions(0).fit(X.assign(bag=BAG), "bag", three)
+
+
+def test_the_fit_is_named_after_the_class_that_was_fitted(model):
+    assert list(model.convergence_["steps"]) == ["1"]
+
+
+def test_one_person_without_a_value_is_average_in_it():
+    one = pd.DataFrame({"age": [np.nan], "sex": ["m"]})
+    gaps = X.assign(age=X["age"].where(np.arange(N) % 7 > 0))
+    found = LabelProportions(0, missing="mean").fit(gaps, BAG, SHARE)
+    beside = pd.concat([one, X[:3]])
+    np.testing.assert_allclose(found.predict_proba(one)[0], found.predict_proba(beside)[0])
+
+
+def test_a_group_without_weight_is_refused_by_name(model):
+    with pytest.raises(InputError, match="sample_weight is zero for everybody of {'sex': 'm'}"):
+        model.estimate(X, by="sex", sample_weight=(SEX == "f").astype(float))

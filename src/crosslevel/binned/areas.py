@@ -331,7 +331,8 @@ def shared_estimates(
             "cover the same ground."
         )
     seed = read_seed(random_state)
-    (totals,), (population,) = align_to_regions(large, totals), align_to_regions(small, population)
+    (totals,) = align_to_regions(large, totals, argument="totals")
+    (population,) = align_to_regions(small, population, argument="population")
     shared = share_out(small, totals, population, parent, nodes=nodes, n_draws=n_draws, random_state=seed)
     half = 0.5 * (1.0 - level)
     std_error = np.sqrt(shared.draws.var(axis=0, ddof=1) + shared.spread.mean(axis=0))

@@ -51,6 +51,8 @@ NODES = 4
 SLIVER = 5e-3
 """A part smaller than this share of both its source and its target is a border drawn twice."""
 COVERED = 0.99
+OVERLAP = 0.05
+"""Share of the smaller of two polygons of one set up to which a common part is a border drawn inaccurately."""
 SLACK = 0.02
 """Relative error up to which the fit must meet a total. Shares are scaled to the totals afterwards, and millions of people known exactly
 would leave a ridge too narrow to climb."""
@@ -111,7 +113,7 @@ def interpolate(
     Parameters
     ----------
     source, target : Polygons
-        In one plane (``Polygons(..., project=source)``); they may cross each other.
+        In one plane (``Polygons(..., project=source)``). The two sets may cross each other; polygons of one set may not overlap.
     values : (n_sources,)
         Counts or other totals that cannot be negative. What carries names is matched to those of the polygons.
     std_error : (n_sources,), optional
@@ -154,6 +156,8 @@ def interpolate(
     for name, polygons in (("source", source), ("target", target)):
         check_kind(polygons, Polygons, name, "pass Polygons")
     check_planes(source, target)
+    for name, polygons in (("source", source), ("target", target)):
+        _refuse_overlap(polygons, name)
     y, error, people = _read(source, target, values, std_error, population)
     parts, seed = _cut(source, target), read_seed(random_state)
     said = _describe_cover(source, target, parts, y)
@@ -199,7 +203,7 @@ def _read(
     source: Polygons, target: Polygons, values: Any, std_error: Any, population: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Put totals, standard errors and people in the order of the polygons, and check them."""
-    (values,) = align_to_regions(source, values)
+    (values,) = align_to_regions(source, values, argument="values")
     y = check_counts(values, "values", 1)
     check_length(y, "values", len(source), "source polygons")
     check_size(y, "values")
@@ -210,11 +214,29 @@ def _read(
         check_length(error, "std_error", len(source), "source polygons")
     if population is None:
         return y, error, None
-    (population,) = align_to_regions(target, population)
+    (population,) = align_to_regions(target, population, argument="population")
     people = check_counts(population, "population", 1)
     check_length(people, "population", len(target), "target polygons")
     check_size(people, "population")
     return y, error, people
+
+
+def _refuse_overlap(polygons: Polygons, argument: str) -> None:
+    """Refuse polygons of one set that overlap: whoever lives there would be split among them, or counted twice."""
+    shapely = import_shapely()
+    shapes = np.asarray(as_shapely(polygons.shapes))
+    i, j = shapely.STRtree(shapes).query(shapes, predicate="intersects")
+    i, j = i[i < j], j[i < j]
+    shared = shapely.area(shapely.intersection(shapes[i], shapes[j])) / np.minimum(
+        polygons.volumes[i], polygons.volumes[j]
+    )
+    if (shared > OVERLAP).any():
+        (names,), worst = polygons.labels().values(), int(np.argmax(shared))
+        raise InputError(
+            f"{argument}: polygons {names[i[worst]]!r} and {names[j[worst]]!r} share {100 * shared[worst]:.0f} % of the smaller, as do "
+            f"{int((shared > OVERLAP).sum()) - 1:,} other pair(s); totals are of polygons that do not overlap. Call interpolate once for "
+            "each set that does not."
+        )
 
 
 def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatArray) -> list[str]:
@@ -257,7 +279,9 @@ def _weights(parts: Parts, target: Polygons, people: FloatArray | None) -> tuple
         x[met] = size[parts.target[met]] - np.average(size[parts.target[met]], weights=parts.area[met])
     else:
         covered = np.bincount(parts.target[met], parts.area[met], minlength=len(target))
-        weight = np.where(met, (people / covered)[parts.target], people.sum() / target.volumes.sum()) * parts.area
+        # of a target that reaches beyond the sources, only the people of the covered ground
+        ground = np.where(covered < COVERED * target.volumes, target.volumes, covered)
+        weight = np.where(met, (people / ground)[parts.target], people.sum() / target.volumes.sum()) * parts.area
     empty = np.flatnonzero(np.bincount(parts.source, weight) <= 0)
     if len(empty):
         raise InputError(

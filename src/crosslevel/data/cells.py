@@ -108,7 +108,8 @@ def read_matrix(
     columns : sequence of Category and Number
     argument : str
         What the caller calls the table.
-    missing : {"error", "allow"}
+    missing : {"error", "allow", "new"}
+        "allow" wants a value in every column, to learn from; "new" is for people of whom a column may be missing altogether.
     repair : str
         What else to do about missing values; the tail of the message.
 
@@ -139,7 +140,7 @@ def read_matrix(
             f"these rows or fill the values in{repair}."
         )
     empty = gaps.all(axis=0)
-    if len(matrix) and empty.any():
+    if missing != "new" and len(matrix) and empty.any():
         raise InputError(
             f"{argument}: the column {columns[int(np.argmax(empty))].name!r} is missing for everybody; leave it out."
         )

@@ -207,7 +207,7 @@ def _read(
     )
     columns = learn_table(table, categorical)
     weight = _in_order_of(X, None, sample_weight)[1]
-    people = _people(table, columns, [g.codes for g in groups], weight, kind, allow_missing)
+    people = _people(table, columns, [g.codes for g in groups], weight, kind, "allow" if allow_missing else "error")
     return table, labels, inside, people, columns, partitions
 
 
@@ -248,7 +248,7 @@ def read_people(
         _match(labels[p.name if p.name in labels.column_names else labels.column_names[j]], p)
         for j, p in enumerate(schema.partitions)
     ]
-    return _people(table, schema.columns, codes, sample_weight, kind, allow_missing)
+    return _people(table, schema.columns, codes, sample_weight, kind, "new" if allow_missing else "error")
 
 
 def read_rows(X: Any, schema: Schema, *, allow_missing: bool = False) -> FloatArray:
@@ -261,7 +261,8 @@ def read_rows(X: Any, schema: Schema, *, allow_missing: bool = False) -> FloatAr
     [[20.0]]
     """
     table, kind = _as_table(X, schema.names)
-    return _people(table, schema.columns, [np.zeros(table.num_rows)], None, kind, allow_missing).X
+    missing = "new" if allow_missing else "error"
+    return _people(table, schema.columns, [np.zeros(table.num_rows)], None, kind, missing).X
 
 
 def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
@@ -295,10 +296,10 @@ def _people(
     codes: Sequence[Any],
     sample_weight: Any,
     kind: frames.FrameKind,
-    allow_missing: bool,
+    missing: str,
 ) -> People:
     repair = ", or use a method that allows them (missing='mean')"
-    matrix = read_matrix(table, columns, missing="allow" if allow_missing else "error", repair=repair)
+    matrix = read_matrix(table, columns, missing=missing, repair=repair)
     weight = None if sample_weight is None else checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
     return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
 

@@ -237,7 +237,7 @@ def distinct_labels(labels: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any
     return {**numbered, **labels}, [r[0] if len(r) == 1 else r for r in rows]
 
 
-def align_to_regions(regions: Regions, y: Any, **others: Any) -> tuple[Any, ...]:
+def align_to_regions(regions: Regions, y: Any, *, argument: str = "y", **others: Any) -> tuple[Any, ...]:
     """Put what is told of regions in their order: by the names of polygons, or, where regions have none, by the index of y.
 
     Examples
@@ -251,10 +251,10 @@ def align_to_regions(regions: Regions, y: Any, **others: Any) -> tuple[Any, ...]
     """
     names = getattr(regions, "names", None)
     keys = row_keys(y) if names is None else [str(name) for name in names]
-    given = {"y": y, **others}
+    given = {argument: y, **others}
     if names is not None:
-        given = {argument: _named_by_text(values) for argument, values in given.items()}
-    return tuple(align_groups(values, keys, argument) for argument, values in given.items())
+        given = {name: _named_by_text(values) for name, values in given.items()}
+    return tuple(align_groups(values, keys, name) for name, values in given.items())
 
 
 def _named_by_text(values: Any) -> Any:

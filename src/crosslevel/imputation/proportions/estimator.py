@@ -69,7 +69,7 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
     place_share_ : float
         Share of the differences in composition between bags that is not chance.
     fits_ : tuple of Classified
-        Slopes, covariance and variances of each class (of 1 alone where there are two).
+        Slopes, covariance and variances of each class; where there are two, of class 1 or of the first named.
     basis_ : Basis
     warnings_ : tuple of str
     convergence_ : dict
@@ -181,7 +181,8 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
             fit_proportions(A, self.basis_.block, known, s, self.place_share_)
             for s in (shares.T[:1] if shares.shape[1] == 1 else shares.T[: -1 if shares.shape[1] == 2 else None])
         )
-        names = [str(c) for c in (self.classes_ if len(self.fits_) > 1 else self.classes_[:1])]
+        fitted = self.classes_ if len(self.fits_) > 1 else self.classes_[[-1 if shares.shape[1] == 1 else 0]]
+        names = [str(c) for c in fitted]
         own = dict(zip(names, self.fits_, strict=True))
         self.convergence_ = {
             "converged": True,
@@ -215,7 +216,8 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         ----------
         X : dataframe or array of shape (n, d)
         """
-        found: AnyArray = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likely = np.argmax(self.predict_proba(X), axis=1)
+        found: AnyArray = self.classes_[likely]
         return found
 
     @checked
@@ -242,6 +244,9 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         cut, keys = subgroups(by, cells, replace(self.schema_, partitions=()))
         n_cuts = int(cut.max()) + 1
         total = np.bincount(cut, cells.weight, n_cuts)
+        if not (total > 0).all():
+            empty = {name: values[int(np.argmin(total))] for name, values in keys.items()}
+            raise InputError(f"sample_weight is zero for everybody of {empty}; leave these people out.")
         share = sparse.csr_array((cells.weight / total[cut], (cut, cells.pair_cell)), shape=(n_cuts, len(cells.X)))
         A = self.basis_.matrix(cells.X)
         p = self._probabilities(A)
@@ -302,6 +307,12 @@ def _shares(given: Inputs) -> FloatArray:
         raise InputError(
             f"proportions: missing for bag {labels[int(np.argmax(gaps))]!r} and {int(gaps.sum()) - 1:,} other(s); leave these people out."
         )
+    for name, share in zip(given.hidden, shares.T, strict=True):
+        if (share <= 0).all() or (share >= 1).all():
+            which = 1 if shares.shape[1] == 1 else name
+            raise InputError(
+                f"proportions of class {which!r} are {share[0]:g} in every bag, so that nothing can be learned; leave it out."
+            )
     if shares.shape[1] == 1:
         return shares
     total = shares.sum(axis=1)
