@@ -225,7 +225,9 @@ def read_topology(path: Path, layer: str) -> dict[str, Any]:
         if g.get("type") in ("Polygon", "MultiPolygon"):
             parts = [[ring(r) for r in p] for p in ([g["arcs"]] if g["type"] == "Polygon" else g["arcs"])]
             solid = [shapely.Polygon(p[0], [h for h in p[1:] if len(h) > 3]) for p in parts if len(p[0]) > 3]
-            out[str(g["id"])] = shapely.union_all([shapely.buffer(polygon, 0.0) for polygon in solid])
+            whole = shapely.union_all([shapely.buffer(polygon, 0.0) for polygon in solid])
+            if not whole.is_empty:  # Falls Church is smaller than the precision of the file
+                out[str(g["id"])] = whole
     return out
 
 

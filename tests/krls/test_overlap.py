@@ -243,3 +243,35 @@ def test_pictures_do_not_open_on_two_heaps_of_dots():
     chart = charts_of(model._report_tables()["rows"])[0]
     along = {c.name: c for c in chart.choices}["along"]
     assert along.options[along.start][1] == "age"
+
+
+def test_labels_after_the_fit_are_matched_by_the_index_of_x():
+    X, y, _ = world(80)
+    X.index = pd.Index([f"p{i}" for i in range(80)])
+    village, half = pd.Series(np.arange(80) // 4, X.index), pd.Series(np.arange(80) % 2, X.index, name="half")
+    model = quiet_fit(cl.KRLS(), X, y)
+    wanted = model.effects(cluster=village.to_numpy(), by=half.to_frame())
+    order = np.random.default_rng(0).permutation(80)
+    found = model.effects(cluster=village.iloc[order], by=half.iloc[order].to_frame())
+    for column in ("estimate", "std_error"):
+        np.testing.assert_allclose(found[column], wanted[column], rtol=1e-12)
+    with pytest.raises(InputError, match="cluster is named by its index.*'q0'"):
+        model.effects(cluster=village.set_axis([f"q{i}" for i in range(80)]))
+
+
+def test_a_subgroup_that_no_group_can_be_in_is_named():
+    X, y, _ = world(90)
+    region = np.array(["north", "south", "west"])[np.arange(90) % 3]
+    model = quiet_fit(cl.KRLS(), X.assign(region=region), y)
+    with pytest.raises(
+        InputError, match="nobody in the subgroup {'region': 'west'} could be in either group of 'region: south"
+    ):
+        model.effects(target="overlap", by="region")
+
+
+def test_one_effect_for_everybody_has_nothing_to_test():
+    """Without another covariate the fitted effect is one number, and its differences have no covariance to invert."""
+    X, y, _ = world(80)
+    found = quiet_fit(cl.KRLS(), X[["treated"]], y).sorted_effects(n_groups=2, n_splits=1)
+    assert found["p_equal"].tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(found["estimate"][0], found["estimate"][1])

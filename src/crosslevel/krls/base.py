@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from crosslevel.data.checks import align_rows
 from crosslevel.errors import CrosslevelError, CrosslevelWarning, InputError, unknown_name
 from crosslevel.krls.effects import Effect, build_effects, describe_covariates
 from crosslevel.krls.inference import Inference
@@ -42,7 +43,7 @@ class KernelEstimator(BaseEstimator):
     first_differences: bool
     missing: str
     _method: str
-    _unsaved = ("_effects", "_outcome", "pointwise_effects_", "fitted_")
+    _unsaved = ("_effects", "_outcome", "_keys", "pointwise_effects_", "fitted_")
     _choices: Mapping[str, Sequence[str]]
     """Parameters that take one of some names."""
 
@@ -51,7 +52,7 @@ class KernelEstimator(BaseEstimator):
         self._model, self._frame, self._data = model, given.frame, given.data
         self._inferred: Inference | None = None
         self._rows = RowFacts(given.weights, given.cluster, survey)
-        self._used, self._outcome = given.used, given.y
+        self._used, self._outcome, self._keys = given.used, given.y, given.keys
         self.encoding_ = given.encoding
         self._effects = self._build_effects()
         self._pointwise = model.effects(self._effects)
@@ -96,9 +97,14 @@ class KernelEstimator(BaseEstimator):
             raise InputError("this model was saved, and a saved model holds nobody's outcome; fit it again for this.")
         return self._outcome
 
+    def _in_order(self, values: Any, argument: str) -> Any:
+        """Put labels of rows that carry an index in the order of the rows of X."""
+        return align_rows(values, getattr(self, "_keys", None), argument)
+
     def _clustered(self, cluster: Any) -> Self:
         """Give the same fit with errors by cluster."""
-        codes, cells, model = read_clusters(cluster, self._used), self._model.cells, self._model
+        cells, model = self._model.cells, self._model
+        codes = read_clusters(self._in_order(cluster, "cluster"), self._used)
         y = (self._rows_as_given() - model.y_mean) / model.y_sd
         w = np.ones(len(y)) if self._rows.weights is None else self._rows.weights
         pairs = cluster_pairs(cells.row, len(cells.m), codes, w, y)

@@ -141,7 +141,10 @@ class GroupReports(EffectReports):
             wide = overlap.joint_critical(C, level, seed) * error
             d = np.diff(estimate)
             D = np.diff(np.eye(n_groups), axis=0)
-            p = stats.chi2.sf(d @ np.linalg.solve(D @ C @ D.T, d), n_groups - 1)
+            apart = D @ C @ D.T
+            # the same effect for everybody, or for all of some groups, leaves nothing to test there
+            rank = int(np.linalg.matrix_rank(apart, 1e-10 * np.trace(C), hermitian=True))
+            p = stats.chi2.sf(d @ np.linalg.pinv(apart, 1e-10, hermitian=True) @ d, rank) if rank else 1.0
             splits.append(
                 np.array([estimate, error, estimate - wide, estimate + wide, predicted, np.full(n_groups, p)])
             )

@@ -188,6 +188,8 @@ class Inputs:
         The caller's kind of dataframe.
     data : dict
         Fingerprints of the inputs.
+    keys : sequence or None
+        The index of X, of all rows.
     """
 
     X: FloatArray
@@ -198,6 +200,7 @@ class Inputs:
     encoding: Encoding
     frame: frames.FrameKind
     data: dict[str, str]
+    keys: Sequence[Any] | None
 
 
 def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, survey: bool) -> Inputs:
@@ -246,6 +249,7 @@ def read_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, cluster: Any, s
         encoding=encoding,
         frame=kind,
         data={"X": fingerprint(table), "y": fingerprint(pa.table({"y": target}))},
+        keys=range(len(keys)) if keys is not None and keys == list(range(len(keys))) else keys,
     )
 
 

@@ -60,7 +60,7 @@ class EffectReports(KernelEstimator):
             given the other covariates).
         by : str, sequence of str, mapping of name to query, frame or array, optional
             Subgroups: columns of X, ``{"old": "age >= 65", "young": "age < 30"}``, or labels of the rows that fit was
-            given, as an array or as columns of a frame.
+            given, as an array or as columns of a frame (what has an index is matched with that of X).
         differences : bool
             Give the differences between all pairs of subgroups instead: the group of the row less that of ``versus``.
         cluster : (n,), optional
@@ -317,7 +317,7 @@ class EffectReports(KernelEstimator):
         """Estimate the average effects of all rows or of subgroups; for the population people differ, which is added."""
         if target not in TARGETS:
             raise unknown_name("target", target, list(TARGETS), "choice")
-        cells = self._model.cells
+        cells, by = self._model.cells, self._in_order(by, "by")
         if target == "overlap":
             return self._overlap_averages(by)
         if by is None:
@@ -343,9 +343,15 @@ class EffectReports(KernelEstimator):
             rho = share * total / cells.m[:, None]
         parts = [rho * overlap.overlap_weights(e, self._model)[:, None] for e in compared]
         for effect, part in zip(compared, parts, strict=True):
-            if not (part.sum(axis=0) > 0).all():
+            empty = ~(part.sum(axis=0) > 0)
+            if empty.any():
+                where = (
+                    ""
+                    if by is None
+                    else f" in the subgroup {groups.keys.slice(int(np.argmax(empty)), 1).to_pylist()[0]}"
+                )
                 raise InputError(
-                    f"target='overlap': nobody could be in either group of {effect.term!r}; the groups do not overlap at all."
+                    f"target='overlap': nobody{where} could be in either group of {effect.term!r}, which do not overlap at all."
                 )
         G, E = len(groups), len(compared)
         found = self._infer(places, np.concatenate([p / p.sum(axis=0) for p in parts], axis=1))
