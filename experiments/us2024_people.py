@@ -34,9 +34,9 @@ STATES = ("AZ", "GA", "MI", "NC", "PA", "WI")
 N_DRAWS = 400
 
 
-def fitted(people: Path, data: Path) -> cl.EcologicalInference:
+def fitted(people: Path, data: Path, engine: Any = "local") -> cl.EcologicalInference:
     """Fit the default model to the votes of both parties."""
-    model = cl.EcologicalInference(categorical=list(CATEGORICAL), n_bins=8)
+    model = cl.EcologicalInference(categorical=list(CATEGORICAL), n_bins=8, engine=engine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrosslevelWarning)
         return model.fit(

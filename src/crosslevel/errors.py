@@ -12,6 +12,7 @@ __all__ = [
     "ConvergenceError",
     "CrosslevelError",
     "CrosslevelWarning",
+    "EngineError",
     "FileError",
     "InputError",
     "MissingExtraError",
@@ -35,6 +36,10 @@ class FileError(CrosslevelError, ValueError):
 
 class ConvergenceError(CrosslevelError, RuntimeError):
     """A fit did not converge, so no numbers are returned."""
+
+
+class EngineError(CrosslevelError, RuntimeError):
+    """The workers of an engine are lost, of another version, or could not compute a piece."""
 
 
 class MissingExtraError(CrosslevelError, ImportError):

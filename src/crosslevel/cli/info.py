@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from importlib import metadata, util
 from typing import Any
 
@@ -53,6 +54,19 @@ def _accelerators() -> list[str]:
     return [f"{d.platform}: {d.device_kind}" for d in jax.devices() if d.platform != "cpu"]
 
 
+def _engines() -> dict[str, str]:
+    """Say which engines of the passes over people can run here, and what the others lack."""
+    needs = {"local": (), "jax": EXTRAS["bayes"][:1], "dask": EXTRAS["dask"], "spark": EXTRAS["spark"]}
+    extra = {"jax": "bayes"}
+    found = {
+        name: "ready" if all(_version(n) for n in names) else f"pip install crosslevel[{extra.get(name, name)}]"
+        for name, names in needs.items()
+    }
+    if found["spark"] == "ready" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        found["spark"] = "needs a Java runtime, such as openjdk-17-jre-headless"
+    return found
+
+
 def collect() -> dict[str, Any]:
     """Gather the facts."""
     memory = _memory_bytes()
@@ -64,6 +78,7 @@ def collect() -> dict[str, Any]:
         "cores": len(affinity(0)) if affinity else os.cpu_count(),
         "memory_gib": None if memory is None else round(memory / 2**30, 1),
         "accelerators": _accelerators(),
+        "engines": _engines(),
         "packages": {name: _version(name) for name in CORE},
         "extras": {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()},
     }
@@ -79,6 +94,7 @@ def run(given: Given, job: Job) -> None:
         print(f"{name:<13} {facts[name]}")
     print(f"{'memory':<13} {'unknown' if facts['memory_gib'] is None else str(facts['memory_gib']) + ' GiB'}")
     print(f"{'accelerators':<13} {', '.join(facts['accelerators']) or 'none'}")
+    print(f"{'engines':<13} {', '.join(f'{n} ({v})' for n, v in facts['engines'].items())}")
     print(f"{'packages':<13} {', '.join(f'{n} {v}' for n, v in facts['packages'].items())}")
     print("extras")
     for extra, names in facts["extras"].items():

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.data.place_cells import Clusters
 from crosslevel.data.sketch import Hashes
 from crosslevel.typing import BoolArray, FloatArray, Int64Array
 
-__all__ = ["ClusterRecords"]
+__all__ = ["ClusterRecords", "Clusters"]
 
 MOST_PEOPLE = 8_000_000
 """People held: 256 MB. Beyond them clusters are left out by their hash, half of those left at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """People by cluster, such as the household: those of one cluster are neighbors.
+
+    Attributes
+    ----------
+    place, cell : (n,) int
+    cluster : (n,) int
+        Number of each person's cluster; none stands in two places.
+    weight : (n,)
+    kept : float
+        Share of the clusters that are here; the others were left out by chance, to save memory.
+    """
+
+    place: Int64Array
+    cell: npt.NDArray[np.int32]
+    cluster: Int64Array
+    weight: FloatArray
+    kept: float = 1.0
 
 
 class ClusterRecords:
@@ -55,6 +78,15 @@ class ClusterRecords:
         before, self.parts, self.held = self.parts, [], 0
         for part in before:
             self._keep(part[2] <= self.limit, *part)
+
+    def merge(self, other: ClusterRecords) -> None:
+        """Take in the people of another, of other people."""
+        while self.limit > other.limit:
+            self._halve()
+        for part in other.parts:
+            self._keep(part[2] <= self.limit, *part)
+        while self.held > MOST_PEOPLE:
+            self._halve()
 
     def finish(self, cells: Int64Array) -> Clusters:
         """Put people of one place and cluster side by side; ``cells`` are the kinds of people in their final order."""

@@ -63,6 +63,8 @@ _INDEX = b"crosslevel.index"
 
 def is_frame(obj: object) -> bool:
     """Tell whether ``obj`` is a table :func:`to_arrow` can read (a bare array is not)."""
+    if type(obj).__module__.partition(".")[0] in ("dask", "pyspark"):
+        return False  # their rows stay with the workers
     if isinstance(obj, pa.Table | pa.RecordBatch | Mapping) or hasattr(obj, "__arrow_c_stream__"):
         return True
     return isinstance(_wrapped(obj, "frame"), nw.DataFrame | nw.LazyFrame)
@@ -88,8 +90,7 @@ def to_arrow(frame: object, argument: str = "frame") -> pa.Table:
     Parameters
     ----------
     frame : dataframe
-        pandas, polars (eager or lazy), pyarrow, a duckdb relation, a mapping of name to values, or anything with
-        the Arrow stream protocol.
+        pandas, polars (eager or lazy), pyarrow, a duckdb relation, a mapping of name to values, or anything with Arrow's stream protocol.
     argument : str
         The caller's name for it, used in messages.
 
@@ -225,8 +226,7 @@ def exact_floats(values: pa.Array | pa.ChunkedArray, what: str) -> npt.NDArray[n
     try:
         floats = values.cast(pa.float64(), safe=pa.types.is_integer(values.type))
     except pa.ArrowInvalid:
-        ends = pc.min_max(values).as_py()
-        large = max(ends.values(), key=abs)
+        large = max(pc.min_max(values).as_py().values(), key=abs)
         raise InputError(
             f"{what} holds the whole number {large}; as numbers, those beyond {2**53} cannot be told from their neighbors. If they "
             "are codes, name the column in categorical or turn it into text; otherwise change its unit."

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +38,12 @@ from crosslevel.data.columns import (
     refuse_stray_text,
     whole_numbers,
 )
-from crosslevel.data.sketch import Sketch
+from crosslevel.data.sketch import Fetching, Sketch
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, Progress
+
+if TYPE_CHECKING:
+    from crosslevel.data.engines import ClusterEngine
 
 __all__ = ["Learned", "learn", "learn_people"]
 
@@ -118,11 +122,21 @@ class _Moments:
         # machine and makes the last digits depend on how many there are
         mean = float(np.sum(w * x)) / weight
         square = float(np.sum(w * np.square(x - mean)))
+        self._join(weight, mean, square)
+
+    def _join(self, weight: float, mean: float, square: float) -> None:
         total = self.weight + weight
         shift = mean - self.mean
         self.square += square + shift * shift * self.weight * weight / total
         self.mean += shift * weight / total
         self.weight = total
+
+    def merge(self, other: _Moments) -> None:
+        """Add what was seen of other people."""
+        self.missing = self.missing or other.missing
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        if other.weight > 0:
+            self._join(other.weight, other.mean, other.square)
 
 
 @dataclass
@@ -149,13 +163,21 @@ class _Levels:
             distinct = distinct.drop_null()
         if pa.types.is_null(distinct.type):
             return
-        if self.kind is not None and distinct.type != self.kind:
-            raise InputError(
-                f"column {name!r} is {self.kind} in some pieces and {distinct.type} in others; make it one type."
-            )
-        self.kind = distinct.type
-        self.values.update(distinct.to_pylist())
+        self._join(distinct.to_pylist(), distinct.type, name)
         self._remember()
+
+    def merge(self, other: _Levels, name: str) -> None:
+        """Add what was seen of other people."""
+        self.missing = self.missing or other.missing
+        if other.kind is not None:
+            self._join(other.values, other.kind, name)
+            self.seen = np.zeros(0, dtype=bool)
+
+    def _join(self, values: Iterable[object], kind: pa.DataType, name: str) -> None:
+        if self.kind is not None and kind != self.kind:
+            raise InputError(f"column {name!r} is {self.kind} in some pieces and {kind} in others; make it one type.")
+        self.kind = kind
+        self.values.update(values)
         if len(self.values) > MAX_LEVELS:
             raise InputError(
                 f"column {name!r} has more than {MAX_LEVELS:,} levels, so it names people rather than describes them; leave it "
@@ -202,12 +224,23 @@ class _Leak:
             return
         found = table.group_by([*names, "__value"]).aggregate([])
         self.rows += table.num_rows
+        self._join(found, names)
+
+    def _join(self, found: pa.Table, names: list[str]) -> None:
         self.pairs = (
             found if self.pairs is None else pa.concat_tables([self.pairs, found.select(self.pairs.column_names)])
         )
         self.pairs = self.pairs.group_by([*names, "__value"]).aggregate([])
         bags = self.pairs.group_by(names).aggregate([])
         self.suspect = bags.num_rows == self.pairs.num_rows
+
+    def merge(self, other: _Leak, names: list[str]) -> None:
+        """Add what was seen of other people."""
+        if not (self.suspect and other.suspect):
+            self.suspect, self.pairs = False, None
+        elif other.pairs is not None:
+            self.rows += other.rows
+            self._join(other.pairs, names)
 
 
 def _differs(table: pa.Table, names: list[str]) -> bool:
@@ -228,6 +261,7 @@ def learn_people(
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
+    engine: ClusterEngine | None = None,
 ) -> Learned:
     """Choose the columns of people and learn them; see :func:`learn`.
 
@@ -254,7 +288,7 @@ def learn_people(
             if name == weight:
                 raise InputError(f"columns names {name!r}, which is the weight; leave it out.")
     codes = check_names(categorical or (), known, "categorical")
-    learned = learn(people, chosen, by, weight, codes, unknown, n_sample, seed, n_jobs, progress)
+    learned = learn(people, chosen, by, weight, codes, unknown, n_sample, seed, n_jobs, progress, engine)
     return _without_idle(learned, columns is not None)
 
 
@@ -291,6 +325,7 @@ def learn(
     seed: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
+    engine: ClusterEngine | None = None,
 ) -> Learned:
     """Go over the people once and learn how to encode them.
 
@@ -314,33 +349,24 @@ def learn(
         With more than one, the next batch is read while one is studied.
     progress : callable, optional
         Called with the rows done and, where known, the rows in all.
+    engine : ClusterEngine, optional
+        Where the pieces of the stream are studied; this process when not given.
     """
     needed = list(dict.fromkeys([*columns, *by, *([] if weight is None else [weight])]))
     stream = people.select(needed, batch_size=BATCH_ROWS)
     kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
-    levels = {c: _Levels() for c in columns if kinds[c]}
-    moments = {c: _Moments() for c in columns if not kinds[c]}
-    leaks = {c: _Leak() for c in columns} if by else {}
-    sketch = Sketch(kinds, n_sample, seed)
-
-    def study(batch: pa.RecordBatch, row: int) -> int:
-        w = read_weights(batch, weight, row)
-        for name in columns:
-            if name in levels:
-                levels[name].add(batch.column(name), name)
-            else:
-                moments[name].add(as_floats(batch.column(name), name), w, name, row)
-        _add_leaks(leaks, batch, by)
-        sketch.add(batch.select(list(columns)), w)
-        return row + batch.num_rows
-
-    row = 0
-    for row in _one_ahead(stream, study, n_jobs):
-        if progress is not None:
-            progress(row, stream.num_rows)
+    work = _Studying(kinds, tuple(by), weight, n_sample, seed)
+    if engine is None:
+        study = work.begin()
+        for row in _one_ahead(stream, study.add, n_jobs):
+            if progress is not None:
+                progress(row, stream.num_rows)
+    else:
+        study = _study_on(engine, stream, work, progress)
+    row, levels, moments, leaks = study.rows, study.levels, study.moments, study.leaks
     if row == 0:
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
-    if weight is not None and not sketch.any_weight:
+    if weight is not None and not study.sketch.any_weight:
         raise InputError(f"weight={weight!r} is zero for everybody; at least one weight must be positive.")
     for name in set(levels) - set(categorical):
         again: Iterable[pa.RecordBatch] = () if people.one_shot else people.select([name])
@@ -348,8 +374,77 @@ def learn(
     learned = tuple(_column(c, levels.get(c), moments.get(c)) for c in columns)
     constant = tuple(c.name for c in learned if _is_constant(c, moments))
     leaking = tuple(c for c, leak in leaks.items() if leak.told and c not in constant)
-    drawn = sketch.finish()
+    drawn = study.sketch.finish()
     return Learned(Encoder(learned, unknown), drawn.sample, drawn.kinds, row, constant, leaking)
+
+
+@dataclass(frozen=True, eq=False)
+class _Studying:
+    """What is learned: whether each column is a category, and of what people the sample is."""
+
+    kinds: dict[str, bool]
+    by: tuple[str, ...]
+    weight: str | None
+    n_sample: int
+    seed: int
+
+    def begin(self) -> _Study:
+        return _Study(self)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], piece: int) -> _Study:
+        study, row = self.begin(), 0
+        for batch in batches:
+            row = study.add(batch, row)
+        return study
+
+
+class _Study:
+    """What was learned of some people."""
+
+    def __init__(self, work: _Studying) -> None:
+        self.work, self.rows = work, 0
+        self.levels = {c: _Levels() for c, category in work.kinds.items() if category}
+        self.moments = {c: _Moments() for c, category in work.kinds.items() if not category}
+        self.leaks = {c: _Leak() for c in work.kinds} if work.by else {}
+        self.sketch = Sketch(work.kinds, work.n_sample, work.seed)
+
+    def add(self, batch: pa.RecordBatch, row: int) -> int:
+        """Study a batch whose first row has this number, and give that of the next."""
+        w = read_weights(batch, self.work.weight, row)
+        for name, levels in self.levels.items():
+            levels.add(batch.column(name), name)
+        for name, moments in self.moments.items():
+            moments.add(as_floats(batch.column(name), name), w, name, row)
+        _add_leaks(self.leaks, batch, self.work.by)
+        self.sketch.add(batch.select(list(self.work.kinds)), w)
+        self.rows += batch.num_rows
+        return row + batch.num_rows
+
+    def merge(self, other: _Study) -> _Study:
+        """Add what was learned of other people."""
+        for name, levels in self.levels.items():
+            levels.merge(other.levels[name], name)
+        for name, moments in self.moments.items():
+            moments.merge(other.moments[name])
+        for name, leak in self.leaks.items():
+            leak.merge(other.leaks[name], list(self.work.by))
+        self.sketch.merge(other.sketch)
+        self.rows += other.rows
+        return self
+
+
+def _study_on(engine: ClusterEngine, stream: Batches, work: _Studying, progress: Progress | None) -> _Study:
+    """Study pieces on a cluster; a second pass fetches the people of the sample whom no piece alone would have held."""
+    from crosslevel.data.engines import run_pass_on
+
+    study: _Study = run_pass_on(engine, stream, work, None, progress)[0]
+    missing = study.sketch.missing()
+    if len(missing):
+        fetched, _ = run_pass_on(
+            engine, stream.select(list(work.kinds)), Fetching(work.kinds, work.seed, missing), None
+        )
+        study.sketch.take(fetched)
+    return study
 
 
 def _one_ahead(stream: Batches, study: Callable[[pa.RecordBatch, int], int], n_jobs: int) -> Iterator[int]:

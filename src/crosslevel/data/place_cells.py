@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.clusters import ClusterRecords, Clusters
 from crosslevel.data.columns import Category, Encoder, read_weights
 from crosslevel.data.frames import group_rows
-from crosslevel.data.queries import Query
+from crosslevel.data.queries import Choice, Query
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
+
+if TYPE_CHECKING:
+    from crosslevel.data.engines import ClusterEngine
 
 __all__ = ["Bins", "Clusters", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
 
@@ -73,27 +77,6 @@ class Pairs:
         start = self.start[places.start : places.stop + 1]
         some = slice(int(start[0]), int(start[-1]))
         return Pairs(start - start[0], self.cell[some], self.weight[some])
-
-
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """People by cluster, such as the household: those of one cluster are neighbors.
-
-    Attributes
-    ----------
-    place, cell : (n,) int
-    cluster : (n,) int
-        Number of each person's cluster; none stands in two places.
-    weight : (n,)
-    kept : float
-        Share of the clusters that are here; the others were left out by chance, to save memory.
-    """
-
-    place: Int64Array
-    cell: npt.NDArray[np.int32]
-    cluster: Int64Array
-    weight: FloatArray
-    kept: float = 1.0
 
 
 class TooManyKindsError(InputError):
@@ -229,17 +212,6 @@ def learn_bins(encoder: Encoder, sample: FloatArray, n_bins: int) -> Bins:
     return Bins(encoder, edges)
 
 
-class Choice(Protocol):
-    """What tells of every person whether they are meant: a query, or a rule of one's own."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Columns of people that are read."""
-
-    def mask(self, batch: pa.RecordBatch) -> AnyArray:
-        """Tell of every row whether it is meant."""
-
-
 @dataclass(frozen=True)
 class Labels:
     """What else to tell people apart by: the values of columns, and which of several queries they match.
@@ -336,6 +308,7 @@ def count_people(
     cluster: str | None = None,
     counted: bool = False,
     progress: Progress | None = None,
+    engine: ClusterEngine | None = None,
 ) -> PlaceCells:
     """Count people by place, cell and label in one pass; places that are not among the keys are left out.
 
@@ -354,42 +327,141 @@ def count_people(
     counted : bool
         Whether weights are numbers of people, each of weight one.
     progress : callable, optional
+    engine : ClusterEngine, optional
+        Where the pieces of the stream are counted; this process when not given.
     """
-    wanted, records = labels or Labels(), None
-    if cluster is not None:
-        from crosslevel.data.clusters import ClusterRecords
-
-        records = ClusterRecords(cluster)
+    work = _Counting(bins, place, tuple(keys), weight, labels or Labels(), cluster, counted)
     named = [name for name in (place, weight, cluster) if name is not None]
-    columns = list(dict.fromkeys([*bins.names, *named, *wanted.columns]))
+    columns = list(dict.fromkeys([*bins.names, *named, *work.labels.columns]))
     source = stream.select(columns, batch_size=BATCH_ROWS)
-    strides = bins.strides()
-    number = {key: i for i, key in enumerate(keys)}
-    counter = _Counter(len(keys), bins.describe_cost())
-    known: dict[LabelKey, int] = {}
-    elsewhere: Elsewhere = {}
-    row = 0
-    for batch in source:
-        w = read_weights(batch, weight, row)
-        where = group_rows(pa.Table.from_batches([batch.select([place])]), place, "by")
-        here = where.keys[place].to_pylist()
-        own = np.array([number.get(k, -1) for k in here], dtype=np.int64)[where.codes]
-        for j in [j for j, k in enumerate(here) if k not in number]:
-            mine = (where.codes == j) & (w > 0)
-            before = elsewhere.get(here[j], (0.0, 0))
-            elsewhere[here[j]] = (before[0] + float(w[mine].sum()), before[1] + int(mine.sum()))
-        cell = bins.levels(batch, row).astype(np.int64) @ strides
-        label = _label(batch, wanted, known)
-        counter.add(own, cell, label, w, counted)
-        if records is not None:
-            records.add(batch, row, own, cell, w)
-        row += batch.num_rows
-        if progress is not None:
-            progress(row, source.num_rows)
-    found = counter.finish(bins, list(known), row, elsewhere)
-    if records is None:
+    if engine is None:
+        found = _Counted(work)
+        for batch in source:
+            found.add(batch)
+            if progress is not None:
+                progress(found.rows, source.num_rows)
+    else:
+        from crosslevel.data.engines import run_pass_on
+
+        found, _ = run_pass_on(engine, source, work, _Counted.weight, progress)
+    return found.finish()
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting:
+    """What is counted; called with the batches of a piece."""
+
+    bins: Bins
+    place: str
+    keys: tuple[object, ...]
+    weight: str | None
+    labels: Labels
+    cluster: str | None
+    counted: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], piece: int) -> _Counted:
+        found = _Counted(self, piece)
+        for batch in batches:
+            found.add(batch)
+        found.put_together()
         return found
-    return replace(found, clusters=records.finish(found.codes.astype(np.int64) @ strides))
+
+
+class _Counted:
+    """Some people counted."""
+
+    def __init__(self, work: _Counting, piece: int = 0) -> None:
+        self.work, self.rows, self.alone = work, 0, piece << 40
+        self.number = {key: i for i, key in enumerate(work.keys)}
+        self.strides = work.bins.strides()
+        self.parts: list[tuple[AnyArray, ...]] = []  # place, cell, label, weight, people behind, squared weights
+        self.held = 0
+        self.known: dict[LabelKey, int] = {}
+        self.elsewhere: Elsewhere = {}
+        self.records = None if work.cluster is None else ClusterRecords(work.cluster)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count a batch; weight 0 counts for nothing."""
+        work, row = self.work, self.rows
+        w = read_weights(batch, work.weight, row)
+        where = group_rows(pa.Table.from_batches([batch.select([work.place])]), work.place, "by")
+        here = where.keys[work.place].to_pylist()
+        own = np.array([self.number.get(k, -1) for k in here], dtype=np.int64)[where.codes]
+        for j in [j for j, k in enumerate(here) if k not in self.number]:
+            mine = (where.codes == j) & (w > 0)
+            self._outside(here[j], float(w[mine].sum()), int(mine.sum()))
+        cell = work.bins.levels(batch, row).astype(np.int64) @ self.strides
+        kept = (own >= 0) & (w > 0)
+        v = w[kept]
+        behind = (v, v) if work.counted else (np.ones(len(v)), v**2)
+        self._hold(*_put_together(own[kept], cell[kept], _label(batch, work.labels, self.known)[kept], v, *behind))
+        if self.records is not None:
+            self.records.add(batch, row + self.alone, own, cell, w)
+        self.rows += batch.num_rows
+
+    def _outside(self, key: Any, weight: float, people: int) -> None:
+        before = self.elsewhere.get(key, (0.0, 0))
+        self.elsewhere[key] = (before[0] + weight, before[1] + people)
+
+    def merge(self, other: _Counted) -> _Counted:
+        """Count other people too; labels take the numbers they have here."""
+        at = np.array([self.known.setdefault(key, len(self.known)) for key in other.known] or [0], dtype=np.int64)
+        for place, cell, label, *amounts in other.parts:
+            self._hold(place, cell, at[label], *amounts)
+        for key, (weight, people) in other.elsewhere.items():
+            self._outside(key, weight, people)
+        if self.records is not None and other.records is not None:
+            self.records.merge(other.records)
+        self.rows += other.rows
+        return self
+
+    def weight(self) -> float:
+        """Add up everybody's weight."""
+        inside = math.fsum(float(part[3].sum()) for part in self.parts)
+        return inside + math.fsum(weight for weight, _ in self.elsewhere.values())
+
+    def _hold(self, *part: AnyArray) -> None:
+        self.parts.append(part)
+        self.held += len(part[0])
+        # beside the first, which may hold all the others already
+        if self.held - len(self.parts[0][0]) > MERGE_AT:
+            self.put_together()
+
+    def put_together(self) -> None:
+        """Make one count of equal ones."""
+        if not self.parts:
+            return
+        self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
+        self.held = len(self.parts[0][0])
+        if self.held > MOST_PAIRS:
+            raise TooManyKindsError(
+                f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
+                f"held in memory; those of most levels are {self.work.bins.describe_cost()}. Leave such columns out of columns, merge "
+                "their levels, or ask for fewer subgroups at a time."
+            )
+
+    def finish(self) -> PlaceCells:
+        """Sort by place and give cells dense numbers."""
+        self.put_together()
+        if not self.held:
+            raise InputError(
+                "people has no rows of positive weight in any of the places; check the file, the keys and the where filter."
+            )
+        bins, known, n_places = self.work.bins, list(self.known), len(self.work.keys)
+        place, cell, label, weight, behind, square = self.parts[0]
+        distinct, dense = np.unique(cell, return_inverse=True)
+        codes = (distinct[:, None] // self.strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
+        total = np.asarray(np.bincount(place, weights=weight, minlength=n_places), dtype=np.float64)
+        start = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
+        at, size = place * len(known) + label, n_places * len(known)
+        squares, count = (
+            np.asarray(np.bincount(at, weights=v, minlength=size), dtype=np.float64).reshape(n_places, len(known))
+            for v in (square, behind)
+        )
+        pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
+        people = (total, squares, count.astype(np.int64), self.rows, self.elsewhere)
+        clusters = None if self.records is None else self.records.finish(distinct)
+        return PlaceCells(codes, pairs, label.astype(np.int32), behind, square, known, *people, clusters)
 
 
 def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) -> Int64Array:
@@ -415,59 +487,6 @@ def _label(batch: pa.RecordBatch, wanted: Labels, known: dict[LabelKey, int]) ->
         matched = tuple(j for j in range(len(wanted.subgroups)) if b >> j & 1)
         ids[k] = known.setdefault((None if c < 0 else values[c], matched), len(known))
     return ids[inverse.reshape(-1)]
-
-
-class _Counter:
-    """Weights by (place, cell, label), put together whenever they grow too many."""
-
-    def __init__(self, n_places: int, cost: str) -> None:
-        self.n_places, self.cost = n_places, cost
-        self.parts: list[tuple[AnyArray, ...]] = []
-        self.held = 0
-
-    def add(
-        self, place: Int64Array, cell: Int64Array, label: Int64Array, weight: FloatArray, counted: bool = False
-    ) -> None:
-        """Count people; weight 0 counts for nothing."""
-        kept = (place >= 0) & (weight > 0)
-        place, cell, label, weight = place[kept], cell[kept], label[kept], weight[kept]
-        behind = (weight, weight) if counted else (np.ones(len(weight)), weight**2)
-        self.parts.append(_put_together(place, cell, label, weight, *behind))
-        self.held += len(self.parts[-1][0])
-        # beside the first, which may hold all the others already
-        if self.held - len(self.parts[0][0]) > MERGE_AT:
-            self._merge()
-
-    def _merge(self) -> None:
-        self.parts = [_put_together(*(np.concatenate(column) for column in zip(*self.parts, strict=True)))]
-        self.held = len(self.parts[0][0])
-        if self.held > MOST_PAIRS:
-            raise TooManyKindsError(
-                f"people are of more than {MOST_PAIRS:,} kinds (place, levels of all columns, and subgroups asked for), and no more are "
-                f"held in memory; those of most levels are {self.cost}. Leave such columns out of columns, merge their levels, or ask for "
-                "fewer subgroups at a time."
-            )
-
-    def finish(self, bins: Bins, known: Sequence[LabelKey], n_rows: int, elsewhere: Elsewhere) -> PlaceCells:
-        """Sort by place and give cells dense numbers."""
-        if not self.parts or not sum(len(p[0]) for p in self.parts):
-            raise InputError(
-                "people has no rows of positive weight in any of the places; check the file, the keys and the where filter."
-            )
-        self._merge()
-        place, cell, label, weight, behind, square = self.parts[0]
-        distinct, dense = np.unique(cell, return_inverse=True)
-        codes = (distinct[:, None] // bins.strides() % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
-        total = np.asarray(np.bincount(place, weights=weight, minlength=self.n_places), dtype=np.float64)
-        start = np.searchsorted(place, np.arange(self.n_places + 1)).astype(np.int64)
-        at, size = place * len(known) + label, self.n_places * len(known)
-        squares, count = (
-            np.asarray(np.bincount(at, weights=v, minlength=size), dtype=np.float64).reshape(self.n_places, len(known))
-            for v in (square, behind)
-        )
-        pairs = Pairs(start, dense.astype(np.int32), weight / total[place])
-        people = (total, squares, count.astype(np.int64), n_rows, elsewhere)
-        return PlaceCells(codes, pairs, label.astype(np.int32), behind, square, list(known), *people)
 
 
 def _put_together(place: Int64Array, cell: Int64Array, label: Int64Array, *amounts: FloatArray) -> tuple[AnyArray, ...]:

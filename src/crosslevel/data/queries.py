@@ -12,11 +12,11 @@ the query is read, so that every node need only answer "where is this known to b
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, reduce
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from crosslevel.data.query_syntax import And, Comparison, Condition, Literal, Membership, Missing, Or, Truth, parse_text
 from crosslevel.errors import InputError, nearest
 
-__all__ = ["ALL", "SUBGROUP", "Query", "parse", "read_query"]
+__all__ = ["ALL", "SUBGROUP", "Choice", "Query", "parse", "read_query"]
 
 ALL = "all"
 """Name of the subgroup that holds everybody."""
@@ -45,6 +45,17 @@ COMPARE: dict[str, Callable[[Operand, Operand], Operand]] = {
 }
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 WIDE = pa.decimal128(38, 0)  # holds every integer type, and every written integer one could compare it with
+
+
+class Choice(Protocol):
+    """What tells of every person whether they are meant: a query, or a rule of one's own."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of people that are read."""
+
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        """Tell of every row whether it is meant."""
 
 
 @dataclass(frozen=True)

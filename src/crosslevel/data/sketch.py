@@ -12,9 +12,10 @@ the final one, if every limit has a k-th smallest of its own. So the order of ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from crosslevel.data.columns import as_floats, canonical, decoded, whole_numbers
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Hashes", "Sketch", "Sketched"]
+__all__ = ["Fetching", "Hashes", "Sketch", "Sketched"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -73,6 +74,10 @@ class Sketch:
     >>> sorted(sketch.finish().sample["sex"].to_pylist())
     ['f', 'f', 'f', 'f', 'f', 'm']
     """
+
+    hashes: Words
+    weights: FloatArray
+    held: npt.NDArray[np.bool_]
 
     def __init__(self, kinds: Mapping[str, bool], size: int, seed: int) -> None:
         self.size = size
@@ -137,11 +142,69 @@ class Sketch:
             kinds=table.take(pa.array(order)).combine_chunks(),
         )
 
+    def merge(self, other: Sketch) -> Sketch:
+        """Count the kinds of another sketch, over other people, too; rows of some that are then needed may be :meth:`missing`."""
+        from crosslevel.numerics.hashing import add_weights
+
+        while self.level < other.level:
+            self._halve()
+        self.n_people += other.n_people
+        there = other.hashes > 0
+        hashes, weights = other.hashes[there], other.weights[there]
+        self._make_room(len(hashes))
+        none = np.zeros(LIMITS)  # rows are taken from the other below
+        self.count += add_weights(hashes, weights, self.limit, self.hashes, self.weights, self.held, none)[0]
+        self.take(HeldRows(other.rows, other.row_hashes))
+        while self.count > MOST_KINDS:
+            self._halve()
+        if len(self.row_hashes) > self.room:
+            self._prune()
+        return self
+
+    def missing(self) -> Words:
+        """Give the kinds of the sample whose rows no part of the people held: they are small in every part, and large together."""
+        there = np.flatnonzero(self.hashes > 0)
+        k = 2 * self.size + SLACK // 2
+        if len(there) > k:
+            there = there[np.argpartition(_exponential(self.hashes[there]) / self.weights[there], k - 1)[:k]]
+        return self.hashes[there[~self.held[there]]]
+
+    def take(self, held: HeldRows) -> None:
+        """Hold rows that were held elsewhere, of kinds that count and have none yet."""
+        from crosslevel.numerics.hashing import find
+
+        numbers, first = np.unique(held.hashes, return_index=True)
+        at = find(numbers, self.hashes)
+        new = np.flatnonzero((self.hashes[at] == numbers) & ~self.held[at])
+        if len(new):
+            self.held[at[new]] = True
+            self.rows.append(pa.concat_tables(held.tables).take(pa.array(first[new])))
+            self.row_hashes = np.concatenate([self.row_hashes, numbers[new]])
+
+    def __getstate__(self) -> dict[str, object]:
+        there = self.hashes > 0
+        table = (self.hashes[there], self.weights[there], self.held[there])
+        rows = [pa.concat_tables(self.rows).combine_chunks()] if self.rows else []
+        self.hash_rows.forget()
+        return {**self.__dict__, "hashes": None, "weights": None, "held": None, "rows": rows, "table": table}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from crosslevel.numerics.hashing import move
+
+        hashes, weights, held = state.pop("table")
+        self.__dict__.update(state)
+        self._allocate(1 << 12)
+        slots = len(self.hashes)
+        while len(hashes) > FULL * slots:
+            slots *= 2
+        self._allocate(slots)
+        move(hashes, weights, held, self.limit, self.hashes, self.weights, self.held)
+
     def _allocate(self, slots: int) -> None:
         table = np.zeros((slots, 2))  # side by side: a kind is then fetched from memory once
-        self.hashes: Words = table.view(np.uint64)[:, 0]
-        self.weights: FloatArray = table[:, 1]
-        self.held: npt.NDArray[np.bool_] = np.zeros(slots, dtype=bool)
+        self.hashes = table.view(np.uint64)[:, 0]
+        self.weights = table[:, 1]
+        self.held = np.zeros(slots, dtype=bool)
 
     def _make_room(self, rows: int) -> None:
         slots = len(self.hashes)
@@ -192,6 +255,43 @@ class Sketch:
         if self.rows and not kept.all():
             self.rows = [pa.concat_tables(self.rows).filter(pa.array(kept))]
             self.row_hashes = self.row_hashes[kept]
+
+
+@dataclass(eq=False)
+class HeldRows:
+    """Rows of people by the hash of their kind; those of other people merge."""
+
+    tables: list[pa.Table]
+    hashes: Words
+
+    def merge(self, other: HeldRows) -> HeldRows:
+        """Hold the rows of another too."""
+        self.tables = [*self.tables, *other.tables]
+        self.hashes = np.concatenate([self.hashes, other.hashes])
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Fetching:
+    """Find rows of some kinds in a stream of the columns sketched alone, the first of each in every piece."""
+
+    kinds: Mapping[str, bool]
+    seed: int
+    wanted: Words
+    weight: None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], piece: int) -> HeldRows:
+        """Find those of a piece."""
+        hash_rows, wanted, found = Hashes(self.kinds, self.seed), self.wanted, HeldRows([], self.wanted[:0])
+        for batch in batches:
+            kinds, first = np.unique(hash_rows(batch), return_index=True)
+            here = np.isin(kinds, wanted)
+            wanted = wanted[~np.isin(wanted, kinds)]
+            if here.any():
+                taken = batch.take(pa.array(first[here]))
+                plain = pa.table({name: decoded(taken.column(name)) for name in taken.schema.names})
+                found.merge(HeldRows([plain], kinds[here]))
+        return found
 
 
 def _rounded(values: FloatArray) -> FloatArray:
@@ -247,6 +347,10 @@ class Hashes:
                 )  # + 0.0: -0.0 is 0.0
         finish(out)
         return out
+
+    def forget(self) -> None:
+        """Let go of the dictionaries of the last batch."""
+        self._dictionaries = {}
 
     def _category(self, values: pa.Array, name: str, factor: np.uint64, out: Words) -> None:
         from crosslevel.numerics.hashing import MISSING, add_numbers

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.engines import ClusterEngine
 from crosslevel.data.frames import group_rows
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
+from crosslevel.embedding.engines.local import LocalEngine
 from crosslevel.embedding.run import Pass, chunks
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError
@@ -57,8 +59,10 @@ class Cost:
         return f"{self.rows:,} people into {self.n_bags:,} bags: about {_duration(self.seconds)}, {memory}"
 
 
-def estimate_cost(job: Pass, engine: Engine) -> Cost:
-    """Time the first chunks of a pass and scale up."""
+def estimate_cost(job: Pass, engine: Engine | ClusterEngine) -> Cost:
+    """Time the first chunks of a pass and scale up; those of a cluster on one thread of this machine."""
+    if not isinstance(engine, Engine):
+        engine = LocalEngine(1)
     if job.people.one_shot:
         raise InputError(
             "the cost of a record batch reader cannot be estimated without using it up; pass a function that makes a new reader."

@@ -44,6 +44,8 @@ class Embeddings:
         Kish's effective number of people.
     warnings : tuple of str
     frame : kind of dataframe to answer with.
+    checked : tuple of str
+        Of a pass on a cluster: people and weight that were summed, equal to those of the source.
     """
 
     values: FloatArray
@@ -53,6 +55,7 @@ class Embeddings:
     effective_size: FloatArray
     warnings: tuple[str, ...] = ()
     frame: frames.FrameKind = "pyarrow"
+    checked: tuple[str, ...] = ()
 
     @property
     def keys(self) -> npt.NDArray[Any]:
@@ -149,6 +152,7 @@ def finish(state: BagSums, feature_map: FeatureMap, frame: frames.FrameKind = "p
         effective_size=weight**2 / state.weight_squared[order],
         warnings=warnings,
         frame=frame,
+        checked=state.said,
     )
 
 

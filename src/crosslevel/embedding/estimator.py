@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,13 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.engines import ClusterEngine, OnEngine
 from crosslevel.data.frames import as_names
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.queries import ALL, SUBGROUP, read_query
 from crosslevel.embedding.chunks import Recipe
 from crosslevel.embedding.cost import Cost, estimate_cost
 from crosslevel.embedding.embeddings import Embeddings, finish
-from crosslevel.embedding.engines import Engine, check_engine, find_engine
+from crosslevel.embedding.engines import Engine, check_engine, cluster_of, find_engine
 from crosslevel.embedding.run import Pass, run_pass
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
@@ -50,7 +50,7 @@ class _AsFitted:
 AS_FITTED: Any = _AsFitted()
 
 
-class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn weighted people into one vector per bag: the mean of their random features.
 
     mu_i = sum_j w_ij phi(x_ij) / sum_j w_ij, where phi(x) . phi(y) approximates the Gaussian kernel
@@ -71,8 +71,10 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         What to do with levels that ``fit`` has not seen: refuse, or give them no feature.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the features and of the sample.
-    engine : {"local", "jax"} or Engine, default "local"
-        Where the pass runs: threads of this machine, or JAX (CPU or GPU).
+    engine : {"local", "jax", "dask", "spark"}, address, client, session or Engine, default "local"
+        Where the passes run: threads of this machine; JAX (CPU or GPU, the second pass); the open ``distributed.Client``, that of an
+        address (``"tcp://host:8786"``) or one passed; the active SparkSession or one passed. Workers of a cluster read the files
+        themselves, and agree with "local" to 1e-9.
     n_jobs : int, optional
         Threads; all cores when not given. The answer does not depend on it, to the bit.
 
@@ -198,6 +200,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             seed=seed,
             n_jobs=checks.count_jobs(self.n_jobs),
             progress=progress,
+            engine=cluster_of(self.engine),
         )
         self.warnings_ = learned.warnings
         for text in self.warnings_:
@@ -333,14 +336,6 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         names = self.get_feature_names_out()
         return frames.from_arrow(pa.table({str(n): values[:, j] for j, n in enumerate(names)}), chosen)
 
-    def _as_saved(self) -> Self:
-        """An engine that is an object is not saved; a loaded embedding runs on the local one."""
-        if isinstance(self.engine, str):
-            return self
-        local = copy.copy(self)
-        local.engine = "local"
-        return local
-
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Name the features: cos0 .., sin0 .. for Fourier maps, the encoded columns for the linear map."""
         check_is_fitted(self, "feature_map_")
@@ -353,7 +348,7 @@ class MeanEmbedding(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def _job(
         self, people: Any, by: Any, weight: Any, where: str | None, subgroups: Mapping[str, str] | None
-    ) -> tuple[Pass, Engine]:
+    ) -> tuple[Pass, Engine | ClusterEngine]:
         """Check what a pass is asked to do, before it begins."""
         is_bags = isinstance(people, Bags)
         if by is AS_FITTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import signal
 import threading
@@ -17,7 +18,7 @@ import time
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -28,16 +29,20 @@ import pyarrow as pa
 
 from crosslevel.data.atomic import clear_parts, whole_file
 from crosslevel.data.batches import Batches
+from crosslevel.data.engines import ClusterEngine, Ledger, Node, Task, count_pieces, gather, spread, verify_weight
+from crosslevel.data.queries import ALL
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
+from crosslevel.embedding.engines.local import CHUNK_ROWS, SumPiece
 from crosslevel.embedding.state import BagSums
-from crosslevel.errors import CrosslevelWarning, FileError, InputError
+from crosslevel.errors import CrosslevelError, CrosslevelWarning, FileError, InputError
 from crosslevel.numerics.features import FeatureMap
 from crosslevel.typing import Progress
 
 __all__ = ["Checkpoint", "Pass", "chunks", "run_pass"]
 
 FORMAT = 1
+ANOTHER = "belongs to another job (other people, columns, bags or embedding); name another file, or delete this one to begin anew."
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +64,11 @@ class Pass:
     feature_map: FeatureMap
     names: tuple[str, ...]
 
-    def digest(self, chunk_rows: int) -> str:
-        """Name the job: what its sums depend on, bit for bit."""
+    def digest(self, chunk_rows: int, cluster: bool = False) -> str:
+        """Name the job: what its sums depend on, bit for bit; on a cluster less the people, which are compared piece by piece."""
         arrays = {n: hashlib.sha256(a.tobytes()).hexdigest() for n, a in self.feature_map.to_arrays().items()}
         facts = {
-            "people": self.people.stamps(),
+            "people": "in pieces" if cluster else self.people.stamps(),
             "where": None if self.people.where is None else self.people.where.text,
             "columns": [c.facts() for c in self.recipe.encoder.columns],
             "unknown": self.recipe.encoder.unknown,
@@ -78,12 +83,14 @@ class Pass:
 
 def run_pass(
     job: Pass,
-    engine: Engine,
+    engine: Engine | ClusterEngine,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
     progress: Progress | None = None,
 ) -> BagSums:
     """Sum the features of all people over their bags.
+
+    A pass that fails leaves what it has summed in the checkpoint.
 
     Parameters
     ----------
@@ -96,6 +103,8 @@ def run_pass(
     progress : callable, optional
         Called with rows done and rows in all.
     """
+    if not isinstance(engine, Engine):
+        return _run_on_cluster(job, engine, checkpoint, checkpoint_every, progress)
     stream = job.people.select(job.recipe.columns, batch_size=engine.chunk_rows)
     file = Checkpoint(checkpoint, job.digest(engine.chunk_rows) if checkpoint is not None else "", checkpoint_every)
     state, position, rows = file.begin(
@@ -115,10 +124,43 @@ def run_pass(
                 if progress is not None:
                     progress(rows, total)
                 interrupts.check()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CrosslevelError):
         if whole:
             file.keep(state, position, rows, now=True)
         raise
+    file.done()
+    return state
+
+
+def _run_on_cluster(
+    job: Pass, engine: ClusterEngine, checkpoint: Any, checkpoint_every: float, progress: Progress | None
+) -> BagSums:
+    """Sum pieces on the workers of a cluster; the checkpoint also holds pieces that are ahead of one that is not done."""
+    stream = spread(job.people.select(job.recipe.columns, batch_size=CHUNK_ROWS))
+    ledger = Ledger(count_pieces(stream))
+    file = Checkpoint(checkpoint, job.digest(CHUNK_ROWS, True) if checkpoint is not None else "", checkpoint_every)
+    sources = [[source.n_parts, source.stamp()] for source in stream.sources] if checkpoint is not None else []
+    form = (job.feature_map.n_features, job.names, job.recipe.names if job.recipe.subgroups else ())
+    file.begin_pieces(ledger, sources, *form)
+
+    def keep(now: bool = False) -> None:
+        file.keep_pieces(ledger, sources, form, now)
+
+    work = SumPiece(job.recipe, job.feature_map, job.names)
+    with _Interrupts() as interrupts:
+
+        def after_each() -> None:
+            keep()
+            interrupts.check()
+
+        try:
+            node = gather(engine, Task(stream, work), ledger, None if checkpoint is None else after_each, progress)
+        except (KeyboardInterrupt, CrosslevelError):
+            keep(now=True)
+            raise
+    state: BagSums = node.state
+    everybody = [key[-1] == ALL for key in state.keys] if state.subgroups else slice(None)
+    state.said = (verify_weight(node, math.fsum(state.weight[everybody]), engine),)
     file.done()
     return state
 
@@ -142,6 +184,9 @@ class Checkpoint:
         self.every = every
         self._last = time.monotonic()
         self._said = False
+        # what a pass on a cluster writes and finds beside the state: facts, and pieces ahead of it
+        self._pieces: tuple[dict[str, Any] | None, list[Node]] = None, []
+        self._found: tuple[dict[str, Any] | None, dict[str, Any]] = None, {}
 
     def begin(
         self, n_features: int, names: tuple[str, ...], subgroups: tuple[str, ...] = ()
@@ -162,15 +207,44 @@ class Checkpoint:
             clear_parts(self.path)  # a pass that was killed while it wrote left one, and this one may never write
         if not begun:
             return BagSums(n_features, names, subgroups), (0, 0), 0
-        facts, keys, arrays = self._read()
+        facts, states = self._read()
         if facts["job"] != self.job:
-            raise InputError(
-                f"checkpoint={str(self.path)!r} belongs to another job (other people, columns, bags or embedding); name another "
-                "file, or delete this one to begin anew."
-            )
-        state = BagSums.from_arrays(keys, names, arrays, subgroups)
+            raise InputError(f"checkpoint={str(self.path)!r} {ANOTHER}")
+        self._found = facts.get("pieces"), states
         piece, chunk = facts["position"]
-        return state, (piece, chunk), facts["rows"]
+        return BagSums.from_arrays(states[""][0], names, states[""][1], subgroups), (piece, chunk), facts["rows"]
+
+    def begin_pieces(self, ledger: Ledger, sources: list[Any], *form: Any) -> None:
+        """Take up the pieces that a pass on a cluster left; those of a source that changed since are refused."""
+        state, position, rows = self.begin(*form)
+        told, states = self._found
+        if told is None:
+            return
+        n_features, names, subgroups = form
+        node = Node(tuple(range(position[0])), rows, told["weight"], state) if position[0] else None
+        ahead = []
+        for kept in told["ahead"]:
+            keys, arrays = states[_prefix(kept["pieces"])]
+            held = (
+                BagSums.from_arrays(keys, names, arrays, subgroups) if keys else BagSums(n_features, names, subgroups)
+            )
+            ahead.append(Node(tuple(kept["pieces"]), kept["rows"], kept["weight"], held))
+        ledger.begin(node, ahead)
+        now, first, changed = json.loads(json.dumps(sources)), 0, len(sources) != len(told["sources"])
+        for (parts, stamp), other in zip(told["sources"], now, strict=False):
+            done = not ledger.done.isdisjoint(range(first, first + parts))
+            changed = changed or other[0] != parts or (done and other[1] != stamp)
+            first += parts
+        if changed:
+            raise InputError(f"checkpoint={str(self.path)!r} {ANOTHER}")
+
+    def keep_pieces(self, ledger: Ledger, sources: list[Any], form: tuple[Any, ...], now: bool = False) -> None:
+        """Write the merged pieces and those ahead of them, if it is time to."""
+        node = ledger.node or Node((), 0, 0.0, BagSums(*form))
+        ahead = [ledger.ahead[first] for first in sorted(ledger.ahead)]
+        told = [{"pieces": n.pieces, "rows": n.rows, "weight": n.weight} for n in ahead]
+        self._pieces = {"sources": sources, "weight": node.weight, "ahead": told}, ahead
+        self.keep(node.state, (len(node.pieces), 0), node.rows, now)
 
     def keep(self, state: BagSums, position: tuple[int, int], rows: int, now: bool = False) -> None:
         """Write the state if it is time to; ``position`` is the next chunk to be added.
@@ -186,17 +260,13 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def _write(self, path: Path, state: BagSums, position: tuple[int, int], rows: int) -> None:
-        facts = {"format": FORMAT, "job": self.job, "position": position, "rows": rows}
-        # keys may be dates or decimals, which JSON has not
-        keys = pa.BufferOutputStream()
-        with pa.ipc.new_stream(keys, (table := state.key_table()).schema) as stream:
-            stream.write_table(table)
+        facts: dict[str, Any] = {"format": FORMAT, "job": self.job, "position": position, "rows": rows}
+        pieces, ahead = self._pieces
         with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
-            archive.writestr("facts.json", json.dumps(facts))
-            archive.writestr("keys.arrow", keys.getvalue().to_pybytes())
-            for name, array in state.to_arrays().items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+            archive.writestr("facts.json", json.dumps(facts | ({} if pieces is None else {"pieces": pieces})))
+            _write_state(archive, "", state)
+            for node in ahead:
+                _write_state(archive, _prefix(node.pieces), node.state)
 
     def done(self) -> None:
         """Remove the file: the pass has ended."""
@@ -211,18 +281,16 @@ class Checkpoint:
             warnings.warn(text, CrosslevelWarning, stacklevel=5)
         self._said = True
 
-    def _read(self) -> tuple[dict[str, Any], list[tuple[Any, ...]], dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, Any], dict[str, tuple[list[tuple[Any, ...]], dict[str, Any]]]]:
+        """Give the facts, and the keys and arrays of the merged state ("") and of pieces ahead of it."""
         assert self.path is not None
         try:
             with zipfile.ZipFile(self.path) as archive:
                 facts = json.loads(archive.read("facts.json"))
-                table = pa.ipc.open_stream(archive.read("keys.arrow")).read_all()
-                arrays = {
-                    name: np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
-                    for name in ("small", "sums")
-                }
+                pieces = facts.get("pieces", {"ahead": []})
+                prefixes = ["", *(_prefix(kept["pieces"]) for kept in pieces["ahead"])]
+                states = {prefix: _read_state(archive, prefix) for prefix in prefixes}
             newer = facts["format"] > FORMAT
-            keys = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         except (
             *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, TypeError, EOFError),
             RuntimeError,  # "encrypted", and unknown compression, which is a NotImplementedError
@@ -230,7 +298,31 @@ class Checkpoint:
             raise FileError(f"{self.path} is not a whole checkpoint ({error}); delete it to begin anew.") from error
         if newer:
             raise FileError(f"{self.path} was written by a newer crosslevel; upgrade, or delete it to begin anew.")
-        return facts, keys, arrays
+        return facts, states
+
+
+def _write_state(archive: zipfile.ZipFile, prefix: str, state: BagSums) -> None:
+    # keys may be dates or decimals, which JSON has not
+    keys = pa.BufferOutputStream()
+    with pa.ipc.new_stream(keys, (table := state.key_table()).schema) as stream:
+        stream.write_table(table)
+    archive.writestr(f"{prefix}keys.arrow", keys.getvalue().to_pybytes())
+    for name, array in state.to_arrays().items():
+        with archive.open(f"{prefix}{name}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _read_state(archive: zipfile.ZipFile, prefix: str) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
+    table = pa.ipc.open_stream(archive.read(f"{prefix}keys.arrow")).read_all()
+    arrays = {
+        name: np.lib.format.read_array(io.BytesIO(archive.read(f"{prefix}{name}.npy")), allow_pickle=False)
+        for name in ("small", "sums")
+    }
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True)), arrays
+
+
+def _prefix(pieces: Sequence[int]) -> str:
+    return f"piece-{pieces[0]}-"
 
 
 class _Interrupts:

@@ -93,6 +93,8 @@ class BagSums:
         self._block_rows = min(BLOCK, max(1, BLOCK_BYTES // (8 * n_features)))
         self._blocks: list[FloatArray] = []
         self._small = np.zeros((3, 0))
+        self.said: tuple[str, ...] = ()
+        """What a pass on a cluster compared with the source."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -142,6 +144,9 @@ class BagSums:
     def copy(self) -> BagSums:
         """Give a state of its own with the same sums."""
         return BagSums(self.n_features, self.names, self.subgroups).merge(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.keys, self.names, self.to_arrays(), self.subgroups, self.n_features)
 
     @property
     def _form(self) -> str:
@@ -197,3 +202,14 @@ class BagSums:
         if len(state) < len(keys):
             raise InputError(f"the keys {listed(keys)} are not distinct; the state is damaged.")
         return state
+
+
+def _restore(
+    keys: list[tuple[Any, ...]],
+    names: tuple[str, ...],
+    arrays: Mapping[str, Any],
+    subgroups: tuple[str, ...],
+    width: int,
+) -> BagSums:
+    """Bring back a state that was sent from one process to another."""
+    return BagSums.from_arrays(keys, names, arrays, subgroups) if keys else BagSums(width, names, subgroups)

@@ -73,6 +73,7 @@ CASES = [
             "inference": ["nonsense", "nuts"],
             "hyperparameters": [{**SCALES, "nugget": 0.2}, {**SCALES, "group": 0.1}, {"effect_variance": -1.0}],
             "random_state": [1, -1],
+            "engine": ["nonsense", 3],
         },
         neutral=THREADS,
         people=PEOPLE,

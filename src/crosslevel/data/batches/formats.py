@@ -216,6 +216,8 @@ def locate(source: object, options: CsvOptions, delimiter: str | None = None) ->
         return _open_files(find_files(source, FORMATS), options, delimiter)
     if isinstance(source, Source):
         return [source]
+    if (of_cluster := _cluster_frame(source)) is not None:
+        return [of_cluster]
     if isinstance(source, list | tuple):
         if not source:
             raise InputError("source is an empty list; name at least one file or frame.")
@@ -235,6 +237,20 @@ def locate(source: object, options: CsvOptions, delimiter: str | None = None) ->
         f"source is a {type(source).__name__}; pass a file, a folder, a glob, a list of these, a frame, a "
         "pyarrow.RecordBatchReader, or a function that returns an iterable of record batches."
     )
+
+
+def _cluster_frame(source: object) -> Source | None:
+    """Read a dask or Spark dataframe, whose rows stay with the workers."""
+    home, name = type(source).__module__.partition(".")[0], type(source).__name__
+    if home in ("dask", "dask_expr") and name == "DataFrame":
+        from crosslevel.data.engines.dask import DaskSource
+
+        return DaskSource(source)
+    if home == "pyspark" and name == "DataFrame":
+        from crosslevel.data.engines.spark import SparkSource
+
+        return SparkSource(source)
+    return None
 
 
 def find_files(source: str | os.PathLike[str], formats: Mapping[str, object]) -> list[Path]:

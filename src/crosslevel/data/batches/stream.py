@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -103,9 +103,18 @@ class Batches:
                 passed += source.n_parts
                 continue
             for part in source.parts(request, max(0, start - passed)):
-                batches = _cut((self._finished(b, source.name) for b in part.batches), self.batch_size)
-                yield Piece(source.name, passed + part.index, part.n_rows, part.index), batches
+                piece = Piece(source.name, passed + part.index, part.n_rows, part.index)
+                yield piece, self.finish(part.batches, source.name)
             passed += source.n_parts
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What is read, in this order."""
+        return tuple(self._sources)
+
+    def finish(self, batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+        """Cast, filter, project and cut the batches that a source of this name gave."""
+        return _cut((self._finished(batch, name) for batch in batches), self.batch_size)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, batches in self.pieces():
@@ -298,15 +307,20 @@ def open_batches(
 
 
 class FrameSource(Source):
-    """A dataframe: one piece."""
+    """A dataframe: one piece, or pieces of ``cut`` rows for the workers of a cluster."""
 
     unit = "frame"
-    n_parts = 1
 
-    def __init__(self, frame: object, name: str = "frame") -> None:
+    def __init__(self, frame: object, name: str = "frame", cut: int | None = None) -> None:
         self.name = name
         self._table = to_arrow(frame, name)
+        self._cut = max(self._table.num_rows, 1) if cut is None else cut
+        self.n_parts = max(1, -(-self._table.num_rows // self._cut))
         self.schema = self._table.schema.remove_metadata()
+
+    def in_pieces(self, rows: int) -> FrameSource:
+        """Give the same frame in pieces of so many rows."""
+        return FrameSource(self._table, self.name, rows)
 
     @property
     def num_rows(self) -> int:
@@ -319,10 +333,11 @@ class FrameSource(Source):
         return [self.name, self.num_rows, *(fingerprint(end) for end in ends)]
 
     def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
-        """Give the frame."""
-        if start == 0:
-            table = self._table.select(request.schema.names)
-            yield Part(0, table.num_rows, iter(table.to_batches(max_chunksize=request.batch_size)))
+        """Give the frame, or its pieces."""
+        table = self._table.select(request.schema.names)
+        for i in range(start, self.n_parts):
+            rows = table.slice(i * self._cut, self._cut)
+            yield Part(i, rows.num_rows, iter(rows.to_batches(max_chunksize=request.batch_size)))
 
 
 def checked_columns(columns: Sequence[str] | None, argument: str = "columns") -> list[str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from crosslevel.data.batches import Batches
+from crosslevel.data.engines import OnEngine
 from crosslevel.data.place_cells import PlaceCells
 from crosslevel.data.place_columns import count_groups
 from crosslevel.ecological.answers import Source
@@ -25,7 +26,7 @@ from crosslevel.typing import IntArray, Progress
 __all__ = ["PersonsEstimator"]
 
 
-class PersonsEstimator(PlaceEstimator):
+class PersonsEstimator(OnEngine, PlaceEstimator):
     """Base of :class:`crosslevel.EcologicalInference`: sources of draws, and moments of places."""
 
     model_: PersonsModel

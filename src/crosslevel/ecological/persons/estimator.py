@@ -16,7 +16,7 @@ from crosslevel.data.place_columns import N_PEOPLE, count_groups, learn_covariat
 from crosslevel.data.signatures import checked
 from crosslevel.data.totals import match_places
 from crosslevel.ecological.covariance import read_hyperparameters
-from crosslevel.ecological.estimate import check_choices, describe_call
+from crosslevel.ecological.estimate import describe_call
 from crosslevel.ecological.persons import fitting, survey_fit
 from crosslevel.ecological.persons.base import PersonsEstimator
 from crosslevel.ecological.persons.composition import known_shares
@@ -26,9 +26,6 @@ from crosslevel.results import Estimates
 from crosslevel.typing import Progress, RandomState
 
 __all__ = ["EcologicalInference"]
-
-MOST_CONTEXT = 1e4
-"""No effect of a context on a logit has a larger variance."""
 
 
 class EcologicalInference(PersonsEstimator):
@@ -81,6 +78,10 @@ class EcologicalInference(PersonsEstimator):
         ``nugget``, unless False; ``group`` and ``second_group``, where there are. A sequence of mappings gives every question its own.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws; of the bins too for ``likelihood="exact"``.
+    engine : {"local", "dask", "spark"}, address, client or session, default "local"
+        Where the passes over people run, those of :meth:`estimate` too: here; on the workers of the open ``distributed.Client``, of an
+        address (``"tcp://host:8786"``) or of a client; or of the active SparkSession or the one passed. They read the files
+        themselves, and agree with "local" to rounding.
     n_jobs : int, optional
         Threads of the passes over people; all cores when not given. Changes no number.
 
@@ -170,6 +171,7 @@ class EcologicalInference(PersonsEstimator):
         inference: str = "laplace",
         hyperparameters: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
         random_state: RandomState = 0,
+        engine: Any = "local",
         n_jobs: int | None = None,
     ) -> None:
         self.likelihood = likelihood
@@ -189,6 +191,7 @@ class EcologicalInference(PersonsEstimator):
         self.inference = inference
         self.hyperparameters = hyperparameters
         self.random_state = random_state
+        self.engine = engine
         self.n_jobs = n_jobs
 
     def fit(
@@ -300,10 +303,12 @@ class EcologicalInference(PersonsEstimator):
             because = "with likelihood='exact', which takes people as they are"
             checks.refuse_idle_arguments(type(self).fit, given, because)
         begun, seed = time.perf_counter(), checks.read_seed(self.random_state)
+        engine = None if self.engine == "local" else self._cluster
         given_weight, groups = weight, None
         if composition is not None:
             given = {"cluster": cluster, "margins": margins}
             checks.refuse_idle_arguments(type(self).fit, given, "beside composition; pass people in its place")
+            checks.refuse_idle(self, ["engine"], "beside composition, which has no people to go over")
             if people is not None:
                 raise InputError("people and composition are both given; pass people=None, or leave composition out.")
             groups, weight = read_composition(composition), N_PEOPLE
@@ -313,7 +318,16 @@ class EcologicalInference(PersonsEstimator):
         learned = fitting.learn_features(self, stream, by, columns, weight, cluster, progress=progress)
         found = found.take(np.array(sorted(range(len(found)), key=lambda i: found.keys[i]), dtype=np.intp))  # type: ignore[arg-type,return-value]
         bins, cells, coarser = fitting.count_in_bins(
-            stream, learned, int(self.n_bins), by, found.keys, weight, cluster, progress, groups is not None
+            stream,
+            learned,
+            int(self.n_bins),
+            by,
+            found.keys,
+            weight,
+            cluster,
+            progress,
+            groups is not None,
+            engine,
         )
         lived = np.flatnonzero(cells.total > 0)
         keys = [found.keys[i] for i in lived] + list(cells.elsewhere)
@@ -345,7 +359,7 @@ class EcologicalInference(PersonsEstimator):
         quiet = fitting.describe_composition(model, found.totals, cluster, groups is not None)
         surveyed, summary = None, None
         if any_survey:
-            surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, **named)
+            surveyed = survey_fit.read_surveyed(asked, stream, model, found, where, weight, unmatched, engine, **named)
             held = (model, cells, found, surveyed, allowance_of(model, None), survey_fit.default_selection(selection))
             model, summary = survey_fit.fuse_questions(*held, compare, checks.count_jobs(self.n_jobs))
             notes, quiet = [*notes, *summary.loud], [*quiet, *summary.said]
@@ -478,23 +492,4 @@ class EcologicalInference(PersonsEstimator):
 
     def _check_parameters(self) -> None:
         self._check_common()
-        choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts"), "backend": ("numpy", "jax")}
-        check_choices(self, choices)
-        if self.likelihood == "aggregate":
-            checks.refuse_idle(self, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
-        else:
-            idle = ["backend", "inducing_points", "nugget_by"]
-            checks.refuse_idle(self, idle, "with likelihood='exact'; pass 'aggregate'")
-        checks.refuse_idle(self, ["nugget_by"] if not self.nugget else [], "with nugget=False; leave one of them out")
-        if self.spatial is None:
-            checks.refuse_idle(self, ["inducing_points"], "with spatial=None; name a spatial kernel")
-        if self.inducing_points is not None:
-            checks.check_whole(self.inducing_points, "inducing_points", 2)
-            checks.refuse_idle(self, ["backend"], "with inducing_points; leave one of them out")
-        checks.check_whole(self.n_bins, "n_bins", 2)
-        checks.check_between(self.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
-        if not self.nugget and self.likelihood == "exact" and self.spatial is None:
-            raise InputError(
-                "nugget=False leaves places no effect of their own, through which likelihood='exact' matches the totals; pass "
-                "spatial='matern32' or likelihood='aggregate'."
-            )
+        fitting.check_parameters(self)

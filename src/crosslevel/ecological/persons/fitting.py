@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from crosslevel.data import checks
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list, read_seed
+from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.data.learning import Learned, learn_people
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
 from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
+from crosslevel.ecological.estimate import check_choices
 from crosslevel.ecological.persons.aggregate import AggregateFit, explained_variance, fit_aggregate, prior_left
 from crosslevel.ecological.persons.composition import Composition, counted_shares, measure_shares, rake, smooth_shares
 from crosslevel.ecological.persons.exact import fit_question
@@ -33,11 +36,12 @@ from crosslevel.ecological.persons.model import (
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
-from crosslevel.errors import unknown_name
+from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import AnyArray, FloatArray, Progress
 
 __all__ = [
+    "check_parameters",
     "count_in_bins",
     "describe_columns",
     "describe_composition",
@@ -51,11 +55,39 @@ if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
 
+MOST_CONTEXT = 1e4
+"""No effect of a context on a logit has a larger variance."""
 LEAST_RELIABILITY, MOST_LEFT, LEAST_EXPLAINED = 0.1, 0.9, 0.45
 """Below this reliability of its shares, or above this share of its prior variance left, a column tells nothing; and the R2 of places on
 composition below which estimates gained nothing over the neighborhood."""
 FEWEST_PLACES = 40
 """Of the worlds and states whose truth intervals were compared with."""
+
+
+def check_parameters(model: EcologicalInference) -> None:
+    """Refuse parameters that mean nothing, or that cannot act with the others given."""
+    if model.engine != "local":
+        find_cluster(model.engine)
+    choices = {"likelihood": ("aggregate", "exact"), "inference": ("laplace", "nuts"), "backend": ("numpy", "jax")}
+    check_choices(model, choices)
+    if model.likelihood == "aggregate":
+        checks.refuse_idle(model, ["inference"], "with likelihood='aggregate'; pass likelihood='exact' to sample")
+    else:
+        idle = ["backend", "inducing_points", "nugget_by"]
+        checks.refuse_idle(model, idle, "with likelihood='exact'; pass 'aggregate'")
+    checks.refuse_idle(model, ["nugget_by"] if not model.nugget else [], "with nugget=False; leave one of them out")
+    if model.spatial is None:
+        checks.refuse_idle(model, ["inducing_points"], "with spatial=None; name a spatial kernel")
+    if model.inducing_points is not None:
+        checks.check_whole(model.inducing_points, "inducing_points", 2)
+        checks.refuse_idle(model, ["backend"], "with inducing_points; leave one of them out")
+    checks.check_whole(model.n_bins, "n_bins", 2)
+    checks.check_between(model.contextual_variance, "contextual_variance", 0.0, MOST_CONTEXT)
+    if not model.nugget and model.likelihood == "exact" and model.spatial is None:
+        raise InputError(
+            "nugget=False leaves places no effect of their own, through which likelihood='exact' matches the totals; pass "
+            "spatial='matern32' or likelihood='aggregate'."
+        )
 
 
 def learn_features(
@@ -82,6 +114,7 @@ def learn_features(
         seed=seed,
         n_jobs=count_jobs(model.n_jobs),
         progress=progress,
+        engine=None if model.engine == "local" else model._cluster,
     )
 
 
@@ -95,6 +128,7 @@ def count_in_bins(
     cluster: str | None,
     progress: Progress | None,
     counted: bool = False,
+    engine: ClusterEngine | None = None,
 ) -> tuple[Bins, PlaceCells, list[str]]:
     """Count people by place and cell; with fewer bins of numbers where the kinds of people would not fit in memory."""
     if cluster is not None and cluster not in stream.schema.names:
@@ -104,7 +138,7 @@ def count_in_bins(
         bins = learn_bins(learned.encoder, learned.encoded_sample(), size)
         try:
             options: dict[str, Any] = {"weight": weight, "cluster": cluster, "counted": counted, "progress": progress}
-            found = count_people(stream, bins, place=by, keys=keys, **options)
+            found = count_people(stream, bins, place=by, keys=keys, engine=engine, **options)
         except TooManyKindsError:
             if size == 2 or not bins.edges:
                 raise

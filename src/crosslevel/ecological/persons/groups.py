@@ -468,6 +468,7 @@ def source_of(
         labels=labels_of(request, people.schema),
         counted=model._counted,
         progress=progress,
+        engine=None if model._counted or model.engine == "local" else model._cluster,
     )
     check_people(places.keys, found.total, places, model.place_weight_, False)
     kinds = {name: people.schema.field(name).type for name in request.by}

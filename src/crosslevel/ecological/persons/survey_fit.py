@@ -13,6 +13,7 @@ from scipy import special, stats
 
 from crosslevel.data import checks
 from crosslevel.data.batches import Batches
+from crosslevel.data.engines import ClusterEngine
 from crosslevel.data.frames import FrameKind, as_names, fingerprint
 from crosslevel.data.place_cells import Labels, PlaceCells, count_people
 from crosslevel.data.queries import parse
@@ -210,6 +211,7 @@ def read_surveyed(
     where: str | None,
     weight: str | None,
     unmatched: str,
+    engine: ClusterEngine | None,
     **named: Any,
 ) -> Surveyed:
     """Read surveys and published shares to counts."""
@@ -223,7 +225,13 @@ def read_surveyed(
         claims = read_evidence(given["evidence"], places, stream.schema, **named, sources=True)
         queries = tuple((name, parse(text)) for name, text in claims.queries.items())
         counted = count_people(
-            stream, model.bins, place=places.by, keys=places.keys, weight=weight, labels=Labels(subgroups=queries)
+            stream,
+            model.bins,
+            place=places.by,
+            keys=places.keys,
+            weight=weight,
+            labels=Labels(subgroups=queries),
+            engine=engine,
         )
         prints["evidence"] = claims.fingerprint
     return Surveyed(respondents, claims, counted, prints)

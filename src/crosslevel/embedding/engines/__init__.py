@@ -1,18 +1,18 @@
-"""Where the pass over the people runs: threads of this machine, or an accelerator."""
+"""Where the pass over the people runs: threads of this machine, an accelerator, or the workers of :mod:`crosslevel.data.engines`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from crosslevel.data.checks import count_jobs
+from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.state import ChunkSums
-from crosslevel.errors import unknown_name
 from crosslevel.numerics.features import FeatureMap
 
-__all__ = ["ENGINES", "Engine", "check_engine", "find_engine"]
+__all__ = ["ENGINES", "Engine", "check_engine", "cluster_of", "find_engine"]
 
 ENGINES = {
     "local": "crosslevel.embedding.engines.local:LocalEngine",
@@ -21,6 +21,7 @@ ENGINES = {
 """Name of an engine -> "module:Class", imported when it is asked for."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Sums the features of chunks over their bags.
 
@@ -39,24 +40,27 @@ class Engine(Protocol):
 
 
 def check_engine(engine: object) -> None:
-    """Refuse what is neither the name of an engine nor an engine."""
-    if (isinstance(engine, str) and engine not in ENGINES) or not (
-        isinstance(engine, str) or hasattr(engine, "sum_chunks")
-    ):
-        raise unknown_name("engine", engine, list(ENGINES), "engine")
+    """Refuse what is neither the name of an engine, the address of one, nor an engine."""
+    cluster_of(engine)
 
 
-def find_engine(engine: str | Engine, n_jobs: int | None = None) -> Engine:
-    """Give the engine of this name, or the one that was passed.
+def cluster_of(engine: object) -> ClusterEngine | None:
+    """Give the cluster that an engine is; None for one of this machine."""
+    return None if isinstance(engine, Engine) else find_cluster(engine, list(ENGINES))
+
+
+def find_engine(engine: Any, n_jobs: int | None = None) -> Engine | ClusterEngine:
+    """Give the engine of this name or address, or the one that was passed.
 
     Examples
     --------
     >>> find_engine("local", 2).n_jobs
     2
     """
-    check_engine(engine)
-    if not isinstance(engine, str):
+    if isinstance(engine, Engine):
         return engine
+    if (cluster := cluster_of(engine)) is not None:
+        return cluster
     module, name = ENGINES[engine].split(":")
     made: Engine = getattr(importlib.import_module(module), name)(count_jobs(n_jobs))
     return made

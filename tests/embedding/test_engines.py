@@ -1,0 +1,533 @@
+"""One contract for every engine that goes over people: local, dask and spark give the same, whatever is killed, broken or run twice.
+
+One Dask cluster of two processes and one Spark session serve the whole file. Nothing here waits for a moment: a worker that dies
+kills itself when it reads a certain piece for the first time, which a marker file remembers.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crosslevel import EcologicalInference, MeanEmbedding, load, save
+from crosslevel.data import engines
+from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.engines import Ledger, Node, find_cluster, merge_nodes
+from crosslevel.data.learning import learn_people
+from crosslevel.data.place_cells import count_people, learn_bins
+from crosslevel.data.simulate import nation
+from crosslevel.data.sketch import Fetching, Sketch
+from crosslevel.errors import EngineError, FileError, InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = 24
+WORLD = nation(PLACES, 250, n_states=4)
+COUNTS = {"by": "region", "weight": "weight"}
+TOTALS = {"successes": "dem", "trials": "votes", "coords": ("lon", "lat")}
+
+
+DEADLY = """
+import os
+import signal
+from pathlib import Path
+
+from crosslevel.data.batches import Source
+
+
+class Deadly(Source):
+    "A source one of whose pieces does what it is told when it is read for the first time; a file remembers."
+
+    unit = "piece"
+
+    def __init__(self, source, piece, marker, deed):
+        self.source, self.piece, self.marker, self.deed = source, piece, Path(marker), deed
+        self.name, self.schema, self.n_parts = source.name, source.schema, source.n_parts
+
+    @property
+    def num_rows(self):
+        return self.source.num_rows
+
+    def parts(self, request, start=0):
+        if start == self.piece and (self.deed == "always fail" or not self.marker.exists()):
+            self.marker.touch()
+            if self.deed == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise MemoryError("no room for this piece")
+        return self.source.parts(request, start)
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Workers find this checkout, and a module with a deadly source."""
+    before, path = dict(os.environ), list(sys.path)
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "crosslevel_deadly.py").write_text(DEADLY)
+    sys.path[:0] = [str(ROOT / "src"), str(folder)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(folder), before.get("PYTHONPATH", "")])
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    yield
+    sys.path[:] = path
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def client(environment, tmp_path_factory):
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    settings = {
+        "temporary-directory": str(tmp_path_factory.mktemp("dask")),
+        "distributed.worker.daemon": True,
+        "distributed.comm.timeouts.connect": "60s",
+    }
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def session(environment, tmp_path_factory):
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs a Java runtime")
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+    }
+    builder = sql.SparkSession.builder.master("local[2,4]").appName("crosslevel tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+FIXTURES = {"dask": "client", "spark": "session"}
+SLOW_SPARK = pytest.param("spark", marks=pytest.mark.slow)  # what Spark shares with Dask is tested there
+
+
+@pytest.fixture(params=["local", "dask", "spark"])
+def engine(request):
+    """What a user passes: a name, a client, a session."""
+    return "local" if request.param == "local" else request.getfixturevalue(FIXTURES[request.param])
+
+
+@pytest.fixture(params=["local", "dask", SLOW_SPARK])
+def most_engines(request):
+    return "local" if request.param == "local" else request.getfixturevalue(FIXTURES[request.param])
+
+
+@pytest.fixture(params=["dask", "spark"])
+def cluster(request):
+    return request.getfixturevalue(FIXTURES[request.param])
+
+
+@pytest.fixture(params=["dask", SLOW_SPARK])
+def one_cluster(request):
+    return request.getfixturevalue(FIXTURES[request.param])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Six files of two row groups, cut across places; the fourth holds nobody of positive age."""
+    folder = tmp_path_factory.mktemp("people")
+    people = WORLD.people
+    size = -(-people.num_rows // 6)
+    for i in range(6):
+        pq.write_table(people.slice(i * size, size), folder / f"part-{i}.parquet", row_group_size=-(-size // 2))
+    return folder
+
+
+@pytest.fixture
+def files(folder, tmp_path):
+    """Give files of one's own, to be broken."""
+    return Path(shutil.copytree(folder, tmp_path / "people"))
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    return MeanEmbedding(n_features=32, categorical=["sex"], n_jobs=1).fit(folder, **COUNTS)
+
+
+def on(model, engine):
+    """Give the same fitted embedding on another engine."""
+    other = MeanEmbedding(**{**model.get_params(), "engine": engine})
+    other.__dict__.update({n: v for n, v in model.__dict__.items() if n.endswith("_")})
+    return other
+
+
+def facts(encoder):
+    return [column.facts() for column in encoder.columns]
+
+
+def same_bits(one, two):
+    return one.values.tobytes() == two.values.tobytes() and one.weight.tobytes() == two.weight.tobytes()
+
+
+def close(one, two):
+    assert one.key_table.equals(two.key_table)
+    assert (one.n_rows == two.n_rows).all()
+    np.testing.assert_allclose(one.weight, two.weight, rtol=1e-12)
+    np.testing.assert_allclose(one.values, two.values, rtol=0, atol=1e-9 * np.abs(two.values).max())
+
+
+# ---- the same numbers
+
+
+def test_fit_and_transform_give_what_the_local_engine_gives(fitted, folder, engine):
+    model = MeanEmbedding(n_features=32, categorical=["sex"], engine=engine).fit(folder, **COUNTS)
+    assert facts(model.encoder_) == facts(fitted.encoder_)
+    assert model.bandwidth_ == fitted.bandwidth_
+    options = {"where": "age >= 30", "subgroups": {"women": "sex == 2"}}
+    found, expected = model.transform(folder, **options), fitted.transform(folder, **options)
+    close(found, expected)
+    assert same_bits(found, model.transform(folder, **options))
+    if engine != "local":
+        everybody = expected.select("subgroup == 'all'")
+        (said,) = found.checked
+        assert f"{everybody.n_rows.sum():,} people of weight {everybody.weight.sum():.12g} in 12 piece(s)" in said
+
+
+def test_a_frame_in_memory_is_cut_for_the_workers(fitted, most_engines, monkeypatch):
+    monkeypatch.setattr(engines, "FRAME_ROWS", 1000)
+    close(on(fitted, most_engines).transform(WORLD.people), fitted.transform(WORLD.people))
+
+
+def test_a_piece_that_nobody_matches_adds_nothing(fitted, files, engine):
+    empty = pq.read_table(files / "part-2.parquet").slice(0, 0)
+    pq.write_table(empty, files / "part-2.parquet")
+    pq.write_table(empty, files / "part-5.parquet")
+    close(on(fitted, engine).transform(files, where="age > 40"), fitted.transform(files, where="age > 40"))
+
+
+def test_dataframes_of_the_cluster_are_pieces_by_partition(fitted, folder, client, session):
+    import dask.dataframe as dd
+
+    expected = fitted.transform(folder)
+    given = {client: dd.read_parquet(str(folder)), session: session.read.parquet(str(folder))}
+    for engine, people in given.items():
+        model = MeanEmbedding(n_features=32, categorical=["sex"], engine=engine).fit(people, **COUNTS)
+        assert facts(model.encoder_) == facts(fitted.encoder_)
+        close(model.transform(people), expected)
+        with pytest.raises(InputError, match="engine="):
+            fitted.transform(people)
+
+
+def test_the_sample_is_the_same_though_no_piece_alone_would_have_held_it(monkeypatch):
+    def piece(i):
+        own, shared = [f"own {i} {j}" for j in range(400)], [f"shared {j}" for j in range(100)]
+        return pa.record_batch({"kind": own + shared}), np.repeat([2.0, 1.0], [400, 100])
+
+    def sketch():
+        return Sketch({"kind": True}, 5, 0)
+
+    whole, parts = sketch(), []
+    for i in range(12):
+        whole.add(*piece(i))
+    monkeypatch.setattr("crosslevel.data.sketch.SLACK", -8)  # pieces hold too few rows
+    for i in range(12):
+        parts.append(sketch())
+        parts[-1].add(*piece(i))
+    monkeypatch.undo()
+    merged = sketch()
+    for part in parts:
+        merged.merge(pickle.loads(pickle.dumps(part)))
+    missing = merged.missing()
+    assert len(missing), "every row was held; fetching is not tested"
+    found = [Fetching({"kind": True}, 0, missing)([piece(i)[0]], i) for i in range(12)]
+    merged.take(functools.reduce(lambda one, two: one.merge(two), found))
+    assert not len(merged.missing())
+    assert merged.finish().sample.equals(whole.finish().sample)
+    assert merged.finish().kinds.equals(whole.finish().kinds)
+
+
+def test_ecological_inference_gives_the_same_estimates(folder, engine):
+    given = {**COUNTS, **TOTALS, "columns": ["age", "sex", "race"]}
+    model = EcologicalInference(categorical=["sex"]).fit(folder, WORLD.places, **given)
+    other = EcologicalInference(categorical=["sex"], engine=engine).fit(folder, WORLD.places, **given)
+    asked = {"by": "sex", "n_draws": 100, "subgroups": None}
+    expected, found = model.estimate(**asked), other.estimate(**asked)
+    for name in ("estimate", "std_error", "conf_low", "conf_high"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-6)
+
+
+def test_clusters_of_people_are_those_of_the_local_pass(folder, one_cluster):
+    stream = open_batches(folder)
+    learned = learn_people(stream, by=["region"], columns=["age", "sex"], weight="weight", categorical=["sex"])
+    bins = learn_bins(learned.encoder, learned.encoded_sample(), 6)
+    keys = sorted(WORLD.places["region"].to_pylist())[3:]
+    asked = {"place": "region", "keys": keys, "weight": "weight", "cluster": "race"}
+    here = count_people(stream, bins, **asked)
+    there = count_people(stream, bins, **asked, engine=find_cluster(one_cluster))
+    assert (there.codes == here.codes).all()
+    assert there.elsewhere.keys() == here.elsewhere.keys()
+    assert len(there.elsewhere) == 3
+    np.testing.assert_allclose(there.pairs.weight, here.pairs.weight, rtol=1e-12)
+    assert (there.clusters.one_cluster == here.clusters.one_cluster).all()
+
+
+# ---- faults
+
+
+def test_a_vanished_file_is_named_and_the_rest_is_kept(fitted, files, tmp_path, engine):
+    model, people = on(fitted, engine), open_batches(files)
+    state, gone = tmp_path / "state", files / "part-3.parquet"
+    whole = model.transform(people)
+
+    def vanish(*_):
+        if gone.exists():
+            shutil.move(gone, tmp_path / "elsewhere")
+
+    if engine != "local":  # several pieces are under way before the first is done
+        vanish()
+    with pytest.raises(FileError, match=r"part-3\.parquet"):
+        model.transform(people, checkpoint=state, checkpoint_every=0, progress=vanish)
+    assert state.exists()
+    shutil.move(tmp_path / "elsewhere", gone)
+    done = []
+    assert same_bits(model.transform(people, checkpoint=state, progress=lambda rows, _: done.append(rows)), whole)
+    assert not state.exists()
+    half = whole.n_rows.sum() // 12
+    assert done[0] > (6 if engine == "local" else 10) * half  # what was done is not done again
+
+
+def test_a_damaged_file_is_named_and_may_be_replaced(fitted, files, tmp_path, one_cluster):
+    model, people = on(fitted, one_cluster), open_batches(files)
+    state, path = tmp_path / "state", files / "part-1.parquet"
+    good = path.read_bytes()
+    whole = model.transform(people)
+    path.write_bytes(good[:4] + bytes(len(good) // 2) + good[4 + len(good) // 2 :])
+    with pytest.raises(FileError, match=r"part-1\.parquet.*The other 10 of 12 pieces are kept"):
+        model.transform(people, checkpoint=state, checkpoint_every=0)
+    path.write_bytes(good)
+    os.utime(path, ns=(0, 0))
+    assert same_bits(model.transform(open_batches(files), checkpoint=state), whole)
+
+
+def test_a_checkpoint_is_refused_where_a_counted_file_has_changed(fitted, files, tmp_path, one_cluster):
+    model, state = on(fitted, one_cluster), tmp_path / "state"
+
+    def stop(rows, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.transform(files, checkpoint=state, progress=stop)
+    for path in files.iterdir():
+        os.utime(path, ns=(0, 0))
+    with pytest.raises(InputError, match="belongs to another job"):
+        model.transform(files, checkpoint=state)
+
+
+def test_an_interrupted_pass_resumes_with_the_same_bits(fitted, folder, tmp_path, most_engines):
+    model, calls = on(fitted, most_engines), []
+    whole = model.transform(folder)
+
+    def stop(rows, total):
+        calls.append(rows)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.transform(folder, checkpoint=tmp_path / "state", progress=stop)
+    calls.clear()
+    calls.append(0)
+    assert same_bits(
+        model.transform(folder, checkpoint=tmp_path / "state", progress=lambda n, _: calls.append(n)), whole
+    )
+    assert calls[1] > whole.n_rows.sum() * 3 // 12
+
+
+def test_bad_people_are_named_with_their_piece(fitted, files, most_engines):
+    table = pq.read_table(files / "part-4.parquet")
+    weight = table["weight"].to_numpy().copy()
+    weight[-1] = -1.0
+    bad = table.set_column(table.column_names.index("weight"), "weight", pa.array(weight))
+    pq.write_table(bad, files / "part-4.parquet", row_group_size=-(-bad.num_rows // 2))
+    with pytest.raises(InputError, match="weight" if most_engines == "local" else r"row group 1 of .*part-4\.parquet"):
+        on(fitted, most_engines).transform(files)
+
+
+def deadly(files, tmp_path, deed):
+    """Open people of whom piece 5 does what it is told when it is read for the first time; a file remembers."""
+    from crosslevel_deadly import Deadly
+
+    sources = list(open_batches(files).sources)
+    sources[2] = Deadly(sources[2], 1, tmp_path / "marker", deed)
+    return Batches(sources)
+
+
+def test_a_killed_worker_is_recovered(fitted, folder, tmp_path, cluster):
+    found = on(fitted, cluster).transform(deadly(folder, tmp_path, "die"))
+    assert (tmp_path / "marker").exists(), "nobody was killed"
+    assert same_bits(found, on(fitted, cluster).transform(folder))
+
+
+def test_a_failing_task_is_retried_by_spark(fitted, folder, tmp_path, session):
+    found = on(fitted, session).transform(deadly(folder, tmp_path, "fail"))
+    assert (tmp_path / "marker").exists()
+    close(found, fitted.transform(folder))
+
+
+def test_a_piece_that_always_runs_out_of_memory_is_named_and_the_rest_is_kept(fitted, folder, tmp_path, client):
+    people = deadly(folder, tmp_path, "always fail")
+    with pytest.raises(
+        EngineError, match=r"piece 1 of .*part-2\.parquet .*MemoryError.*The other 11 of 12 pieces are kept"
+    ):
+        on(fitted, client).transform(people, checkpoint=tmp_path / "state", checkpoint_every=0)
+
+
+@pytest.mark.slow
+def test_spark_names_the_piece_that_failed_after_its_retries(fitted, folder, tmp_path, session):
+    with pytest.raises(EngineError, match=r"piece 1 of .*part-2\.parquet .*MemoryError"):
+        on(fitted, session).transform(deadly(folder, tmp_path, "always fail"))
+
+
+def test_a_scheduler_that_was_restarted_can_be_resumed_with(fitted, folder, tmp_path, client):
+    model, state, calls = on(fitted, client), tmp_path / "state", []
+    whole = model.transform(folder)
+
+    def restart(rows, total):
+        calls.append(rows)
+        if len(calls) == 2:
+            client.restart(timeout=120)
+
+    with pytest.raises(EngineError, match="the scheduler was restarted or lost"):
+        model.transform(folder, checkpoint=state, checkpoint_every=0, progress=restart)
+    calls[:] = [0, 0]
+    assert same_bits(model.transform(folder, checkpoint=state, progress=lambda rows, _: calls.append(rows)), whole)
+    assert calls[2] > whole.n_rows.sum() * 2 // 12
+
+
+# ---- reruns count once
+
+
+class Total:
+    """A state that counts."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def merge(self, other):
+        self.n += other.n
+        return self
+
+
+def test_a_merge_that_runs_twice_changes_nothing_that_it_was_given():
+    nodes = [Node((i,), 1, 1.0, Total(10**i)) for i in range(3)]
+    assert merge_nodes(nodes).state.n == merge_nodes(nodes).state.n == 111
+    assert nodes[0].state.n == 1
+
+
+def test_a_ledger_counts_each_piece_once_whatever_the_order_and_number_of_answers():
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3], [1, 1, 0, 0, 4, 3, 4, 2, 2]):
+        ledger = Ledger(5)
+        for i in order:
+            ledger.put(Node((i,), 2, 0.5, Total(10**i)))
+        assert (ledger.node.state.n, ledger.node.pieces, ledger.rows, ledger.todo()) == (11111, (0, 1, 2, 3, 4), 10, [])
+
+
+def test_a_group_that_was_computed_in_part_is_finished_from_its_pieces():
+    ledger = Ledger(200)
+    assert ledger.groups[1] == (3, 4, 5)
+    ledger.put(Node((4,), 1, 1.0, Total(1)))
+    assert ledger.todo()[:4] == [(0, 1, 2), (3,), (5,), (6, 7, 8)]
+    ledger.put(Node((3, 4, 5), 3, 3.0, Total(3)))  # a rerun of the whole group
+    for group in ledger.todo():
+        ledger.put(Node(group, len(group), float(len(group)), Total(len(group))))
+    assert (ledger.node.state.n, ledger.node.rows) == (200, 200)
+
+
+def test_pieces_merged_on_the_workers_give_the_same_bits_and_name_who_failed(
+    fitted, files, tmp_path, one_cluster, monkeypatch
+):
+    monkeypatch.setattr(engines, "FEW", 4)  # groups of three pieces
+    model, people = on(fitted, one_cluster), open_batches(files)
+    whole = model.transform(people)
+    close(whole, fitted.transform(files))
+    shutil.move(files / "part-3.parquet", tmp_path / "elsewhere")
+    with pytest.raises(FileError, match=r"part-3\.parquet.*The other 10 of 12 pieces are kept"):
+        model.transform(people, checkpoint=tmp_path / "state", checkpoint_every=0)
+    shutil.move(tmp_path / "elsewhere", files / "part-3.parquet")
+    assert same_bits(model.transform(people, checkpoint=tmp_path / "state"), whole)
+
+
+def test_weights_that_do_not_add_up_are_refused(fitted, folder, client, monkeypatch):
+    put = Ledger.put
+
+    def twice(self, node):
+        put(self, node)
+        if node.pieces == (0,):
+            self.node.state.merge(node.state.copy())
+
+    monkeypatch.setattr(Ledger, "put", twice)
+    with pytest.raises(EngineError, match="counted twice or not at all"):
+        on(fitted, client).transform(folder)
+
+
+# ---- who may compute
+
+
+def test_workers_of_another_version_are_refused_before_the_first_row(fitted, folder, cluster, monkeypatch):
+    monkeypatch.setattr(engines, "versions", lambda: {"python": "3.11", "crosslevel": "99.0"})
+    reads = []
+    monkeypatch.setattr(engines, "run_piece", reads.append)
+    with pytest.raises(EngineError, match=r"runs (crosslevel|python) .*, and this process (99\.0|3\.11)"):
+        on(fitted, cluster).transform(folder)
+    with pytest.raises(EngineError, match="and this process"):
+        MeanEmbedding(n_features=8, engine=cluster).fit(folder, **COUNTS)
+    assert not reads
+
+
+def test_the_engine_is_checked_in_fit(folder):
+    for engine in ("dusk", 3, None):
+        with pytest.raises(InputError, match=f"engine={engine!r}"):
+            MeanEmbedding(engine=engine).fit(folder, **COUNTS)
+        with pytest.raises(InputError, match=f"engine={engine!r}"):
+            EcologicalInference(engine=engine).fit(folder, WORLD.places, **COUNTS, **TOTALS)
+
+
+def test_an_address_is_asked_and_where_nobody_answers_is_said(fitted, folder, client, monkeypatch):
+    monkeypatch.setattr("crosslevel.data.engines.dask.PATIENCE", "1s")
+    with pytest.raises(EngineError, match=r"engine='tcp://127\.0\.0\.1:1' does not answer"):
+        MeanEmbedding(engine="tcp://127.0.0.1:1").fit(folder, **COUNTS)
+    address, model = client.scheduler.address, on(fitted, client.scheduler.address)
+    with find_cluster(address).client as found:
+        assert find_cluster(address).client is found
+        close(model.transform(folder), fitted.transform(folder))
+
+
+def test_what_only_this_process_can_read_is_refused(fitted, one_cluster):
+    with pytest.raises(InputError, match="write it to parquet"):
+        on(fitted, one_cluster).transform(lambda: WORLD.people.to_batches())
+
+
+def test_a_model_on_a_client_is_cloned_and_saved(fitted, folder, client, tmp_path):
+    from sklearn.base import clone
+
+    model = on(fitted, client)
+    assert clone(model).engine is client
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").engine == "local"
