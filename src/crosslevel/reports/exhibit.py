@@ -342,7 +342,7 @@ def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
 
 def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
     """Say what the reader should know of the tables shown, method by method, each once with its contests before it."""
-    said = []
+    said: list[str] = []
     for method in methods:
         where: dict[str, list[str]] = {}
         for name, contest in study.contests.items():
