@@ -181,8 +181,8 @@ def net(Z: FloatArray, bags: IntArray, shares: FloatArray, Z_new: FloatArray, se
         return torch.softmax(model(new), 1).numpy().astype(np.float64)
 
 
-def scores(y: IntArray, p: FloatArray) -> tuple[dict[str, float], FloatArray]:
-    """AUC, log loss and calibration error (ten equal bins of people), mean over classes; and the loss of every person."""
+def scores(y: IntArray, p: FloatArray) -> dict[str, float]:
+    """AUC, log loss and calibration error (ten equal bins of people), mean over classes."""
     p = np.clip(p, 1e-6, 1)
     p = p / p.sum(1, keepdims=True)
     loss = -np.log(p[np.arange(len(y)), y])
@@ -193,7 +193,7 @@ def scores(y: IntArray, p: FloatArray) -> tuple[dict[str, float], FloatArray]:
         order = np.argsort(p[:, k], kind="stable")
         gaps = [abs(p[part, k].mean() - (y[part] == k).mean()) for part in np.array_split(order, 10)]
         off.append(np.mean(gaps))
-    return {"auc": float(auc), "loss": float(loss.mean()), "off": float(np.mean(off))}, loss
+    return {"auc": float(auc), "loss": float(loss.mean()), "off": float(np.mean(off))}
 
 
 def one_task(people: pd.DataFrame, kind: str, label: IntArray, columns: list[str], seed: int) -> dict[str, Any]:
@@ -235,11 +235,9 @@ def one_task(people: pd.DataFrame, kind: str, label: IntArray, columns: list[str
         seconds["net"] = time.perf_counter() - start
     y = label[test]
     found = {name: scores(y, p) for name, p in answers.items()}
-    own = found["LabelProportions"]
     return {"kind": kind, "assignment": model.assignment_, "bags": len(shares)} | {
-        name: s | {"seconds": seconds[name], "worse": float((own[1] - loss).mean()), "se": float((own[1] - loss).std() / np.sqrt(len(y)))}
-        for name, (s, loss) in found.items()
-    }  # fmt: skip
+        name: s | {"seconds": seconds[name]} for name, s in found.items()
+    }
 
 
 def lay(rows: list[list[str]]) -> str:
@@ -262,7 +260,7 @@ def tables(found: list[dict[str, Any]]) -> dict[str, str]:
             rows.append(
                 [kind, m, f"{mean['auc']:.3f}", f"{mean['loss']:.4f}", f"{mean['off']:.3f}", f"{mean['seconds']:.1f}"]
             )
-        best = sum(all(one[m]["worse"] <= 2 * one[m]["se"] for m in rivals) for one in own)
+        best = sum(all(one["LabelProportions"]["loss"] <= one[m]["loss"] + TIE for m in rivals) for one in own)
         auc = sum(all(one["LabelProportions"]["auc"] >= one[m]["auc"] - TIE for m in rivals) for one in own)
         taken = ", ".join(sorted({one["assignment"] for one in own}))
         wins.append([kind, f"{len(own)}", f"{best}", f"{auc}", taken])

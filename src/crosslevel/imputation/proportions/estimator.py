@@ -52,7 +52,7 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         Random features of the kernel; 0 for a model that is additive in the columns.
     assignment : {"auto", "random", "places"}, default "auto"
         How people came into bags. Of random bags the prior variances are those of the largest evidence; places differ for reasons that are
-        not in X, and slopes are held as :class:`CrossLevelImputer` holds them. "auto" takes bags for places where their
+        not in X, and the prior of slopes is fixed at that of :class:`CrossLevelImputer`. "auto" takes bags for places where their
         composition differs by more than chance.
     categorical : sequence of str, optional
         Columns of numbers that are codes without order. Text always is.
@@ -174,11 +174,12 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         known = Proportions(cells.shares(0, n_bags), squares, n)
         naive = np.average(shares, axis=0, weights=total)
         self._naive = np.array([1.0 - naive[0], naive[0]]) if len(naive) == 1 else naive
-        measured = place_share(A, self.basis_.block, weight, known, len(given.schema.columns))
-        self.place_share_ = {"auto": measured, "random": 0.0, "places": max(measured, 1e-6)}[self.assignment]
-        self.assignment_ = "places" if self.place_share_ > 0 else "random"
+        self.place_share_ = place_share(A, self.basis_.block, weight, known, len(given.schema.columns))
+        self.assignment_ = self.assignment
+        if self.assignment == "auto":
+            self.assignment_ = "places" if self.place_share_ > 0 else "random"
         self.fits_: tuple[Classified, ...] = tuple(
-            fit_proportions(A, self.basis_.block, known, s, self.place_share_)
+            fit_proportions(A, self.basis_.block, known, s, places=self.assignment_ == "places")
             for s in (shares.T[:1] if shares.shape[1] == 1 else shares.T[: -1 if shares.shape[1] == 2 else None])
         )
         fitted = self.classes_ if len(self.fits_) > 1 else self.classes_[[-1 if shares.shape[1] == 1 else 0]]

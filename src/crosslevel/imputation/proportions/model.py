@@ -10,7 +10,7 @@ With bags of one person this is logistic regression with a ridge. Scores z are i
 categories), what bends, and random features of a Gaussian kernel, for interactions.
 
 Bags drawn at random differ by chance, and chance is not confounded: the variances v are those of the largest evidence. Places differ for
-reasons that are not in X, which evidence cannot see; there v is fixed and tau^2 grows with the number of bags, as for CrossLevelImputer.
+reasons that are not in X, which evidence cannot see; there v is fixed at that of CrossLevelImputer.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Classified:
         return np.asarray(special.expit(A @ self.theta / np.sqrt(1.0 + np.pi * spread / 8.0)))
 
 
-def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatArray, places: float) -> Classified:
+def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatArray, *, places: bool) -> Classified:
     """Fit one class.
 
     Parameters
@@ -204,25 +204,23 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
     bags : Proportions
     s : (B,)
         Published proportions.
-    places : float
-        Share of the differences between bags that is not chance; 0 for random bags.
+    places : bool
+        Whether bags are places, and variances fixed.
 
     Examples
     --------
     >>> x = np.repeat([-1.0, 1.0], 40)
     >>> one = sparse.csr_array(np.eye(80))
     >>> y = np.concatenate([np.arange(40) < 8, np.arange(40) < 32]).astype(float)
-    >>> fit = fit_proportions(np.column_stack([np.ones(80), x]), np.zeros(1, dtype=int), Proportions(one, one, np.ones(80)), y, 0.0)
+    >>> A, bags = np.column_stack([np.ones(80), x]), Proportions(one, one, np.ones(80))
+    >>> fit = fit_proportions(A, np.zeros(1, dtype=int), bags, y, places=False)
     >>> bool(1.2 < fit.theta[1] < 1.4)
     True
     """
-    settings = Settings()
-    fixed = places > 0
-    variance = settings.slope_sd**2 * PLACES if fixed else USUAL.copy()
-    floor = settings.slope_sd**2 / settings.shrinkage_groups * len(s) * places
+    variance = Settings().slope_sd ** 2 * PLACES if places else USUAL.copy()
     theta = np.zeros(A.shape[1])
     theta[0] = special.logit(np.clip(np.average(s, weights=bags.n), 1e-4, 1.0 - 1e-4))
-    phi, tau2, steps = np.ones(len(s)), floor, 0
+    phi, tau2, steps = np.ones(len(s)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         prior = np.concatenate([[INTERCEPT_PRECISION], 1.0 / variance[block]])
         theta, Sigma, gradient, more = _descend(A, bags, s, phi, prior, theta)
@@ -232,12 +230,12 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
         used = 1.0 - prior * np.diag(Sigma)
         if (bags.n > 1.0).any():
             chance = bags.squares @ (p * (1.0 - p))
-            tau2 = max(_bag_variance(s - m, chance, slope**2, max(len(s) - float(used.sum()), 1.0)), floor)
+            tau2 = _bag_variance(s - m, chance, slope**2, max(len(s) - float(used.sum()), 1.0))
             now = np.maximum((chance + tau2 * slope**2) * bags.n / (m * (1.0 - m)), LEAST_PHI)
         else:
             now = phi
         before = np.concatenate([variance, phi])
-        if not fixed:
+        if not places:
             squares, counts = (np.bincount(block, v, 3) for v in (theta[1:] ** 2, np.maximum(used[1:], 0.0)))
             variance = (squares + PSEUDO * USUAL) / (counts + PSEUDO)
         phi = now
