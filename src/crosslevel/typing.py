@@ -19,6 +19,7 @@ __all__ = [
     "IntArray",
     "Progress",
     "RandomState",
+    "Tell",
 ]
 
 AnyArray: TypeAlias = npt.NDArray[Any]
@@ -33,5 +34,7 @@ AnyIntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 """Integers of any width, as a caller hands them in."""
 Arrays: TypeAlias = dict[str, AnyArray]
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
-Progress: TypeAlias = Callable[[int, int | None], None]
+Tell: TypeAlias = Callable[[int, int | None], None]
 """Called with what is done and, where known, with all there is to do."""
+Progress: TypeAlias = bool | Tell
+"""True for a bar on stderr, or a function of one's own (``data.progress.follow``)."""

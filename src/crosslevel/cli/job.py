@@ -19,6 +19,7 @@ import pyarrow.csv as pacsv
 from crosslevel.cli.options import Given, Option, spelled
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.batches import Batches, open_batches
+from crosslevel.data.progress import draw_bar
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, unknown_name
 from crosslevel.results import Estimates, save
 from crosslevel.results.table import plain
@@ -88,21 +89,8 @@ class Job:
     @contextmanager
     def progress(self, what: str, unit: str = "people") -> Iterator[Callable[[int, int | None], None]]:
         """Show rows of people (or other units) done, how many a second and the time left; our warnings wait for the answer."""
-        from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-        from rich.text import Text
-
-        class Rate(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                of = "" if task.total is None else f" of {task.total:,.0f}"
-                speed = f", {task.speed:,.0f} rows/s" if task.speed and unit == "people" else ""
-                return Text(f"{task.completed:,.0f}{of} {unit}{speed}")
-
-        columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
-        # into a file a bar would leave an empty line each
-        bar = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
-        with quiet(), bar as shown:
-            task = shown.add_task(what, total=None)
-            yield lambda rows, total: shown.update(task, completed=rows, total=total)
+        with quiet(), draw_bar(what, unit, self.console) as tell:
+            yield tell
 
     def command(self, without: Sequence[str]) -> list[str]:
         """Give the arguments as they were written, less some options and their values."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,9 +39,10 @@ from crosslevel.data.columns import (
     refuse_stray_text,
     whole_numbers,
 )
+from crosslevel.data.progress import follow
 from crosslevel.data.sketch import Fetching, Sketch
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray, Progress
+from crosslevel.typing import FloatArray, Progress, Tell
 
 if TYPE_CHECKING:
     from crosslevel.data.engines import ClusterEngine
@@ -347,8 +349,8 @@ def learn(
         Seed of the sample.
     n_jobs : int
         With more than one, the next batch is read while one is studied.
-    progress : callable, optional
-        Called with the rows done and, where known, the rows in all.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
     engine : ClusterEngine, optional
         Where the pieces of the stream are studied; this process when not given.
     """
@@ -356,13 +358,14 @@ def learn(
     stream = people.select(needed, batch_size=BATCH_ROWS)
     kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
     work = _Studying(kinds, tuple(by), weight, n_sample, seed)
-    if engine is None:
-        study = work.begin()
-        for row in _one_ahead(stream, study.add, n_jobs):
-            if progress is not None:
-                progress(row, stream.num_rows)
-    else:
-        study = _study_on(engine, stream, work, progress)
+    with follow(progress, "Reading people") if progress else nullcontext() as tell:
+        if engine is None:
+            study = work.begin()
+            for row in _one_ahead(stream, study.add, n_jobs):
+                if tell is not None:
+                    tell(row, stream.num_rows)
+        else:
+            study = _study_on(engine, stream, work, tell)
     row, levels, moments, leaks = study.rows, study.levels, study.moments, study.leaks
     if row == 0:
         raise InputError(f"people has no rows ({people.describe()}); check the file and the where filter.")
@@ -433,11 +436,11 @@ class _Study:
         return self
 
 
-def _study_on(engine: ClusterEngine, stream: Batches, work: _Studying, progress: Progress | None) -> _Study:
+def _study_on(engine: ClusterEngine, stream: Batches, work: _Studying, tell: Tell | None) -> _Study:
     """Study pieces on a cluster; a second pass fetches the people of the sample whom no piece alone would have held."""
     from crosslevel.data.engines import run_pass_on
 
-    study: _Study = run_pass_on(engine, stream, work, None, progress)[0]
+    study: _Study = run_pass_on(engine, stream, work, None, tell)[0]
     missing = study.sketch.missing()
     if len(missing):
         fetched, _ = run_pass_on(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,6 +25,7 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.clusters import ClusterRecords, Clusters
 from crosslevel.data.columns import Category, Encoder, read_weights
 from crosslevel.data.frames import group_rows
+from crosslevel.data.progress import follow
 from crosslevel.data.queries import Choice, Query
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
@@ -326,7 +328,7 @@ def count_people(
         Column that names people who were drawn together, such as the household; ``clusters`` is then set.
     counted : bool
         Whether weights are numbers of people, each of weight one.
-    progress : callable, optional
+    progress : bool or callable, optional
     engine : ClusterEngine, optional
         Where the pieces of the stream are counted; this process when not given.
     """
@@ -334,16 +336,17 @@ def count_people(
     named = [name for name in (place, weight, cluster) if name is not None]
     columns = list(dict.fromkeys([*bins.names, *named, *work.labels.columns]))
     source = stream.select(columns, batch_size=BATCH_ROWS)
-    if engine is None:
-        found = _Counted(work)
-        for batch in source:
-            found.add(batch)
-            if progress is not None:
-                progress(found.rows, source.num_rows)
-    else:
-        from crosslevel.data.engines import run_pass_on
+    with follow(progress, "Counting people") if progress else nullcontext() as tell:
+        if engine is None:
+            found = _Counted(work)
+            for batch in source:
+                found.add(batch)
+                if tell is not None:
+                    tell(found.rows, source.num_rows)
+        else:
+            from crosslevel.data.engines import run_pass_on
 
-        found, _ = run_pass_on(engine, source, work, _Counted.weight, progress)
+            found, _ = run_pass_on(engine, source, work, _Counted.weight, tell)
     return found.finish()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.base import clone
 
 from crosslevel.data.bags import Bags, as_bags
 from crosslevel.data.checks import check_level, read_seed
+from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
 from crosslevel.diagnostics.calibration import calibration_table, size_strata, strata_of
 from crosslevel.distribution import reading
@@ -20,7 +20,7 @@ from crosslevel.distribution.predictive import class_table, label_table
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import share_row
-from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, RandomState
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, Progress, RandomState, Tell
 
 __all__ = ["BagValidation", "cross_validate_bags"]
 
@@ -54,7 +54,7 @@ def cross_validate_bags(
     level: float = 0.95,
     edges: Any = None,
     random_state: RandomState = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BagValidation:
     """Predict every bag from the others, fold by fold, and score the predictions by size of bag.
 
@@ -73,8 +73,8 @@ def cross_validate_bags(
         Classes of sizes, as in `size_strata`.
     random_state : int, None, Generator or RandomState
         Which bags go into which fold.
-    progress : callable, optional
-        Told the number of folds done and their total.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, told the number of folds done and their total.
 
     Returns
     -------
@@ -105,8 +105,9 @@ def cross_validate_bags(
         raise InputError(f"folds={folds!r} of {len(bags):,} bags is not possible; pass 2 to {len(bags):,} folds.")
     # effective sizes of weighted people are no whole numbers, which classes of sizes would be named by
     strata = size_strata(np.maximum(np.round(bags.effective_sizes), 1.0), edges)
-    work = _Folds(model, bags, labels, strata, int(folds), level, read_seed(random_state), progress)
-    return _classes(work) if isinstance(model, BagClassifier) else _numbers(work)
+    with follow(progress, "Predicting bags left out", "folds") as tell:
+        work = _Folds(model, bags, labels, strata, int(folds), level, read_seed(random_state), tell)
+        return _classes(work) if isinstance(model, BagClassifier) else _numbers(work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class _Folds:
     folds: int
     level: float
     seed: int
-    progress: Callable[[int, int], None] | None
+    tell: Tell | None
 
     @property
     def n(self) -> int:
@@ -135,8 +136,8 @@ class _Folds:
             raise ConvergenceError(f"fold {fold + 1} of {self.folds}: {error}") from error
 
     def done(self, fold: int) -> None:
-        if self.progress is not None:
-            self.progress(fold + 1, self.folds)
+        if self.tell is not None:
+            self.tell(fold + 1, self.folds)
 
     @property
     def words(self) -> str:

@@ -119,7 +119,7 @@ class PlaceEstimator(BaseEstimator):
             Number of posterior draws.
         people : path, frame or stream, optional
             The people of :meth:`fit` again; needed after loading, which does not bring them back.
-        progress : callable, optional
+        progress : bool or callable, optional
 
         Returns
         -------

@@ -169,8 +169,8 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
             The column of survey weights.
         where : str, optional
             Learn from these people only.
-        progress : callable, optional
-            Called with the rows done and, where known, the rows in all.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
         """
         self._fit_and_sample(people, by, columns, weight, where, progress)
         return self
@@ -249,8 +249,8 @@ class MeanEmbedding(OnEngine, TransformerMixin, BaseEstimator, auto_wrap_output_
             bits; it is removed at the end.
         checkpoint_every : float, default 30
             Seconds between two writings.
-        progress : callable, optional
-            Called with the rows done and, where known, the rows in all.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
 
         Returns
         -------

@@ -30,6 +30,7 @@ import pyarrow as pa
 from crosslevel.data.atomic import clear_parts, whole_file
 from crosslevel.data.batches import Batches
 from crosslevel.data.engines import ClusterEngine, Ledger, Node, Task, count_pieces, gather, spread, verify_weight
+from crosslevel.data.progress import follow
 from crosslevel.data.queries import ALL
 from crosslevel.embedding.chunks import Chunk, Recipe
 from crosslevel.embedding.engines import Engine
@@ -37,7 +38,7 @@ from crosslevel.embedding.engines.local import CHUNK_ROWS, SumPiece
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import CrosslevelError, CrosslevelWarning, FileError, InputError
 from crosslevel.numerics.features import FeatureMap
-from crosslevel.typing import Progress
+from crosslevel.typing import Progress, Tell
 
 __all__ = ["Checkpoint", "Pass", "chunks", "run_pass"]
 
@@ -100,11 +101,12 @@ def run_pass(
         A file that the state is written to now and then; a pass that finds it resumes from there.
     checkpoint_every : float
         Seconds between two writings.
-    progress : callable, optional
-        Called with rows done and rows in all.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with rows done and rows in all.
     """
     if not isinstance(engine, Engine):
-        return _run_on_cluster(job, engine, checkpoint, checkpoint_every, progress)
+        with follow(progress, "Embedding people") as tell:
+            return _run_on_cluster(job, engine, checkpoint, checkpoint_every, tell)
     stream = job.people.select(job.recipe.columns, batch_size=engine.chunk_rows)
     file = Checkpoint(checkpoint, job.digest(engine.chunk_rows) if checkpoint is not None else "", checkpoint_every)
     state, position, rows = file.begin(
@@ -114,15 +116,15 @@ def run_pass(
     sums = engine.sum_chunks(job.recipe, job.feature_map, chunks(stream, position, rows))
     whole = True  # false while a chunk is being added: such a state must never be written
     try:
-        with _Interrupts() as interrupts:
+        with _Interrupts() as interrupts, follow(progress, "Embedding people") as tell:
             for chunk, part in sums:
                 whole = False
                 state.add(part)
                 position, rows = (chunk.position[0], chunk.position[1] + 1), rows + chunk.batch.num_rows
                 whole = True
                 file.keep(state, position, rows)
-                if progress is not None:
-                    progress(rows, total)
+                if tell is not None:
+                    tell(rows, total)
                 interrupts.check()
     except (KeyboardInterrupt, CrosslevelError):
         if whole:
@@ -133,7 +135,7 @@ def run_pass(
 
 
 def _run_on_cluster(
-    job: Pass, engine: ClusterEngine, checkpoint: Any, checkpoint_every: float, progress: Progress | None
+    job: Pass, engine: ClusterEngine, checkpoint: Any, checkpoint_every: float, tell: Tell | None
 ) -> BagSums:
     """Sum pieces on the workers of a cluster; the checkpoint also holds pieces that are ahead of one that is not done."""
     stream = spread(job.people.select(job.recipe.columns, batch_size=CHUNK_ROWS))
@@ -154,7 +156,7 @@ def _run_on_cluster(
             interrupts.check()
 
         try:
-            node = gather(engine, Task(stream, work), ledger, None if checkpoint is None else after_each, progress)
+            node = gather(engine, Task(stream, work), ledger, None if checkpoint is None else after_each, tell)
         except (KeyboardInterrupt, CrosslevelError):
             keep(now=True)
             raise

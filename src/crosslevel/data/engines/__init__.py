@@ -23,7 +23,7 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.batches.stream import FrameSource
 from crosslevel.data.frames import is_frame, to_arrow
 from crosslevel.errors import CrosslevelError, EngineError, FileError, InputError, listed, unknown_name
-from crosslevel.typing import Progress
+from crosslevel.typing import Tell
 
 __all__ = [
     "ClusterEngine",
@@ -352,7 +352,7 @@ def gather(
     task: Task,
     ledger: Ledger,
     keep: Callable[[], None] | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Node:
     """Run what the ledger lacks, and give everything merged.
 
@@ -405,7 +405,7 @@ def run_pass_on(
     stream: Batches,
     work: Work,
     weight_of: Callable[[Any], float] | None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> tuple[Any, str]:
     """Go over a stream once on an engine; give the merged state, and a sentence with the totals that were compared.
 

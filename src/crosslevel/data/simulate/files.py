@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.checks import check_whole
+from crosslevel.data.progress import follow
 from crosslevel.data.simulate.geometry import feature_collection
 from crosslevel.data.simulate.levels import Cells, truth_table
 from crosslevel.data.simulate.nation import PEOPLE_SCHEMA, check_settings, draw_people, people_table, places_table
 from crosslevel.data.simulate.people import RegionDraw
 from crosslevel.data.simulate.places import Plan, plan_nation
 from crosslevel.errors import FileError
-from crosslevel.typing import RandomState
+from crosslevel.typing import Progress, RandomState, Tell
 
 __all__ = ["NationFiles", "write_nation"]
 
@@ -72,7 +73,7 @@ def write_nation(
     place_sd: float = 0.15,
     random_state: RandomState = 0,
     files: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> NationFiles:
     """Write the nation that :func:`nation` would return to Parquet and GeoJSON files.
 
@@ -88,8 +89,8 @@ def write_nation(
         As in :func:`nation`. The values do not depend on ``files``.
     files : int, optional
         Parts to cut the people into; by default one per million.
-    progress : callable, optional
-        Called after each region with the regions done and all regions.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called after each region with the regions done and all regions.
 
     Returns
     -------
@@ -112,10 +113,11 @@ def write_nation(
     plan = plan_nation(settings)
     cells = Cells.empty(n)
     paths, sampled = [], 0
-    for part, regions in enumerate(np.array_split(np.arange(n), parts)):
-        path = root / "people" / f"part-{part:03d}.parquet"
-        sampled += _write_part(path, plan, cells, regions.tolist(), progress)
-        paths.append(path)
+    with follow(progress, "Writing people", "regions") as tell:
+        for part, regions in enumerate(np.array_split(np.arange(n), parts)):
+            path = root / "people" / f"part-{part:03d}.parquet"
+            sampled += _write_part(path, plan, cells, regions.tolist(), tell)
+            paths.append(path)
     written = NationFiles(
         people=tuple(paths),
         places=root / "places.parquet",
@@ -151,9 +153,7 @@ def _fresh_folder(folder: str | os.PathLike[str]) -> Path:
     return root
 
 
-def _write_part(
-    path: Path, plan: Plan, cells: Cells, regions: Sequence[int], progress: Callable[[int, int], None] | None
-) -> int:
+def _write_part(path: Path, plan: Plan, cells: Cells, regions: Sequence[int], tell: Tell | None) -> int:
     """Write the people of some regions to one file, a row group at a time, and count them."""
     total = 0
     with whole_file(path) as beside, pq.ParquetWriter(beside, PEOPLE_SCHEMA, compression="zstd") as writer:
@@ -166,6 +166,6 @@ def _write_part(
                 writer.write_table(people_table(plan, regions[start:done], held))
                 total += rows
                 held, start, rows = [], done, 0
-            if progress is not None:
-                progress(regions[done - 1] + 1, plan.settings.n_regions)
+            if tell is not None:
+                tell(regions[done - 1] + 1, plan.settings.n_regions)
     return total

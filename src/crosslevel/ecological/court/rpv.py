@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from crosslevel import ecological
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
+from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import (
     OTHER_CANDIDATES,
@@ -116,8 +117,8 @@ def rpv(
     n_jobs : int, optional
         Fits run side by side, in processes where the contests have thousands of precincts; as many as there are cores when not
         given. The answer does not depend on it.
-    progress : callable, optional
-        Called with the fits done and planned.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with the fits done and planned.
 
     Returns
     -------
@@ -279,10 +280,11 @@ def _studies(
     else:
         found = (plan.study(contest, t, n_jobs) for contest, t in tables.items())
     studies: dict[str, ContestStudy] = {}
-    for study in found:
-        studies[study.name] = study
-        if progress is not None:
-            progress(len(studies) * len(plan.methods), len(tables) * len(plan.methods))
+    with follow(progress, "Studying contests", "fits") as tell:
+        for study in found:
+            studies[study.name] = study
+            if tell is not None:
+                tell(len(studies) * len(plan.methods), len(tables) * len(plan.methods))
     return studies
 
 

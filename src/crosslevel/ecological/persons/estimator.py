@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -285,8 +285,8 @@ class EcologicalInference(PersonsEstimator):
             Use these people and respondents only, here and in :meth:`estimate`. The totals must then count these people only.
         unmatched : {"error", "drop"}, default "error"
             What to do with places that stand in one table only, and with respondents of unknown areas; every result repeats it.
-        progress : callable, optional
-            Called with the rows of people read and, where known, the rows in all; once more from 0 for the second pass.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None).
         """
         self._forget()
         self._check_parameters()
@@ -395,7 +395,7 @@ class EcologicalInference(PersonsEstimator):
         families: Mapping[str, str] | None = None,
         survey: bool = False,
         level: float = 0.95,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn how far subgroups are off, by hiding known columns one after another and learning them back from their totals.
 
@@ -425,8 +425,8 @@ class EcologicalInference(PersonsEstimator):
             or fewer than a thousand respondents, it stays at 0.1.
         level : float, default 0.95
             Level of the intervals whose coverage is reported, each family left out in turn.
-        progress : callable, optional
-            Called with the labels done and the labels in all.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function, called with the labels done and the labels in all.
 
         Returns
         -------

@@ -144,6 +144,8 @@ def count_in_bins(
                 raise
             size = max(2, size // 2)
             continue
+        if callable(progress):
+            progress(0, None)  # the search that follows has no end that is known
         told = f"Numbers are in at most {size} bins, not {n_bins}: with more, the kinds of people do not fit in memory."
         return bins, found, [told] if size < n_bins else []
 

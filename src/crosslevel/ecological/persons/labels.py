@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from scipy.sparse import csgraph
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list
 from crosslevel.data.place_cells import Bins, learn_bins
+from crosslevel.data.progress import follow
 from crosslevel.data.queries import read_query
 from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding
 from crosslevel.ecological.persons.fitting import learn_features
@@ -22,6 +23,7 @@ from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_labels import MOST_LEVELS, SHARES, Cut, Label, cuts_of, describe_split, hide
 from crosslevel.ecological.persons.learner import Halves, Learner, learn_confounding
 from crosslevel.errors import InputError, unknown_name
+from crosslevel.typing import Progress
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -42,7 +44,7 @@ def hide_and_learn(
     hidden: Mapping[str, Sequence[str]] | None,
     families: Mapping[str, str] | None,
     level: float,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
     survey: bool = False,
 ) -> tuple[LearnedConfounding, list[str], Selection | None]:
     """Hide every label, learn the confounding from the errors, and give sentences about what was left out.
@@ -217,7 +219,7 @@ def hide_all(
     bins: Bins,
     cuts: Sequence[Cut],
     labels: Sequence[Label],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     shares: tuple[float, float] = SHARES,
     refused: list[str] | None = None,
 ) -> list[Halves]:
@@ -229,7 +231,7 @@ def hide_all(
     at_once = max(1, min(jobs, len(labels)))
     each = max(1, jobs // at_once)
     found: list[Halves] = []
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(at_once) as pool, follow(progress, "Hiding columns", "columns") as tell:
         waiting = [pool.submit(hide, model, stream, bins, cuts, label, each, shares) for label in labels]
         try:
             for done, halves in enumerate(waiting, 1):
@@ -239,8 +241,8 @@ def hide_all(
                     if refused is None or (done == len(labels) and not found):
                         raise
                     refused.append(str(error))
-                if progress is not None:
-                    progress(done, len(labels))
+                if tell is not None:
+                    tell(done, len(labels))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # who stops it does not wait for labels not begun
             raise

@@ -132,8 +132,8 @@ def multinomial_dirichlet(
         Answer, with a warning in the result, even when the chains have not converged.
     random_state : int, None, Generator or RandomState, default 0
         Seed. The answer does not depend on the number of cores.
-    progress : callable, optional
-        Called with draws done and draws planned, over all chains.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with draws done and draws planned, over all chains.
 
     Returns
     -------

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -20,12 +19,13 @@ import numpy.typing as npt
 from scipy.special import digamma
 
 from crosslevel.data.checks import count_jobs
+from crosslevel.data.progress import follow
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior, renew
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["Plan", "Posterior", "sample_posterior"]
 
@@ -101,7 +101,7 @@ def sample_posterior(
     prior: tuple[float, float] | Hyperprior,
     plan: Plan,
     effect: ContextualEffect,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Posterior:
     """Run the chains until they have converged or ``max_draws`` is reached.
 
@@ -113,8 +113,8 @@ def sample_posterior(
         Of every alpha_rc; a hyperprior is what shape and mean are drawn from, which are then learned.
     plan : Plan
     effect : ContextualEffect
-    progress : callable, optional
-        Called with draws done and draws planned, over all chains, from the calling thread.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function, called with draws done and draws planned, over all chains, from the calling thread.
     """
     begun = time.perf_counter()
     seeds = np.random.SeedSequence(plan.seed).spawn(plan.chains)
@@ -277,11 +277,11 @@ def _score(m: FloatArray, x: FloatArray, alpha: FloatArray, H: FloatArray) -> fl
     return float(np.einsum("nr,nrc,nrc,nc->", (x > 0).astype(np.float64), alpha, slope, H))
 
 
-def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int, int | None], None] | None) -> None:
+def _run(chains: list[_Chain], warmup: int, draws: int, progress: Progress | None) -> None:
     """Run all chains on the cores there are; whatever stops the caller (Ctrl-C too) stops them within one draw."""
     planned, stop = (warmup + draws) * len(chains), threading.Event()
     pace = _Pace(planned, _done(chains))
-    with ThreadPoolExecutor(min(len(chains), count_jobs(-1))) as pool:
+    with ThreadPoolExecutor(min(len(chains), count_jobs(-1))) as pool, follow(progress, "Sampling", "draws") as tell:
         try:
             running = [pool.submit(chain.run, warmup, draws, stop) for chain in chains]
             while running:
@@ -290,8 +290,8 @@ def _run(chains: list[_Chain], warmup: int, draws: int, progress: Callable[[int,
                     future.result()
                 running = list(left)
                 done, now = _done(chains), time.perf_counter()
-                if progress is not None:
-                    progress(done, planned)
+                if tell is not None:
+                    tell(done, planned)
                 if (left_over := pace.left(done, now)) >= LONG:
                     _tell(left_over, chains[0].m.shape)
         finally:

@@ -1,0 +1,59 @@
+"""A bar for True, a call for a function, and nothing otherwise; the end may be unknown."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.progress import draw_bar, follow
+from crosslevel.data.simulate import nation
+from crosslevel.errors import InputError
+
+
+def test_none_and_false_tell_nothing_and_true_draws_a_bar():
+    for given in (None, False):
+        with follow(given, "Reading") as tell:
+            assert tell is None
+    with follow(True, "Reading") as tell:
+        tell(1, 2)
+    with pytest.raises(InputError, match="progress='yes'"):
+        follow("yes", "Reading")
+
+
+def test_a_bar_says_what_is_done_and_works_on_where_nothing_can_be_counted():
+    from rich.console import Console
+
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with draw_bar("Reading people", "people", screen) as tell:
+        tell(0, None)
+    assert "working" in screen.file.getvalue()
+    assert "0 people" not in screen.file.getvalue()
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with draw_bar("Reading people", "people", screen) as tell:
+        tell(300, 1000)
+    assert "300 of 1,000 people" in screen.file.getvalue()
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with draw_bar("Reading people", "people", screen) as tell:
+        tell(1000, 1000)
+        tell(0, None)  # a search begins: the bar must not stand still at its end
+    assert screen.file.getvalue().count("working") > 0
+
+
+def test_true_changes_no_number_and_a_function_hears_of_the_search():
+    world = nation(n_regions=12, people_per_region=40, random_state=0)
+    asked = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes", "columns": ["race", "sex"]}
+    heard: list[tuple[int, int | None]] = []
+    quiet = cl.EcologicalInference(categorical=["sex"], spatial=None).fit(world.people, world.places, **asked)
+    shown = cl.EcologicalInference(categorical=["sex"], spatial=None).fit(
+        world.people, world.places, **asked, progress=True
+    )
+    cl.EcologicalInference(categorical=["sex"], spatial=None).fit(
+        world.people, world.places, **asked, where="age >= 30", progress=lambda *at: heard.append(at)
+    )
+    same = [m.estimate(by="race", progress=p)["estimate"] for m, p in ((quiet, None), (shown, True))]
+    np.testing.assert_array_equal(*same)
+    assert heard[-1] == (0, None)
+    assert max(done for done, _ in heard) > 0
