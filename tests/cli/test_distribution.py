@@ -161,7 +161,11 @@ def test_bad_input_gets_a_sentence(crosslevel, folder, asked, words):
 @pytest.mark.parametrize(
     ("members", "labels", "words"),
     [
-        ("words.parquet", "labels.csv", "that are no numbers ('name'); name the columns to use with --columns"),
+        (
+            "words.parquet",
+            "labels.csv",
+            "that are no numbers ('name'); name the columns to use, text among them, with --columns",
+        ),
         ("leak.parquet", "labels.csv", "has a column 'y' like the label"),
         ("members.parquet", "twice.csv", "is not unique: 1 key(s) stand in several rows"),
         ("members.parquet", "holes.csv", "--label y is missing for 1 group(s) ('1003')"),
@@ -185,3 +189,34 @@ def test_a_fit_that_does_not_converge_leaves_with_one(crosslevel, folder, monkey
     said = crosslevel(*ASKED, cwd=folder, code=1)
     assert "fold 1 of 5: MeanShrinkage did not converge" in said.err
     assert said.out == ""
+
+
+def test_text_codes_and_missing_values_of_members(crosslevel, world, folder):
+    people, labels = world
+    rng = np.random.default_rng(3)
+    texts = people.assign(
+        job=np.where(people["a"].abs() > 1, "far", "near"), b=people["b"].where(rng.uniform(size=len(people)) > 0.1)
+    )
+    texts.to_parquet(folder / "texts.parquet", index=False)
+    texts[texts["group"] < "1005"].to_parquet(folder / "some.parquet", index=False)
+    asked = (
+        "distribution",
+        "texts.parquet",
+        *ASKED[2:],
+        "--columns",
+        "job",
+        "--columns",
+        "b",
+        "--predict",
+        "some.parquet",
+        "--folds",
+        "2",
+    )
+    told = json.loads(crosslevel(*asked, "--missing", "indicate", "--json", cwd=folder).out)
+    bags = cl.Bags.from_frame(texts, by="group", columns=["job", "b"], missing="indicate")
+    assert bags.columns == ("job: far", "job: near", "b", "b: missing")
+    y = labels.set_index(labels["group"].astype(str))["y"]
+    model = cl.MeanShrinkage(n_landmarks=6).fit(bags, y.loc[bags.keys].to_numpy())
+    wanted = model.predict(cl.Bags.from_frame(texts[texts["group"] < "1005"], by="group", like=bags))
+    np.testing.assert_allclose([r["estimate"] for r in told["answers"]["predictions"]["rows"]], wanted, rtol=1e-6)
+    assert "column 'b' has" in crosslevel(*asked, cwd=folder, code=2).err

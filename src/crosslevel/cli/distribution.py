@@ -12,6 +12,7 @@ from crosslevel.cli.job import FILE_HELP, INPUT, OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, check_known, from_classes, from_signature
 from crosslevel.data import checks, frames
 from crosslevel.data.bags import Bags
+from crosslevel.data.members import MISSING
 from crosslevel.diagnostics.bag_folds import cross_validate_bags
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
@@ -43,6 +44,8 @@ OPTIONS = [
     Option("label", help="Column of the labels: a number, or with --classify a class.", required=True, column_of="labels"),
     Option("columns", help="A feature of members; repeat. All but by and weight if left out.", several=True, column_of="members"),
     Option("weight", help="Column of members: survey weights.", column_of="members"),
+    Option("categorical", help="A column of members whose numbers are codes; repeat.", several=True, column_of="members"),
+    Option("missing", help="Missing values of members. Default: error.", choices=MISSING),
     Option("unmatched", help="What to do with groups of one file only. Default: error.", choices=("error", "drop")),
     Option("predict", "file", "Members of new groups, whose labels are to be predicted."),
     Option("model", help=f"Default: {DEFAULT}.", choices=tuple(REGRESSORS), panel="Estimator"),
@@ -63,7 +66,7 @@ def run(given: Given, job: Job) -> None:
     if "predict" in given:
         table = job.read("predict")
         job.check_columns(members=table.column_names)
-        fresh = Bags.from_frame(table, given["by"], bags.columns, given.get("weight"))
+        fresh = Bags.from_frame(table, given["by"], weight=given.get("weight"), like=bags)
     options = given.of("Cross-validation")
     with job.progress("Cross-validating", "folds") as bar:
         checked = cross_validate_bags(
@@ -105,7 +108,8 @@ def _read(given: Given, job: Job) -> tuple[Bags, AnyArray, str]:
     checks.check_unique(labels, by, "--by")
     columns, weight = _features(given, stream.schema), given.get("weight")
     table = job.read("members", columns=[by, *columns, *([weight] if weight else [])])
-    return _matched(given, Bags.from_frame(table, by, columns, weight), labels)
+    encoded = {n: given[n] for n in ("categorical", "missing") if n in given}
+    return _matched(given, Bags.from_frame(table, by, columns, weight, **encoded), labels)
 
 
 def _features(given: Given, schema: pa.Schema) -> list[str]:
@@ -124,7 +128,7 @@ def _features(given: Given, schema: pa.Schema) -> list[str]:
     words = [n for n in chosen if not _numeric(schema.field(n).type)]
     if words:
         raise InputError(
-            f"{members} has column(s) that are no numbers ({listed(words)}); name the columns to use with --columns."
+            f"{members} has column(s) that are no numbers ({listed(words)}); name the columns to use, text among them, with --columns."
         )
     if not chosen:
         raise InputError(

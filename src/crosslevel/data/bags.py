@@ -18,6 +18,7 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import by_probability
 from crosslevel.data.checks import align_rows, row_keys
+from crosslevel.data.members import MemberColumn, encode_members, learn_members
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
@@ -98,6 +99,7 @@ class Bags:
         keys: Sequence[object] | AnyArray | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
+        self.encoding: tuple[tuple[MemberColumn, ...], str] | None = None
         people = _check_stored(values) if _is_stored(values) else checks.check_finite(values, "values", 2)
         bounds = _check_offsets(offsets, len(people))
         n = len(bounds) - 1
@@ -128,6 +130,10 @@ class Bags:
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         probabilities: Mapping[str, str] | Sequence[str] | None = None,
+        *,
+        categorical: Sequence[str] | None = None,
+        missing: str | None = None,
+        like: Bags | None = None,
     ) -> Bags:
         """Group the rows of a table into bags, in sorted order of their keys.
 
@@ -138,7 +144,7 @@ class Bags:
         by : str or sequence of str
             The column(s) that name the group.
         columns : sequence of str, optional
-            Numeric columns to keep; all but ``by`` and ``weight`` when not given.
+            Columns to keep; all but ``by`` and ``weight`` when not given. Text becomes a column of 0 and 1 for each level.
         weight : str, optional
             The column of survey weights.
         probabilities : sequence of str, or mapping of group to column, optional
@@ -146,6 +152,14 @@ class Bags:
             up to 1. There is a bag for each place and group, and ``group`` is the last part of its key: a person stands in the bag of
             every group, weighted by the probability. Such bags are mixtures. Where a column differs between groups beyond what predicts
             membership, the bags of two groups are more alike than the groups are.
+        categorical : sequence of str, optional
+            Columns of numbers that are codes.
+        missing : {"error", "drop", "indicate"}, default "error"
+            What to do with missing values: refuse them, leave these people out, or put the mean in their place beside a column that
+            says so (of text, a level of its own).
+        like : Bags, optional
+            Bags of another table whose columns, levels, means and treatment of missing values are used again: those of fit, for bags
+            to predict.
 
         Examples
         --------
@@ -160,7 +174,8 @@ class Bags:
         """
         table = frames.to_arrow(people, "people")
         if probabilities is not None:
-            return cls.from_frame(*by_probability(table, by, columns, weight, probabilities))
+            divided = by_probability(table, by, columns, weight, probabilities)
+            return cls.from_frame(*divided, categorical=categorical, missing=missing, like=like)
         if table.num_rows == 0:
             raise InputError("people has no rows; pass at least one person.")
         names = frames.as_names(by, "by")
@@ -168,20 +183,50 @@ class Bags:
         if weight in names:
             raise InputError(f"weight={weight!r} is also the group key in by; name another column.")
         used = {*names, weight}
+        if like is not None:
+            given = {"columns": columns, "categorical": categorical, "missing": missing}
+            idle = [name for name, value in given.items() if value is not None]
+            if idle or like.encoding is None:
+                what = f"{idle[0]}={given[idle[0]]!r} cannot act" if idle else "there are no columns to repeat"
+                raise InputError(
+                    f"{what} with like=, bags made by from_frame whose columns are used again; leave one of the two out."
+                )
+            columns = [c.name for c in like.encoding[0]]
         chosen = tuple(columns) if columns is not None else tuple(c for c in table.column_names if c not in used)
         if not chosen:
-            raise InputError("columns is empty; name at least one numeric column of people.")
+            raise InputError("columns is empty; name at least one column of people.")
         for name in chosen:
             if name in used:
                 raise InputError(f"columns names {name!r}, which is also the group key or the weight; leave it out.")
+        encoding = (
+            (learn_members(table, chosen, categorical, missing or "error"), missing or "error")
+            if like is None
+            else like.encoding
+        )
+        assert encoding is not None  # for the type
+        members, whole = encode_members(table, *encoding)
+        if not whole.all():
+            gone = np.bincount(groups.codes[whole], minlength=len(groups)) == 0
+            if gone.any():
+                names_of_gone = frames.keys_of(groups.keys)[gone].tolist()
+                raise InputError(
+                    f"missing='drop' leaves nobody in {int(gone.sum()):,} bag(s) ({listed(names_of_gone)}); drop these bags and their "
+                    "labels, or use missing='indicate'."
+                )
+            return cls.from_frame(
+                table.filter(pa.array(whole)), by, columns, weight, categorical=categorical, missing=missing, like=like
+            )
         order = np.argsort(groups.codes, kind="stable")
-        values = np.column_stack([_numbers(table, name)[order] for name in chosen])
+        values = members[order]
         weights = None
         if weight is not None:
             weights = checks.check_weights(frames.column(table, weight, "weight"), f"weight column {weight!r}")[order]
         sizes = np.bincount(groups.codes, minlength=len(groups))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(values, offsets, weights=weights, keys=frames.keys_of(groups.keys), columns=chosen)
+        inputs = [name for column in encoding[0] for name in column.names]
+        made = cls(values, offsets, weights=weights, keys=frames.keys_of(groups.keys), columns=inputs)
+        made.encoding = encoding
+        return made
 
     @classmethod
     @checked
@@ -293,6 +338,7 @@ class Bags:
         out.values = _Rows.of(self.values, rows) if self.stored else _frozen(self.values[rows])
         out.weights = _frozen(self.weights[rows])
         out.offsets, out.keys, out.columns = _frozen(offsets), _frozen(self.keys[chosen]), self.columns
+        out.encoding = self.encoding
         return out
 
     def __iter__(self) -> Iterator[Bag]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.data.checks import align_groups, row_keys
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray
 
 __all__ = ["describe_parameters", "fingerprints", "read_bags", "read_labels", "read_numbers"]
@@ -27,18 +27,39 @@ def read_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
     if isinstance(X, list | tuple):
         X = _listed_bags(X)
     if not isinstance(X, Bags):
-        rows = validate_data(estimator, checks.unmasked(X), dtype=np.float64, reset=reset)
+        try:
+            rows = validate_data(estimator, checks.unmasked(X), dtype=np.float64, reset=reset)
+        except ValueError as error:
+            said = str(error)
+            if "NaN" not in said and "could not convert string" not in said:
+                raise
+            what = "text" if "string" in said else "missing values (NaN)"
+            raise InputError(
+                f"X has {what} ({said.splitlines()[0].rstrip('.')}); make bags of a table by Bags.from_frame, whose columns may be "
+                "text and which takes missing='drop' or missing='indicate', or fill and encode X before."
+            ) from error
         return Bags(rows, np.arange(len(rows) + 1))
     width = X.shape[1]
     if reset:
         estimator.n_features_in_ = width
+        estimator._columns = X.columns
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
     elif width != estimator.n_features_in_:
         raise InputError(
             f"X has {width:,} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_:,} features as "
-            "input; pass bags with the columns of fit."
+            "input; pass bags with the columns of fit, as Bags.from_frame(..., like=bags) makes them."
         )
+    elif X.columns != getattr(estimator, "_columns", X.columns):
+        fitted = estimator._columns
+        if set(X.columns) != set(fitted):
+            strange = next(c for c in X.columns if c not in fitted)
+            raise InputError(
+                f"X has the column {strange!r}, and the bags of fit had {listed(fitted)}; pass bags with the columns of fit, as "
+                "Bags.from_frame(..., like=bags) makes them."
+            )
+        order = [X.columns.index(c) for c in fitted]
+        return Bags(X.values[:][:, order], X.offsets, weights=X.weights, keys=X.keys, columns=fitted)
     return X
 
 

@@ -171,7 +171,19 @@ FUNCTIONS = [
             "columns": [["age"], ["nobody"], []],
             "weight": ["w", "nobody", "town"],
             "probabilities": [["nobody", "else"], ["age"]],
+            "categorical": [["age"], ["nobody"]],
+            "missing": ["nonsense"],
+            "like": [Bags.from_frame(PEOPLE, by="town", columns=["age"]), Bags([[1.0]], [0, 1]), 3],
         },
+        data=["people"],
+    ),
+    FunctionCase(
+        Bags.from_frame,
+        {"people": {"town": [1, 1, 2, 2], "age": [30.0, None, 50.0, 20.0], "sex": ["f", "m", "m", None]}, "by": "town"}
+        | {"missing": "indicate"},
+        bags,
+        variants={"missing": ["drop", "error", None], "categorical": [["age"]]},
+        neutral=dict.fromkeys(("by", "columns", "weight", "probabilities", "like"), "in the case above"),
         data=["people"],
     ),
     FunctionCase(
@@ -188,6 +200,7 @@ FUNCTIONS = [
             "columns": [["age"], ["white"]],
             "weight": ["w", "black"],
         },
+        neutral=dict.fromkeys(("categorical", "missing", "like"), "in the cases above"),
         data=["people"],
     ),
     FunctionCase(
