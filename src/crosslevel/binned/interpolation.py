@@ -4,12 +4,12 @@ The two sets are cut into their common parts. The log density of part k of sourc
 
     f_k = mean + slope x_t + s g_k + e_k,
 
-g a Gaussian process over the plane (Matern-3/2, at the center of the part), e white, and x_t the log area of the target: areas drawn to
-hold similar numbers of people are small where people are dense, and how far that is so here is learned from the sources. Where the
-people of the targets are known the density is a rate, people take the place of area, and there is no slope. A source
-is a sum over its parts, y_b ~ Poisson(sum of w_k exp f_k) with a variance raised by its squared standard error. Scales, lengthscale
-and the size of the white part are averaged over a grid by evidence times prior. Only shares inside a source come from the model: its
-total is what was published, and in each draw a value from its own distribution.
+g a Gaussian process over the plane (Matern-3/2, at the center of the part), e white, and x_t the log area of the target: areas drawn
+to hold similar numbers of people are small where people are dense, and whether and how far that is so here is learned from the
+sources. Where the people of the targets are known the density is a rate, people take the place of area, and there is no slope. A
+source is a sum over its parts, y_b ~ Poisson(sum of w_k exp f_k) with a variance raised by its squared standard error. Scales,
+lengthscale, the size of the white part and whether there is a slope are averaged over a grid by evidence times prior. Only shares
+inside a source come from the model: its total is what was published, and in each draw a value from its own distribution.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ DENSITY, RATE = (np.log(0.6), 0.7), (np.log(0.3), 0.7)
 """Priors of the log of s and of the white part's scale, for densities of people and for rates among people."""
 LENGTH = (np.log(0.2), 0.5)
 """Prior of the log of the lengthscale, in units of the extent of the sources."""
-LEVEL, SLOPE = 4.0, 1.0
-"""Prior variances of the common log density and of the slope."""
+LEVEL = 4.0
+"""Prior variance of the common log density."""
+SLOPES = (0.0, 1.0)
+"""Prior standard deviations of the slope, equally probable: sizes of targets may say nothing."""
 NODES = 4
 SLIVER = 5e-3
 """A part smaller than this share of both its source and its target is a border drawn twice."""
@@ -312,17 +314,22 @@ def _shares(
     C = np.zeros((len(y), n))
     C[parts.source, np.arange(n)] = weight * events[parts.source]
     mean = np.full(n, np.log((y.sum() + 0.5) / weight.sum()))
-    fixed = LEVEL + SLOPE * np.outer(x, x)
-    R = [matern(apart, float(length) * extent, "matern32")[0] for length in lengths]
-    grid = list(product(range(NODES), repeat=3))
+    slopes = np.array(SLOPES if x.any() else SLOPES[:1])
+    sizes = np.outer(x, x)
     white = np.eye(n)
+    R = [matern(apart, float(length) * extent, "matern32")[0] for length in lengths]
+    grid = list(product(range(NODES), range(NODES), range(NODES), range(len(slopes))))
+
+    def covariance(row: int) -> FloatArray:
+        r, i, j, k = grid[row]
+        return scales[i] ** 2 * R[r] + scales[j] ** 2 * white + LEVEL + slopes[k] ** 2 * sizes
+
     fits: list[tuple[float, Any]] = []
     failed: list[ConvergenceError] = []
     start = None
-    for r, i, j in grid:
-        K = scales[i] ** 2 * R[r] + scales[j] ** 2 * white + fixed
+    for row, (r, i, j, _) in enumerate(grid):
         try:
-            modes = find_modes(K, C, PoissonBins((y * events)[None, :]), mean, start)
+            modes = find_modes(covariance(row), C, PoissonBins((y * events)[None, :]), mean, start)
         except ConvergenceError as missed:  # the other candidates are averaged
             fits.append((-np.inf, None))
             failed.append(missed)
@@ -337,8 +344,7 @@ def _shares(
     draws = []
     for row, count in enumerate(_allot(found, n_draws, rng)):
         if count:
-            r, i, j = grid[row]
-            V = posterior_covariance(fits[row][1], scales[i] ** 2 * R[r] + scales[j] ** 2 * white + fixed)
+            V = posterior_covariance(fits[row][1], covariance(row))
             root = np.linalg.cholesky(V + 1e-10 * white)
             half = rng.standard_normal(((count + 1) // 2, n))
             draws.append(fits[row][1].f[0] + np.concatenate([half, -half])[:count] @ root.T)
@@ -351,6 +357,7 @@ def _shares(
             (("lengthscale", lengths * extent), ("smooth", scales), ("white", scales))
         )
     }
+    used["slope"] = float(found @ (slopes[of[:, 3]] > 0) / found.sum())
     return raw / (raw @ member)[:, parts.source], used
 
 
