@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py                              # small sizes: about two minutes of one core
     python benchmarks/scaling.py --full --figure scaling.png  # two sizes more: about six minutes, with a figure
-    python benchmarks/scaling.py --only krls rxc
+    python benchmarks/scaling.py --only krls --full --kept found.json --figure scaling.png   # room by room
 
 Simulated data; every fit learns its scales, the large path of each method is what is run. Seconds are of the processor, all threads
 together, the better of two runs while they last less than a second; the first run of each method is left out (compilation). Memory is
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import time
@@ -330,6 +331,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--only", nargs="+", help="rooms")
     parser.add_argument("--figure", type=Path)
+    parser.add_argument(
+        "--kept", type=Path, help="JSON of measurements: these are added to it, and the figure shows all of them"
+    )
     given = parser.parse_args()
     chosen = [one for one in SERIES if not given.only or one.room in given.only]
     if not chosen:
@@ -338,6 +342,12 @@ def main() -> None:
     begun = time.process_time()
     found = list(run(chosen, None if given.full else QUICK))
     print(f"\n{time.process_time() - begun:.0f} s of the processor")
+    if given.kept is not None:
+        known = json.loads(given.kept.read_text()) if given.kept.exists() else {}
+        known |= {f"{one.what}|{one.unit}": values.tolist() for one, values in found}
+        given.kept.write_text(json.dumps(known))
+        names = {f"{one.what}|{one.unit}": one for one in SERIES}
+        found = [(one, np.array(known[name])) for name, one in names.items() if name in known]
     if given.figure is not None:
         draw(found, given.figure)
 

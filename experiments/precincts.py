@@ -83,9 +83,9 @@ def fit(places: pd.DataFrame, **parameters: Any) -> tuple[cl.EcologicalInference
     return model, {"places": len(places), **spent}
 
 
-def whole(data: Path, nugget_by: str | None = None) -> dict[str, Any]:
+def whole(data: Path, **parameters: Any) -> dict[str, Any]:
     """Fit all districts."""
-    model, spent = fit(read(data), nugget_by=nugget_by)
+    model, spent = fit(read(data), **parameters)
     found = model.model_.effects.B @ model.model_.fits[0].beta
     effects = dict(zip(model.model_.bins.describe()["race"], found.tolist(), strict=True))
     print(json.dumps({**spent, **model.convergence_, "effects": effects}, default=str), flush=True)
@@ -101,11 +101,11 @@ def whole(data: Path, nugget_by: str | None = None) -> dict[str, Any]:
     }
 
 
-def held_out(data: Path, nugget_by: str | None = None, level: float = 0.95, seed: int = 0) -> dict[str, Any]:
+def held_out(data: Path, level: float = 0.95, seed: int = 0, **parameters: Any) -> dict[str, Any]:
     """Predict every fifth district, drawn at random, from the others."""
     places = read(data)
     test = np.random.default_rng(seed).permutation(len(places)) % 5 == 0
-    model, spent = fit(places[~test], nugget_by=nugget_by)
+    model, spent = fit(places[~test], **parameters)
     new = places[test].reset_index(drop=True)
     at = model.predict_places(new, level=level).to_frame("pandas").set_index("vtd").loc[new["vtd"]].reset_index()
     low, high = special.logit(at["conf_low"]), special.logit(at["conf_high"])
@@ -177,12 +177,14 @@ def main() -> None:
     parser.add_argument(
         "--nugget-by", help="a column such as state, for fit and held-out; one nugget for all when left out"
     )
+    parser.add_argument("--inducing-points", type=int, help="carry the field by so many points, for fit and held-out")
     parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
     given = parser.parse_args()
+    parameters = {"nugget_by": given.nugget_by, "inducing_points": given.inducing_points}
     found = (
-        whole(given.data, given.nugget_by)
+        whole(given.data, **parameters)
         if given.part == "fit"
-        else held_out(given.data, given.nugget_by)
+        else held_out(given.data, **parameters)
         if given.part == "held-out"
         else against_exact(given.data, given.state, given.points)
     )

@@ -135,7 +135,7 @@ class GroupReports(EffectReports):
             rng = np.random.default_rng([seed, s])
             first = (rng.permutation(int(unit.max()) + 1) % 2 == 0)[unit]
             halves = [self._sort_half(place, table, y, ~side, side, n_groups, rng) for side in (first, ~first)]
-            C = 0.25 * sum(h[1] for h in halves)
+            C = 0.25 * (halves[0][1] + halves[1][1])
             estimate, predicted = (0.5 * sum(h[i] for h in halves) for i in (0, 2))
             error = np.sqrt(np.diag(C))
             wide = overlap.joint_critical(C, level, seed) * error

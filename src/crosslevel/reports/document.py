@@ -14,6 +14,7 @@ from crosslevel.charts.chart import Chart
 from crosslevel.charts.matplotlib import draw
 from crosslevel.data.atomic import whole_file
 from crosslevel.results.wide import (
+    DOCX_WIDTH,
     Wide,
     docx_table,
     latex_table,
@@ -161,7 +162,7 @@ class Document:
                     made.paragraphs[-1].add_run(printable(value))
             elif isinstance(block, Figure):
                 figures += 1
-                made.add_picture(io.BytesIO(block.drawn("png")), width=Inches(6.0))
+                made.add_picture(io.BytesIO(block.drawn("png")), width=Inches(DOCX_WIDTH))
                 made.paragraphs[-1].paragraph_format.keep_with_next = True
                 made.add_paragraph(printable(f"Figure {figures}. {block.caption}"), style="Caption")
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -295,9 +296,11 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
     first = next((g for g in study.groups if g != study.reference), study.reference)
     sentences = dict(zip(_sentence_rows(study), describe_summary(study.summary, study.reference), strict=True))
     per_contest = {c: [s for (name, _), s in sentences.items() if name == c] for c in study.contests}
-    questions = [
-        Question(name, per_contest[name], _contest(study, contest, first)) for name, contest in study.contests.items()
-    ]
+    questions, legend = [], {}
+    for name, contest in study.contests.items():
+        blocks, said = _contest(study, contest, first)
+        questions.append(Question(name, per_contest[name], blocks))
+        legend |= dict.fromkeys(re.split(r"(?<=\.) ", said))
     questions += [_question(heading, parts) for heading, parts in tables.items()]
     lead = next(iter(study.contests.values()))
     answers = {m: c.voters[m] for c in reversed(study.contests.values()) for m in c.voters}  # of the first contest
@@ -315,7 +318,11 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
     return Matter(
         title=f"Racially polarized voting in {count(len(study.contests), 'contest')}",
         findings=describe_tally(study.tally, study.reference),
-        overview=[Heading("All contests"), *_overview(study, first)],
+        overview=[
+            Heading("All contests"),
+            *_overview(study, first),
+            Text(f"In the figures by contest: {' '.join(legend)}"),  # said once, so that a contest fits on a page
+        ],
         questions=questions,
         data=[
             f"Groups: {', '.join(lead.tables.groups)}. Group of reference: {study.reference}.",
@@ -342,7 +349,7 @@ def _sentence_rows(study: PolarizationStudy) -> list[tuple[str, str]]:
 
 def _warnings(study: PolarizationStudy, methods: Sequence[str]) -> list[str]:
     """Say what the reader should know of the tables shown, method by method, each once with its contests before it."""
-    said = []
+    said: list[str] = []
     for method in methods:
         where: dict[str, list[str]] = {}
         for name, contest in study.contests.items():
@@ -440,18 +447,21 @@ def _support_figures(study: PolarizationStudy, first: str) -> list[Figure]:
     return made
 
 
-def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> list[Block]:
-    """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side."""
+def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> tuple[list[Block], str]:
+    """Show one contest: the candidate of the first group by every method, the leading table, the methods side by side.
+
+    Beside it what the marks of the figure mean.
+    """
     row = next(r for r in study.summary.table.to_pylist() if r["contest"] == contest.name and r["group"] == first)
     candidate = row["candidate"] or contest.ahead[0]
     side = relabeled(contest.comparison.select(outcome=candidate), {"method": NAMES}, strict=False)
     side = replace(side, table=side.table.drop_columns(["outcome"]), keys=("group", "method"))
     chart = methods_chart(side, max_cells=MOST_ROWS)
     votes = ", ".join(f"{name} {v:,.0f}" for name, v in contest.candidates.items())
-    caption = f"{contest.name}: support for {candidate} by group and method. {_for_print(chart.caption)}"
+    caption = f"{contest.name}: support for {candidate} by group and method."
     first_place = f"Most votes: {contest.winner}" if contest.winner else f"Tied: {', '.join(contest.ahead)}"
     n_methods = len(contest.voters)
-    high = 0.7 + 0.1 * (n_methods + 1.2) * len(contest.tables.groups)
+    high = 0.7 + 0.085 * (n_methods + 1.2) * len(contest.tables.groups)
     blocks: list[Block] = [
         Text(f"Votes in these units: {votes}. {first_place}."),
         _figure(caption, replace(chart, inches=(7.2, high))),
@@ -459,10 +469,10 @@ def _contest(study: PolarizationStudy, contest: ContestStudy, first: str) -> lis
     blocks += wide_tables(
         contest.voters[contest.lead], caption=f"{contest.name}: share of each group's voters ({contest.lead})"
     )
-    return [
-        *blocks,
-        *wide_tables(side, "group", f"{contest.name}: support for {candidate} among each group's voters, by method"),
-    ]
+    blocks += wide_tables(
+        side, "group", f"{contest.name}: support for {candidate} among each group's voters, by method"
+    )
+    return blocks, _for_print(chart.caption)
 
 
 def _data_table(study: PolarizationStudy) -> Wide:

@@ -31,6 +31,8 @@ Labels = Mapping[str, Mapping[Any, str]]
 """Column -> code -> word for it."""
 MOST_ACROSS = 6
 """Columns of numbers that fit a printed page; a wider table continues below."""
+DOCX_WIDTH = 6.7
+"""Inches of text and tables across a page of a Word file."""
 LONGEST_HEAD = 14
 """Letters of a head in one line of a LaTeX table."""
 _LATEX = {
@@ -288,6 +290,9 @@ def new_docx() -> Any:
         ) from error
     made = docx.Document()
     made.styles["Normal"].font.size = docx.shared.Pt(10.5)
+    page = made.sections[0]
+    page.left_margin = page.right_margin = docx.shared.Inches((8.5 - DOCX_WIDTH) / 2)
+    page.top_margin = page.bottom_margin = docx.shared.Inches(0.8)
     return made
 
 
@@ -295,20 +300,28 @@ def docx_table(document: Any, wide: Wide) -> None:
     """Add a table to a Word document: caption, head repeated on every page, rows that do not break, a note."""
     from docx.enum.text import WD_ALIGN_PARAGRAPH
     from docx.oxml import OxmlElement
-    from docx.shared import Pt
+    from docx.shared import Inches, Pt
 
     caption = document.add_paragraph(printable(wide.caption), style="Caption")
     caption.paragraph_format.keep_with_next = True
     table = document.add_table(rows=0, cols=len(wide.head), style="Light List")
+    table.autofit = False
+    share = [
+        (1.6 if wide.left == 1 else 1.3) if i < wide.left else 1.0 for i in range(len(wide.head))
+    ]  # names need more room than numbers
+    widths = [Inches(DOCX_WIDTH * v / sum(share)) for v in share]
+    for column, width in zip(table.columns, widths, strict=True):
+        column.width = width
     for n, row in enumerate((tuple((h, "") for h in wide.head), *wide.rows)):
         added = table.add_row()
         marks = added._tr.get_or_add_trPr()
         for mark in ("w:tblHeader", "w:cantSplit") if n == 0 else ("w:cantSplit",):
             marks.append(OxmlElement(mark))
         for i, (cell, (words, small)) in enumerate(zip(added.cells, row, strict=True)):
-            text = cell.paragraphs[0]
+            cell.width, text = widths[i], cell.paragraphs[0]
             text.alignment = WD_ALIGN_PARAGRAPH.LEFT if i < wide.left else WD_ALIGN_PARAGRAPH.RIGHT
-            text.paragraph_format.keep_with_next = n < len(wide.rows)
+            text.paragraph_format.keep_with_next = n < len(wide.rows) or bool(wide.note)
+            text.paragraph_format.space_after = Pt(0)
             text.add_run(printable(words)).font.size = Pt(9.5)
             if small:
                 text.add_run().add_break()

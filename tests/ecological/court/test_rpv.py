@@ -142,6 +142,14 @@ def test_notes_that_differ_in_numbers_alone_are_said_once(study, precincts):
     assert said_once(where, 3) == ("x, y: # 3 to 4 of 5.", "y: alone 7.")
 
 
+def test_ranges_keep_signs_and_commas_and_names_are_no_numbers():
+    assert said_once({"in 2016, by -0.7.": ["x"], "in 2018, by -0.2.": ["y"]}, 3) == (
+        "x, y: in 2016 to 2018, by -0.7 to -0.2.",
+    )
+    apart = {"'Ward 3' has 5.": ["x"], "'Ward 7' has 5.": ["y"], "G16PRE is empty.": ["x"], "G20PRE is empty.": ["y"]}
+    assert said_once(apart, 3) == tuple(f"{c[0]}: {text}" for text, c in apart.items())
+
+
 def test_the_wide_summary_names_the_candidate_of_every_share(study):
     wide = study.summary.pivot("group").to_pylist()
     assert [row["Black candidate"] for row in wide] == study.summary.select(group="Black")["candidate"].tolist()

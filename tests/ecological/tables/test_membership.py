@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from crosslevel.ecological import goodman, group_counts, rxc, unit_tables
+from crosslevel.ecological.tables.contextual.intervals import TablePosterior
+from crosslevel.ecological.tables.contextual.misplaced import extrapolated
+from crosslevel.ecological.tables.contextual.pooling import District
 from crosslevel.errors import InputError
 
 
@@ -161,3 +165,24 @@ def test_repairs_keep_the_covariance_with_its_unit():
         unit_tables(counts, {"yes": yes, "no": no}, merge_below=0.1)
     with pytest.raises(InputError, match="pool="):
         rxc(tables, pool=[1, 1, 2, 2])
+
+
+def test_the_answer_is_followed_back_along_a_parabola_and_scatter_is_variance():
+    x = np.full((4000, 2), 500.0)
+    V = np.broadcast_to(np.array([[400.0, -400.0], [-400.0, 400.0]]), (4000, 2, 2))
+    both = np.arange(2)
+    part = District(np.arange(4000), both, both, x, x.copy(), np.zeros((2, 2)), both, both)
+    people = x.sum(axis=0)
+
+    def refit(part):  # an answer that depends on the size of the error, curved, and on its sign
+        size = np.mean((part.x[:, 0] - 500) ** 2) / 400
+        share = 0.8 - 0.1 * size + 0.01 * size**2 + 0.5 * np.mean(part.x[:, 0] - 500)
+        table = np.array([[share, 1 - share], [1 - share, share]])
+        return SimpleNamespace(table=table * part.x.sum(axis=0)[:, None])
+
+    start = np.array([[0.8, 0.2], [0.2, 0.8]]) * people[:, None]
+    fit = TablePosterior(start, *[np.zeros((2, 2))] * 2, *[np.zeros((1, 2, 2))] * 2, 0.0, 0.0, 0, 1.0)
+    found, move, chance = extrapolated(part, fit, V, refit, 0)
+    np.testing.assert_allclose(move[0, 0], -0.11, atol=0.01)
+    np.testing.assert_allclose(found.table[0, 0] / people[0], 0.91, atol=0.01)
+    np.testing.assert_allclose(chance, 0.25 * 400 / 4000, rtol=0.9)

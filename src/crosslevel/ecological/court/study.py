@@ -247,7 +247,8 @@ def _of_contests(text: str, names: Sequence[str], n: int) -> str:
 
 _NAMES = re.compile(r" \((?:'[^']*'(?:, | and )?)+(?:[\d,]+ more)?\)| in '[^']*'(?=[ .])")
 _MARK = "\x00"
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+# a name in quotes is kept whole, and so is a number that is part of a word or of a range
+_NUMBER = re.compile(r"(?<!\w)'[^']*'|(?<![\w.)-])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-])")
 
 
 def said_once(where: Mapping[str, Sequence[str]], n: int) -> tuple[str, ...]:
@@ -260,14 +261,16 @@ def said_once(where: Mapping[str, Sequence[str]], n: int) -> tuple[str, ...]:
     """
     forms: dict[str, list[str]] = {}
     for text in where:
-        forms.setdefault(_NUMBER.sub(_MARK, _NAMES.sub("", text)), []).append(text)
+        form = _NUMBER.sub(lambda m: m[0] if m[0][0] == "'" else _MARK, _NAMES.sub("", text))
+        forms.setdefault(form, []).append(text)
     said = []
     for form, texts in forms.items():
         names = [name for text in texts for name in where[text]]
         if len(texts) > 1:
-            columns = zip(*(_NUMBER.findall(_NAMES.sub("", text)) for text in texts), strict=True)
-            ranges = iter([_range(column) for column in columns])
-            texts = [re.sub(_MARK, lambda _, ranges=ranges: next(ranges), form)]
+            numbers = ([v for v in _NUMBER.findall(_NAMES.sub("", text)) if v[0] != "'"] for text in texts)
+            ranges = [_range(column) for column in zip(*numbers, strict=True)]
+            parts = form.split(_MARK)
+            texts = ["".join([parts[0], *(r + part for r, part in zip(ranges, parts[1:], strict=True))])]
         said.append(_of_contests(texts[0], names, n))
     return tuple(said)
 

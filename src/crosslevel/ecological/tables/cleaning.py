@@ -299,4 +299,4 @@ def _which(m: Margins, changed: npt.NDArray[np.bool_]) -> str:
 
 
 def _people(changed: float, total: float) -> str:
-    return f"{changed:,.6g} people, {100 * changed / total:.2g} % of all"
+    return f"{changed:,.10g} people, {100 * changed / total:.2g} % of all"

@@ -194,8 +194,8 @@ def rxc(
         effects["move"] = (moved + move).ravel().tolist()
     if tables.membership is not None and 0 in found:
         V = tables.membership[1][np.ix_(parts[0].units, parts[0].rows, parts[0].rows)]
-        back, moved = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
-        move = np.hypot(move, moved)
+        back, moved, chance = extrapolated(parts[0], found[0], V, lambda p: _fit([p], settings)[0], seed)
+        move = np.sqrt(move**2 + moved**2 + chance)
         found = {0: back}
     context = [hidden_context(part.x, part.y) if k in found else None for k, part in enumerate(parts)]
     answer = _answer(tables, parts, found, context, constants, level, seed, move)

@@ -1,8 +1,9 @@
 """Groups that are sums of membership probabilities: the answer extrapolated to sums without error, and what their error adds to intervals.
 
 Errors of the sums that have nothing to do with the counts (probabilities off for everybody of a unit) pull the groups' rates toward
-each other. Simulation and extrapolation (Cook and Stefanski 1994): as much error again is added to the sums, the model is fitted to
-them, and the answer is moved back by what that moved it.
+each other. Simulation and extrapolation (Cook and Stefanski 1994): as much error again, and twice as much, is added to the sums, the model
+is fitted to them, and a parabola through the three answers is followed back to no error. How far the fits scatter is how far the
+errors that are in the sums already have moved the answer beside that, by chance (Stefanski and Cook 1995); it is a part of the variance.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from crosslevel.typing import FloatArray
 
 __all__ = ["extrapolated"]
 
-REFITS = 6
+REFITS = 8
+"""Fits with added error, at each of its two sizes; half of them with the signs turned."""
 
 
 def extrapolated(
     part: District, fit: TablePosterior, V: FloatArray, refit: Callable[[District], TablePosterior], seed: int
-) -> tuple[TablePosterior, FloatArray]:
-    """Move the table back by what further error of the sums moves it; give it, and the move of its shares (R, C).
+) -> tuple[TablePosterior, FloatArray, FloatArray]:
+    """Move the table back by what further error of the sums moves it; give it, the move of its shares and their variance by chance (R, C).
 
     Parameters
     ----------
@@ -41,13 +43,14 @@ def extrapolated(
     """
     people = part.x.sum(axis=0)[:, None]
     if not np.abs(V).max(initial=0.0) > 0:
-        return fit, np.zeros(fit.table.shape)
+        return fit, np.zeros(fit.table.shape), np.zeros(fit.table.shape)
     share, rng = fit.table / people, np.random.default_rng(seed)
     z = rng.standard_normal((REFITS // 2, *part.x.shape))
-    moves = []
-    for noise in np.concatenate([z, -z]):
-        x = drawn(part.x, V, noise)
-        moves.append(refit(replace(part, x=x)).table / x.sum(axis=0)[:, None] - share)
-    move = np.mean(moves, axis=0)
+    moved = []
+    for size in (1.0, 2.0):
+        counts = [drawn(part.x, size * V, noise) for noise in np.concatenate([z, -z])]
+        moved.append(np.array([refit(replace(part, x=x)).table / x.sum(axis=0)[:, None] - share for x in counts]))
+    once, twice = (m.mean(axis=0) for m in moved)
+    move = 3.0 * once - twice
     back = np.clip(share - move, 0.0, 1.0) * people
-    return replace(fit, table=fit_table(back, people[:, 0], fit.table.sum(axis=0))), move
+    return replace(fit, table=fit_table(back, people[:, 0], fit.table.sum(axis=0))), move, moved[0].var(axis=0)
