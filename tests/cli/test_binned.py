@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from functools import partial
 from itertools import pairwise
 
@@ -157,6 +158,12 @@ def test_totals_carried_over_to_other_areas(crosslevel, folder):
     told = crosslevel(*asked, "--population", "people", "--out", "areas", "--report", cwd=folder).out
     assert "people_weighted" in told
     assert (folder / "areas" / "report.html").stat().st_size > 10_000
+
+
+def test_degrees_are_projected_without_a_warning_that_they_are_not(crosslevel, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crosslevel("areas", "degrees.geojson", "degrees.geojson", "--value", "n", "--key", "name", cwd=folder)
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,8 @@ def test_membership_probabilities_make_a_bag_for_every_place_and_group():
     np.testing.assert_allclose(found[0].weights, (w * p)[here])
     np.testing.assert_allclose(found.mean()[1, 0], np.average(people["age"][here], weights=(w * (1 - p))[here]))
     assert found.sizes.tolist() == [20, 17, 20, 18]
+    numbered = Bags.from_frame(people, by="town", weight="w", probabilities={1: "left", 2: "right"})
+    assert numbered.keys.tolist() == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
     with pytest.raises(InputError, match="'group'"):
         Bags.from_frame({**people, "group": people["town"]}, by="town", probabilities=["left", "right"])
     with pytest.raises(InputError, match="add up to 1 in 40 row"):

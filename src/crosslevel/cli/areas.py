@@ -48,7 +48,8 @@ def run(given: Given, job: Job) -> None:
             )
         known["std_error"] = known.pop("margin") / Z90
     key = given.get("key")
-    source: Any = Polygons(maps["source"], key=key)
+    with quiet():  # degrees are projected below
+        source: Any = Polygons(maps["source"], key=key)
     if source.plane.kind == "degrees":
         source = Polygons(maps["source"], key=key, project="local")
     project = source if source.plane.kind == "km" else None

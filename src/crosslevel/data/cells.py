@@ -382,7 +382,8 @@ def read_probabilities(
     >>> read_probabilities(pa.table({"a": [0.2, 1.0], "b": [0.8, 0.0]}), ["a", "b"])[1].tolist()
     [[0.2, 0.8], [1.0, 0.0]]
     """
-    named = dict(probabilities) if isinstance(probabilities, Mapping) else {name: name for name in probabilities}
+    pairs = probabilities.items() if isinstance(probabilities, Mapping) else ((name, name) for name in probabilities)
+    named = {str(group): column for group, column in pairs}
     if isinstance(probabilities, str) or len(named) < 2:
         raise InputError(
             f"probabilities={probabilities!r} names {len(named)} group(s); name the columns of at least two."

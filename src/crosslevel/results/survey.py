@@ -453,7 +453,9 @@ class SurveyDesign:
         return float(max(len(read.stratum_of_cluster) - len(read.clusters_of_stratum), 1))
 
     def _describe(self) -> str:
-        by_strata = f"strata {self.strata}, clusters {self.cluster or 'are persons'}"
+        by_strata = (
+            f"{f'strata {self.strata}' if self.strata else 'no strata'}, clusters {self.cluster or 'are persons'}"
+        )
         return by_strata if self.replicates is None else f"replicate weights ({self.method})"
 
     def _table(
