@@ -92,7 +92,7 @@ def start(engine: str) -> Any:
     if engine == "dask":
         from distributed import Client
 
-        return Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+        return Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1")
     if engine == "spark":
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession

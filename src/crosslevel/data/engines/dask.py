@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -78,7 +79,9 @@ class DaskEngine:
         run = uuid.uuid4().hex[:8]
         frame = next((s.partitions for s in task.stream.sources if isinstance(s, DaskSource)), None)
         # a task and no scattered data: what is lost with a worker is made again
-        shipped = self.client.submit(pickle.loads, pickle.dumps(task), key=f"crosslevel-task-{run}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a large graph: a frame in memory is sent once
+            shipped = self.client.submit(pickle.loads, pickle.dumps(task), key=f"crosslevel-task-{run}")
         waiting, under_way = deque(groups), 0
         flying: dict[str, tuple[tuple[int, ...], list[Any], list[Any]]] = {}
         most = max(AHEAD * sum(self.client.ncores().values()), 2)
