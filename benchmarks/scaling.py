@@ -307,21 +307,23 @@ def draw(found: list[tuple[Series, np.ndarray]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     rooms = list(dict.fromkeys(one.room for one, _ in found))
-    figure, axes = plt.subplots(2, len(rooms), figsize=(2.7 * len(rooms), 5.4), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(2, len(rooms), figsize=(2.3 * len(rooms), 5.8), sharey="row", squeeze=False)
     for column, room in enumerate(rooms):
         for one, values in (pair for pair in found if pair[0].room == room):
+            powers = [exponent(values[:, 0], values[:, k], least) for k, least in ((1, 0.0), (2, SMALL))]
+            said = " / ".join(f"{power:.2f}" if np.isfinite(power) else "-" for power in powers)
             for row, least in ((0, 0.0), (1, SMALL)):
-                y = values[:, row + 1]
-                shown, power = y > least, exponent(values[:, 0], y, least)
-                label = f"{one.what.split(',')[0]}, {one.unit}" + (f": {power:.2f}" if np.isfinite(power) else "")
-                axes[row, column].loglog(values[shown, 0], y[shown], marker="o", ms=3, lw=1.2, label=label)
+                shown = values[:, row + 1] > least
+                line = axes[row, column].loglog(values[shown, 0], values[shown, row + 1], marker="o", ms=3, lw=1.2)
+                line[0].set_label(f"{one.what.replace(', ', chr(10))},\n{one.unit}: {said}")
         axes[0, column].set_title(room, fontsize=10)
-        axes[1, column].set_xlabel("size", fontsize=8)
-        for row in (0, 1):
-            axes[row, column].legend(fontsize=6.5, frameon=False, title="exponents", title_fontsize=6.5)
-            axes[row, column].tick_params(labelsize=7)
-    axes[0, 0].set_ylabel("seconds of the processor")
-    axes[1, 0].set_ylabel("MiB above the start")
+        axes[0, column].tick_params(labelsize=7)
+        axes[1, column].tick_params(labelsize=7)
+        axes[0, column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -1.42))
+    axes[0, 0].set_ylabel("seconds of the processor", fontsize=8)
+    axes[1, 0].set_ylabel("MiB above the start", fontsize=8)
+    figure.supxlabel("size; in the legends the exponents of seconds / memory", fontsize=8)
+    figure.subplots_adjust(left=0.05, right=0.99, top=0.94, bottom=0.36, wspace=0.1, hspace=0.2)
     figure.savefig(path, dpi=80)
 
 
