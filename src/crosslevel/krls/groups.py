@@ -90,7 +90,8 @@ class GroupReports(EffectReports):
             A term of :meth:`effects`; the only binary one when not given.
         n_groups : int
         n_splits : int
-            Random splits; medians of their estimates and of the ends of their intervals are given.
+            Random splits; medians of their estimates and of the ends of their intervals are given. With one split the halves are
+            taken to err together, and intervals are wider.
         level : float
             With which the band holds all groups at once.
         random_state : int, None, Generator or RandomState
@@ -135,7 +136,9 @@ class GroupReports(EffectReports):
             rng = np.random.default_rng([seed, s])
             first = (rng.permutation(int(unit.max()) + 1) % 2 == 0)[unit]
             halves = [self._sort_half(place, table, y, ~side, side, n_groups, rng) for side in (first, ~first)]
-            C = 0.25 * (halves[0][1] + halves[1][1])
+            # each half sorts by the other's errors, so that both err to the same side: with one effect for all their differences
+            # correlate by 2 / pi. The mean of two covariances bounds that of the average; medians of splits need no such room.
+            C = (0.5 if n_splits == 1 else 0.25) * (halves[0][1] + halves[1][1])
             estimate, predicted = (0.5 * sum(h[i] for h in halves) for i in (0, 2))
             error = np.sqrt(np.diag(C))
             wide = overlap.joint_critical(C, level, seed) * error
