@@ -54,6 +54,8 @@ class Task:
     values, truth : (B,) and (T,)
     std_error : (B,) or None
     population : (T,) or None
+    similar : bool
+        Whether targets were drawn to hold similar numbers of people.
     cell : float
         Side of the cells of pycnophylactic interpolation, kilometers.
     """
@@ -66,6 +68,7 @@ class Task:
     std_error: FloatArray | None = None
     population: FloatArray | None = None
     cell: float = 4.0
+    similar: bool = False
 
 
 def main() -> None:
@@ -87,7 +90,12 @@ def main() -> None:
 def answer(task: Task) -> dict[str, FloatArray]:
     """Solve one task by every method that has what it needs."""
     found = interpolate(
-        task.source, task.target, task.values, task.std_error, population=task.population, random_state=0
+        task.source,
+        task.target,
+        task.values,
+        task.std_error,
+        population=task.population,
+        similar_targets=task.similar,
     )
     out = {"truth": task.truth, "ours": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
     if task.population is not None:
@@ -137,7 +145,7 @@ def trafford(folder: Path) -> Iterator[Task]:
     large, small = plain(data.large), plain(data.small)
     people = data.small_ages.sum(axis=1)
     own = data.parent
-    yield Task("Trafford, people: MSOA to LSOA", large, small, np.bincount(own, people), people, cell=0.1)
+    yield Task("Trafford, people: MSOA to LSOA", large, small, np.bincount(own, people), people, cell=0.1, similar=True)
     for seed in range(4):
         group = districts(small, 40, seed)
         crossing = np.bincount(group, people)

@@ -122,7 +122,7 @@ def test_the_size_of_targets_tells_where_people_are():
     source = Polygons([box(0, corner[i], 1, deep[i]) for i in range(60)])
     parts = [[box(0, corner[i], cut[i], deep[i]), box(cut[i], corner[i], 1 - cut[i], deep[i])] for i in range(60)]
     target = Polygons([p for pair in parts for p in pair])
-    found = interpolate(source, target, people.sum(axis=1), n_draws=400)
+    found = interpolate(source, target, people.sum(axis=1), similar_targets=True, n_draws=400)
     off = np.abs(found["estimate"] - people.ravel()).sum() / np.abs(found["area_weighted"] - people.ravel()).sum()
     assert off < 0.35
     truth = people.ravel()
@@ -182,6 +182,8 @@ def test_borders_drawn_twice_make_no_parts():
         ({"population": [0.0, 0.0, 9.0]}, "population has nobody in 2 source polygon"),
         ({"target": grid(1, 1, 90, 1)[0:1]}, None),
         ({"target": Polygons([box(50, 50, 1, 1)])}, r"target has 1 polygon\(s\) that lie in no source polygon \(0\)"),
+        ({"similar_targets": True, "population": [1.0, 1.0, 1.0]}, "similar_targets=True cannot act with population"),
+        ({"similar_targets": "yes"}, "similar_targets='yes'"),
         ({"source": "map.geojson"}, "source"),
         ({"n_draws": 1}, "n_draws=1"),
         ({"level": 95}, "level=95"),

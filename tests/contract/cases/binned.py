@@ -30,6 +30,9 @@ def squares(n, width):
     return Polygons([[[i * width, 0], [(i + 1) * width, 0], [(i + 1) * width, 1], [i * width, 1]] for i in range(n)])
 
 
+strips = Polygons([[[a, 0], [b, 0], [b, 1], [a, 1]] for a, b in ((0, 1), (1, 4), (4, 9), (9, 12))])
+
+
 def gaussian(name, regions, y, new, quantity="total", variants=None, **given):
     """Make a case of the Gaussian model; without variants its parameters are those of another case."""
 
@@ -139,6 +142,7 @@ FUNCTIONS = [
         variants={
             "std_error": [[9.0, 2.0, 2.0, 4.0], [1.0, -2.0, 1.0, 1.0]],
             "population": [[100, 90, 50, 50, 80, 90]],
+            "similar_targets": [With(True, target=strips), With(True, population=[100, 90, 50, 50, 80, 90])],
             "level": [0.5, 95],
             "n_draws": [60, 1],
             "random_state": [2],
