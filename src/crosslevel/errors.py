@@ -16,6 +16,7 @@ __all__ = [
     "FileError",
     "InputError",
     "MissingExtraError",
+    "TooManyKindsError",
     "listed",
     "nearest",
     "unknown_name",
@@ -28,6 +29,10 @@ class CrosslevelError(Exception):
 
 class InputError(CrosslevelError, ValueError):
     """The caller passed something that cannot be answered; the message says what and how to repair it."""
+
+
+class TooManyKindsError(InputError):
+    """People are of more kinds than are held in memory."""
 
 
 class FileError(CrosslevelError, ValueError):

@@ -27,7 +27,7 @@ from crosslevel.data.columns import Category, Encoder, read_weights
 from crosslevel.data.frames import group_rows
 from crosslevel.data.progress import follow
 from crosslevel.data.queries import Choice, Query
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, TooManyKindsError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
 
 if TYPE_CHECKING:
@@ -79,10 +79,6 @@ class Pairs:
         start = self.start[places.start : places.stop + 1]
         some = slice(int(start[0]), int(start[-1]))
         return Pairs(start - start[0], self.cell[some], self.weight[some])
-
-
-class TooManyKindsError(InputError):
-    """People are of more kinds than are held in memory."""
 
 
 @dataclass(frozen=True, eq=False)
