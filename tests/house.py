@@ -26,7 +26,7 @@ CEILINGS = {  # name: (ceiling, goal)
     "files passed by EcologicalInference.estimate": (22, 18),
     "files passed by CUDIA.fit": (12, 12),
     "files passed by BinnedGP.fit": (12, 12),
-    "files passed by KRLS.fit": (11, 12),
+    "files passed by KRLS.fit": (12, 12),
     f"files over {LONGEST} lines": (0, 0),
     "file names twice in a room": (0, 0),
 }
