@@ -278,8 +278,7 @@ class PlaceEstimator(BaseEstimator):
             )
         if len(places) > MOST_DISTANCES and (said := self._holds_all_places()):
             raise InputError(
-                f"{said}, which holds matrices of all places, and places has {len(places):,} rows, more than {MOST_DISTANCES:,}; leave it "
-                "out."
+                f"places has {len(places):,} rows, and {said} holds matrices of all places, of at most {MOST_DISTANCES:,}; leave it out."
             )
         coords = None
         if self.spatial is not None:
