@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -68,14 +69,14 @@ def learn_members(
         values = plain_array(table, name, "columns")
         if name in codes or is_categorical(values.type, name):
             text = _texts(values)
-            levels = tuple(sorted(set(text) - {None}))
+            levels = tuple(sorted({level for level in text if level is not None}))
             if name not in codes and any(frames.NUMBER.fullmatch(level) for level in levels):
                 if all(frames.NUMBER.fullmatch(level) for level in levels):
                     raise InputError(
                         f"column {name!r} is text whose values are numbers ({listed(levels)}); make it numbers, or, if they are codes, "
                         "name it in categorical."
                     )
-                refuse_stray_text(name, levels, table.num_rows, lambda bad, name=name: first_row([table], name, bad))
+                refuse_stray_text(name, levels, table.num_rows, partial(first_row, [table], name))
             if len(levels) > MOST_LEVELS:
                 raise InputError(
                     f"column {name!r} has {len(levels):,} different values of text ({listed(levels)}), and at most {MOST_LEVELS} make "
