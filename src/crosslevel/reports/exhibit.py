@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,15 @@ from crosslevel.charts.chart import Chart, Panel
 from crosslevel.charts.intervals import describe_cut, methods_chart, rows_chart
 from crosslevel.charts.words import count, plain
 from crosslevel.ecological.court.choice import candidate_of_choice
+from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.study import (
     ContestStudy,
     PolarizationStudy,
     describe_summary,
     describe_tally,
-    said_once,
 )
 from crosslevel.errors import InputError
-from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Text
+from crosslevel.reports.document import Block, Document, Facts, Figure, Heading, Items, Matter, Question, Text
 from crosslevel.reports.methods import (
     ASSUMPTIONS,
     CHECK_HEAD,
@@ -52,55 +52,6 @@ LONGEST_FACT = 300
 """Characters of a diagnostic in the appendix; longer ones are tables for a program."""
 MOST_CONTESTS = 20
 """Contests of one figure."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """One part of the body: its sentences, one figure, its tables."""
-
-    heading: str
-    sentences: Sequence[str]
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class Matter:
-    """What an exhibit is made of, before it is laid out.
-
-    Attributes
-    ----------
-    title : str
-    findings : sequence of str
-        Over all questions; those of each stand with it.
-    overview : sequence of blocks
-        Tables and figures over all questions.
-    questions : sequence of Question
-    data, data_tables : what was done to the data
-    answers : sequence of (name, Estimates)
-        The methods used, each once.
-    why : str
-        Which of them leads, and why.
-    checks : rows of the table of checks
-    checked : sequence of str
-        Further sentences on what was checked.
-    warnings : sequence of str
-    appendix : sequence of blocks
-    settings : sequence of (name, value)
-    """
-
-    title: str
-    findings: Sequence[str]
-    overview: Sequence[Block]
-    questions: Sequence[Question]
-    data: Sequence[str]
-    data_tables: Sequence[Wide]
-    answers: Sequence[tuple[str, Estimates]]
-    why: str
-    checks: Sequence[tuple[str, ...]]
-    checked: Sequence[str]
-    warnings: Sequence[str]
-    appendix: Sequence[Block]
-    settings: Sequence[tuple[str, str]] = field(default_factory=tuple)
 
 
 def exhibit_of(

@@ -10,8 +10,8 @@ import pytest
 import crosslevel as cl
 from crosslevel.ecological import among_voters, candidate_of_choice, king, king_iterated, performance, rpv, unit_tables
 from crosslevel.ecological.court import rpv as module
+from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
-from crosslevel.ecological.court.study import said_once
 from crosslevel.errors import InputError
 
 RATES = {"first": [[0.50, 0.04, 0.01], [0.10, 0.45, 0.02]], "second": [[0.30, 0.10, 0.0], [0.40, 0.15, 0.0]]}

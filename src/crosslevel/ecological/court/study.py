@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from crosslevel.ecological.court.choice import candidate_of_choice, describe_probability
 from crosslevel.ecological.court.polarization import margin, polarization
+from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.voters import among_voters, turnout
 from crosslevel.ecological.tables.compare import side_by_side
 from crosslevel.ecological.tables.unit_tables import UnitTables
@@ -237,47 +237,6 @@ def _cells(answer: Estimates, tables: UnitTables) -> FloatArray | None:
 def _bare(found: Estimates, draws: bool = True) -> Estimates:
     """Leave the units out, which would make a study of a state a gigabyte."""
     return replace(found, units=None, draws=found.draws if draws else None)
-
-
-def _of_contests(text: str, names: Sequence[str], n: int) -> str:
-    if len(names) == n:
-        return text
-    return f"{', '.join(names)}: {text}" if len(names) <= 3 else f"{len(names)} of {n} contests: {text}"
-
-
-_NAMES = re.compile(r" \((?:'[^']*'(?:, | and )?)+(?:[\d,]+ more)?\)| in '[^']*'(?=[ .])")
-_MARK = "\x00"
-# a name in quotes is kept whole, and so is a number that is part of a word or of a range
-_NUMBER = re.compile(r"(?<!\w)'[^']*'|(?<![\w.)-])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-])")
-
-
-def said_once(where: Mapping[str, Sequence[str]], n: int) -> tuple[str, ...]:
-    """Say sentences with the contests they are of; those that differ in their numbers are one, with the range of each.
-
-    Examples
-    --------
-    >>> said_once({"3 unit(s) left out ('a', 'b' and 1 more).": ["x"], "7 unit(s) left out ('c').": ["y"]}, 2)
-    ('3 to 7 unit(s) left out.',)
-    """
-    forms: dict[str, list[str]] = {}
-    for text in where:
-        form = _NUMBER.sub(lambda m: m[0] if m[0][0] == "'" else _MARK, _NAMES.sub("", text))
-        forms.setdefault(form, []).append(text)
-    said = []
-    for form, texts in forms.items():
-        names = [name for text in texts for name in where[text]]
-        if len(texts) > 1:
-            numbers = ([v for v in _NUMBER.findall(_NAMES.sub("", text)) if v[0] != "'"] for text in texts)
-            ranges = [_range(column) for column in zip(*numbers, strict=True)]
-            parts = form.split(_MARK)
-            texts = ["".join([parts[0], *(r + part for r, part in zip(ranges, parts[1:], strict=True))])]
-        said.append(_of_contests(texts[0], names, n))
-    return tuple(said)
-
-
-def _range(numbers: Sequence[str]) -> str:
-    ordered = sorted(dict.fromkeys(numbers), key=lambda text: float(text.replace(",", "")))
-    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 
 def describe_notes(contests: Mapping[str, ContestStudy]) -> tuple[str, ...]:
