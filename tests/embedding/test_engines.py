@@ -393,6 +393,7 @@ def test_a_killed_worker_is_recovered(fitted, folder, tmp_path, cluster):
     assert same_bits(found, on(fitted, cluster).transform(folder))
 
 
+@pytest.mark.slow  # a killed worker is a failed task too
 def test_a_failing_task_is_retried_by_spark(fitted, folder, tmp_path, session):
     found = on(fitted, session).transform(deadly(folder, tmp_path, "fail"))
     assert (tmp_path / "marker").exists()
