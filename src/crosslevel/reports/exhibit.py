@@ -247,7 +247,8 @@ def _of_study(study: PolarizationStudy, tables: Mapping[str, Sequence[Estimates]
     first = next((g for g in study.groups if g != study.reference), study.reference)
     sentences = dict(zip(_sentence_rows(study), describe_summary(study.summary, study.reference), strict=True))
     per_contest = {c: [s for (name, _), s in sentences.items() if name == c] for c in study.contests}
-    questions, legend = [], {}
+    questions: list[Question] = []
+    legend: dict[str, None] = {}
     for name, contest in study.contests.items():
         blocks, said = _contest(study, contest, first)
         questions.append(Question(name, per_contest[name], blocks))
