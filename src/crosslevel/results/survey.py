@@ -8,7 +8,6 @@ the rescaled bootstrap (Rao, Wu & Yue 1992): of n_h - 1 clusters drawn with repl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results.estimates import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.results.provenance import Provenance
+from crosslevel.results.replicates import replicate_names
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
 __all__ = ["SurveyDesign"]
@@ -99,9 +99,7 @@ class SurveyDesign:
     def means(
         self, people: Any, columns: str | Sequence[str], by: str | Sequence[str] | None = None, level: float = 0.95
     ) -> Estimates:
-        """Estimate weighted means of columns, by subgroup; people of whom a value is missing are left out of its mean.
-
-        ``design_effect`` is the variance relative to that of a simple random sample of as many ``people``.
+        """Estimate weighted means of columns, by subgroup, of the people whose value is known; ``design_effect`` is relative to a random sample.
 
         Parameters
         ----------
@@ -240,10 +238,8 @@ class SurveyDesign:
             * (y - np.nan_to_num(rate)[cell])
         )
         group, own = read.group[known], read.weight[known]
-        more = {
-            "crude": _ratio(sums(group, own * y, k), sums(group, own, k)),
-            "people": np.bincount(group, minlength=k),
-        }
+        crude = _ratio(sums(group, own * y, k), sums(group, own, k))
+        more = {"crude": crude, "people": np.bincount(group, minlength=k)}
         parts = [(column, standard_mean(read.weight), self._variance(read, standard_mean, z), more)]
         call = f"standardized({column!r}, {age!r}, by={by!r})"
         return self._table(read, parts, level, f"means standardized by {age}", call)
@@ -364,34 +360,10 @@ class SurveyDesign:
             return checks.check_weights(values, argument, table.num_rows)
         return checks.check_finite(values, f"{argument} ({name})")  # some replicates of the census are negative
 
-    def _replicate_names(self, table: pa.Table) -> list[str]:
-        if not isinstance(self.replicates, str):
-            names = list(frames.as_names(self.replicates or (), "replicates"))
-            if len(names) < 2:
-                raise InputError(f"replicates={names!r} is one column; pass all columns of replicate weights.")
-            return names
-        pattern = re.compile(re.escape(self.replicates) + r"_?0*(\d+)$", re.IGNORECASE)
-        # a file may number the weight itself 0
-        own = [n for n in table.column_names if n != self.weight and not table[n].equals(table[self.weight])]
-        found = {int(m[1]): n for n in own if (m := pattern.match(n))}
-        if len(found) < 2:
-            raise InputError(
-                f"replicates={self.replicates!r}: people has {len(found)} column(s) of that name and a number; its columns are "
-                f"{listed(table.column_names)}."
-            )
-        gaps = [i for i in range(min(1, *found), max(found)) if i not in found]
-        if gaps or len(found) < sum(bool(pattern.match(n)) for n in own):
-            which = f"number {gaps[0]} is missing" if gaps else "a number stands there twice"
-            raise InputError(
-                f"replicates={self.replicates!r}: of {len(found)} columns, {found[min(found)]!r} to {found[max(found)]!r}, {which}; "
-                "the variance needs all of them, each once. Pass their names."
-            )
-        return [found[i] for i in sorted(found)]
-
     def _replicated(self, read: _People, R: int, seed: int) -> Iterator[tuple[float, FloatArray]]:
         """Give the factor and the weights of every replicate."""
         if self.replicates is not None:
-            names = self._replicate_names(read.table)
+            names = replicate_names(self.replicates, self.weight, read.table)
             R = len(names)
             scale = {"sdr": 4 / R, "jackknife": (R - 1) / R, "fay": 1 / (R * (1 - (self.fay or 0)) ** 2)}
             for name in names:
@@ -449,7 +421,7 @@ class SurveyDesign:
 
     def _df(self, read: _People) -> float:
         if self.replicates is not None:
-            return float(len(self._replicate_names(read.table)) - 1)
+            return float(len(replicate_names(self.replicates, self.weight, read.table)) - 1)
         return float(max(len(read.stratum_of_cluster) - len(read.clusters_of_stratum), 1))
 
     def _describe(self) -> str:
