@@ -99,7 +99,7 @@ class SurveyDesign:
     def means(
         self, people: Any, columns: str | Sequence[str], by: str | Sequence[str] | None = None, level: float = 0.95
     ) -> Estimates:
-        """Estimate weighted means of columns, by subgroup, of the people whose value is known; ``design_effect`` is relative to a random sample.
+        """Estimate weighted means of columns, by subgroup, of those whose value is known; ``design_effect`` is against a random sample.
 
         Parameters
         ----------
