@@ -4,7 +4,8 @@ Estimate the vote by race and age from precinct totals
 
 A file of precincts alone, no survey: counts of people by race and by age, and the votes. Each table of groups is estimated by
 several methods, with the bounds that assume nothing beside them; how everybody really voted is known here. In this world people
-follow their neighbors, as in most tables whose truth was counted; where they do the opposite, ``rxc`` is off the other way.
+follow their neighbors, as in most tables whose truth was counted. It was made so after a first one in which they did the opposite:
+there ``rxc``, which expects the former, put the Democratic share of Black voters at .70 to .80, and it was .87.
 """
 
 import numpy as np

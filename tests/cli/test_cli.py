@@ -224,10 +224,10 @@ def test_exit_codes_say_how_it_went_and_json_says_why(monkeypatch, capsys, error
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_two_examples(crosslevel_here, verb, tmp_path):
+def test_every_verb_has_help_with_at_least_two_examples(crosslevel_here, verb, tmp_path):
     pages = [crosslevel_here(verb, flag, cwd=tmp_path).out for flag in ("-h", "--help")]
     assert pages[0] == pages[1]
-    assert pages[0].split("Examples:")[1].count(f"crosslevel {verb}") == 2
+    assert pages[0].split("Examples:")[1].count(f"crosslevel {verb}") >= 2
     assert "--json" in pages[0]
 
 
