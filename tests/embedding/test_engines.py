@@ -28,6 +28,10 @@ from crosslevel.data.simulate import nation
 from crosslevel.data.sketch import Fetching, Sketch
 from crosslevel.errors import EngineError, FileError, InputError
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:os.fork:RuntimeWarning"
+)  # of jax, where Spark starts its Java: fork, then exec
+
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = 24
 WORLD = nation(PLACES, 250, n_states=4)

@@ -154,6 +154,7 @@ def test_households_are_runs_of_rows(experiment):
         number(block[1:], arm[1:], size[1:])
 
 
+@pytest.mark.filterwarnings("ignore:the groups of 'state")  # three counties of Tiny have few like them
 def test_many_dummies_are_split_and_named_as_krls_does(experiment):
     counties = experiment("counties")
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.atomic import whole_file
-from crosslevel.data.readers.codebook import Codebook
+from crosslevel.data.codebook import Codebook
 from crosslevel.errors import InputError, MissingExtraError, listed, unknown_name
 from crosslevel.results import display
 from crosslevel.results.table import as_column, in_percent, midpoints, without_midpoints

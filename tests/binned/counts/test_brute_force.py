@@ -94,7 +94,7 @@ def test_shares():
 
 def test_the_estimator_gives_the_same(monkeypatch):
     """`BinnedCountGP` without its rough part is the fit that brute force confirms, for each likelihood."""
-    monkeypatch.setattr("crosslevel.binned.counts.curve._find_rho", lambda *_: 0.0)
+    monkeypatch.setattr("crosslevel.binned.counts.curve._find_rho", lambda *_: (0.0, 0.0))
     regions, new = Intervals(LOW, HIGH), Intervals(*NEW)
     bins = bins_from_intervals(LOW, HIGH, cell=2.5)
     for name, extra in (("poisson", {}), ("negative_binomial", {}), ("binomial", {"trials": TRIALS})):
