@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -342,3 +343,9 @@ def test_people_of_weight_zero_change_nothing():
 def test_an_infinite_share_of_a_standard_is_refused():
     with pytest.raises(InputError, match=r"standard\['a'\]=inf"):
         SurveyDesign("w").standardized({**FOUR, "age": list("aabb")}, "y", "age", {"a": np.inf, "b": 1.0})
+
+
+@pytest.mark.parametrize("columns", [0, True, float("inf"), "code", ("variable", 1, "label")])
+def test_columns_of_a_codebook_are_three_names(columns):
+    with pytest.raises(InputError, match=re.escape(f"columns={columns!r}")):
+        read_labels({"variable": ["sex"], "code": [1], "label": ["men"]}, columns=columns)

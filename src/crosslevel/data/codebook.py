@@ -41,15 +41,13 @@ def read_labels(source: Any, columns: Sequence[str] = ("variable", "code", "labe
     >>> read_labels({"variable": ["sex", "sex"], "code": [1, 2], "label": ["men", "women"]})
     {'sex': {1: 'men', 2: 'women'}}
     """
+    names: list[Any] = list(columns) if isinstance(columns, list | tuple) else [columns]
+    if len(names) != 3 or not all(isinstance(name, str) for name in names):
+        raise InputError(f"columns={columns!r} must be three names: of the variable, its code and its words.")
     if isinstance(source, str | os.PathLike):
-        if tuple(columns) != ("variable", "code", "label"):
-            raise InputError(
-                f"columns={list(columns)!r} cannot act on a file, whose labels have no columns; leave it out."
-            )
+        if names != ["variable", "code", "label"]:
+            raise InputError(f"columns={names!r} cannot act on a file, whose labels have no columns; leave it out.")
         return Codebook({k: _words(k, list(v.items())) for k, v in _from_file(Path(source)).items() if v})
-    names = list(columns) if not isinstance(columns, str) else [columns]
-    if len(names) != 3:
-        raise InputError(f"columns={columns!r} must be three: the name of the variable, its code and its words.")
     table = frames.to_arrow(source, "source")
     frames.check_columns(table, names, "columns")
     rows: dict[str, list[tuple[Any, Any]]] = {}
