@@ -46,20 +46,32 @@ def visit(browser, tmp_path):
         context.close()
 
 
+CHART = """([n, times]) => {
+  const hosts = [...document.querySelectorAll(".crosslevel-report")];
+  const chart = hosts.flatMap((h) => [...h.shadowRoot.querySelectorAll(".chart")])[n];
+  const done = Number(chart.dataset.drawn || 0) >= times && chart.querySelector("svg") !== null;
+  return times > 0 ? done : [chart.dataset.drawn, chart.textContent.slice(0, 200), document.visibilityState];
+}"""
+
+
 @pytest.fixture
 def drawn():
-    """Wait until a chart has been drawn (again): ``drawn(page, n)`` for the n-th chart."""
+    """Wait until a chart has been drawn (again): ``drawn(page, n)`` for the n-th chart.
+
+    Colors and sizes reach a page with its next frame, and a headless browser on a busy machine may stop making frames;
+    a screenshot asks for one.
+    """
+    from playwright.sync_api import TimeoutError as Late
 
     def wait(page, n=0, times=1):
-        page.wait_for_function(
-            """([n, times]) => {
-              const hosts = [...document.querySelectorAll(".crosslevel-report")];
-              const chart = hosts.flatMap((h) => [...h.shadowRoot.querySelectorAll(".chart")])[n];
-              return Number(chart.dataset.drawn || 0) >= times && chart.querySelector("svg");
-            }""",
-            arg=[n, times],
-        )
-        return page.locator(".chart").nth(n)
+        for _ in range(10):
+            try:
+                page.wait_for_function(CHART, arg=[n, times], polling=50, timeout=PATIENCE / 10)
+            except Late:
+                page.screenshot()
+            else:
+                return page.locator(".chart").nth(n)
+        pytest.fail(f"chart {n} was not drawn {times} times: {page.evaluate(CHART, [n, 0])}; {page.problems}")
 
     return wait
 

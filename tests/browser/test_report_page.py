@@ -88,7 +88,7 @@ def test_lists_answer_to_the_keyboard_and_the_address_keeps_the_view(visit, draw
         if page.evaluate("document.querySelector('.crosslevel-report').shadowRoot.activeElement?.tagName") == "SELECT":
             break
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("() => location.hash === '#s1.a=women'")
+    page.wait_for_function("() => location.hash === '#s1.a=women'", polling=50)
     drawn(page, 0, 2)
     page.reload()
     first = drawn(page, 0)

@@ -214,6 +214,8 @@
       tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - box.height - 8))}px`;
     };
 
+    // a drawing that another has replaced may fail: what is shown now is the other one
+    const current = (chart, turn, drawing) => drawing.catch((error) => { if (turn === chart.turn) throw error; });
     const draw = async (chart) => {
       const { view, section, element } = chart;
       chart.wanted = true;
@@ -225,10 +227,11 @@
       const spec = { ...view.spec, description: view.title, datasets: chart.shown, $schema: "https://vega.github.io/schema/vega-lite/v6.json" };
       if (!spec.autosize && spec.width === "container") spec.autosize = { type: "fit-x", contains: "padding" };
       // ast: Vega's expressions are interpreted, so that the page needs no leave to make code of text
-      const made = await window.crosslevelVega(element, spec, {
+      const options = {
         ast: true, actions: false, renderer: "svg", config: config(), tooltip: tooltip(chart), mode: "vega-lite", defaultStyle: false, logLevel: 1,
-      });
-      if (turn !== chart.turn) return made.finalize();
+      };
+      const made = await current(chart, turn, window.crosslevelVega(element, spec, options));
+      if (turn !== chart.turn) return made && made.finalize();
       chart.result = made;
       element.dataset.drawn = String(turn);
     };
@@ -237,7 +240,7 @@
       const turn = (chart.turn += 1); // taken before the wait: colors that change meanwhile draw anew, and that drawing stays
       chart.shown = dataOf(page, chart.section, chart.view, chart.state);
       for (const [name, values] of Object.entries(chart.shown)) chart.result.view.data(name, values);
-      await chart.result.view.resize().runAsync();
+      await current(chart, turn, chart.result.view.resize().runAsync());
       if (turn === chart.turn) chart.element.dataset.drawn = String(turn);
     };
     const failed = (chart) => (error) => {
