@@ -161,6 +161,8 @@ def tests_of(path: Path) -> list[str]:
     files = [p for p, text in texts.items() if _imports(text, parts)]
     files += [p for p in texts if len(parts) > 2 and p.is_relative_to(folder)]
     files += [p for p, text in texts.items() if any(_imports(text, module) for module in modules)]
+    classes = {name for p in users for name in re.findall(r"^class ([A-Z]\w+)", p.read_text(), re.MULTILINE)}
+    files = files or [p for p, text in texts.items() if classes & set(re.findall(r"\w+", text))]  # by the public names
     files = [p for p in files if p.is_relative_to(room)] or files  # its room's own tests are quick, and must suffice
     return [str(p.relative_to(ROOT)) for p in dict.fromkeys([path, *files])][:FILES]
 

@@ -57,6 +57,35 @@ def test_effective_size_of_an_autoregression_is_known(phi):
     assert found == pytest.approx(1.0, abs=0.06)
 
 
+def test_antithetic_chains_are_worth_at_most_s_log_s():
+    """x, -x, x, -x ...: the sum of autocorrelations is negative, and the size would be without limit."""
+    x = np.tile([1.0, -1.0], 250) * np.random.default_rng(0).uniform(1.0, 1.001, (3, 500))
+    assert chains.effective_sample_size(x) == pytest.approx(1500 * np.log10(1500), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rhat", "bulk", "tail", "divergences", "answer"),
+    [
+        (1.0099, 400.0, 400.0, 0, True),
+        (1.01, 4e3, 4e3, 0, False),
+        (1.0, 399.9, 4e3, 0, False),
+        (1.0, 4e3, 399.9, 0, False),
+        (1.0, 4e3, 4e3, 1, False),
+    ],
+)
+def test_the_limits_are_those_of_the_paper(rhat, bulk, tail, divergences, answer):
+    assert chains.ChainDiagnostics(rhat, bulk, tail, divergences, 4, 1000).converged is answer
+
+
+def test_four_draws_of_one_chain_are_enough():
+    assert np.isfinite(chains.diagnose(np.array([[0.3, -1.0, 0.2, 0.9]])).min_ess_bulk)
+
+
+def test_chains_that_stand_still_are_worth_one_draw_each():
+    found = chains.effective_sample_size(np.repeat([[1.0], [2.0], [5.0]], 10, axis=1))
+    assert found == 3.0
+
+
 def test_ranks_do_not_care_about_the_scale():
     x = autoregressive(0.5, (4, 400))
     np.testing.assert_allclose(chains.bulk_ess(np.exp(5 * x)), chains.bulk_ess(x), rtol=1e-12)

@@ -193,7 +193,7 @@ def effective_sample_size(draws: FloatArray) -> FloatArray:
     pairs[1:] = np.minimum.accumulate(np.clip(pairs[1:], 0.0, None), axis=0)
     tau = np.maximum(-1.0 + 2.0 * pairs.sum(axis=0), 1.0 / np.log10(m * n))
     # constant within every chain: worth one draw per chain at most
-    return np.asarray(np.where(within > 0, m * n / tau, float(m) if m * n else 0.0))
+    return np.asarray(np.where(within > 0, m * n / tau, float(m)))
 
 
 def _variances(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
