@@ -107,7 +107,7 @@ region (*neighborhood*). People are adult citizens, not voters: who turned out i
 contextual effects were chosen with the national vote of 2024 in sight (see [](hidden-labels.md)), so that the agreement of these figures
 with surveys of that election is no test of the method. Constants were learned on {on}.
 
-R2 of the regions' votes on their composition: {r2} (below .45 the method loses against the neighborhood). Reliability of the shares of
+R2 of the regions' votes on their composition: {r2} (below .45 a warning says that this is little). Reliability of the shares of
 regions: {reliable}. A column of low reliability answers with its neighborhood, and with the interval of its prior.
 
 ## The nation
