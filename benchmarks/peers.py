@@ -3,10 +3,12 @@
     make bench-peers                                  # makes the environments in .cache/peers, writes docs/peers.md
     python benchmarks/peers.py --only GPy PyEI        # some rows, printed
     CROSSLEVEL_PEERS=/opt/peers make bench-peers      # environments that are there already: /opt/peers/GPy/bin/python ...
+    CROSSLEVEL_DATA=/data make bench-peers            # with the rows of real tables whose cells were counted
 
-Every task simulates a world of known truth, writes it to a file, and gives it to ours and to the peer in separate processes with one
-thread each. The first run of each is left out where it compiles; then three repeats, of which the median counts. Seconds are those of the
-processor, which other work on the machine does not change; memory is the peak of the process, imports included. A row that we lose stays.
+Every task has a world of known truth (``peer_sides/worlds.py``), which is written to a file and given to ours and to the peer
+(``peer_sides/sides.py``, ``peer_sides/sides.R``) in separate processes with one thread each. The first run of each is left out where it
+compiles; then three repeats, of which the median counts. Seconds are those of the processor, which other work on the machine changes
+little; memory is the peak of the process, imports included. A row that we lose stays.
 """
 
 from __future__ import annotations
@@ -21,376 +23,124 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from peer_sides import sides, worlds
+from peer_sides.sides import Answer
+from peer_sides.worlds import World
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "peers.md"
+R_SIDES = Path(__file__).resolve().parent / "peer_sides" / "sides.R"
 REPEATS = 3
-World = dict[str, np.ndarray]
-Answer = dict[str, Any]
 
-# ---------------------------------------------------------------- worlds: what both are given, and the truth that scores them
-
-
-def world_features() -> World:
-    """100,000 people in 20 groups; the truth is the exact kernel between the means of groups, on some of the people."""
-    rng = np.random.default_rng(0)
-    group = np.sort(rng.integers(0, 20, 100_000))
-    x = rng.normal(size=(100_000, 5)) + rng.normal(0, 0.5, (20, 5))[group]
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    few = np.concatenate([np.flatnonzero(group == g)[:300] for g in range(20)])
-    z = x[few].reshape(20, 300, 5)
-    truth = np.empty((20, 20))
-    for a in range(20):
-        for b in range(a + 1):
-            square = ((z[a][:, None] - z[b][None]) ** 2).sum(-1)
-            truth[a, b] = truth[b, a] = np.exp(-square / (2 * 4.0)).mean()
-    return {"x": x[few], "group": group[few], "all_x": x, "all_group": group, "truth": truth}
-
-
-def world_curve() -> World:
-    """1,500 rows of a smooth function of three covariates; the truth is the function at 500 new rows."""
-    rng = np.random.default_rng(1)
-    x, new = rng.normal(size=(1500, 3)), rng.normal(size=(500, 3))
-
-    def f(x: np.ndarray) -> np.ndarray:
-        return np.sin(1.5 * x[:, 0]) + 0.5 * x[:, 1] * x[:, 2]
-
-    return {"x": x, "y": f(x) + rng.normal(0, 0.5, 1500), "new": new, "truth": f(new)}
-
-
-def world_means() -> World:
-    """6,000 people of 60 places: age in six bands and schooling known, illness as the share of each place; truth by band."""
-    rng = np.random.default_rng(2)
-    place = np.repeat(np.arange(60), 100)
-    tilt = rng.normal(0, 0.8, 60)[place]
-    age = np.clip(np.round(2.5 + tilt + rng.normal(0, 1.5, 6000)), 0, 5)
-    school = np.clip(np.round(1.5 - 0.3 * tilt + rng.normal(0, 1, 6000)), 0, 3)
-    logit = -3 + 0.6 * age - 0.4 * school + rng.normal(0, 0.3, 60)[place]
-    ill = (rng.random(6000) < 1 / (1 + np.exp(-logit))).astype(float)
-    share = np.bincount(place, ill) / 100
-    truth = np.array([ill[age == a].mean() for a in range(6)])
-    return {"age": age, "school": school, "place": place, "share": share, "truth": truth}
-
-
-def world_bins() -> World:
-    """60 bins of a smooth density with normal noise; the truth is the density at 200 points."""
-    rng = np.random.default_rng(3)
-    edges = np.linspace(0, 100, 61)
-    total = 2 * np.diff(edges) - 5 * np.diff(np.cos(edges / 5))
-    points = np.linspace(1, 99, 200)
-    return {"edges": edges, "y": total + rng.normal(0, 0.1, 60), "points": points, "truth": 2 + np.sin(points / 5)}
-
-
-def world_votes() -> World:
-    """100 precincts, two groups, two candidates; a group's rates vary by chance, as King's model has it. Truth: rate of each group."""
-    rng = np.random.default_rng(4)
-    share, people = rng.beta(1.2, 1.2, 100), rng.integers(200, 1500, 100)
-    first = rng.binomial(people, share)
-    groups = np.column_stack([first, people - first])
-    rates = np.column_stack([rng.beta(16, 4, 100), rng.beta(6, 14, 100)])
-    votes = np.column_stack([rng.binomial(groups[:, g], rates[:, g]) for g in range(2)])
-    yes = votes.sum(axis=1)
-    return {
-        "groups": groups,
-        "outcomes": np.column_stack([yes, people - yes]),
-        "truth": votes.sum(axis=0) / groups.sum(axis=0),
-    }
-
-
-def world_areas() -> World:
-    """Counts of 100 squares, asked for 64 squares of another grid; people follow a smooth surface with three towns."""
-    rng = np.random.default_rng(5)
-    people = np.concatenate(
-        [rng.normal(c, s, (n, 2)) for c, s, n in (((30, 30), 14, 20000), ((70, 60), 9, 15000), ((45, 80), 5, 6000))]
-    )
-    people = np.concatenate([people, rng.uniform(0, 100, (9000, 2))])
-    people = people[((people > 0) & (people < 100)).all(axis=1)]
-    source, target = np.linspace(0, 100, 11), np.linspace(0, 100, 9)
-    return {
-        "source": source,
-        "target": target,
-        "y": np.histogram2d(people[:, 0], people[:, 1], [source, source])[0].ravel(),
-        "truth": np.histogram2d(people[:, 0], people[:, 1], [target, target])[0].ravel(),
-    }
-
-
-def squares(edges: np.ndarray) -> list[list[list[float]]]:
-    """Corners of the squares of a grid."""
-    e = edges.tolist()
-    return [[[a, c], [b, c], [b, d], [a, d]] for a, b in pairwise(e) for c, d in pairwise(e)]
-
-
-# ---------------------------------------------------------------- workers: a world in, {"estimate", "low", "high"} out
-
-
-def ours_features(w: World) -> Answer:
-    import pyarrow as pa
-
-    import crosslevel as cl
-
-    table = pa.table({"g": w["all_group"], **{f"x{j}": w["all_x"][:, j] for j in range(5)}})
-    few = pa.table({"g": w["group"], **{f"x{j}": w["x"][:, j] for j in range(5)}})
-    emb = cl.MeanEmbedding(n_features=2048, bandwidth=2.0, random_state=0).fit(table, by="g")
-    emb.transform(table, by="g")
-    values = emb.transform(few, by="g").values
-    return {"estimate": values @ values.T}
-
-
-def peer_features(w: World) -> Answer:
-    from sklearn.kernel_approximation import RBFSampler
-
-    sampler = RBFSampler(gamma=1 / 8.0, n_components=2048, random_state=0).fit(w["all_x"][:2])
-
-    def means(x: np.ndarray, g: np.ndarray) -> np.ndarray:
-        total = np.zeros((20, 2048))
-        for i in range(0, len(x), 10_000):
-            member = (g[i : i + 10_000, None] == np.arange(20)).astype(float)
-            total += member.T @ sampler.transform(x[i : i + 10_000])
-        return total / np.bincount(g, minlength=20)[:, None]
-
-    means(w["all_x"], w["all_group"])
-    values = means(w["x"], w["group"])
-    return {"estimate": values @ values.T}
-
-
-def ours_curve(w: World) -> Answer:
-    import crosslevel as cl
-
-    model = cl.KRLS().fit(w["x"], w["y"])
-    model.effects()
-    mean, std = model.predict(w["new"], return_std=True)
-    return {"estimate": mean, "low": mean - 1.96 * std, "high": mean + 1.96 * std}
-
-
-def peer_curve(w: World) -> Answer:
-    from sklearn.kernel_ridge import KernelRidge
-    from sklearn.model_selection import GridSearchCV
-
-    grid = GridSearchCV(KernelRidge(kernel="rbf", gamma=1 / 3), {"alpha": np.logspace(-2, 2, 9)}, cv=5)
-    return {"estimate": grid.fit(w["x"], w["y"]).predict(w["new"])}
-
-
-def ours_means(w: World) -> Answer:
-    import pandas as pd
-
-    import crosslevel as cl
-
-    people = pd.DataFrame({"age": w["age"].astype(int).astype(str), "school": w["school"].astype(int).astype(str)})
-    means = pd.DataFrame({"place": np.arange(60), "ill": w["share"]})
-    found = cl.CrossLevelImputer().fit(people, w["place"], means).estimate(by="age").to_frame("pandas")
-    found = found.sort_values(found.columns[found.columns.get_loc("estimate") - 1])
-    return {"estimate": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
-
-
-def peer_means(w: World) -> Answer:
-    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-    from sklearn.impute import IterativeImputer
-
-    person = np.column_stack([w["age"], w["school"], np.full(6000, np.nan)])
-    of_place = np.column_stack([np.bincount(w["place"], w[c]) / 100 for c in ("age", "school")] + [w["share"]])
-    filled = IterativeImputer(
-        random_state=0, min_value=[-np.inf, -np.inf, 0.0], max_value=[np.inf, np.inf, 1.0]
-    ).fit_transform(np.concatenate([of_place, person]))[60:, 2]
-    return {"estimate": [filled[w["age"] == a].mean() for a in range(6)]}
-
-
-def ours_bins(w: World) -> Answer:
-    import crosslevel as cl
-
-    gp = cl.BinnedGP(kernel="eq").fit(cl.Intervals(w["edges"][:-1], w["edges"][1:]), w["y"], quantity="total")
-    mean, std = gp.predict(w["points"], quantity="density", return_std=True)
-    return {"estimate": mean, "low": mean - 1.96 * std, "high": mean + 1.96 * std}
-
-
-def peer_gpy(w: World) -> Answer:
-    import GPy
-
-    kernel = GPy.kern.Integral_Limits(input_dim=2, variances=1.0, lengthscale=10.0)
-    model = GPy.models.GPRegression(np.column_stack([w["edges"][1:], w["edges"][:-1]]), w["y"][:, None], kernel)
-    model.optimize()
-    mean, variance = model.predict_noiseless(
-        np.column_stack([w["points"], w["points"]])
-    )  # of the density, not of integrals
-    mean, std = mean[:, 0], np.sqrt(np.maximum(variance[:, 0], 0))
-    return {"estimate": mean, "low": mean - 1.96 * std, "high": mean + 1.96 * std}
-
-
-def _first(found: Any) -> Answer:
-    table = found.to_frame("pyarrow").to_pylist()
-    rows = [r for r in table if str(r["outcome"]) == str(table[0]["outcome"])]
-    return {
-        "estimate": [r["estimate"] for r in rows],
-        "low": [r["conf_low"] for r in rows],
-        "high": [r["conf_high"] for r in rows],
-    }
-
-
-def ours_king(w: World) -> Answer:
-    import crosslevel as cl
-
-    return _first(cl.ecological.king(w["groups"], w["outcomes"]))
-
-
-def peer_king(w: World) -> Answer:
-    from pyei.two_by_two import TwoByTwoEI
-
-    people = w["groups"].sum(axis=1)
-    model = TwoByTwoEI("king99_pareto_modification", pareto_scale=15, pareto_shape=2)
-    model.fit(w["groups"][:, 0] / people, w["outcomes"][:, 0] / people, people, **SAMPLING)
-    draws = np.asarray(model.sampled_voting_prefs)
-    return _of_draws(draws)
-
-
-def ours_dirichlet(w: World) -> Answer:
-    import crosslevel as cl
-
-    return _first(
-        cl.ecological.multinomial_dirichlet(w["groups"], w["outcomes"], contextual_slope=0, contextual_slope_sd=0)
-    )
-
-
-def peer_dirichlet(w: World) -> Answer:
-    from pyei.r_by_c import RowByColumnEI
-
-    people = w["groups"].sum(axis=1)
-    model = RowByColumnEI("multinomial-dirichlet")
-    model.fit((w["groups"] / people[:, None]).T, (w["outcomes"] / people[:, None]).T, people, **SAMPLING)
-    return _of_draws(np.asarray(model.sampled_voting_prefs)[:, :, 0].T)
-
-
-def ours_rxc(w: World) -> Answer:
-    import crosslevel as cl
-
-    return _first(cl.ecological.rxc(w["groups"], w["outcomes"], kind="demographic"))
-
-
-SAMPLING: dict[str, Any] = {
-    "draws": 1000,
-    "tune": 1000,
-    "chains": 2,
-    "cores": 1,
-    "target_accept": 0.9,
-    "random_seed": 0,
-    "progressbar": False,
-}
-
-
-def _of_draws(draws: np.ndarray) -> Answer:
-    draws = draws if draws.shape[0] == 2 else draws.T
-    low, high = np.quantile(draws, [0.025, 0.975], axis=1)
-    return {"estimate": draws.mean(axis=1), "low": low, "high": high}
-
-
-def ours_areas(w: World) -> Answer:
-    import crosslevel as cl
-
-    source, target = (cl.Polygons(squares(w[n])) for n in ("source", "target"))
-    found = cl.binned.interpolate(source, target, w["y"])
-    return {"estimate": found["estimate"], "low": found["conf_low"], "high": found["conf_high"]}
-
-
-def _frames(w: World) -> tuple[Any, Any]:
-    import geopandas
-    from shapely.geometry import Polygon
-
-    source, target = (
-        geopandas.GeoDataFrame(geometry=[Polygon(s) for s in squares(w[n])], crs="EPSG:3857")
-        for n in ("source", "target")
-    )
-    source["n"] = w["y"]
-    return source, target
-
-
-def peer_area(w: World) -> Answer:
-    from tobler.area_weighted import area_interpolate
-
-    return {"estimate": area_interpolate(*_frames(w), extensive_variables=["n"])["n"]}
-
-
-def peer_pycno(w: World) -> Answer:
-    from tobler.pycno import pycno_interpolate
-
-    return {"estimate": pycno_interpolate(*_frames(w), variables=["n"], cellsize=1)["n"]}
-
-
-# ---------------------------------------------------------------- the table
-
-Pair = tuple[str, str, Callable[[], World], Callable[[World], Answer], str, Callable[[World], Answer]]
+Theirs = Callable[[World], Answer] | str
+"""A side in Python, or the name of one in R."""
+Pair = tuple[str, str, Callable[[], World], Callable[[World], Answer], str, Theirs]
 PACKAGES = {"GPy": ["numpy<2", "scipy<1.13", "matplotlib", "GPy"], "PyEI": ["pyei"], "tobler": ["tobler", "astropy"]}
-VOTES, DIRICHLET = "two groups, two candidates, 100 precincts", "PyEI multinomial-dirichlet (2 x 1,000 draws)"
+R_PACKAGES = {
+    "eiPack": "", "ei": "", "mice": "", "survey": "",
+    "KRLS": "effects of covariates", "bigKRLS": "effects of covariates", "seine": "tables by unit with covariates",
+    "lphom": "tables by unit", "ungroup": "ages behind bins",
+}  # fmt: skip
+"""Packages in R; those without a row, and what they are for."""
+SAMPLED = ("peer_king", "peer_dirichlet")
+"""Peers that compile inside every call, and take minutes: no first run."""
+VOTES, SENC, MATPROII = (
+    "two groups, two candidates, 100 precincts",
+    "senc: three races, three parties, 212 precincts (eiPack's example)",
+    "matproii: registration by race, 268 counties (ei's example)",
+)
+DIRICHLET, EIPACK, KING_R = (
+    "PyEI multinomial-dirichlet (2 x 1,000 draws)",
+    "eiPack ei.MD.bayes (tuned; 20,000 + 20,000 draws)",
+    "ei (King; 100 draws, its default)",
+)
+OURS_DIRICHLET = "`multinomial_dirichlet`, no contextual effect"
+MEANS, AREAS = "illness by age band from shares of 60 places", "counts of 100 squares for 64 others"
 TASKS: list[Pair] = [
     (
         "means of 2,048 random features, 100,000 people in 20 groups",
         "`MeanEmbedding`",
-        world_features,
-        ours_features,
+        worlds.world_features,
+        sides.ours_features,
         "scikit-learn RBFSampler",
-        peer_features,
+        sides.peer_features,
     ),
     (
         "a smooth function of three covariates, 1,500 rows",
         "`KRLS`, with effects",
-        world_curve,
-        ours_curve,
+        worlds.world_curve,
+        sides.ours_curve,
         "scikit-learn KernelRidge (grid of 9, 5 folds)",
-        peer_curve,
+        sides.peer_curve,
     ),
     (
-        "illness by age band from shares of 60 places",
+        MEANS,
         "`CrossLevelImputer`",
-        world_means,
-        ours_means,
+        worlds.world_means,
+        sides.ours_means,
         "scikit-learn IterativeImputer (places as rows)",
-        peer_means,
+        sides.peer_means,
+    ),
+    (
+        MEANS,
+        "`CrossLevelImputer`",
+        worlds.world_means,
+        sides.ours_means,
+        "mice (places as rows, 20 imputations)",
+        "peer_mice",
     ),
     (
         "the density behind 60 bins, hyperparameters learned",
         "`BinnedGP`",
-        world_bins,
-        ours_bins,
+        worlds.world_bins,
+        sides.ours_bins,
         "GPy Integral_Limits",
-        peer_gpy,
+        sides.peer_gpy,
     ),
-    (VOTES, "`ecological.king`", world_votes, ours_king, "PyEI king99 (2 x 1,000 draws)", peer_king),
-    (VOTES, "`multinomial_dirichlet`, no contextual effect", world_votes, ours_dirichlet, DIRICHLET, peer_dirichlet),
-    (VOTES, "`ecological.rxc`", world_votes, ours_rxc, DIRICHLET, peer_dirichlet),
     (
-        "counts of 100 squares for 64 others",
-        "`binned.interpolate`",
-        world_areas,
-        ours_areas,
-        "tobler area_interpolate",
-        peer_area,
+        VOTES,
+        "`ecological.king`",
+        worlds.world_votes,
+        sides.ours_king,
+        "PyEI king99 (2 x 1,000 draws)",
+        sides.peer_king,
     ),
-    ("the same", "`binned.interpolate`", world_areas, ours_areas, "tobler pycno_interpolate", peer_pycno),
+    (VOTES, "`ecological.king`", worlds.world_votes, sides.ours_king, KING_R, "peer_ei"),
+    (VOTES, OURS_DIRICHLET, worlds.world_votes, sides.ours_dirichlet, DIRICHLET, sides.peer_dirichlet),
+    (VOTES, OURS_DIRICHLET, worlds.world_votes, sides.ours_dirichlet, EIPACK, "peer_eipack"),
+    (VOTES, "`ecological.rxc`", worlds.world_votes, sides.ours_rxc, DIRICHLET, sides.peer_dirichlet),
+    (SENC, "`ecological.rxc`", worlds.world_senc, sides.ours_rxc, EIPACK, "peer_eipack"),
+    (SENC, OURS_DIRICHLET, worlds.world_senc, sides.ours_dirichlet, EIPACK, "peer_eipack"),
+    (MATPROII, "`ecological.rxc`", worlds.world_matproii, sides.ours_rxc, KING_R, "peer_ei"),
+    (MATPROII, "`ecological.king`", worlds.world_matproii, sides.ours_king, KING_R, "peer_ei"),
+    (
+        "the vote of 15 groups: totals of 80 regions, 2,000 respondents",
+        "`EcologicalInference`, with a survey",
+        worlds.world_survey,
+        sides.ours_survey,
+        "survey (raked to composition and to the votes of states)",
+        "peer_survey",
+    ),
+    (AREAS, "`binned.interpolate`", worlds.world_areas, sides.ours_areas, "tobler area_interpolate", sides.peer_area),
+    (AREAS, "`binned.interpolate`", worlds.world_areas, sides.ours_areas, "tobler pycno_interpolate", sides.peer_pycno),
 ]
-R_PACKAGES = {
-    "KRLS": "effects", "bigKRLS": "effects", "eiPack": "tables by unit", "ei": "tables by unit", "seine": "tables by unit",
-    "lphom": "tables by unit", "ungroup": "ages behind bins",
-}  # fmt: skip
 
 
 def worker(name: str, path: str) -> None:
     """Run one side of a task: once to warm up, then the repeats; print JSON."""
     with np.load(path) as file:
         world = {k: file[k] for k in file.files}
-    side = globals()[name]
-    sampled = name in (
-        "peer_king",
-        "peer_dirichlet",
-    )  # a draw more or less of minutes of sampling; compiled inside every call
-    seconds, answer = [], {} if sampled else side(world)
+    side = getattr(sides, name)
+    seconds, answer = [], {} if name in SAMPLED else side(world)
     for _ in range(REPEATS):
         begun = time.process_time()
         answer = side(world)
         seconds.append(time.process_time() - begun)
     made = {k: np.asarray(v, float).ravel().tolist() for k, v in answer.items()}
-    print("\n" + json.dumps({"seconds": seconds, "memory": _peak(), **made}))
+    print("\n" + json.dumps({"seconds": seconds, "memory": [_peak()], **made}))
 
 
 def _peak() -> float:
@@ -420,13 +170,37 @@ def environment(peer: str) -> tuple[str, str]:
     return str(python), ""
 
 
-def side(python: str, function: Callable[[World], Answer], path: str, limit: float) -> Answer:
+def r_version(package: str) -> str:
+    """Return the version of a package in R; empty where it, or R, is not installed."""
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        return ""
+    code = f"if (requireNamespace('{package}', quietly = TRUE)) cat(as.character(packageVersion('{package}')))"
+    return subprocess.run([rscript, "-e", code], capture_output=True, text=True).stdout.strip()
+
+
+def command(theirs: Theirs, peer: str, folder: Path) -> tuple[list[str], str]:
+    """Return what runs one side on the world in a folder, or why nothing does."""
+    if isinstance(theirs, str):
+        package = peer.split()[0]
+        if not r_version(package):
+            return [], f"{package} is not installed in R" if shutil.which("Rscript") else "R is not installed"
+        return ["Rscript", str(R_SIDES), theirs, str(folder), str(REPEATS)], ""
+    python, why = environment(peer)
+    name, world = theirs.__name__, str(folder / "world.npz")
+    return ([python, "-W", "ignore", __file__, "--worker", name, world] if python else []), why
+
+
+def side(function: Theirs, peer: str, folder: Path, limit: float) -> Answer:
     """Run a worker in a process of its own; return its answer, or {"why": ...}."""
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} if python != sys.executable else dict(os.environ)
+    line, why = command(function, peer, folder)
+    if not line:
+        return {"why": why}
+    own = line[0] == sys.executable
+    env = dict(os.environ) if own else {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    command = [python, "-W", "ignore", __file__, "--worker", function.__name__, path]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=limit)
+        done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=limit)
     except subprocess.TimeoutExpired:
         return {"why": f"stopped after {limit:.0f} s"}
     if done.returncode:
@@ -434,47 +208,64 @@ def side(python: str, function: Callable[[World], Answer], path: str, limit: flo
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def scores(answer: Answer, truth: np.ndarray) -> tuple[float, float | None]:
-    """Root mean square error, and which part of the truth the 95 % intervals hold."""
-    estimate = np.array(answer["estimate"])
-    error = float(np.sqrt(np.mean((estimate - truth) ** 2)))
+def write(world: World, folder: Path) -> None:
+    """Write a world for both kinds of sides: one file of numpy, and an array to a CSV file for R."""
+    np.savez(folder / "world.npz", **world)
+    for name, values in world.items():
+        if values.size < 100_000:
+            np.savetxt(folder / f"{name}.csv", values, delimiter=",", fmt="%s")
+
+
+def scores(answer: Answer, world: World) -> tuple[str, str]:
+    """Root mean square error, with the % of people in a wrong cell of a table, and which part of the truth 95 % intervals hold."""
+    estimate, truth = np.array(answer["estimate"]), world["truth"].ravel()
+    error = _number(float(np.sqrt(np.mean((estimate - truth) ** 2))))
+    if "cells" in world:
+        people = np.repeat(world["cells"].sum(axis=1), world["cells"].shape[1]) / world["cells"].sum()
+        error += f" ({50 * float(people @ np.abs(estimate - truth)):.2f} %)"
     if "low" not in answer:
-        return error, None
-    return error, float(np.mean((np.array(answer["low"]) <= truth) & (truth <= np.array(answer["high"]))))
+        return error, "–"
+    return error, f"{np.mean((np.array(answer['low']) <= truth) & (truth <= np.array(answer['high']))):.2f}"
 
 
-DONE: dict[Callable[[World], Answer], Answer] = {}
+DONE: dict[tuple[Callable[[], World], Theirs], Answer] = {}
 """Sides that stand in two rows are run once."""
 
 
 def row(task: Pair, limit: float) -> list[str]:
     """Run both sides of a task and lay them out."""
     title, mine, make, ours, peer, theirs = task
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "world.npz")
-        world = make()
-        np.savez(path, **world)
-        python, why = environment(peer)
-        a = DONE.get(ours) or side(sys.executable, ours, path, limit)
-        b = DONE.get(theirs) or (side(python, theirs, path, limit) if python else {"why": why})
-    DONE.update({ours: a, theirs: b})
     cells = [title, mine, peer]
-    if "why" in a or "why" in b:
-        return [*cells, *(_lonely(x) for x in (a, b)), "", "", ""]
-    fast = [float(np.median(x["seconds"])) for x in (a, b)]
-    error, cover = zip(*(scores(x, world["truth"].ravel()) for x in (a, b)), strict=True)
+    try:
+        world = make()
+    except FileNotFoundError as error:
+        return [*cells, str(error), "", "", "", "", ""]
+    with tempfile.TemporaryDirectory() as folder:
+        write(world, Path(folder))
+        for function, name in ((ours, ""), (theirs, peer)):
+            if (make, function) not in DONE:
+                DONE[make, function] = side(function, name or "crosslevel", Path(folder), limit)
+    both = DONE[make, ours], DONE[make, theirs]
+    if any("why" in x for x in both):
+        return [*cells, *(_lonely(x) for x in both), "", "", "", ""]
+    fast = [float(np.median(x["seconds"])) for x in both]
+    error, cover = zip(*(scores(x, world) for x in both), strict=True)
     return [
         *cells,
-        *(_number(v) for v in fast),
+        *(_number(v) + _effective(x) for v, x in zip(fast, both, strict=True)),
         _number(fast[1] / fast[0]),
-        " / ".join(f"{x['memory']:.0f}" for x in (a, b)),
-        " / ".join(_number(v) for v in error),
-        " / ".join("–" if v is None else f"{v:.2f}" for v in cover),
+        " / ".join(f"{x['memory'][0]:.0f}" for x in both),
+        " / ".join(error),
+        " / ".join(cover),
     ]
 
 
 def _lonely(x: Answer) -> str:
     return x["why"] if "why" in x else _number(float(np.median(x["seconds"])))
+
+
+def _effective(x: Answer) -> str:
+    return f" ({x['effective'][0]:.0f} effective draws)" if "effective" in x else ""
 
 
 def _number(v: float) -> str:
@@ -487,44 +278,69 @@ HEAD = [
 ]  # fmt: skip
 TEXT = """# Beside other packages
 
-`make bench-peers` makes an environment for each peer, gives both sides the same simulated world of known truth, one thread
-each, and takes the median of three repeats after a first run (compilation). Seconds are those of the processor; *ratio* is the
-peer's divided by ours, below 1 where the peer is faster. Memory is the peak of the process with its imports. *Error* is the root
-mean square distance to the truth. Coverage is of 95 % intervals, where a side has them; in the rows of votes it is of two rates,
-and can only be 0, .5 or 1. What each world is: the functions `world_...` of `benchmarks/peers.py`. Options are the defaults, but
-for what a cell names. IterativeImputer knows no group means; it is given the places as further rows.
-In the world of votes groups behave alike wherever they live, up to chance: that is what King's and the
-Dirichlet model assume; `rxc`, which assumes that people follow their neighbors as in tables of
-[known truth](guide/ecological-truth.md), is wrong there.
+`make bench-peers` makes an environment for each peer in Python, uses the packages of R that are installed, gives both sides the same
+world of known truth, one thread each, and takes the median of three repeats after a first run (compilation). Seconds are those of the
+processor; *ratio* is the peer's divided by ours, below 1 where the peer is faster. Memory is the peak of the process with its imports.
+*Error* is the root mean square distance to the truth; of tables by unit the percentage of people in a wrong cell stands beside it.
+Coverage is of 95 % intervals, where a side has them; of tables it is of all cells, and of two by two only 0, .5 or 1. What each world is:
+`benchmarks/peer_sides/worlds.py`; what each side is given: `sides.py` and `sides.R` beside it. Options are the defaults, but for what a
+cell names. All rows are of one call.
+
+- IterativeImputer and mice know no means of groups. Both are given the places as further rows: a regression of places, carried over to
+  people. They cannot make people's values agree with a place's mean, and intervals pooled by Rubin's rules leave out the step from places
+  to people. What mice is made for, several columns with holes here and there in people's rows, `CrossLevelImputer` does not do.
+- In the world of votes groups behave alike wherever they live, up to chance: that is what King's and the Dirichlet model assume; `rxc`,
+  which assumes that people follow their neighbors as in tables of [known truth](guide/ecological-truth.md), is wrong there. senc and
+  matproii are real; the constants of `rxc` were chosen with these two among other tables in sight.
+- The survey package has no model of places: it is given the composition and, by state, the votes, to which respondents are raked.
 
 {table}
 
-R packages (through `Rscript`, where it is installed):
+Packages of R without a row:
 
 {r}
 
-Measured on {when} with {versions}, two shared processors. Figures on real data with known truth are in the
-[studies](studies.md).
+Measured on {when} with {versions}. Figures on real data with known truth are in the [studies](studies.md).
 """
 
 
 def r_rows() -> list[str]:
-    """Say for every R package whether it could be run here."""
-    rscript = shutil.which("Rscript")
+    """Say for every package in R without a row why it has none."""
     rows = ["| package | for | |", "|---|---|---|"]
     for package, task in R_PACKAGES.items():
-        why = "R is not installed on this machine; not compared"
-        if rscript:
-            there = subprocess.run(
-                [rscript, "-e", f"quit(status = !requireNamespace('{package}', quietly = TRUE))"], capture_output=True
-            )
+        if task:
+            there = r_version(package)
             why = (
-                "installed, but no task is written for it yet; not compared"
-                if there.returncode == 0
-                else "the package is not installed; not compared"
+                "installed, but no task is written for it; not compared"
+                if there
+                else "not installed, and not among Debian's packages of R; not compared"
             )
-        rows.append(f"| {package} | {task} | {why} |")
+            rows.append(f"| {package} | {task} | {why} |")
     return rows
+
+
+def versions() -> str:
+    """Name what was measured."""
+    import sklearn
+
+    from crosslevel import __version__
+
+    found = [f"crosslevel {__version__}", f"scikit-learn {sklearn.__version__}", *map(_version, PACKAGES)]
+    if shutil.which("Rscript"):
+        language = subprocess.run(
+            ["Rscript", "-e", "cat(R.version$major, R.version$minor, sep='.')"], capture_output=True
+        )
+        of_r = [f"{p} {r_version(p)}" for p, task in R_PACKAGES.items() if not task and r_version(p)]
+        found += [f"R {language.stdout.decode().strip()}", *of_r]
+    return ", ".join(found)
+
+
+def _version(package: str) -> str:
+    python, _ = environment(package)
+    if not python:
+        return f"no {package}"
+    code = f"from importlib.metadata import version; print(version('{package}'))"
+    return f"{package} {subprocess.run([python, '-c', code], capture_output=True, text=True).stdout.strip()}"
 
 
 def main() -> None:
@@ -545,23 +361,8 @@ def main() -> None:
         print(lines[-1], flush=True)
     if given.only:
         return
-    import sklearn
-
-    from crosslevel import __version__
-
-    versions = f"crosslevel {__version__}, scikit-learn {sklearn.__version__}, " + ", ".join(
-        _version(p) for p in PACKAGES
-    )
     when = time.strftime("%Y-%m-%d")
-    PAGE.write_text(TEXT.format(table="\n".join(lines), r="\n".join(r_rows()), when=when, versions=versions))
-
-
-def _version(package: str) -> str:
-    python, _ = environment(package)
-    if not python:
-        return f"no {package}"
-    code = f"from importlib.metadata import version; print(version('{package}'))"
-    return f"{package} {subprocess.run([python, '-c', code], capture_output=True, text=True).stdout.strip()}"
+    PAGE.write_text(TEXT.format(table="\n".join(lines), r="\n".join(r_rows()), when=when, versions=versions()))
 
 
 if __name__ == "__main__":
