@@ -200,3 +200,22 @@ def test_a_column_that_is_a_function_of_another_is_left_out_or_refused(crossleve
 def test_what_an_analysis_may_use_is_said(crosslevel, folder, tmp_path):
     done = crosslevel(*ASKED, *COLUMNS, "--imputations", "2", "--out", str(tmp_path / "run"), cwd=folder)
     assert "may use age, school, ill, place; coefficients on any other column" in " ".join(done.err.split())
+
+
+def test_known_rates_of_the_nation(crosslevel, people, means, folder):
+    nation = people.groupby("age")["ill"].mean().reset_index()
+    nation.to_csv(folder / "nation.csv", index=False)
+    asked = (*ASKED, *COLUMNS, "--known-rates", "nation.csv", "--by", "age", "--json")
+    printed = json.loads(crosslevel(*asked, cwd=folder).out)
+    found = [row["estimate"] for row in printed["answers"]["age"]["rows"]]
+    X = people[["age", "school"]]
+    model = CrossLevelImputer().fit(X, people[["place"]], means[["place", "ill"]], known_rates=nation)
+    np.testing.assert_allclose(found, model.estimate(by="age")["estimate"], atol=1e-12)
+    assert (
+        np.abs(np.array(found) - nation["ill"]).max()
+        < np.abs(fitted(people, means).estimate(by="age")["estimate"] - nation["ill"]).max()
+    )
+    crosslevel(*asked, "--model", "cudia", cwd=folder, code=2)
+    nation.assign(years=1).to_csv(folder / "nation.csv", index=False)
+    said = crosslevel(*asked, cwd=folder, code=2)
+    assert "years" in said.out + said.err

@@ -88,6 +88,25 @@ def test_an_outcome_of_text(crosslevel, folder):
     assert "--y treatment is a column of string, not of numbers" in said.err
 
 
+def test_overlap_and_people_sorted_by_their_effect(crosslevel, people, folder):
+    model = cl.KRLS().fit(people[["treatment", "age"]], people["voted"])
+    term = next(n for n in model.effect_names_ if n.startswith("treatment: visit"))
+    asked = (*ASKED, "--target", "overlap", "--sort", term, "--level", "0.9")
+    told = json.loads(crosslevel(*asked, "--json", "--out", "sorted", cwd=folder).out)["answers"]
+    expected = model.sorted_effects(term, level=0.9)
+    np.testing.assert_allclose([r["conf_low"] for r in told["sorted"]["rows"]], expected["conf_low"], rtol=1e-9)
+    np.testing.assert_allclose(
+        [r["estimate"] for r in told["effects"]["rows"]],
+        model.effects(target="overlap", level=0.9)["estimate"],
+        rtol=1e-9,
+    )
+    assert (folder / "sorted" / "sorted.csv").exists()
+    out = crosslevel(*asked, cwd=folder).out
+    assert "sorted by predicted effect" in out
+    assert "AME (KRLS)" in out
+    assert "'wealth'" in crosslevel(*ASKED, "--sort", "wealth", cwd=folder, code=2).err
+
+
 def test_logistic_loss(crosslevel, people, tmp_path):
     people.assign(turnout=(people["voted"] > people["voted"].median()).astype(int)).to_csv(tmp_path / "data.csv")
     asked = ("krls", "data.csv", "--y", "turnout", "--x", "age", "--loss", "logistic", "--out", "answer")

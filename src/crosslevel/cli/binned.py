@@ -143,8 +143,6 @@ def _intervals(table: pa.Table, given: Given, tail: float | None) -> Intervals:
     if "age_groups" in given:
         return Intervals.ages(table[given["age_groups"]].to_pylist())
     low, high = (frames.column(table, given[n], spelled(n)) for n in ("lower", "upper"))
-    if tail is not None:  # an empty upper limit is the usual way to write an open bin
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     return Intervals(low, high, open_ended=tail is not None)
 
 

@@ -43,6 +43,7 @@ OPTIONS = [
     ),
     Option("number", help="A hidden feature that is a number and not yes or no; 'name=sd' if known; repeat.", several=True),
     Option("se", help="'feature=column': standard errors of its means; repeat.", several=True),
+    Option("known_rates", "file", "Rates of subgroups of all people, as national rates by age: their columns, and those of --impute."),
     Option("where", help="Use these people only, for example 'age >= 18'."),
     Option("weight", help="Column of survey weights.", column_of="people"),
     Option("model", help="One model of persons, or clusters of people. Default: persons.", choices=tuple(MODELS)),
@@ -80,7 +81,7 @@ def run(given: Given, job: Job) -> None:
     people = (table.select(columns), table.select([partition]), weight)
     job.say(f"Fitting the means of {means.num_rows:,} groups: {table.num_rows:,} people")
     with quiet():
-        model = _fitted(given, people, means)
+        model = _fitted(given, people, means, job.read("known_rates") if "known_rates" in given else None)
         job.say(f"Fitted; {job.seconds:,.1f} s")
         answers = _answers(given, job, model, people, columns, table)
         if job.out is not None:
@@ -180,7 +181,7 @@ def _independent(given: Given, job: Job, table: pa.Table, columns: list[str]) ->
     return [n for n in columns if n not in of]
 
 
-def _fitted(given: Given, people: Any, means: pa.Table) -> Any:
+def _fitted(given: Given, people: Any, means: pa.Table, known_rates: pa.Table | None) -> Any:
     numbers, pairs, partition, hidden = _numbers(given), _errors(given), given["partition"], given["impute"]
     published = means.select([partition, *hidden])
     errors = pa.table({partition: means[partition], **{n: means[c] for n, c in pairs.items()}}) if pairs else None
@@ -193,7 +194,10 @@ def _fitted(given: Given, people: Any, means: pa.Table) -> Any:
         parameters["families"] = families or "auto"
     check_known(MODELS, chosen, parameters, "model")
     X, groups, weight = people
-    return MODELS[chosen](**parameters).fit(X, groups, published, weight, errors)
+    known = {} if known_rates is None else {"known_rates": known_rates}
+    if known and chosen != "persons":
+        raise InputError("--known-rates acts with --model persons; clusters do not take rates of subgroups.")
+    return MODELS[chosen](**parameters).fit(X, groups, published, weight, errors, **known)
 
 
 def _answers(

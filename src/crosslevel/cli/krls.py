@@ -33,6 +33,10 @@ OPTIONS = [
     ),
     Option("subgroup", help="'name=query' over covariates, for example 'old=age >= 65'; repeat.", several=True),
     Option(
+        "sort",
+        help="A term of the table: adds its average effect in fifths of people sorted by predicted effect.",
+    ),
+    Option(
         "loss", help="How far off a fit is; logistic for outcomes of 0 and 1. Default: squared.", choices=tuple(LOSSES)
     ),
     *from_classes(LOSSES, "Model", "loss"),
@@ -63,10 +67,15 @@ def run(given: Given, job: Job) -> None:
         model = LOSSES[loss](**parameters).fit(table.select(x), frames.column(table, y, "--y"), weight, cluster)
         groups: Any = subgroups or (table.select(by) if by else None)
         found = model.effects(by=groups, **given.of("Answer"))
+        answers = {"effects": found}
+        if "sort" in given:
+            answers["sorted"] = model.sorted_effects(given["sort"], level=found.level)
     job.say(f"{model.path_[0].upper()}{model.path_[1:]}; {job.seconds:,.1f} s")
     name = f"Effects on {y}"
-    job.write_answers({"effects": found}, model=model, pages={found.title: found, name: model}, title=name)
-    job.print({"effects": found}, text=effects_summary(found))
+    pages = {one.title: one for one in answers.values()} | {name: model}
+    job.write_answers(answers, model=model, pages=pages, title=name)
+    text = [effects_summary(found), *(one.summary(max_rows=None) for one in [*answers.values()][1:])]
+    job.print(answers, text="\n\n".join(text))
 
 
 def _typed(references: dict[str, Any], table: pa.Table) -> dict[str, Any]:

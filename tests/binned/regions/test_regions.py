@@ -129,12 +129,22 @@ def test_gaps_and_overlaps():
         (lambda: stack(), "got nothing"),
         (lambda: as_regions(([0], [1])), "is a tuple; pass Intervals"),
         (lambda: as_regions("ages"), "neither regions"),
+        (lambda: as_regions(["0-4", "5-9"]), r"neither regions.*Intervals\.ages"),
+        (lambda: Intervals([0, 5, 85], [None, 85, None], open_ended=True), r"upper is missing in row 0.*open_ended"),
+        (lambda: Intervals([None, 5], [5, 85]), r"lower is missing in row 0.*open_ended"),
         (lambda: as_regions([1.0], dimension=2), "fitted in 2"),
     ],
 )
 def test_bad_input(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_a_missing_outer_limit_is_an_open_end():
+    found = Intervals([65, None, 85, 85], [85, 65, None, None], open_ended=True)
+    assert found.lower.tolist() == [65, -np.inf, 85, 85]
+    assert found.upper.tolist() == [85, 65, np.inf, np.inf]
+    assert found.open_ended
 
 
 @pytest.mark.parametrize(

@@ -400,3 +400,39 @@ def test_intervals_cover_where_groups_differ_for_other_reasons():
         truth = _mean(y, np.unique(np.column_stack([a, b]), axis=0, return_inverse=True)[1].reshape(-1))
         inside.append(np.mean((est["conf_low"] <= truth) & (truth <= est["conf_high"])))
     assert np.mean(inside) >= 0.9
+
+
+def test_people_of_any_group_get_a_probability(world, fitted, tmp_path):
+    """By hand: slopes averaged over their posterior, one constant so that all people have the mean of the published means."""
+    p = fitted.predict_proba(world.X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    hidden = fitted.hidden_[0]
+    table = fitted.design_.matrix(fitted._cells.X)[fitted._cells.row]
+    A = np.column_stack([np.ones(len(table)), table])
+    theta = np.append(hidden.fit.intercept, hidden.fit.beta)
+    f = A @ theta / np.sqrt(1 + np.pi / 8 * np.array([a @ hidden.fit.Sigma @ a for a in A]))
+    np.testing.assert_allclose(p[:, 1].mean(), _mean(world.y, world.group)[world.group].mean(), atol=1e-9)
+    apart = np.log(p[:, 1] / p[:, 0]) - f
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    naive = _log_likelihood(np.full(len(world.y), world.y.mean()), world.y)
+    assert _log_likelihood(p[:, 1], world.y) > naive + 0.5 * (_log_likelihood(world.p, world.y) - naive)
+    save(fitted, tmp_path / "model.crosslevel")
+    np.testing.assert_array_equal(load(tmp_path / "model.crosslevel").predict_proba(world.X), p)
+
+
+def test_shares_of_one_whole_are_classes(world):
+    parts = {"ill": world.means, "well": 0.7 * (1 - world.means), "unknown": 0.3 * (1 - world.means)}
+    keys = {"place": [f"g{i:02d}" for i in range(len(world.means))]}
+    model = CrossLevelImputer(n_restarts=0).fit(world.X, world.place, pd.DataFrame(keys | parts))
+    p = model.predict_proba(world.X)
+    assert p.shape == (len(world.y), 3)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(p.mean(axis=0)[0], world.y.mean(), atol=0.01)
+    with pytest.raises(InputError, match="do not sum to one"):
+        CrossLevelImputer(n_restarts=0).fit(
+            world.X, world.place, pd.DataFrame(keys | parts | {"well": world.means})
+        ).predict_proba(world.X)
+    with pytest.raises(InputError, match="'ill' one is a number"):
+        CrossLevelImputer(family="gaussian", scale=1.0).fit(world.X, world.place, world.frame).predict_proba(world.X)
+    with pytest.raises(NotFittedError):
+        CrossLevelImputer().predict_proba(world.X)

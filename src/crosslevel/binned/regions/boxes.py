@@ -149,8 +149,8 @@ class Intervals(_Sided):
     lower, upper : (n,)
         Limits; they may leave gaps and may overlap, and come in any order.
     open_ended : bool
-        Allow limits of -inf and inf: for `BinnedCountGP` only, whose fit then needs ``tail``. Afterwards it says whether an
-        interval has no end.
+        The first or last interval may have no end, its outer limit missing (None) or infinite: for `BinnedCountGP` only, whose fit then
+        needs ``tail``. Afterwards it says whether an interval has no end.
 
     Examples
     --------
@@ -161,6 +161,8 @@ class Intervals(_Sided):
     []
     >>> Intervals([0, 15], [10, 30]).gaps()
     [(10.0, 15.0)]
+    >>> Intervals([0, 65, 85], [65, 85, None], open_ended=True).upper
+    array([65., 85., inf])
     """
 
     lower: Any
@@ -325,8 +327,10 @@ def as_regions(regions: Any, argument: str = "regions", dimension: int | None = 
         try:
             found = Points(regions)
         except InputError as error:
+            ages = isinstance(regions, Iterable) and any(isinstance(one, str) for one in regions)
+            repair = " Age groups as text are Intervals.ages(...)." if ages else ""
             raise InputError(
-                f"{argument} is neither regions (Intervals, Boxes, Polygons, ...) nor an array of points: {error}"
+                f"{argument} is neither regions (Intervals, Boxes, Polygons, ...) nor an array of points: {error}{repair}"
             ) from error
     if dimension is not None and found.dimension != dimension:
         raise InputError(
@@ -427,9 +431,15 @@ def _check_limits(
         raise InputError(f"lower has shape {s.shape} and upper {t.shape}; pass one of each per region.")
     if not len(s):
         raise InputError("lower and upper are empty; pass at least one region.")
+    if open_ended:  # the usual way to write an open bin
+        first, last = np.isnan(s) & (t <= np.fmin.reduce(t)), np.isnan(t) & (s >= np.fmax.reduce(s))
+        s, t = np.where(first, -np.inf, s), np.where(last, np.inf, t)
     for argument, x in (("lower", s), ("upper", t)):
         if np.isnan(x).any():
-            raise InputError(f"{argument} is missing in row {_first(np.isnan(x))}; drop this region or give its limit.")
+            raise InputError(
+                f"{argument} is missing in row {_first(np.isnan(x))}; drop this region or give its limit. The last age group may have no "
+                "end: Intervals(..., open_ended=True), or Intervals.ages(['85+'])."
+            )
         if np.isinf(x).any() and not open_ended:
             raise InputError(
                 f"{argument} is infinite in row {_first(np.isinf(x))}; an open-ended region needs a finite limit beyond which "

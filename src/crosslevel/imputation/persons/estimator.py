@@ -15,8 +15,23 @@ from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
-from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, keep_inputs, keep_warnings, read_fit, read_range
-from crosslevel.imputation.persons.hidden import Hidden, draw, fit_hidden, members_of, person_values
+from crosslevel.imputation.inputs import (
+    FEWEST_GROUPS,
+    Inputs,
+    keep_inputs,
+    keep_warnings,
+    read_fit,
+    read_range,
+    read_rows,
+)
+from crosslevel.imputation.persons.hidden import (
+    Hidden,
+    class_probabilities,
+    draw,
+    fit_hidden,
+    members_of,
+    person_values,
+)
 from crosslevel.imputation.persons.known import read_known
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
@@ -214,6 +229,26 @@ class CrossLevelImputer(Imputer):
         self._check_match(match_means, sample_weight)
         cells = self._gather(X, partition, sample_weight)[1]
         return np.column_stack([person_values(h, self.design_, cells, match_means=match_means) for h in self.hidden_])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Give the probability of each class of people of any group, those without a published mean too, (n, n_classes).
+
+        Parameters
+        ----------
+        X : dataframe or array of shape (n, d)
+
+        Returns
+        -------
+        (n, n_classes)
+            No and yes of the one hidden feature; of several, which must be shares of one whole, a column for each of ``hidden_names_``.
+
+        See Also
+        --------
+        crosslevel.imputation.LabelProportions : with interactions, and for bags that were drawn at random.
+        """
+        check_is_fitted(self, "hidden_")
+        rows = read_rows(X, self.schema_, allow_missing=self._allow_missing)
+        return class_probabilities(self.hidden_, self.design_, self._cells, rows)
 
     @checked
     def sample(

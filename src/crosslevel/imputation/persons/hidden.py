@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from crosslevel.data.cells import Cells
 from crosslevel.data.published import Published
-from crosslevel.errors import InputError
+from crosslevel.errors import InputError, listed
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.match_means import draw_bernoulli, shift_mean
 from crosslevel.imputation.persons.model import (
@@ -25,9 +26,11 @@ from crosslevel.imputation.persons.similar import Adjustment, adjust
 from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Hidden", "draw", "fit_hidden", "members_of", "person_values"]
+__all__ = ["Hidden", "class_probabilities", "draw", "fit_hidden", "members_of", "person_values"]
 
 
+ROUNDING = 0.01
+"""Shares of all classes may miss one by this much, as rounded percentages do."""
 MOST_ROUNDS = 30
 """Fits after which slopes and shifts agree where rates are known; half a dozen are usual."""
 
@@ -195,6 +198,42 @@ def person_values(hidden: Hidden, design: Design, cells: Cells, *, match_means: 
         return f[cells.pair]
     none = np.full(len(hidden.mean), np.nan)
     return probabilities(f[None], group, cells.weight, none)[0][0][cells.pair]
+
+
+def class_probabilities(hidden: tuple[Hidden, ...], design: Design, cells: Cells, X: FloatArray) -> FloatArray:
+    """Give the probability of each class of people of any group, (n, n_classes): no and yes, or the shares of one whole."""
+    names = listed([h.name for h in hidden])
+    if not all(h.binary for h in hidden):
+        raise InputError(f"predict_proba: of {names} one is a number, which has no classes; use transform.")
+    p = np.column_stack([_unseen(h, design, cells, X) for h in hidden])
+    if len(hidden) == 1:
+        return np.column_stack([1.0 - p, p])
+    total = sum((h.mean for h in hidden), np.zeros(1)) if len({h.partition for h in hidden}) == 1 else np.zeros(1)
+    if not (np.abs(total[~np.isnan(total)] - 1.0) <= ROUNDING).all():
+        raise InputError(
+            f"predict_proba: the means of {names} do not sum to one in every group, so they are no classes of one feature; fit one of "
+            "them, or the shares of all classes."
+        )
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _unseen(hidden: Hidden, design: Design, cells: Cells, X: FloatArray) -> FloatArray:
+    """Give the posterior mean of the probability of people of any group (MacKay 1992), (n,).
+
+    One constant makes the mean over all people of the fit that of the published means: who is of no group of theirs is of an average one.
+    """
+
+    def scores(rows: FloatArray) -> FloatArray:
+        A = np.column_stack([np.ones(len(rows)), design.matrix(rows)])
+        spread = hidden.kappa**2 * np.einsum("ij,ij->i", A @ hidden.fit.Sigma, A)
+        return np.asarray(A @ np.append(hidden.fit.intercept, hidden.beta) / np.sqrt(1.0 + np.pi * spread / 8.0))
+
+    mean = hidden.mean[cells.pair_group[:, hidden.partition]]
+    here = ~np.isnan(mean)
+    weight, f = cells.weight[here], scores(cells.X)[cells.pair_cell[here]]
+    average = np.average(mean[here], weights=weight)
+    _, shift = probabilities(f[None], np.zeros(len(f), dtype=np.intp), weight, np.array([average]))
+    return np.asarray(special.expit(scores(X) + _filled(shift[0], np.array([average]))))
 
 
 def draw(
