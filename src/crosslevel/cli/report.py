@@ -12,6 +12,7 @@ from typing import Any
 
 from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
+from crosslevel.data.codebook import KINDS, read_labels
 from crosslevel.errors import FileError, InputError
 from crosslevel.reports import report
 from crosslevel.results import Estimates, load
@@ -28,7 +29,11 @@ OPTIONS = [
     Option("out", "file", "The HTML file to write; report.html if left out."),
     Option("title", help="Heading of the page."),
     Option("map", "file", "GeoJSON or TopoJSON of the places."),
-    Option("labels", "file", 'JSON of words for codes: {"eth5": {"1": "white"}}.'),
+    Option(
+        "labels",
+        "file",
+        'Words for codes: JSON, {"eth5": {"1": "white"}}; a table with columns variable, code and label; or an SPSS or Stata file.',
+    ),
     Option("serve", "file", "Show the reports of this folder in a browser on this machine.", excludes=PAGE),
     Option(
         "reproduce",
@@ -56,7 +61,7 @@ def run(given: Given, job: Job) -> None:
         raise InputError("name at least one file of saved results, or --serve a folder of reports.")
     polygons = job.read_map("map") if "map" in given else None
     with quiet():
-        labels = read_labels(given["labels"]) if "labels" in given else None
+        labels = _labels(given["labels"], job) if "labels" in given else None
         report(named_results(results), page, title=given.get("title"), polygons=polygons, labels=labels)
     print(json.dumps({"report": str(page)}) if job.as_json else f"Report: {page}")
 
@@ -110,8 +115,11 @@ def named_results(paths: Sequence[Path]) -> dict[str, Any]:
     return out
 
 
-def read_labels(path: Path) -> Any:
-    """Read words for codes from a file of JSON."""
+def _labels(path: Path, job: Job) -> Any:
+    """Read words for codes from JSON, from the labels of a statistics package, or from a codebook."""
+    kind = path.suffix.casefold()
+    if kind != ".json":
+        return read_labels(path if kind in KINDS else job.read("labels"))
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
