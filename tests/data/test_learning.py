@@ -133,13 +133,15 @@ def test_a_column_that_varies_only_where_weights_are_zero_is_constant():
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_columns_that_tell_the_bag_are_found_however_the_stream_is_cut(size):
+def test_columns_that_tell_the_bag_are_found_however_the_stream_is_cut(size, monkeypatch):
+    monkeypatch.setattr("crosslevel.data.learning.FIRST_LOOK", 2)  # where they differ later, the whole batch tells
     table = pa.table(
         {
             "region": pa.array(["a", "a", "b", "b", "c", "c"]),
             "state": pa.array(["x", "x", "y", "y", "x", "x"]).dictionary_encode(),
             "density": [1.5, 1.5, None, None, 2.5, 2.5],
             "age": [1, 1, 2, 2, 3, 4],
+            "missing once": [1, 1, 2, 2, 3, None],
         }
     )
     found = study(table, batches=cuts(6, size), by=["region"])

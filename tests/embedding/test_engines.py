@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crosslevel import EcologicalInference, MeanEmbedding, load, save
+from crosslevel import CrossLevelImputer, EcologicalInference, MeanEmbedding, load, save
 from crosslevel.data import engines
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.engines import Ledger, Node, find_cluster, merge_nodes
@@ -284,6 +284,27 @@ def test_ecological_inference_gives_the_same_estimates(folder, cluster, expected
     found = estimated(folder, cluster)
     for name in ("estimate", "std_error", "conf_low", "conf_high"):
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-6)
+
+
+def imputed(people, engine):
+    """Impute the share of the vote from its means by region, in one pass over people."""
+    places = WORLD.places
+    means = {"region": places["region"], "dem": places["dem"].to_numpy() / places["votes"].to_numpy()}
+    model = CrossLevelImputer(categorical=["race"], n_restarts=1)
+    options = {"columns": ["age", "sex", "race"], "weight": "weight", "engine": engine}
+    return model.fit_stream(people, "region", means, **options)
+
+
+def test_an_imputer_fitted_in_a_pass_over_people_is_the_same(folder, cluster):
+    expected, found = imputed(folder, "local"), imputed(folder, cluster)
+    np.testing.assert_allclose(found.hidden_[0].fit.beta, expected.hidden_[0].fit.beta, rtol=0, atol=1e-9)
+    for name in ("estimate", "std_error", "conf_low", "conf_high"):
+        one, two = (model.estimate(["sex", "race"])[name] for model in (expected, found))
+        np.testing.assert_allclose(two, one, rtol=0, atol=1e-9)
+    assert imputed(folder, cluster).hidden_[0].fit.beta.tobytes() == found.hidden_[0].fit.beta.tobytes()
+    gone = [folder / "part-0.parquet", folder / "none.parquet"]
+    with pytest.raises(FileError, match=r"none\.parquet"):
+        imputed(gone, cluster)
 
 
 def test_clusters_of_people_are_those_of_the_local_pass(folder, one_cluster):

@@ -112,6 +112,7 @@ def _print(job: Job, fitted: MeanEmbedding, found: Embeddings) -> None:
         "features": found.shape[1],
         "feature_map": fitted.feature_map_.name,
         "bandwidth": None if linear else float(fitted.bandwidth_),
+        "checked": list(found.checked),
     }
     width = "" if linear else f", bandwidth {fit['bandwidth']:.4g}"
     text = (
@@ -119,6 +120,7 @@ def _print(job: Job, fitted: MeanEmbedding, found: Embeddings) -> None:
         f"{fit['encoded_columns']:,} encoded, {fit['features']:,} features ({fit['feature_map']}{width})\neffective people per bag: "
         f"{found.effective_size.min():,.0f} to {found.effective_size.max():,.0f}; {job.seconds:,.1f} s"
     )
+    text = "\n".join([text, *found.checked])
     job.print(
         {}, fit=fit, warnings=[*fitted.warnings_, *found.warnings], text=text, keys=list(found.key_table.column_names)
     )

@@ -42,20 +42,19 @@ from crosslevel.data.columns import (
 from crosslevel.data.progress import follow
 from crosslevel.data.sketch import Fetching, Sketch
 from crosslevel.errors import InputError, listed
-from crosslevel.typing import FloatArray, Progress, Tell
+from crosslevel.typing import FloatArray, Int64Array, Progress, Tell
 
 if TYPE_CHECKING:
     from crosslevel.data.engines import ClusterEngine
 
 __all__ = ["Learned", "learn", "learn_people"]
 
-
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 BATCH_ROWS = 16_384
 """Rows learned from at a time: a batch of 223 columns is then 10 MB."""
 FIRST_LOOK = 2048
-"""Rows that clear nearly every column of leaking the place, before whole batches are grouped."""
+"""Rows that clear nearly every column of leaking the place, before whole batches are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,23 +217,20 @@ class _Leak:
         """Whether every bag had one value, and some bag had more than one row to show it."""
         return self.suspect and self.pairs is not None and self.rows > self.pairs.num_rows
 
-    def add(self, keys: pa.Table, values: pa.Array) -> None:
-        table = keys.append_column("__value", values)
-        names = keys.column_names
-        if _differs(table.slice(0, FIRST_LOOK), names):
-            self.suspect, self.pairs = False, None
-            return
-        found = table.group_by([*names, "__value"]).aggregate([])
-        self.rows += table.num_rows
-        self._join(found, names)
+    def add(self, keys: pa.Table, values: pa.Array, starts: Int64Array) -> None:
+        for rows in (FIRST_LOOK, len(values)):
+            found = canonical(decoded(values[:rows]))
+            if _differs(found, starts[:rows]):
+                self.suspect, self.pairs = False, None
+                return
+        self.rows += len(found)
+        self._join(keys.append_column("__value", found), keys.column_names)
 
     def _join(self, found: pa.Table, names: list[str]) -> None:
-        self.pairs = (
-            found if self.pairs is None else pa.concat_tables([self.pairs, found.select(self.pairs.column_names)])
-        )
-        self.pairs = self.pairs.group_by([*names, "__value"]).aggregate([])
-        bags = self.pairs.group_by(names).aggregate([])
-        self.suspect = bags.num_rows == self.pairs.num_rows
+        if self.pairs is not None:
+            found = pa.concat_tables([self.pairs, found.select(self.pairs.column_names)])
+        self.pairs = found.group_by([*names, "__value"], use_threads=False).aggregate([])
+        self.suspect = self.pairs.group_by(names, use_threads=False).aggregate([]).num_rows == self.pairs.num_rows
 
     def merge(self, other: _Leak, names: list[str]) -> None:
         """Add what was seen of other people."""
@@ -245,10 +241,23 @@ class _Leak:
             self._join(other.pairs, names)
 
 
-def _differs(table: pa.Table, names: list[str]) -> bool:
-    """Tell whether some bag has two values."""
-    pairs = table.group_by([*names, "__value"]).aggregate([])
-    return bool(pairs.num_rows > pairs.group_by(names).aggregate([]).num_rows)
+def _differs(values: pa.Array, starts: Int64Array) -> bool:
+    """Tell whether some bag has two values, one that is not that of the bag's first row; a missing value is one too."""
+    if pa.types.is_null(values.type):
+        return False
+    first = values.take(pa.array(starts))
+    if values.null_count and not values.is_null().equals(first.is_null()):
+        return True
+    return bool(pc.any(pc.not_equal(values, first)).as_py())
+
+
+def _bag_starts(keys: pa.Table) -> Int64Array:
+    """Give the first row of the bag of every row."""
+    code = np.zeros(keys.num_rows, dtype=np.int64)
+    for column in keys.columns:
+        own = column.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
+        _, first, code = np.unique(code * (own.max(initial=0) + 1) + own, return_index=True, return_inverse=True)
+    return np.asarray(first[code], dtype=np.int64)
 
 
 def learn_people(
@@ -343,10 +352,8 @@ def learn(
         Columns of numbers that are codes.
     unknown : {"error", "ignore"}
         What the encoder is to do with levels it has not seen.
-    n_sample : int
-        Size of the sample.
-    seed : int
-        Seed of the sample.
+    n_sample, seed : int
+        Size of the sample, and its seed.
     n_jobs : int
         With more than one, the next batch is read while one is studied.
     progress : bool or callable, optional
@@ -360,7 +367,7 @@ def learn(
     work = _Studying(kinds, tuple(by), weight, n_sample, seed)
     with follow(progress, "Reading people") if progress else nullcontext() as tell:
         if engine is None:
-            study = work.begin()
+            study = _Study(work)
             for row in _one_ahead(stream, study.add, n_jobs):
                 if tell is not None:
                     tell(row, stream.num_rows)
@@ -391,11 +398,8 @@ class _Studying:
     n_sample: int
     seed: int
 
-    def begin(self) -> _Study:
-        return _Study(self)
-
     def __call__(self, batches: Iterable[pa.RecordBatch], piece: int) -> _Study:
-        study, row = self.begin(), 0
+        study, row = _Study(self), 0
         for batch in batches:
             row = study.add(batch, row)
         return study
@@ -451,11 +455,7 @@ def _study_on(engine: ClusterEngine, stream: Batches, work: _Studying, tell: Tel
 
 
 def _one_ahead(stream: Batches, study: Callable[[pa.RecordBatch, int], int], n_jobs: int) -> Iterator[int]:
-    """Study batch after batch, in order, while the next is being read; give the rows done after each.
-
-    Reading and studying take about as long, and share Python's lock far less than two threads at the columns of one
-    batch would.
-    """
+    """Study batch after batch, in order, while the next is being read (which takes about as long); give the rows done."""
     row = 0
     if n_jobs == 1:
         for batch in stream:
@@ -478,8 +478,9 @@ def _add_leaks(leaks: dict[str, _Leak], batch: pa.RecordBatch, by: Sequence[str]
     if not suspects:
         return
     keys = pa.table({name: decoded(batch.column(name)) for name in by})
+    starts = _bag_starts(keys)
     for name in suspects:
-        leaks[name].add(keys, canonical(decoded(batch.column(name))))
+        leaks[name].add(keys, batch.column(name), starts)
 
 
 def _column(name: str, levels: _Levels | None, moments: _Moments | None) -> Category | Number:

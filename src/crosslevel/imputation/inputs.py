@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,12 +74,15 @@ class People:
     weight : (n,) or None
     frame : str
         The caller's kind of dataframe.
+    count : (n,) or None
+        People behind each row, where rows are not single people.
     """
 
     X: FloatArray
     group: IntArray
     weight: FloatArray | None
     frame: frames.FrameKind
+    count: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +126,7 @@ def read_fit(
     *,
     categorical: Sequence[str] | None = None,
     allow_missing: bool = False,
+    count: FloatArray | None = None,
 ) -> Inputs:
     """Check everything that a fit is given.
 
@@ -136,6 +140,8 @@ def read_fit(
         Columns of numbers that are codes.
     allow_missing : bool
         Whether X may have missing values.
+    count : array of shape (n,), optional
+        People behind each row of X, where equal ones were counted before.
 
     Examples
     --------
@@ -143,7 +149,7 @@ def read_fit(
     >>> given.hidden, given.published[0].mean.tolist(), given.schema.partitions[0].labels
     (('ill',), [0.1, 0.5], ('a', 'b'))
     """
-    given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing)
+    given = read_grouped(X, partition, sample_weight, categorical=categorical, allow_missing=allow_missing, count=count)
     published, left_out = read_published(aggregates, aggregate_se, given.schema.partitions)
     for q in published:
         if q.name in given.schema.names:
@@ -161,6 +167,7 @@ def read_grouped(
     *,
     categorical: Sequence[str] | None = None,
     allow_missing: bool = False,
+    count: FloatArray | None = None,
 ) -> Inputs:
     """Check people and their groups, without any published mean.
 
@@ -170,6 +177,7 @@ def read_grouped(
     [[1], [0]]
     """
     table, labels, inside, people, columns, partitions = _read(X, partition, sample_weight, categorical, allow_missing)
+    people = replace(people, count=count)
     for p in partitions:
         if len(p) < 2:
             raise InputError(
@@ -273,11 +281,11 @@ def keep_inputs(model: Any, given: Inputs, seed: int) -> None:
     model._seed, model._data, model._frame = seed, given.data, given.people.frame
 
 
-def keep_warnings(model: Any, sentences: Sequence[str]) -> None:
+def keep_warnings(model: Any, sentences: Sequence[str], stacklevel: int = 3) -> None:
     """Store warnings on a fitted model and emit them, from the line that called its method."""
     model.warnings_ = tuple(sentences)
     for sentence in model.warnings_:
-        warnings.warn(sentence, CrosslevelWarning, stacklevel=3)
+        warnings.warn(sentence, CrosslevelWarning, stacklevel=stacklevel)
 
 
 def read_range(given: Inputs, name: str, low: float, high: float, repair: str = "") -> None:
@@ -399,20 +407,20 @@ def _dependent(people: People, columns: Sequence[Category | Number], partitions:
             if other == column.name or other in found or column.name in found:
                 continue
             # a continuous column of places tells how they differ
-            if _is_function(X[:, j], of) and (j in factors or len(np.unique(X[:, j])) <= MOST_LEVELS):
+            if _is_function(X[:, j], of, people.count) and (j in factors or len(np.unique(X[:, j])) <= MOST_LEVELS):
                 found[column.name] = other
     return found
 
 
-def _is_function(values: FloatArray, of: IntArray) -> bool:
+def _is_function(values: FloatArray, of: IntArray, count: FloatArray | None) -> bool:
     """Tell whether equal ``of`` means equal values, among enough people for it to be no accident."""
     first = np.zeros(int(of.max()) + 1, dtype=np.intp)
     first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
     if not np.array_equal(values[first[of]], values, equal_nan=True):
         return False
-    again = np.ones(len(of), dtype=bool)
-    again[first] = False  # the others are people who could have shown otherwise
-    return int(again.sum()) >= FEWEST_REPEATS and len(np.unique(values[again])) > 1
+    again = np.ones(len(of)) if count is None else count.copy()
+    again[np.unique(first[of])] -= 1.0  # the others are people who could have shown otherwise
+    return float(again.sum()) >= FEWEST_REPEATS and len(np.unique(values[again > 0])) > 1
 
 
 def _check_weighed(people: People, partitions: tuple[Partition, ...]) -> None:

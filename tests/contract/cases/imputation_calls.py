@@ -72,13 +72,11 @@ def shared(cls, make, **more):
     ]
 
 
+KNOWN = [{"sex": ["f", "m"], "ill": [0.2, 0.6]}, {"sx": ["f"], "ill": [0.2]}, {"sex": ["f"], "ill": [2.0]}]
+STREAM = WHOLE.assign(place=np.asarray(WHERE), w=np.delete(WEIGHT, 3))
 CASES = []
 FUNCTIONS = [
-    *shared(
-        CrossLevelImputer,
-        persons,
-        known_rates=[{"sex": ["f", "m"], "ill": [0.2, 0.6]}, {"sx": ["f"], "ill": [0.2]}, {"sex": ["f"], "ill": [2.0]}],
-    ),
+    *shared(CrossLevelImputer, persons, known_rates=KNOWN),
     *shared(CUDIA, clusters),
     FunctionCase(
         method(CrossLevelImputer, "sample", persons),
@@ -151,6 +149,21 @@ FUNCTIONS = [
             "ridge_target": [("mean",), ("nonsense",), ()],
         },
         data=PEOPLE,
+    ),
+    FunctionCase(
+        method(CrossLevelImputer, "fit_stream", CrossLevelImputer),
+        {"people": STREAM, "partition": "place", "aggregates": ONE, "columns": ["age", "code", "sex"]},
+        imputed,
+        variants={
+            "partition": ["nobody"],
+            "weight": ["w", "nobody"],
+            "columns": [None, ["nobody"], ["place", "sex"]],
+            "aggregate_se": FIT["aggregate_se"],
+            "known_rates": KNOWN,
+            "engine": ["nobody", None],
+        },
+        neutral={"progress": "tells how many people are counted"},
+        data=("people", "aggregates"),
     ),
     FunctionCase(
         method(CUDIA, "fit_stream", lambda: CUDIA(2, method="hard", n_restarts=1)),

@@ -10,23 +10,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
-from crosslevel.data.cells import gather, sums
+from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.design import MOST_LEVELS, check_size, learn_design
 from crosslevel.imputation.estimate import Imputer, stack_means, subgroups
-from crosslevel.imputation.inputs import (
-    FEWEST_GROUPS,
-    Inputs,
-    keep_inputs,
-    keep_warnings,
-    read_fit,
-    read_range,
-    read_rows,
-)
+from crosslevel.imputation.inputs import Inputs, keep_inputs, keep_warnings, read_fit, read_range, read_rows
+from crosslevel.imputation.persons.counted import read_stream
 from crosslevel.imputation.persons.hidden import (
-    Hidden,
     class_probabilities,
+    describe_warnings,
     draw,
     fit_hidden,
     members_of,
@@ -37,13 +30,11 @@ from crosslevel.imputation.persons.model import Settings
 from crosslevel.imputation.persons.similar import Learned, learn_from
 from crosslevel.imputation.persons.tables import mean_columns, slope_columns, totals_columns
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["CrossLevelImputer"]
 
 FAMILIES = ("bernoulli", "gaussian")
-AGREE = 1e-5
-"""Distance of slopes, in prior sds, up to which restarts found the same optimum."""
 MOST_CURVATURE = 1e6
 
 
@@ -185,14 +176,58 @@ class CrossLevelImputer(Imputer):
             categorical=self.categorical,
             allow_missing=self._allow_missing,
         )
+        cells = gather(given.people.X, given.people.group, given.people.weight)
+        self._fit_cells(given, cells, known_rates, settings)
+        return self
+
+    @checked
+    def fit_stream(
+        self,
+        people: Any,
+        partition: str,
+        aggregates: Any,
+        *,
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        aggregate_se: Any = None,
+        known_rates: Any = None,
+        engine: Any = "local",
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit as :meth:`fit` does, in one pass over people that need not fit into memory, here or on a cluster.
+
+        Parameters
+        ----------
+        people : path, frame, stream or dataframe of a cluster
+            Whatever :func:`crosslevel.data.batches.open_batches` opens. Equal people are counted together, so that memory grows with
+            the distinct rows, of which four million are held at most; round continuous columns.
+        partition : str
+            The column of labels.
+        aggregates, aggregate_se, known_rates
+            As in :meth:`fit`.
+        weight : str, optional
+            The column of survey weights.
+        columns : sequence of str, optional
+            What is known of people; all columns but ``partition`` and ``weight`` when not given.
+        engine : {"local", "dask", "spark"}, address, client or session, default "local"
+            Where people are counted: this process, the workers of Dask or those of Spark; the fit itself is made here.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function, called with the rows done and, where known, the rows in all.
+        """
+        settings = self._settings(checks.read_seed(self.random_state))
+        own = (self.categorical, self._allow_missing)
+        given, cells = read_stream(people, partition, aggregates, weight, columns, aggregate_se, *own, engine, progress)
+        self._fit_cells(given, cells, known_rates, settings)
+        return self
+
+    def _fit_cells(self, given: Inputs, cells: Cells, known_rates: Any, settings: Settings) -> None:
+        """Fit to people who are counted by distinct row and group."""
         families = self._families(given)
-        people = given.people
         keep_inputs(self, given, settings.seed)
-        cells = gather(people.X, people.group, people.weight)
         weight = sums(cells.pair_cell, cells.weight, len(cells.X))
         self.design_ = learn_design(cells.X, weight, given.schema.columns, self.curvature)
         check_size(cells.X, self.design_)
-        self._cells, self._weight = cells, people.weight
+        self._cells, self._weight = cells, given.people.weight if len(cells.pair) else None
         known = {} if known_rates is None else read_known(known_rates, given, cells, families)
         self.hidden_ = tuple(
             fit_hidden(given.finest(name), cells, self.design_, settings, family, self._scale(name), known.get(name))
@@ -200,14 +235,10 @@ class CrossLevelImputer(Imputer):
         )
         self._known_rates = tuple(known)
         self.learned_: Learned | None = None
-        self.convergence_ = {
-            "converged": True,
-            "gradient": {h.name: h.fit.gradient for h in self.hidden_},
-            "restarts_apart": {h.name: h.fit.apart for h in self.hidden_},
-            "steps": {h.name: h.fit.steps for h in self.hidden_},
-        }
-        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in _describe_warnings(h))])
-        return self
+        told = {"gradient": "gradient", "restarts_apart": "apart", "steps": "steps"}
+        found: dict[str, Any] = {n: {h.name: getattr(h.fit, own) for h in self.hidden_} for n, own in told.items()}
+        self.convergence_ = {"converged": True} | found
+        keep_warnings(self, [*given.warnings, *(w for h in self.hidden_ for w in describe_warnings(h))], stacklevel=4)
 
     @checked
     def transform(
@@ -401,7 +432,8 @@ class CrossLevelImputer(Imputer):
             )
         if len(cells.pair) == 0:
             raise InputError(
-                "a loaded model does not keep every person, which learn_from_similar needs; call it before saving."
+                "a model that was loaded, or fitted to a stream, does not keep every person, which learn_from_similar needs; call it "
+                "before saving, on people in memory."
             )
         partitions = {h.partition: len(h.mean) for h in self.hidden_ if h.binary}
         learned = learn_from(
@@ -466,24 +498,3 @@ class CrossLevelImputer(Imputer):
             "learned_from": 0 if self.learned_ is None else len(self.learned_.names),
         }
         return "individual link to group means", diagnostics, self.warnings_
-
-
-def _describe_warnings(hidden: Hidden) -> list[str]:
-    """Say what the reader of a feature's numbers should know."""
-    out = []
-    if hidden.groups < FEWEST_GROUPS:
-        out.append(
-            f"{hidden.name!r} is known for {hidden.groups} groups only: expect about half of the gain over the group mean that fifty "
-            "groups give, and rely on the ranking of persons more than on the levels."
-        )
-    if hidden.fit.apart > AGREE:
-        out.append(
-            f"{hidden.name!r}: fits from other starts ended {hidden.fit.apart:.2g} prior sds away, so there is more than one "
-            "optimum; the best was taken. A smaller shrinkage_groups holds the slopes more strongly."
-        )
-    if not hidden.binary and np.isnan(hidden.unit):
-        out.append(
-            f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
-            "intervals; pass scale= or aggregate_se=."
-        )
-    return out

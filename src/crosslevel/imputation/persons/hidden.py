@@ -11,6 +11,7 @@ from crosslevel.data.cells import Cells
 from crosslevel.data.published import Published
 from crosslevel.errors import InputError, listed
 from crosslevel.imputation.design import Design
+from crosslevel.imputation.inputs import FEWEST_GROUPS
 from crosslevel.imputation.match_means import draw_bernoulli, shift_mean
 from crosslevel.imputation.persons.model import (
     LATENT_SD,
@@ -26,11 +27,13 @@ from crosslevel.imputation.persons.similar import Adjustment, adjust
 from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Hidden", "class_probabilities", "draw", "fit_hidden", "members_of", "person_values"]
+__all__ = ["Hidden", "class_probabilities", "describe_warnings", "draw", "fit_hidden", "members_of", "person_values"]
 
 
 ROUNDING = 0.01
 """Shares of all classes may miss one by this much, as rounded percentages do."""
+AGREE = 1e-5
+"""Distance of slopes, in prior sds, up to which restarts found the same optimum."""
 MOST_ROUNDS = 30
 """Fits after which slopes and shifts agree where rates are known; half a dozen are usual."""
 
@@ -272,4 +275,25 @@ def draw(
             noisy = person + np.sqrt(hidden.noise) * rng.standard_normal(len(person))
             person = shift_mean(noisy, group, hidden.mean, weight)
         out[s] = person
+    return out
+
+
+def describe_warnings(hidden: Hidden) -> list[str]:
+    """Say what the reader of a feature's numbers should know."""
+    out = []
+    if hidden.groups < FEWEST_GROUPS:
+        out.append(
+            f"{hidden.name!r} is known for {hidden.groups} groups only: expect about half of the gain over the group mean that fifty "
+            "groups give, and rely on the ranking of persons more than on the levels."
+        )
+    if hidden.fit.apart > AGREE:
+        out.append(
+            f"{hidden.name!r}: fits from other starts ended {hidden.fit.apart:.2g} prior sds away, so there is more than one "
+            "optimum; the best was taken. A smaller shrinkage_groups holds the slopes more strongly."
+        )
+    if not hidden.binary and np.isnan(hidden.unit):
+        out.append(
+            f"{hidden.name!r} is a number whose standard deviation among persons is not known, so it has estimates without "
+            "intervals; pass scale= or aggregate_se=."
+        )
     return out
