@@ -1,4 +1,4 @@
-"""What can be said about people when the outcome is known only for groups, and how sure may we be?
+"""What can we learn about individuals when the outcome is reported only for groups, and how certain can we be?
 
 The public names are loaded on first use (PEP 562): ``import crosslevel`` imports no numerical, plotting or
 dataframe library.

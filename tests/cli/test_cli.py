@@ -140,9 +140,9 @@ def test_the_demo_tells_how_far_off_it_is_and_the_bounds_hold():
     assert f"{inside} of 6 intervals contain the truth" in said
     for name, words in (
         ("estimate", "estimates are {:.1f} points"),
-        ("neighborhood", "region is {:.1f} off"),
-        ("goodman", "regression {:.0f};"),
-        ("with_survey", f"voted: {{:.1f}} points, {helped} of 6"),
+        ("neighborhood", "rate is {:.1f} off"),
+        ("goodman", "regression {:.0f}."),
+        ("with_survey", f"2,000: {{:.1f}} points off, {helped} of 6"),
     ):
         assert words.format(100 * abs(made[name] - truth).mean()) in said
     assert "totals cannot check" in made.warnings[1]

@@ -20,7 +20,7 @@ def main() -> None:
     except CrosslevelError as error:
         _leave(arguments, error, str(error), 1 if isinstance(error, ConvergenceError) else 2)
     except KeyboardInterrupt as error:
-        _leave(arguments, error, "stopped; nothing was written half.", 130)
+        _leave(arguments, error, "stopped. Finished files were kept, none is incomplete; run the command again.", 130)
     except BrokenPipeError:
         # the reader of stdout (head, less) has gone: not an error of ours
         sys.stderr.close()

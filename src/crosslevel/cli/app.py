@@ -16,18 +16,18 @@ from crosslevel.errors import InputError
 __all__ = ["VERBS", "run"]
 
 VERBS = {
-    "demo": "Simulate a nation, estimate how its subgroups voted from regional totals, compare with the truth.",
-    "ecological": "Estimate how each subgroup behaved in each place, from people and totals by place.",
-    "table": "Estimate how groups chose between outcomes, from counts of both by unit, by several methods side by side.",
-    "rpv": "Study racially polarized voting over all contests, from precincts: candidates of choice, polarization, turnout.",
-    "distribution": "Predict the labels of groups from samples of their members, and say how well that works.",
-    "areas": "Carry totals of areas, with their margins of error, over to other areas.",
-    "binned": "Estimate how many lie in new bins or areas, from the totals of others.",
-    "impute": "Impute each person's hidden value, when only its mean in groups was published.",
-    "krls": "Estimate how y responds to each x, with no functional form assumed.",
-    "embed": "Turn people into one vector per bag, in one pass that can be stopped and resumed.",
-    "report": "Turn saved estimates and models into one self-contained HTML page, or show a folder of such pages.",
-    "info": "Print what this machine and installation have: versions, cores, memory, accelerators, extras.",
+    "demo": "Simulate a nation, estimate how its subgroups voted from regional totals, and compare with the truth.",
+    "ecological": "Estimate how each subgroup behaved in each place, from individual records and totals by place.",
+    "table": "Estimate how each group voted, from group and outcome counts by unit, by several methods.",
+    "rpv": "Analyze racially polarized voting in precinct data: candidates of choice, polarization, turnout, by contest.",
+    "distribution": "Predict the labels of groups from samples of their members, with cross-validation.",
+    "areas": "Interpolate totals of areas, with their margins of error, to other areas.",
+    "binned": "Estimate counts in new bins or areas from the totals of others.",
+    "impute": "Impute each person's value of a variable from its published group means.",
+    "krls": "Estimate the effect of each x on y, with no functional form assumed.",
+    "embed": "Compute one feature vector per group, in one pass over the data that can be resumed.",
+    "report": "Make one self-contained HTML report from saved estimates and models, or serve a folder of reports.",
+    "info": "Print versions, cores, memory, accelerators and installed extras.",
 }
 
 
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 def _make_app(verb: str, module: Any) -> typer.Typer:
     app = typer.Typer(
         name="crosslevel",
-        help="What can be said about people when the outcome is known only for groups, and how sure may we be?",
+        help="What can we learn about individuals when the outcome is reported only for groups, and how certain can we be?",
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
@@ -86,7 +86,7 @@ def _version(wanted: bool) -> None:
 def _common(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """What can be said about people when the outcome is known only for groups, and how sure may we be?"""
+    """What can we learn about individuals when the outcome is reported only for groups, and how certain can we be?"""
 
 
 def _nothing() -> None:

@@ -20,13 +20,13 @@ AREAS = "Areas"
 Z90 = 1.6448536269514722
 OPTIONS = [
     Option("source", "file", "GeoJSON of the areas whose totals are known.", argument=True, required=True),
-    Option("target", "file", "GeoJSON of the areas asked for.", argument=True, required=True),
+    Option("target", "file", "GeoJSON of the target areas.", argument=True, required=True),
     Option("value", help="Property of SOURCE: its totals.", required=True, panel=AREAS),
     Option("std_error", help="Property of SOURCE: standard errors of the totals.", panel=AREAS, excludes=("margin",)),
-    Option("margin", help="Property of SOURCE: 90 % margins of error, as the Census Bureau prints them.", panel=AREAS),
-    Option("population", help="Property of TARGET: its people, of whom the totals count some.", panel=AREAS),
+    Option("margin", help="Property of SOURCE: 90% margins of error, as the Census Bureau gives them.", panel=AREAS),
+    Option("population", help="Property of TARGET: its population, of which the totals are a part.", panel=AREAS),
     Option("key", help="Property that names an area of SOURCE.", panel=AREAS),
-    Option("target_key", help="The same of TARGET, where it differs.", panel=AREAS),
+    Option("target_key", help="The same for TARGET, if it differs.", panel=AREAS),
     *from_signature(interpolate, "Answer", skip=("source", "target", "values", "std_error", "population")),
     *OUTPUT,
 ]

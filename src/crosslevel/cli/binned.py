@@ -40,12 +40,12 @@ OF_BINS = [
     ),
     Option(
         "age_groups",
-        help="Column of age groups, both ends included (18-25, 85+, under 5), in place of --lower and --upper.",
+        help="Column of age groups, both ends included (18-25, 85+, under 5), instead of --lower and --upper.",
         panel=BINS,
         column_of="data",
     ),
     Option("total", help="Column of counts or totals.", panel=BINS, column_of="data"),
-    Option("mean_of", help="Column of means, in place of totals.", panel=BINS, column_of="data"),
+    Option("mean_of", help="Column of means, instead of totals.", panel=BINS, column_of="data"),
     Option("ages", help="New ages, both ends included: 18-25, 30, 85+ or 'under 5'; repeat.", several=True, panel=BINS),
     Option("single_years", "switch", "Every single year of age that the bins cover.", panel=BINS),
     Option(
@@ -62,11 +62,11 @@ OF_BINS = [
     ),
 ]
 OF_AREAS = [
-    Option("value", help="Property of the areas: the number known.", panel=AREAS),
-    Option("to", "file", "GeoJSON of the areas asked for.", panel=AREAS),
+    Option("value", help="Property of the areas: the known value.", panel=AREAS),
+    Option("to", "file", "GeoJSON of the target areas.", panel=AREAS),
     Option("key", help="Property that names an area.", panel=AREAS),
-    Option("to_key", help="The same in --to, where it differs.", panel=AREAS),
-    Option("population", help="Property of --to: its people; counts are shared out.", panel=AREAS),
+    Option("to_key", help="The same for --to, if it differs.", panel=AREAS),
+    Option("population", help="Property of --to: its population, by which counts are allocated.", panel=AREAS),
 ]
 WHICH = "Counts of people or events, or any totals and means. Default: counts for --total."
 ONE_OF = (
@@ -82,7 +82,7 @@ OPTIONS = [
         replace(o, excludes=("polygons", *(n for ways in ONE_OF if o.name in ways for n in ways if n != o.name)))
         for o in OF_BINS
     ),
-    Option("polygons", "file", "GeoJSON of areas, in place of bins.", panel=AREAS, needs=("value", "to")),
+    Option("polygons", "file", "GeoJSON of areas, instead of bins.", panel=AREAS, needs=("value", "to")),
     *(replace(o, needs=("polygons",)) for o in OF_AREAS),
     Option("model", help=WHICH, choices=tuple(MODELS)),
     *from_classes(MODELS, "Model", "model", kinds={"kernel": "text", "lengthscale": "value"}),

@@ -29,8 +29,8 @@ EXAMPLES = ("crosslevel demo", "crosslevel demo --regions 100 --people 50000 --s
 OPTIONS = [
     Option("regions", "whole", "Number of regions to simulate. Default: 300."),
     Option("people", "whole", "Number of people to simulate (a survey sample). Default: 300000."),
-    Option("respondents", "whole", "People who are asked how they voted, for the second answer. Default: 2000."),
-    Option("hard", "switch", "A stress test: a nation in which everybody votes otherwise where minorities are many."),
+    Option("respondents", "whole", "Respondents of the survey used for the second estimate. Default: 2000."),
+    Option("hard", "switch", "A stress test: contextual effects four times as large."),
     Option("random_state", "whole", "Seed of all random numbers. Default: 0."),
     *(option for option in OUTPUT if option.name != "report"),
 ]
@@ -130,8 +130,8 @@ def _asked(world: Nation, model: EcologicalInference, both: EcologicalInference,
 
 
 CAREFUL = (
-    "Be careful: a model takes a subgroup to behave alike wherever it lives, which totals cannot check. The intervals allow for as much "
-    "of that as was measured on United States surveys (tau = {tau}); the bounds assume nothing."
+    "Be careful: the model assumes that a subgroup behaves the same wherever it lives, which totals cannot check. The intervals allow "
+    "for as much deviation as was measured on United States surveys (tau = {tau}); the bounds need no assumption."
 )
 
 
@@ -140,9 +140,9 @@ def _learned(made: Estimates, scores: Mapping[str, Mapping[str, Any]], responden
     mine, inside = ({k: s[name] for k, s in scores.items()} for name in ("mae", "coverage"))
     held = {k: round(len(made) * float(v)) for k, v in inside.items()}
     return (
-        f"The truth is known here: estimates are {100 * float(mine['totals']):.1f} points off on average, where everybody like their "
-        f"region is {off['neighborhood']:.1f} off and Goodman's regression {off['goodman']:.0f}; {held['totals']} of {len(made)} "
-        f"intervals contain the truth. With {respondents:,} people asked how they voted: {100 * float(mine['survey']):.1f} points, "
+        f"The truth is known here: estimates are {100 * float(mine['totals']):.1f} points off on average; giving everyone their "
+        f"region's rate is {off['neighborhood']:.1f} off, Goodman's regression {off['goodman']:.0f}. {held['totals']} of {len(made)} "
+        f"intervals contain the truth. With a survey of {respondents:,}: {100 * float(mine['survey']):.1f} points off, "
         f"{held['survey']} of {len(made)}."
     )
 
@@ -191,4 +191,4 @@ def _short_table(made: Estimates) -> str:
         rows.append(
             f"{variable:<11}{subgroup:<13}{e:>9.1f}{f'{low:.0f} to {high:.0f}':>16}{truth:>8.1f}{near:>13.1f}{goodman:>9.0f}{helped:>13.1f}"
         )
-    return "\n".join(["Voted dem, per cent", "", *rows, "", *made.warnings])
+    return "\n".join(["Voted dem, percent", "", *rows, "", *made.warnings])

@@ -25,12 +25,12 @@ EXAMPLES = (
 )
 OPTIONS = [
     Option("people", "file", FILE_HELP, required=True, argument=True),
-    Option("by", help="Column that names the bag; repeat for several.", several=True, required=True),
+    Option("by", help="Column that names the group; repeat for several.", several=True, required=True),
     Option("subgroup", help="'name=query', for example 'women=sex == 2'; repeat. All in one pass.", several=True),
     *from_signature(MeanEmbedding.fit, "People", skip=("by", "people", "y")),
     *from_signature(MeanEmbedding, "Model"),
-    Option("checkpoint", "file", "File to resume from; in the folder if left out.", panel="Output"),
-    Option("resume", "flag", "Resume a pass that was stopped; --no-resume begins anew.", panel="Output"),
+    Option("checkpoint", "file", "File to resume from. Default: in the output folder.", panel="Output"),
+    Option("resume", "flag", "Resume an interrupted pass; --no-resume starts over.", panel="Output"),
     *INPUT,
     *OUTPUT,
 ]

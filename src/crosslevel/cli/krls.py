@@ -25,7 +25,7 @@ OPTIONS = [
     Option("data", "file", FILE_HELP, required=True, argument=True),
     Option("y", help="Column of the outcome.", required=True, column_of="data"),
     Option("x", help="Column of a covariate; repeat. Text is a factor.", several=True, required=True, column_of="data"),
-    Option("cluster", help="Column whose members' errors are correlated.", column_of="data"),
+    Option("cluster", help="Column of clusters, within which errors may be correlated.", column_of="data"),
     Option("weight", help="Column of weights; see --weights.", column_of="data"),
     Option("where", help="Keep these rows only, for example 'age >= 18'."),
     Option(

@@ -26,13 +26,13 @@ EXAMPLES = (
 PAGE = ("results", "out", "title", "map", "labels")
 OPTIONS = [
     Option("results", "file", "Estimates (.crosslevel or .json) and models saved by crosslevel.", True, argument=True),
-    Option("out", "file", "The HTML file to write; report.html if left out."),
+    Option("out", "file", "The HTML file to write; default: report.html."),
     Option("title", help="Heading of the page."),
     Option("map", "file", "GeoJSON or TopoJSON of the places."),
     Option(
         "labels",
         "file",
-        'Words for codes: JSON, {"eth5": {"1": "white"}}; a table with columns variable, code and label; or an SPSS or Stata file.',
+        'Labels for codes: JSON, {"eth5": {"1": "white"}}; a table with columns variable, code and label; or an SPSS or Stata file.',
     ),
     Option("serve", "file", "Show the reports of this folder in a browser on this machine.", excludes=PAGE),
     Option(
@@ -41,7 +41,7 @@ OPTIONS = [
         "A folder that --bundle wrote: make its results again and compare every byte.",
         excludes=(*PAGE, "serve"),
     ),
-    Option("port", "whole", "Of --serve; 0 takes any that is free.", needs=("serve",)),
+    Option("port", "whole", "Port of --serve; 0 takes any free port.", needs=("serve",)),
     *(option for option in OUTPUT if option.name == "as_json"),
 ]
 
