@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import special
+from scipy import linalg, special
 
 from crosslevel.data.columns import Category, Encoder
 from crosslevel.data.place_cells import Bins, Pairs
@@ -270,6 +270,38 @@ def test_allowing_for_selection_widens_and_never_narrows(tiny):
     sizes = [np.diag(fused(tiny, rows, selection=s)[1].covariance) for s in (0.0, 0.1, 0.3)]
     assert (np.diff(sizes, axis=0) > -1e-12).all()
     assert sizes[2][1] > 1.2 * sizes[0][1]
+
+
+def errors_of(tiny, rows, found, prior, selection):
+    """Covariance of the errors of the mode, as a linear estimate: those of what it shrinks and those of the answers."""
+    problem = likelihood(tiny, rows)
+    s = found.offset[0] - rows.trials @ (problem.mean_levels @ found.delta) / rows.trials.sum()
+    A = problem.slopes(problem.at(np.concatenate([found.theta, found.delta, [s]])))[1]
+    R = prior.selection @ prior.selection
+    before = [
+        linalg.block_diag(prior.root @ prior.root, v * R, survey.OFFSET_SD**2)
+        for v in (0.5 * selection**2, selection**2)
+    ]
+    gain = before[0] @ np.linalg.inv(np.eye(len(A)) + A @ before[0])  # of X' W z
+    left = np.eye(len(A)) - gain @ A
+    return left @ before[1] @ left.T + gain @ A @ gain.T
+
+
+@pytest.mark.parametrize("n", [20, 2_000])
+def test_covariance_is_that_of_the_errors_of_the_mode(tiny, n):
+    """Half of the selection is assumed, all of it is allowed for: against the errors of any linear estimate."""
+    rows = ask(tiny, n)
+    prior, found = fused(tiny, rows, selection=0.3)
+    expected = errors_of(tiny, rows, found, prior, 0.3)
+    np.testing.assert_allclose(found.covariance, expected[:11, :11], rtol=1e-6, atol=1e-8)
+    mean = np.r_[np.zeros(11), rows.trials @ likelihood(tiny, rows).mean_levels.toarray() / rows.trials.sum(), 1.0]
+    assert found.offset_sd[0] == pytest.approx(np.sqrt(mean @ expected @ mean), rel=1e-6)
+
+
+@pytest.mark.parametrize("selection", [0.1, 0.5, 1.0, 3.0])
+def test_no_interval_is_wider_than_without_the_survey(tiny, selection):
+    prior, found = fused(tiny, ask(tiny, 2_000), selection=selection)
+    assert np.linalg.eigvalsh(prior.root @ prior.root - found.covariance).min() > -1e-9
 
 
 def test_rows_in_any_order_and_one_by_one(tiny):
