@@ -10,7 +10,7 @@ answers. They answer in four ways (log-odds of answering, for those who have the
     b2   +.3 below a bachelor's degree (where the label is a degree: below 45 years), 0 above
     b3   +.2, and a draw from N(0, .1^2) for every level of every column
 
-Selection is taken as 0, as .1 (the default), or as measured on the labels of other families (``measured``). Beside them: the totals
+Selection is taken as 0, as .1 (the default), or as measured on labels of other families, same seed (``measured``). Beside them: the totals
 alone; the respondents as they answered (``raw``); multilevel regression and post-stratification with scales learned from the survey
 (``mrp``), and the same shifted to the totals (``calibrated``). Constants of confounding are the shipped ones, chosen on these labels
 among others, or with ``--others`` tau is that of the other families. Intervals are those of the covariance of effects, without the
@@ -330,7 +330,7 @@ def study(
                     drawn[name, seed], plain[name, seed] = rows, entry
             for (name, seed), rows in drawn.items() if measured else ():
                 family = LABELS[name].family
-                others = [v for (other, _), v in parts.items() if LABELS[other].family != family]
+                others = [v for (other, s), v in parts.items() if s == seed and LABELS[other].family != family]
                 sd = solve_selection(others)
                 fit = worlds[name].fuse(rows, sd)
                 found = compared(worlds[name], rows, fit.theta, fit.covariance)
