@@ -51,6 +51,15 @@ def test_districts_with_votes_are_fitted(data, precincts):
     assert found["effects"]["black"] > found["effects"]["white"]
 
 
+def test_scatter_is_that_of_fitted_districts_alone(data, precincts, monkeypatch):
+    monkeypatch.setattr(precincts, "SOME", ["AL", "AK"])
+    found = precincts.scatter(data)
+    assert found["places"] == 76  # of 119 with votes 95 are fitted, of whom a fifth is held out
+    for by in ("size", "state"):
+        assert sum(told["n"] for told in found[by].values()) == 19
+    assert all(0.3 < told["spread"] < 3.0 for told in found["state"].values())
+
+
 def test_a_fifth_of_the_districts_is_predicted(data, precincts):
     found = precincts.held_out(data)
     assert found["held_out"] == 24
