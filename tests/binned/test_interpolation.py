@@ -210,3 +210,13 @@ def test_too_many_parts_are_refused(monkeypatch):
     monkeypatch.setattr("crosslevel.binned.interpolation.MOST_PARTS", 10)
     with pytest.raises(InputError, match="16 common parts, and at most 10"):
         interpolate(SOURCE, SOURCE, np.ones(16))
+
+
+def test_standard_errors_of_any_size_are_right_or_refused():
+    counts = np.arange(1.0, 17.0) * 50
+    plain = interpolate(SOURCE, TARGET, counts, n_draws=50)
+    tiny = interpolate(SOURCE, TARGET, counts, np.full(16, 1e-200), n_draws=50)
+    for name in ("std_error", "conf_low", "conf_high"):
+        np.testing.assert_allclose(tiny[name], plain[name], rtol=1e-6)
+    with pytest.raises(InputError, match=r"std_error is 1e\+200 in row 3"):
+        interpolate(SOURCE, TARGET, counts, np.where(np.arange(16) == 3, 1e200, 1.0), n_draws=50)

@@ -7,7 +7,7 @@ import pytest
 
 from crosslevel.data.frames import to_arrow
 from crosslevel.data.totals import chain, check_people, coordinates, match_places, read_places
-from crosslevel.errors import InputError
+from crosslevel.errors import CrosslevelWarning, InputError
 
 TOWNS = {"town": ["b", "a", "c"], "yes": [3, 5, 0], "no": [6, 4, 2], "all": [9, 9, 2], "everybody": [10, 20, 2]}
 
@@ -205,3 +205,18 @@ def test_the_people_of_the_fit_pass_and_others_do_not():
         check_people(keys, np.array([1.0, 3.0, 5.0, 9.0]), found, whole, part=False)
     with pytest.raises(InputError, match=r"first in 'a' \(5, and 4 in fit\)"):
         check_people(keys, np.array([2.0, 3.0, 6.0, 9.0]), found, whole, part=True)
+
+
+def test_shares_in_place_of_counts_are_refused_and_per_cent_is_asked_about():
+    """A share of .4 of 900 voters was read as four tenths of a voter."""
+    with pytest.raises(InputError, match="successes='yes' is at most 1 in every place"):
+        read(towns(yes=[0.4, 0.5, 1.0], all=[900, 900, 200]))
+    with pytest.warns(CrosslevelWarning, match="successes='yes' is at most 100 in every place"):
+        read(towns(yes=[40.4, 50.1, 99.5], all=[900, 900, 200]))
+    assert read(towns(yes=[0.5, 150.5, 99.5], all=[900, 900, 200])).totals.successes[0, 0] == 0.5
+    assert read(towns(yes=[0, 1, 0])).totals.successes.tolist() == [[0, 1, 0]]
+
+
+def test_counts_beyond_whole_numbers_are_refused():
+    with pytest.raises(InputError, match=r"trials column 'all' has 1e\+200"):
+        read(towns(all=[9, 1e200, 2]))

@@ -95,7 +95,7 @@ def client(environment, tmp_path_factory):
     settings = {
         "temporary-directory": str(tmp_path_factory.mktemp("dask")),
         "distributed.worker.daemon": True,
-        "distributed.comm.timeouts.connect": "60s",
+        "distributed.comm.timeouts.connect": "600s",
     }
     with (
         dask.config.set(settings),
@@ -447,7 +447,7 @@ def test_a_scheduler_that_was_restarted_can_be_resumed_with(fitted, folder, tmp_
     def restart(rows, total):
         calls.append(rows)
         if len(calls) == 2:
-            client.restart(timeout=120)
+            client.restart(timeout=600)
 
     with pytest.raises(EngineError, match="the scheduler was restarted or lost"):
         model.transform(folder, checkpoint=state, checkpoint_every=0, progress=restart)

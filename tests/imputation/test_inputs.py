@@ -160,3 +160,11 @@ def test_means_that_cannot_be():
 
 def test_grouped_people_need_no_means():
     assert read_grouped(X, PLACE).published == ()
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-160, 1e160, 1e300])
+def test_weights_whose_squares_are_no_numbers_are_refused(weight):
+    """Weights of 1e-160 for everybody gave other imputations than weights of one."""
+    with pytest.raises(InputError, match=rf"sample_weight is {weight:g} in row 0".replace("+", r"\+")):
+        read_fit(X, PLACE, MEANS, [weight] * 6)
+    assert read_fit(X, PLACE, MEANS, [1e-90, 1e90, 1, 1, 0, 1]).people.weight is not None

@@ -349,3 +349,27 @@ def test_an_infinite_share_of_a_standard_is_refused():
 def test_columns_of_a_codebook_are_three_names(columns):
     with pytest.raises(InputError, match=re.escape(f"columns={columns!r}")):
         read_labels({"variable": ["sex"], "code": [1], "label": ["men"]}, columns=columns)
+
+
+def test_replicate_factors_are_refused_and_the_weight_is_no_replicate():
+    """Factors near one in place of weights of hundreds left the weights out of every replicate."""
+    people = {**FOUR, "w": [100.0, 200.0, 100.0, 100.0]}
+    with pytest.raises(InputError, match=r"replicates: 'r1' adds up to 4 and weight='w' to 500"):
+        SurveyDesign("w", replicates="r").means(people, "y")
+    with pytest.raises(InputError, match="replicates names 'w'"):
+        SurveyDesign("w", replicates=["w", "r1", "r2"]).means(FOUR, "y")
+
+
+def test_a_standard_error_of_zero_is_no_certainty():
+    people = {"y": [0.7, 0.3, 0.3, 0.3, 0.2, 0.9], "w": [3.0, 1.0, 2.0, 0.7, 1.0, 1.0], "g": list("abbbcc")}
+    found = SurveyDesign("w").means(people, "y", by="g")
+    assert (column(found)[:2] < 1e-12).all()
+    assert column(found)[2] > 0.1
+    assert any("y: 2 estimate(s), the first of {'g': 'a'}" in said for said in found.warnings)
+    assert not SurveyDesign("w").means(people, "y").warnings
+
+
+def test_sums_that_cannot_be_held_are_refused():
+    for design, people in ((SurveyDesign("w"), {"y": [1e300, 0.0, 1e300], "w": [1.0, 2.0, 1.0]}),):
+        with pytest.raises(InputError, match="variance of its estimates"), np.errstate(all="ignore"):
+            design.means(people, "y")

@@ -59,6 +59,8 @@ OVERLAP = 0.05
 SLACK = 0.02
 """Relative error up to which the fit must meet a total. Shares are scaled to the totals afterwards, and millions of people known exactly
 would leave a ridge too narrow to climb."""
+EXACT = 1e-7
+"""Standard error of a total, relative to it, up to which it is exact."""
 MOST_PARTS = 3_000
 
 
@@ -224,6 +226,7 @@ def _read(
         _, std_error = align_to_regions(source, values, std_error=std_error)
         error = check_counts(std_error, "std_error", 1)
         check_length(error, "std_error", len(source), "source polygons")
+        check_size(error, "std_error")
     if population is None:
         return y, error, None
     (population,) = align_to_regions(target, population, argument="population")
@@ -374,7 +377,7 @@ def _shares(
 def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw the count of every part, (n_draws, k): a total of its distribution, and who of a finite number is where."""
     total = np.tile(y, (len(shares), 1))
-    known = (error > 0) & (y > 0)
+    known = (error > EXACT * y) & (y > 0)
     shape, scale = (y[known] / error[known]) ** 2, error[known] ** 2 / y[known]
     total[:, known] = rng.gamma(shape, scale, (len(shares), int(known.sum())))
     zero = (error > 0) & (y == 0)

@@ -41,6 +41,7 @@ __all__ = [
     "as_floats",
     "canonical",
     "check_names",
+    "check_squares",
     "decoded",
     "first_row",
     "is_categorical",
@@ -54,6 +55,7 @@ UNKNOWN, MISSING = -1, -2
 """Codes of a value that is no level, and of no value."""
 MAX_TABLE = 1 << 20
 """Widest range of whole-number levels for which a look-up table replaces hashing."""
+SMALLEST_WEIGHT = 1e-100
 CODE = re.compile(r"0\d+")
 """A code, such as 01001, that makes all of its column codes."""
 STRAY_ROWS, STRAY_SHARE = 20, 0.1
@@ -437,7 +439,7 @@ def check_names(names: Sequence[str], known: Sequence[str], argument: str) -> tu
 
 
 def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatArray:
-    """Read the weights of a batch that begins at ``row``; refuse missing, infinite and negative ones."""
+    """Read the weights of a batch that begins at ``row``; refuse missing, infinite, negative ones, and those without a square."""
     if weight is None:
         return np.ones(batch.num_rows)
     kind = batch.schema.field(weight).type
@@ -451,4 +453,25 @@ def read_weights(batch: pa.RecordBatch, weight: str | None, row: int) -> FloatAr
                 f"weight={weight!r} is {what} in row {row + first:,} ({w[first]}); weights must be finite and >= 0. Drop such "
                 "rows with where=, or pass weight=None."
             )
+    check_squares(w, f"weight={weight!r}", row)
     return w
+
+
+def check_squares(w: FloatArray, said: str, row: int = 0) -> None:
+    """Refuse weights other than zero whose squares are no numbers.
+
+    Parameters
+    ----------
+    w : (n,)
+    said : str
+        The argument, as an error names it.
+    row : int
+        Number of the first row.
+    """
+    beyond = (w > 1 / SMALLEST_WEIGHT) | ((w < SMALLEST_WEIGHT) & (w > 0))
+    if beyond.any():
+        first = int(np.argmax(beyond))
+        raise InputError(
+            f"{said} is {w[first]:g} in row {row + first:,}; weights must be 0 or lie between {SMALLEST_WEIGHT:g} and "
+            f"{1 / SMALLEST_WEIGHT:g}, since squares of others are no numbers. Multiply all of them by one number."
+        )

@@ -26,6 +26,8 @@ N_PEOPLE = "n_people"
 """Column of made people: how many a row stands for."""
 WHOLE = 0.005
 """How far counts may be off the number of people, and shares off one, for rounding."""
+ROUNDING = 1e-12
+"""Range of a covariate, relative to its largest number, that is rounding."""
 
 
 def read_composition(composition: Any) -> dict[str, dict[str, str]]:
@@ -192,8 +194,10 @@ def learn_covariates(table: pa.Table, names: Sequence[str]) -> Covariates:
             levels.append(found)
             continue
         values = checks.check_finite(frames.column(table, name, "covariates"), f"covariates column {name!r}", 1)
-        if not np.ptp(values) > 0:
+        power = int(np.frexp(np.abs(values).max())[1])
+        near_one = np.ldexp(values, -power)  # the digits are the same, and squares can be held
+        if not np.ptp(near_one) > ROUNDING:
             raise InputError(f"covariates column {name!r} is {values[0]:g} in all places; leave it out.")
-        scales.append((float(values.mean()), float(values.std())))
+        scales.append((float(np.ldexp(near_one.mean(), power)), float(np.ldexp(near_one.std(), power))))
         levels.append(None)
     return Covariates(chosen, tuple(scales), tuple(levels))

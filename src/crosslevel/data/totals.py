@@ -10,6 +10,7 @@ order of ``keys``, and refuses (or names) what has no partner; ``check_people`` 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.frames import fingerprint
-from crosslevel.errors import InputError, listed, unknown_name
+from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = ["Places", "Totals", "chain", "check_people", "coordinates", "match_places", "read_counts", "read_places"]
@@ -215,6 +216,7 @@ def read_counts(
         k, n = checks.check_successes(
             _counts(table, successes, "successes", names), _counts(table, trials, "trials", names), names
         )
+        _refuse_shares(successes, k, n)
         return (successes,), k[None, :], n
     if successes is not None:
         raise InputError("successes and outcomes are both given; name one outcome in successes or several in outcomes.")
@@ -225,6 +227,22 @@ def read_counts(
     n = parts.sum(axis=0) if trials is None else _counts(table, trials, "trials", names)
     checks.check_successes(parts.sum(axis=0), n, names)
     return chosen, parts, n
+
+
+def _refuse_shares(name: str, k: FloatArray, n: FloatArray) -> None:
+    """Refuse shares in place of counts; warn of what looks like per cent."""
+    parts = np.abs(k - np.round(k)) > 1e-6
+    if (k <= 1).all() and parts.any() and (n > 1).any():
+        raise InputError(
+            f"successes={name!r} is at most 1 in every place, in parts of one: these are shares; multiply them by trials."
+        )
+    if (k <= 100).all() and (n > 100).all() and parts.sum() > len(k) / 2:
+        warnings.warn(
+            f"successes={name!r} is at most 100 in every place and mostly no whole number: if these are per cent, multiply them by trials "
+            "and divide by 100.",
+            CrosslevelWarning,
+            stacklevel=2,
+        )
 
 
 def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArray, FloatArray]:
@@ -249,7 +267,12 @@ def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArra
 
 
 def _counts(table: pa.Table, name: str, argument: str, names: Sequence[object] | None) -> FloatArray:
-    return checks.check_counts(frames.column(table, name, argument), f"{argument} column {name!r}", 1, names)
+    counts = checks.check_counts(frames.column(table, name, argument), f"{argument} column {name!r}", 1, names)
+    if (counts > 2.0**53).any():
+        raise InputError(
+            f"{argument} column {name!r} has {counts.max():g}; beyond {2.0**53:.1g} a count cannot be told from the next one."
+        )
+    return counts
 
 
 def coordinates(table: pa.Table, coords: Sequence[str], names: Sequence[object]) -> FloatArray:

@@ -122,6 +122,10 @@ def read_evidence(
     # by content, so that the order of the rows means nothing
     order = sorted(asked.tolist(), key=lambda i: (texts[i], repr(where[i]), n[i], parts[:, i].tolist()))
     lost = len(n) - len(asked)
+    seen: dict[str, int] = {}
+    for i, row in enumerate(table.to_pylist()):
+        if (first := seen.setdefault(repr(row), i)) < i and n[i] > 0:
+            raise InputError(f"evidence rows {first} and {i} are the same, and would count twice; drop one of them.")
     origin = ["evidence" if v is None else str(v) for v in table[SOURCE].to_pylist()] if told else ["evidence"] * len(n)
     return Claims(
         subgroup=[queries.get(texts[i], ALL) for i in order],

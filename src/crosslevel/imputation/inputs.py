@@ -17,7 +17,7 @@ import pyarrow as pa
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import learn_table, read_matrix
 from crosslevel.data.checks import align_rows, row_keys
-from crosslevel.data.columns import Category, Number
+from crosslevel.data.columns import Category, Number, check_squares
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.published import UNNAMED, Partition, Published, check_range, read_published
 from crosslevel.errors import CrosslevelWarning, InputError, listed
@@ -309,6 +309,8 @@ def _people(
     repair = ", or use a method that allows them (missing='mean')"
     matrix = read_matrix(table, columns, missing=missing, repair=repair)
     weight = None if sample_weight is None else checks.check_weights(_flat(sample_weight), "sample_weight", len(matrix))
+    if weight is not None:
+        check_squares(weight, "sample_weight")
     return People(matrix, np.column_stack(codes).astype(np.intp), weight, kind)
 
 

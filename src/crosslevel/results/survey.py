@@ -22,7 +22,7 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results.estimates import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.results.provenance import Provenance
-from crosslevel.results.replicates import replicate_names
+from crosslevel.results.replicates import check_scale, replicate_names, rescaled_bootstrap
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
 __all__ = ["SurveyDesign"]
@@ -30,6 +30,7 @@ __all__ = ["SurveyDesign"]
 METHODS = ("sdr", "brr", "fay", "jackknife", "bootstrap")
 LONELY = ("error", "certainty", "center")
 N_REPLICATES = 200
+SAME = 1e-10
 
 
 @dataclass(frozen=True)
@@ -340,19 +341,16 @@ class SurveyDesign:
         if table.num_rows == 0:
             raise InputError("people has no rows; pass at least two people.")
         weight = self._weights(table, self.weight, "weight")
-        if not weight.sum() > 0:
-            raise InputError(f"weight={self.weight!r} is zero for everybody.")
         groups = None if by is None else frames.group_rows(table, by, "by")
         code = np.zeros(table.num_rows, dtype=np.intp) if groups is None else groups.codes.astype(np.intp)
         keys = pa.table({"all": ["all"]}) if groups is None else groups.keys
         stratum = cluster = np.zeros(0, dtype=np.intp)
         if self.replicates is None:
-            n = table.num_rows
-            stratum = np.zeros(n, dtype=np.intp) if self.strata is None else _codes(table, [self.strata], "strata")
+            stratum = np.zeros_like(code) if self.strata is None else _codes(table, [self.strata], "strata")
             own = [name for name in (self.strata, self.cluster) if name is not None]
-            cluster = np.arange(n) if self.cluster is None else _codes(table, own, "cluster")
-        found = {"people": frames.fingerprint(table)}
-        return _People(table, kind, weight, code, keys, groups is not None, stratum, cluster, found)
+            cluster = np.arange(len(code)) if self.cluster is None else _codes(table, own, "cluster")
+        data = {"people": frames.fingerprint(table)}
+        return _People(table, kind, weight, code, keys, groups is not None, stratum, cluster, data)
 
     def _weights(self, table: pa.Table, name: str, argument: str) -> FloatArray:
         values = frames.column(table, name, argument)
@@ -367,7 +365,8 @@ class SurveyDesign:
             R = len(names)
             scale = {"sdr": 4 / R, "jackknife": (R - 1) / R, "fay": 1 / (R * (1 - (self.fay or 0)) ** 2)}
             for name in names:
-                yield scale.get(self.method, 1 / R), self._weights(read.table, name, "replicates")
+                w = self._weights(read.table, name, "replicates")
+                yield scale.get(self.method, 1 / R), check_scale(w, name, read.weight, self.weight)
             return
         self._check_lonely(read)
         if self.lonely == "center" and (read.clusters_of_stratum == 1).any():
@@ -376,15 +375,9 @@ class SurveyDesign:
                 "lonely='certainty'."
             )
         rng = np.random.default_rng(seed)
-        of_cluster, n_h = read.stratum_of_cluster, read.clusters_of_stratum
-        members = [np.flatnonzero(of_cluster == h) for h in range(len(n_h))]
         for _ in range(R):
-            factor = np.ones(len(of_cluster))
-            for own in members:
-                n = len(own)
-                if n > 1:
-                    factor[own] = rng.multinomial(n - 1, np.full(n, 1 / n)) * n / (n - 1)
-            yield 1 / R, read.weight * factor[read.cluster]
+            drawn = rescaled_bootstrap(read.stratum_of_cluster, read.clusters_of_stratum, rng)
+            yield 1 / R, read.weight * drawn[read.cluster]
 
     def _variance(self, read: _People, statistic: Callable[[FloatArray], FloatArray], z: FloatArray) -> FloatArray:
         """Variances of a statistic of the subgroups, (k,): by replication, or of its linearized values z, (n,)."""
@@ -425,9 +418,8 @@ class SurveyDesign:
         return float(max(len(read.stratum_of_cluster) - len(read.clusters_of_stratum), 1))
 
     def _describe(self) -> str:
-        by_strata = (
-            f"{f'strata {self.strata}' if self.strata else 'no strata'}, clusters {self.cluster or 'are persons'}"
-        )
+        strata = f"strata {self.strata}" if self.strata else "no strata"
+        by_strata = f"{strata}, clusters {self.cluster or 'are persons'}"
         return by_strata if self.replicates is None else f"replicate weights ({self.method})"
 
     def _table(
@@ -441,8 +433,16 @@ class SurveyDesign:
         """Put the columns of every variable below one another; subgroups of whom nothing is known are left out."""
         level = checks.check_level(level)
         rows: dict[str, list[Any]] = {"variable": []}
+        said: list[str] = []
         for name, estimate, variance, more in parts:
             here = np.isfinite(estimate)
+            checks.check_finite(variance[here], f"{name} (the variance of its estimates)")
+            if "totals" not in method and (sure := here & (np.sqrt(variance) <= SAME * np.abs(estimate))).any():
+                first = read.keys.slice(int(np.argmax(sure)), 1).to_pylist()[0]
+                said.append(
+                    f"{name}: {int(sure.sum()):,} estimate(s), the first of {first}, have a standard error of 0, since all who were asked "
+                    "there agree, or it is one person. That is no certainty about everybody else."
+                )
             low, high = normal_interval(estimate, np.sqrt(variance), level, df=self._df(read))
             part: dict[str, Any] = {"variable": [name] * len(estimate)}
             part |= {n: read.keys[n].to_pylist() for n in read.keys.column_names} if read.grouped else {}
@@ -459,6 +459,7 @@ class SurveyDesign:
             interval=f"survey design, Student with {self._df(read):,.0f} degrees of freedom",
             provenance=Provenance.of(call=f"{self!r}.{call}", data=read.data),
             diagnostics={"design": self._describe()},
+            warnings=said,
             frame=read.kind,
         )
 

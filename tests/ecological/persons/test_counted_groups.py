@@ -234,3 +234,23 @@ def test_what_nugget_by_refuses(table):
     shorter = fit(table, model={"hyperparameters": None, "nugget_by": "state"})
     with pytest.raises(InputError, match="nugget_by"):
         shorter.predict_places(table.tail(1).assign(town="z").drop(columns="state"))
+
+
+def test_counts_and_weights_whose_squares_are_no_numbers_are_refused(table):
+    """Counts of 1e200 gave a table of NaN; weights of 1e-300 an error of the library beneath."""
+    many = table.assign(**{name: table[name] * 1e200 for name in LEVELS.values()})
+    with pytest.raises(InputError, match=r"weight='n_people' is \S+e\+20[01] in row 0"):
+        fit(many)
+    people = table.loc[table.index.repeat(3), ["town"]].assign(race=list(LEVELS) * len(table), w=1e-300)
+    with pytest.raises(InputError, match="weight='w' is 1e-300 in row 0"):
+        cl.EcologicalInference(spatial=None).fit(people, table, weight="w", **TOTALS)
+
+
+def test_the_unit_of_a_covariate_does_not_matter(table):
+    plain = fit(table, covariates=["density"]).estimate(by="race", n_draws=50)
+    huge = fit(table.assign(density=table["density"] * 2.0**900), covariates=["density"]).estimate(
+        by="race", n_draws=50
+    )
+    np.testing.assert_array_equal(huge["estimate"], plain["estimate"])
+    with pytest.raises(InputError, match="'density' is 0.1 in all places"):
+        fit(table.assign(density=0.1 * (1 + 1e-16 * np.arange(len(table)))), covariates=["density"])

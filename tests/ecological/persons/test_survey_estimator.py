@@ -222,6 +222,14 @@ def test_published_shares_say_the_same_as_respondents(world, plain, asked):
     assert more.survey_.surveys["survey"].to_pylist() == ["survey", "poll"]
     with pytest.raises(InputError, match="evidence row 0"):
         fitted(world, evidence={"subgroup": ["sex == 9"], "dem": [1], "votes": [2]})
+    with pytest.raises(InputError, match="evidence rows 0 and 4 are the same"):
+        fitted(world, evidence=pa.Table.from_pylist([*rows[:4], rows[0]]))
+
+
+def test_respondents_who_are_passed_twice_are_refused(world, asked):
+    """They made standard errors a sixth narrower."""
+    with pytest.raises(InputError, match="survey: 'survey 1' and 'survey 2' hold the same respondents"):
+        fitted(world, survey=[asked, asked], **ASKED)
 
 
 def test_several_outcomes_and_turnout(world, asked):

@@ -8,6 +8,7 @@ import pytest
 
 from crosslevel.ecological import rpv, rxc, unit_tables
 from crosslevel.ecological.tables.contextual.ridge import PENALTIES, SHRUNK, ridge_fit
+from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.errors import InputError
 
 
@@ -148,3 +149,12 @@ def test_the_penalty_is_that_of_units_left_out_one_by_one():
     np.testing.assert_allclose(fit.G, SHRUNK * solve(np.arange(25), fit.penalty)[2:], rtol=1e-6)
     step = PENALTIES[1] / PENALTIES[0]
     assert left_out(fit.penalty) <= min(left_out(fit.penalty * step), left_out(fit.penalty / step))
+
+
+def test_a_constant_is_no_covariate_and_the_unit_of_one_does_not_matter():
+    """The standard deviation of thirty times 0.1 is a rounding error, and of numbers of 1e300 it was infinite."""
+    x = np.random.default_rng(0).normal(size=30)
+    with pytest.raises(InputError, match="no variation in 'a'"):
+        covariate_blocks({"a": np.full(30, 0.1)}, 30)
+    for scale in (1e-200, 1e250):
+        np.testing.assert_allclose(covariate_blocks({"a": scale * x}, 30)["a"], covariate_blocks({"a": x}, 30)["a"])

@@ -186,3 +186,9 @@ def test_the_answer_is_followed_back_along_a_parabola_and_scatter_is_variance():
     np.testing.assert_allclose(move[0, 0], -0.11, atol=0.01)
     np.testing.assert_allclose(found.table[0, 0] / people[0], 0.91, atol=0.01)
     np.testing.assert_allclose(chance, 0.25 * 400 / 4000, rtol=0.9)
+
+
+def test_weights_whose_squares_are_no_numbers_are_refused():
+    people = {"place": ["a", "a", "b"], "f": [0.9, 0.2, 0.4], "m": [0.1, 0.8, 0.6], "w": [1.0, 1e200, 1.0]}
+    with pytest.raises(InputError, match=r"weight='w' is 1e\+200 in row 1"):
+        group_counts(people, by="place", places={"place": ["a", "b"]}, probabilities=["f", "m"], weight="w")

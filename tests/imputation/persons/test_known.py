@@ -83,6 +83,9 @@ def test_a_known_number_needs_its_error():
     model = CrossLevelImputer(family="gaussian", scale=1.0)
     with pytest.raises(InputError, match="income_se"):
         model.fit(X, PLACE, numbers, known_rates=known)
+    for wrong in (known.assign(income_se=[0.1, np.nan]), known.assign(income=[1.2, np.inf], income_se=0.1)):
+        with pytest.raises(InputError, match=r"\{'sex': 'm'\}: 'income' is (1.8 with standard error nan|inf)"):
+            model.fit(X, PLACE, numbers, known_rates=wrong)
     found = rates(model.fit(X, PLACE, numbers, known_rates=known.assign(income_se=0.01)), "sex")
     np.testing.assert_allclose(found, [1.2, 1.8], atol=0.02)
 
@@ -98,6 +101,7 @@ def test_a_known_number_needs_its_error():
         (RATES.assign(hidden=[0.1, 0.2, 0.3, 1.3]), "'hidden' is 1.3"),
         (RATES.assign(hidden=[0.1, 0.2, 0.3, np.nan]), "'hidden' is nan"),
         (RATES.assign(hidden_se=0.0), "standard error 0"),
+        (RATES.assign(hidden_se=[0.1, 0.1, np.inf, 0.1]), "standard error inf"),
     ],
 )
 def test_rates_that_cannot_be_known_are_refused(known, match):

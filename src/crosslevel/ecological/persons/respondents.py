@@ -5,6 +5,7 @@ A respondent is kept as one of n of a kind and an area, of whom k said yes; no r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,13 @@ def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple
         if not survey:
             raise InputError(f"survey={survey!r} holds no table; leave it out where there is none.")
         given = dict(survey) if several else {f"survey {i + 1}": one for i, one in enumerate(survey)}
-        return [(str(key), _read(one, where)) for key, one in given.items()]
+        read = [(str(key), _read(one, where)) for key, one in given.items()]
+        for (one, a), (other, b) in itertools.combinations(read, 2):
+            if a.equals(b):
+                raise InputError(
+                    f"survey: {one!r} and {other!r} hold the same respondents, who would count twice; pass them once."
+                )
+        return read
     table = _read(survey, where)
     if name is None:
         return [("survey", table)]

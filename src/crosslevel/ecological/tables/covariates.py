@@ -19,6 +19,9 @@ __all__ = ["covariate_blocks", "covariate_table", "covariates_of_answer", "covar
 UNIT = "unit"
 """The column of a table of covariates by which its rows are matched to the units."""
 
+ROUNDING = 1e-12
+"""Standard deviation of a covariate, relative to its largest number, that is rounding."""
+
 
 def covariate_table(given: Any, argument: str, n: int) -> pa.Table:
     """Read covariates, a dataframe or an array of one or two dimensions, as a table of ``n`` rows."""
@@ -122,8 +125,11 @@ def _block(table: pa.Table, name: str) -> FloatArray:
         values = values.cast(values.type.value_type)
     if not (pt.is_string(values.type) or pt.is_large_string(values.type) or pt.is_string_view(values.type)):
         numbers = checks.check_finite(frames.column(table, name, "covariates"), f"covariates[{name!r}]", 1)
+        # by a power of two, which changes no digit: squares of any number can then be held
+        numbers = np.ldexp(numbers, -int(np.frexp(np.abs(numbers).max())[1]))
         spread = numbers.std()
-        return ((numbers - numbers.mean()) / spread)[:, None] if spread > 0 else np.empty((len(numbers), 0))
+        varies = spread > ROUNDING
+        return ((numbers - numbers.mean()) / spread)[:, None] if varies else np.empty((len(numbers), 0))
     texts = values.to_pylist()
     if None in texts:
         raise InputError(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import read_probabilities
+from crosslevel.data.columns import check_squares
 from crosslevel.ecological.tables.membership import MembershipCounts, summed
 from crosslevel.errors import InputError, listed
 
@@ -93,6 +94,7 @@ def group_counts(
         P = np.eye(len(levels))[member.codes]
     else:
         assert probabilities is not None
+        check_squares(w, f"weight={weight!r}")
         named, P = read_probabilities(persons, probabilities)
         levels = list(named)
     cells, keys = frames.group_rows(persons, by, "by"), where[by].to_pylist()

@@ -77,7 +77,9 @@ def _known(
 ) -> Known:
     rate = frames.column(table, feature, "known_rates")
     se = frames.column(table, f"{feature}_se", "known_rates") if f"{feature}_se" in table.column_names else None
-    bad = np.isnan(rate) | ((rate < 0) | (rate > 1) if binary else False) | ((se <= 0) if se is not None else False)
+    bad = ~np.isfinite(rate) | ((rate < 0) | (rate > 1) if binary else False)
+    if se is not None:  # a missing one of a rate is that of as many people as are here
+        bad |= (se <= 0) | np.isinf(se) | (np.isnan(se) & (not binary))
     if bad.any():
         r = int(np.argmax(bad))
         raise InputError(
