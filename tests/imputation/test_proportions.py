@@ -335,11 +335,63 @@ def test_the_mode_and_its_information_are_those_of_the_objective():
     np.testing.assert_allclose(again, theta, atol=1e-4)
 
 
+def mode_with_context(A, W, n, s, prior, start, context):
+    """Minimize the objective of places by quasi-Newton steps with numerical slopes: composition shifts the logit of a bag's mean."""
+    K = A.shape[1]
+
+    def loss(theta):
+        m = special.expit(special.logit(W @ special.expit(A @ theta[:K])) + context @ theta[K:])
+        return 0.5 * prior @ theta**2 - n @ (special.xlogy(s, m) + special.xlogy(1 - s, 1 - m))
+
+    return optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-6}).x
+
+
+def information_with_context(A, W, n, prior, theta, context):
+    K, H = A.shape[1], np.diag(prior)
+    p = special.expit(A @ theta[:K])
+    for w, people, c in zip(W, n, context, strict=True):
+        own = w @ p
+        m = special.expit(special.logit(own) + c @ theta[K:])
+        slope = np.append(((w * p * (1 - p)) @ A) / (own * (1 - own)), c)  # of the logit of the mean
+        H = H + people * m * (1 - m) * np.outer(slope, slope)
+    return H
+
+
+def places_by_hand(A, block, bags, s):
+    """The rounds of a fit to places."""
+    W, squares, n, K = bags.W.toarray(), bags.squares.toarray(), bags.n, A.shape[1]
+    variance = 0.45**2 * np.array([1.0, 0.09, 1.0])
+    prior = np.concatenate([[1e-4], 1 / variance[block], 1 / (0.3 * variance[block])])
+    theta, phi = np.zeros(2 * K - 1), np.ones(len(s))
+    theta[0] = special.logit(np.average(s, weights=n))
+    for _ in range(40):
+        p = special.expit(A @ theta[:K])
+        m, slope = W @ p, W @ (p * (1 - p))
+        context = (slope / (m * (1 - m)))[:, None] * (W @ A[:, 1:])
+        theta = mode_with_context(A, W, n / phi, s, prior, theta, context)
+        Sigma = np.linalg.inv(information_with_context(A, W, n / phi, prior, theta, context))
+        p = special.expit(A @ theta[:K])
+        m, slope, chance = W @ p, W @ (p * (1 - p)), squares @ (p * (1 - p))
+        m = special.expit(special.logit(m) + context @ theta[K:])
+        df = len(s) - (1 - prior * np.diag(Sigma)).sum()
+
+        def gap(t, m=m, chance=chance, slope=slope, df=df):
+            return ((s - m) ** 2 / (chance + t * slope**2)).sum() - df
+
+        tau2 = optimize.brentq(gap, 0, 16) if gap(0.0) > 0 else 0.0
+        before, phi = phi, np.maximum((chance + tau2 * slope**2) / (m * (1 - m) / n), 0.2)
+        if np.abs(np.log(phi / before)).max() < 0.03:
+            return theta[:K], Sigma[:K, :K], variance, np.sqrt(tau2)
+    raise AssertionError
+
+
 def fit_by_hand(A, block, bags, s, places):
     """The rounds of the fit with another optimizer, explicit matrices and another root."""
+    if places:
+        return places_by_hand(A, block, bags, s)
     W, squares, n = bags.W.toarray(), bags.squares.toarray(), bags.n
     usual = np.array([0.3, 0.03, 0.5])
-    variance = 0.45**2 * np.array([1.0, 0.09, 1.0]) if places else usual
+    variance = usual
     theta, phi, tau2 = np.zeros(A.shape[1]), np.ones(len(s)), 0.0
     for _ in range(40):
         prior = np.append(1e-4, 1 / variance[block])
@@ -357,11 +409,10 @@ def fit_by_hand(A, block, bags, s, places):
 
             tau2 = optimize.brentq(gap, 0, 16) if gap(0.0) > 0 else 0.0
             phi = np.maximum((chance + tau2 * slope**2) / (m * (1 - m) / n), 0.2)
-        if not places:
-            for k in range(3):
-                mine = block == k
-                pooled = (theta[1:][mine] ** 2).sum() + 4 * usual[k]
-                variance = np.where(np.arange(3) == k, pooled / (used[1:][mine].sum() + 4), variance)
+        for k in range(3):
+            mine = block == k
+            pooled = (theta[1:][mine] ** 2).sum() + 4 * usual[k]
+            variance = np.where(np.arange(3) == k, pooled / (used[1:][mine].sum() + 4), variance)
         if np.abs(np.log(np.append(variance, phi) / before)).max() < 0.03:
             return theta, Sigma, variance, np.sqrt(tau2)
     raise AssertionError

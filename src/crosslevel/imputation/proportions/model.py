@@ -10,7 +10,10 @@ With bags of one person this is logistic regression with a ridge. Scores z are i
 categories), what bends, and random features of a Gaussian kernel, for interactions.
 
 Bags drawn at random differ by chance, and chance is not confounded: the variances v are those of the largest evidence. Places differ for
-reasons that are not in X, which evidence cannot see; there v is fixed at that of CrossLevelImputer.
+reasons that are not in X, which evidence cannot see; there v is fixed at that of CrossLevelImputer, and those reasons may follow the
+composition of a place (contextual slopes gamma, of variance CONTEXT v):
+
+    logit m_b = logit(sum_i w_bi p_i) + kappa_b zbar_b'gamma,    kappa_b = sum_i w_bi p_i (1 - p_i) / (m_b (1 - m_b)), held during a round
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ USUAL = np.array([0.3, 0.03, 0.5])
 PSEUDO = 4.0
 PLACES = np.array([1.0, 0.09, 1.0])
 """Variances of the blocks where bags are places, in squares of the prior sd of a slope."""
+CONTEXT = 0.3
+"""Variance of a contextual slope of places to that of the slope; chosen on five labels that are not those of the guide."""
 INTERCEPT_PRECISION = 1e-4
 MOST_DEGREE = 6
 FARTHEST = 3.0
@@ -222,13 +227,18 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
     variance = Settings().slope_sd ** 2 * PLACES if places else USUAL.copy()
     theta = np.zeros(A.shape[1])
     theta[0] = special.logit(np.clip(np.average(s, weights=bags.n), 1e-4, 1.0 - 1e-4))
-    phi, tau2, steps = np.ones(len(s)), 0.0, 0
+    phi, tau2, steps, K = np.ones(len(s)), 0.0, 0, A.shape[1]
+    center = bags.W @ A[:, 1:] if places else np.empty((len(s), 0))
+    theta = np.concatenate([theta, np.zeros(center.shape[1])])
     for _ in range(MOST_ROUNDS):
-        prior = np.concatenate([[INTERCEPT_PRECISION], 1.0 / variance[block]])
-        theta, Sigma, gradient, more = _descend(A, bags, s, phi, prior, theta)
+        precision = 1.0 / variance[block]
+        prior = np.concatenate([[INTERCEPT_PRECISION], precision, precision[: center.shape[1]] / CONTEXT])
+        p, m = _means(A, bags, theta[:K])
+        context = ((bags.W @ (p * (1.0 - p))) / (m * (1.0 - m)))[:, None] * center
+        theta, Sigma, gradient, more = _descend(A, bags, s, phi, prior, theta, context)
         steps += more
-        p = special.expit(A @ theta)
-        m, slope = np.clip(bags.W @ p, 1e-9, 1.0 - 1e-9), bags.W @ (p * (1.0 - p))
+        p, m = _means(A, bags, theta[:K])
+        slope, m = bags.W @ (p * (1.0 - p)), _shifted(m, context, theta[K:])
         used = 1.0 - prior * np.diag(Sigma)
         if (bags.n > 1.0).any():
             chance = bags.squares @ (p * (1.0 - p))
@@ -242,7 +252,7 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
             variance = (squares + PSEUDO * USUAL) / (counts + PSEUDO)
         phi = now
         if gradient < NEAR and np.abs(np.log(np.concatenate([variance, phi]) / before)).max() < 0.03:
-            return Classified(theta, Sigma, variance, float(np.sqrt(tau2)), steps, gradient)
+            return Classified(theta[:K], Sigma[:K, :K], variance, float(np.sqrt(tau2)), steps, gradient)
     raise ConvergenceError(
         f"slopes and their variances did not settle in {MOST_ROUNDS} rounds (gradient {gradient:.2g}); check the proportions, or ask for "
         "fewer n_features."
@@ -262,22 +272,42 @@ def _bag_variance(error: FloatArray, chance: FloatArray, slope2: FloatArray, df:
     return 0.5 * (low + high)
 
 
+def _means(A: FloatArray, bags: Proportions, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give the probabilities of rows, (C,), and their means in bags, (B,)."""
+    p = special.expit(A @ theta)
+    return p, np.clip(bags.W @ p, 1e-9, 1.0 - 1e-9)
+
+
+def _shifted(m: FloatArray, context: FloatArray, gamma: FloatArray) -> FloatArray:
+    """Shift means of bags by what follows their composition."""
+    return np.clip(special.expit(special.logit(m) + context @ gamma), 1e-9, 1.0 - 1e-9) if len(gamma) else m
+
+
 def _descend(
-    A: FloatArray, bags: Proportions, s: FloatArray, phi: FloatArray, prior: FloatArray, theta: FloatArray
+    A: FloatArray,
+    bags: Proportions,
+    s: FloatArray,
+    phi: FloatArray,
+    prior: FloatArray,
+    theta: FloatArray,
+    context: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray, float, int]:
     """Go down by damped Fisher scoring; give the mode, the inverse information there, the gradient and the steps."""
-    damping, n = 1e-4, bags.n / phi
+    damping, n, K = 1e-4, bags.n / phi, A.shape[1]
+    context = np.empty((len(s), 0)) if context is None else context
 
     def objective(at: FloatArray) -> float:
-        m = np.clip(bags.W @ special.expit(A @ at), 1e-12, 1.0 - 1e-12)
+        m = _shifted(_means(A, bags, at[:K])[1], context, at[K:])
         return float(0.5 * prior @ at**2 - n @ (special.xlogy(s, m) + special.xlogy(1.0 - s, 1.0 - m)))
 
     value = objective(theta)
     for step in range(1, MOST_STEPS + 1):
-        p = special.expit(A @ theta)
-        m = np.clip(bags.W @ p, 1e-9, 1.0 - 1e-9)
-        J = bags.W @ ((p * (1.0 - p))[:, None] * A)
-        w = n / (m * (1.0 - m))
+        p, own = _means(A, bags, theta[:K])
+        m = _shifted(own, context, theta[K:])
+        spread = m * (1.0 - m)
+        J = (spread / (own * (1.0 - own)))[:, None] * (bags.W @ ((p * (1.0 - p))[:, None] * A))
+        J = np.hstack([J, spread[:, None] * context])
+        w = n / spread
         slope = prior * theta - J.T @ (w * (s - m))
         H = (J.T * w) @ J + np.diag(prior)
         scale = np.sqrt(np.diag(H))
