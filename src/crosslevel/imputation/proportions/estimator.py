@@ -52,8 +52,8 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         Random features of the kernel; 0 for a model that is additive in the columns.
     assignment : {"auto", "random", "places"}, default "auto"
         How people came into bags. Of random bags the prior variances are those of the largest evidence; places differ for reasons that are
-        not in X, and the prior of slopes is fixed at that of :class:`CrossLevelImputer`. "auto" takes bags for places where their
-        composition differs by more than chance.
+        not in X, and the prior of slopes is fixed at that of :class:`CrossLevelImputer`, with contextual slopes for reasons that follow the
+        composition of a place. "auto" takes bags for places where their composition differs by more than chance.
     categorical : sequence of str, optional
         Columns of numbers that are codes without order. Text always is.
     missing : {"error", "mean"}, default "error"
