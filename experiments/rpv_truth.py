@@ -2,7 +2,8 @@
 
 The first table has the five methods that ``ecological.rpv`` runs, and rxc with covariates of the units where a table has any: the
 county of a precinct (senc), the state of a county (nativity by illiteracy), shares of age, sex and ethnicity in a county's register
-(North Carolina). The second has tables of people by PUMA (ACS 2024) with the shares of thirteen other columns as covariates.
+(North Carolina), the size of a county where nothing else is known. The second has tables of people by PUMA (ACS 2024) with the shares of
+thirteen other columns as covariates.
 
 The third has New Zealand, where the only covariate is the size of a polling place.
 
@@ -34,14 +35,14 @@ SAME = {"degree": "education"}
 """Columns that are another coding of one of the others."""
 
 
-def covariates(folder: Path, known: Known) -> dict[str, object] | None:
+def covariates(folder: Path, known: Known) -> dict[str, object]:
     """What else is known of the units of a table."""
     if known.name == "senc":
         return {"county": pv.read_csv(folder / "senc_se_north_carolina.csv")["county"].to_pylist()}
     if known.name == "eco_forgnlit30c":
         return {"state": [str(v) for v in pv.read_csv(folder / "eco_forgnlit30c.csv")["state"].to_pylist()]}
     if not known.name.startswith("NC"):
-        return None
+        return {"size": np.log(known.X.sum(axis=1))}
     file = "nc_2025_registration_turnout_county_party_race_eth_sex_age.parquet"
     register = pq.read_table(folder / file).to_pandas()
     made: dict[str, object] = {}
@@ -66,14 +67,14 @@ def line(known: Known, name: str, function: str, options: dict[str, object]) -> 
     truth = known.truth / known.truth.sum(axis=1, keepdims=True)
     share, low, high = (found[c].reshape(truth.shape) for c in ("estimate", "conf_low", "conf_high"))
     wrong = 50 * np.abs(share - truth) @ np.ones(truth.shape[1]) @ (known.truth.sum(axis=1) / known.truth.sum())
+    error = "–" if np.isnan(wrong) else f"{wrong:.2f}"
     inside = (low <= truth) & (truth <= high)
     covered = "–" if np.isnan(low).all() else f"{int(inside.sum())} of {int(np.isfinite(low).sum())}"
     width = "–" if np.isnan(low).all() else f"{np.nanmean(high - low):.3f}"
-    warned = [
-        w for w in found.warnings if any(k in w for k in ("bounds", "Composition varies", "No unit", "No answer"))
-    ]
+    signs = ("bounds", "Composition varies", "No unit", "No answer", "refutes")
+    warned = [w for w in found.warnings if any(k in w for k in signs)]
     print(
-        f"| {known.name} | {name} | {wrong:.2f} | {covered} | {width} | {spent:.1f} | {'yes' if warned else 'no'} |",
+        f"| {known.name} | {name} | {error} | {covered} | {width} | {spent:.1f} | {'yes' if warned else 'no'} |",
         flush=True,
     )
 
@@ -86,9 +87,7 @@ def small(folder: Path) -> None:
     for known in small_tables(folder):
         for method, options in METHODS.items():
             line(known, method, method, options)
-        beside = covariates(folder, known)
-        if beside is not None:
-            line(known, "rxc, with covariates", "rxc", {"covariates": beside})
+        line(known, "rxc, with covariates", "rxc", {"covariates": covariates(folder, known)})
 
 
 def people(folder: Path, states: list[str]) -> None:

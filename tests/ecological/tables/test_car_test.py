@@ -114,3 +114,50 @@ def test_pooled_answers_are_refused():
     X, T = world(np.random.default_rng(5), n=30)
     with pytest.raises(InputError, match="groups is a pooled answer"):
         car_test(ecological.rxc(X, T, pool=["a", "b"] * 15))
+
+
+def constant_rate_answers(X, T):
+    """The methods whose rates do not depend on composition."""
+    none = {"contextual_slope": 0.0, "contextual_slope_sd": 0.0}
+    return {
+        "goodman": ecological.goodman(X, T),
+        "king": ecological.king(X, T, n_draws=100),
+        "king_iterated": ecological.king_iterated(X, T, n_draws=100),
+        "multinomial_dirichlet": ecological.multinomial_dirichlet(X, T, method="approximate", **none),
+    }
+
+
+def refuted(found):
+    return [w for w in found.warnings if "car_test" in w and "refutes" in w]
+
+
+def test_answers_of_methods_with_constant_rates_say_when_these_are_refuted():
+    X, T = world(np.random.default_rng(2), own=0.6)
+    assert car_test(X, T).select(outcome=ALL)["p_value"][0] <= 0.005
+    for name, found in constant_rate_answers(X, T).items():
+        assert len(refuted(found)) == 1, name
+    # with an effect of composition, or covariates, they are other assumptions
+    assert not refuted(ecological.multinomial_dirichlet(X, T, method="approximate"))
+    assert not refuted(ecological.king(X, T, zb=np.log(X.sum(axis=1))[:, None], n_draws=100))
+    assert not refuted(ecological.rxc(X, T))
+
+
+def test_answers_say_nothing_where_rates_are_constant_or_units_are_few():
+    X, T = world(np.random.default_rng(3))
+    assert not any(refuted(found) for found in constant_rate_answers(X, T).values())
+    curved = np.linspace(0.1, 0.9, 5)
+    groups = 1000 * np.column_stack([curved, 1 - curved])
+    yes = 1000 * (0.2 + 0.6 * curved**2)
+    assert not refuted(ecological.goodman(groups, np.column_stack([yes, 1000 - yes])))
+
+
+@pytest.mark.data
+def test_the_table_on_which_constant_rates_fail_is_refuted(real_data):
+    counties = pd.read_csv(real_data / "truth" / "eco_forgnlit30c.csv")
+    X, T = (10_000 * np.column_stack([counties[c], 1 - counties[c]]) for c in ("X", "Y"))
+    assert refuted(ecological.goodman(X, T))
+    registered = pd.read_csv(real_data / "truth" / "eco_reg.csv")
+    X, T = (
+        registered["N"].to_numpy()[:, None] * np.column_stack([registered[c], 1 - registered[c]]) for c in ("X", "Y")
+    )
+    assert not refuted(ecological.goodman(X, T))

@@ -17,6 +17,7 @@ import scipy.optimize
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
@@ -114,6 +115,7 @@ def goodman(
         },
         warnings=(
             *_outside_warning(tables, outside),
+            *describe_curvature(tables),
             *((f"{left_out} unit(s) of weight zero were left out of the regression.",) if left_out else ()),
         ),
     )

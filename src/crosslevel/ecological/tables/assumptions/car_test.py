@@ -19,15 +19,17 @@ from crosslevel.ecological.tables.assumptions.answered_units import answered_uni
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariates_of_answer, covariates_of_units
 from crosslevel.ecological.tables.layout import describe_call
-from crosslevel.ecological.tables.unit_tables import unit_tables
+from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test"]
+__all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test", "describe_curvature"]
 
 
 ALL = "all outcomes"
+REFUTED, FEW_DRAWS = 0.01, 199
+"""p-value at which the answer of a method that assumes constant rates says that they are refuted, and draws behind it."""
 LANDMARKS = 150  # more features than this add directions of next to no weight
 NOTE = (
     "A small p-value says that rates depend on composition; a large one does not say that they do not: dependence that all groups "
@@ -194,6 +196,22 @@ def curvature_test(
         p_value=(1 + (null >= Q).sum(axis=0)) / (n_draws + 1),
         statistic_all=float(together),
         p_value_all=float((1 + (together_null >= together).sum()) / (n_draws + 1)),
+    )
+
+
+def describe_curvature(tables: UnitTables) -> tuple[str, ...]:
+    """Warn where outcomes are not linear in composition: of methods whose rates do not depend on it."""
+    X = tables.X[:, tables.X.any(axis=0)]
+    N = X.sum(axis=1)
+    if not 1 < X.shape[1] <= len(X) // 3:
+        return ()
+    x, t = X / N[:, None], tables.T / N[:, None]
+    p = curvature_test(x, t, N / N.mean(), x, FEW_DRAWS, 0).p_value_all
+    if p > REFUTED:
+        return ()
+    return (
+        f"Outcomes are not linear in composition (car_test, p = {p:.2g}), which refutes the assumption of this method that a group's rates "
+        "do not depend on who else lives in the unit: do not rely on its intervals. rxc lets rates depend on composition.",
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.contextual_effect import (
     SLOPE,
@@ -222,7 +223,8 @@ def multinomial_dirichlet(
         found = _sampled(X, T, of_alpha, plan, progress, effect, bounds, allow_unconverged)
     common = {"contextual_slope": slope, "contextual_slope_sd": slope_sd, "lambda1": gamma[0], "lambda2": gamma[1]}
     found.diagnostics.update(common)
-    return _laid_out(tables, found, place, level, call, seed, _warnings(effect, len(X), len(R)))
+    said = (*_warnings(effect, len(X), len(R)), *(describe_curvature(tables) if effect.absent else ()))
+    return _laid_out(tables, found, place, level, call, seed, said)
 
 
 def _sampled(

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks, frames
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import unit_rows
 from crosslevel.ecological.tables.king.likelihood import Prior, Problem, tomography_lines, untruncated
@@ -194,7 +195,11 @@ def king(
                 "zw": dict(zip(names_w, (mode.phi[5 + len(names_b) :] / scale_w).tolist(), strict=True)),
             },
         },
-        warnings=(*_warnings(tables, mode, X, sampler, kept), *((failure,) if failure else ())),
+        warnings=(
+            *_warnings(tables, mode, X, sampler, kept),
+            *((failure,) if failure else ()),
+            *(() if names_b or names_w else describe_curvature(tables)),
+        ),
         seed=seed,
     )
 

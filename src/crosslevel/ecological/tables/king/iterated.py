@@ -10,6 +10,7 @@ import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.king.estimator import king
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
@@ -137,6 +138,7 @@ def king_iterated(
                 if few
                 else []
             ),
+            *describe_curvature(tables),
         ],
         seed=seed,
     )
