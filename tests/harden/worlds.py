@@ -24,6 +24,7 @@ from crosslevel.binned import areas
 from crosslevel.data.batches import open_batches
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
+from crosslevel.results import SurveyDesign
 
 __all__ = ["KINDS", "TELLINGS", "WORLDS", "World", "differs"]
 
@@ -533,6 +534,42 @@ def _first_twenty(rng: np.random.Generator) -> Data:
     return {"rows": {n: v[:20] for n, v in _forecasts(rng)["rows"].items()}}
 
 
+# surveys and label proportions ------------------------------------------------------------------------------------------------
+
+
+def _sampled(rng: np.random.Generator) -> Data:
+    n = 60
+    w = rng.uniform(1.0, 3.0, n)
+    people = {"ill": rng.integers(0, 2, n), "group": rng.choice(np.array(["a", "b", "c"], dtype=object), n), "w": w}
+    again = {f"r{i}": w * rng.choice([0.3, 1.7], n) for i in range(1, 7)}
+    design = {"stratum": np.arange(n) % 3, "psu": np.arange(n) % 12}
+    return {"people": people | design | again}
+
+
+def _designed(design: Any, frames: dict[str, Any]) -> Answer:
+    return _read(design.means(frames["people"], "ill", by="group"))
+
+
+def _proportions(frames: dict[str, Any]) -> Answer:
+    people = frames["people"]
+    model = imputation.LabelProportions(n_features=0).fit(people, "bag", frames["shares"])
+    found = model.predict_proba(people)[:, list(model.classes_).index("yes")]
+    return {"key": np.array([f"{i:03d}" for i in np.asarray(_column(people, "number"))]), "found": found}
+
+
+def _column(frame: Any, name: str) -> Any:
+    return frame[name].to_pylist() if isinstance(frame, pa.Table) else list(frame[name])
+
+
+def _shares_of_bags(rng: np.random.Generator) -> Data:
+    n, q = 240, 24
+    bag, x = np.arange(n) % q, rng.normal(size=n)
+    names = np.array([f"bag {i:02d}" for i in range(q)], dtype=object)
+    yes = np.bincount(bag, rng.random(n) < 1 / (1 + np.exp(-2 * x)), q) / (n // q)
+    people = {"bag": names[bag], "x": x, "z": rng.normal(size=n), "number": np.arange(n)}
+    return {"people": people, "shares": {"bag": names, "no": 1.0 - yes, "yes": yes}}
+
+
 # every world -----------------------------------------------------------------------------------------------------------------
 
 SCALES = {"effect_variance": 0.3, "spatial": 0.1, "length": 1.0, "nugget": 0.02}
@@ -644,6 +681,21 @@ WORLDS = {
             tolerance=1e-5,
         ),
         World("evaluate", _hidden, _evaluated, rows=("people",)),
+        *(
+            World(f"SurveyDesign, {name}", _sampled, partial(_designed, design), rows=("people",), columns=("people",))
+            for name, design in (
+                ("strata", SurveyDesign("w", strata="stratum", cluster="psu")),
+                ("replicates", SurveyDesign("w", replicates="r", method="brr")),
+            )
+        ),
+        World(
+            "LabelProportions",
+            _shares_of_bags,
+            _proportions,
+            rows=("people", "shares"),
+            columns=("people", "shares"),
+            tolerance=1e-4,
+        ),
         World(
             "KRLS",
             _survey,
