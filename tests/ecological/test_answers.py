@@ -17,10 +17,18 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import DistributionRegression
 from crosslevel.ecological.answers import Setting, answer
 from crosslevel.ecological.confounding import FALLBACK, Confounding
-from crosslevel.ecological.quantities import Block, Quantity, Rollup, Sums, contrast_block, facts, goodman_rates
+from crosslevel.ecological.quantities import (
+    Block,
+    Quantity,
+    Rollup,
+    Sums,
+    contrast_block,
+    facts,
+    goodman_fit,
+    goodman_rates,
+)
 from crosslevel.ecological.subgroups import REST, Partition, Question
 from crosslevel.errors import CrosslevelWarning, InputError
-from crosslevel.numerics.goodman import goodman_fit
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.results import Estimates, Provenance
 

@@ -9,7 +9,7 @@ from crosslevel.ecological import collapsed
 from crosslevel.ecological.collapsed import Spread, collapse, measure_approximation
 from crosslevel.ecological.covariance import Hyperparameters, Terms, place_covariance
 from crosslevel.errors import InputError
-from crosslevel.numerics.inducing import leaves
+from crosslevel.numerics.kernels import leaves
 
 H = Hyperparameters(0.2, 0.15, 1.3, 0.04, 0.05, 0.02)
 NAMES = ("spatial", "length", "nugget", "group", "second_group")

@@ -6,7 +6,7 @@ from scipy import special
 
 from crosslevel.ecological.confounding import Confounding, draw_shared, perturb, shrink
 from crosslevel.ecological.quantities import summing
-from crosslevel.numerics.excess_variance import paule_mandel
+from crosslevel.imputation.persons.similar import paule_mandel
 from crosslevel.numerics.logit_shift import shift_to_total
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from crosslevel.numerics.double import double_precision
+from crosslevel.numerics.nuts import double_precision
 
 jax = pytest.importorskip("jax")
 

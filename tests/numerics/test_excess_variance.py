@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.excess_variance import paule_mandel
+from crosslevel.imputation.persons.similar import paule_mandel
 
 
 def test_finds_the_variance_it_was_drawn_with():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crosslevel.ecological.quantities import goodman_fit
 from crosslevel.errors import InputError
-from crosslevel.numerics.goodman import goodman_fit
 
 
 def world(n=12, groups=3, outcomes=2, seed=0):

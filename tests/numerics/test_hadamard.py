@@ -3,7 +3,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from crosslevel.errors import InputError
-from crosslevel.numerics.hadamard import fwht, next_power_of_two
+from crosslevel.numerics.features.maps import fwht, next_power_of_two
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 64, 256])

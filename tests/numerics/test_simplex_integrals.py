@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslevel.numerics.compression import compress, degree_needed, simplex_rule
 from crosslevel.numerics.simplex_integrals import (
     Rule,
+    compress,
     conical_rule,
     cubature,
+    degree_needed,
     random_rule,
     simplex_fourier,
+    simplex_rule,
     simplex_volumes,
     split_simplices,
 )

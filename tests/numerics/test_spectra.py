@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from crosslevel.errors import InputError
+from crosslevel.numerics.integrals.correlations import reach, spectrum
 from crosslevel.numerics.kernels import matern
-from crosslevel.numerics.spectra import reach, spectrum
 
 KERNELS = ["eq", "matern12", "matern32", "matern52"]
 

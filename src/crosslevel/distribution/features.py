@@ -19,7 +19,7 @@ import numpy.typing as npt
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.errors import InputError
-from crosslevel.numerics.features.landmark import EIGENVALUE_CUT
+from crosslevel.numerics.features.maps import EIGENVALUE_CUT
 from crosslevel.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:

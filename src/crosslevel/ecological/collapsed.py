@@ -7,7 +7,7 @@ W = A' diag(w) A and means over a cell weighted by w,
     log |C| = -sum_i log w_i + sum_u log W_u + log |N|,
 
 so that q places cost what their c cells do, and nothing is approximated. Up to ``EXACT`` cells N is a matrix, O(c^3). Beyond, the field
-is carried by m points (:mod:`crosslevel.numerics.inducing`), N = n + U U' with n diagonal but for the larger grouping, whose effects are
+is carried by m points (:mod:`crosslevel.numerics.kernels`), N = n + U U' with n diagonal but for the larger grouping, whose effects are
 eliminated group by group: O(c m^2).
 """
 
@@ -22,8 +22,7 @@ from scipy import linalg, sparse
 
 from crosslevel.ecological.covariance import BIAS, Hyperparameters, Moments, Terms, square_root
 from crosslevel.errors import ConvergenceError, InputError
-from crosslevel.numerics.inducing import Basis, basis_of, leaves
-from crosslevel.numerics.kernels import distances, matern, points_of
+from crosslevel.numerics.kernels import Basis, basis_of, distances, leaves, matern, points_of
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
 __all__ = ["Approximation", "Cells", "Spread", "collapse", "measure_approximation"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from crosslevel.ecological.covariance import BIAS, Hyperparameters, Terms
 from crosslevel.errors import ConvergenceError, MissingExtraError
-from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.kernels import points_of
+from crosslevel.numerics.nuts import double_precision
 from crosslevel.typing import FloatArray
 
 try:

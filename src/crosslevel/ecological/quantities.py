@@ -3,6 +3,8 @@
 Questions form a chain (voted? then for the first outcome? if not, for the second? ...). Each question's draws are shifted to its
 own observed total before the next one is weighted by those who are left: for each draw and place one constant c is added to the
 logits of all its parts until sum_g share_g sigmoid(f_g + c) = y. The parts then lie inside the Duncan-Davis bounds.
+
+Goodman's regression on arrays: shares of outcomes on shares of groups, with robust errors.
 """
 
 from __future__ import annotations
@@ -12,22 +14,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy import sparse, special
 
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.subgroups import Partition, Rollup
-from crosslevel.errors import InputError
-from crosslevel.numerics.goodman import goodman_fit
+from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
     "Block",
     "Facts",
+    "GoodmanFit",
     "Quantity",
     "Sums",
     "contrast_block",
     "facts",
+    "goodman_fit",
     "goodman_rates",
     "part_bounds",
     "quantities",
@@ -404,3 +408,62 @@ def contrast_block(block: Block, levels: Sequence[str], kind: str, reference: ob
         near = a - b if kind == "difference" else a / b
     columns = {"estimate": estimate, "neighborhood": np.where(np.isfinite(near), near, np.nan)}
     return Block(keys, draws, columns, plain)
+
+
+MAX_CONDITION = 1e10
+"""Beyond this condition number of the group shares the coefficients have fewer than six correct digits."""
+
+
+@dataclass(frozen=True)
+class GoodmanFit:
+    """The regression's answer.
+
+    Attributes
+    ----------
+    B : (n_groups, n_outcomes)
+        Share of each group with each outcome; can lie outside [0, 1].
+    std_error : (n_groups, n_outcomes)
+        Heteroskedasticity-robust (HC1).
+    condition : float
+        Condition number of the weighted group shares.
+    """
+
+    B: FloatArray
+    std_error: FloatArray
+    condition: float
+
+
+def goodman_fit(x: FloatArray, t: FloatArray, weights: FloatArray, groups: tuple[str, ...]) -> GoodmanFit:
+    """Fit Goodman's regression by weighted least squares.
+
+    Parameters
+    ----------
+    x : (n_units, n_groups)
+        Group shares, rows adding up to one.
+    t : (n_units, n_outcomes)
+        Outcome shares.
+    weights : (n_units,)
+        Weight of each unit's squared error.
+    groups : tuple of str
+        Names of the groups, for messages.
+    """
+    n, R = x.shape
+    if n <= R:
+        raise InputError(
+            f"groups has {n} unit(s) for {R} groups; Goodman's regression needs more units than groups. Add units or merge "
+            "groups; the bounds need neither."
+        )
+    root = np.sqrt(weights)[:, None]
+    singular = scipy.linalg.svdvals(root * x)
+    condition = float(singular[0] / singular[-1]) if singular[-1] > 0 else np.inf
+    if condition > MAX_CONDITION:
+        raise InputError(
+            f"the shares of the groups {listed(groups)} move together or are zero in every unit (condition number "
+            f"{condition:.0e}), so their outcomes cannot be told apart; merge or drop groups."
+        )
+    Q, upper = scipy.linalg.qr(root * x, mode="economic")
+    B = scipy.linalg.solve_triangular(upper, Q.T @ (root * t))
+    bread = scipy.linalg.solve_triangular(upper, Q.T)  # (X'WX)^-1 X' W^(1/2)
+    residual = root * (t - x @ B)
+    variance = np.square(bread) @ np.square(residual) * (n / (n - R))
+    return GoodmanFit(B=B, std_error=np.sqrt(variance), condition=condition)

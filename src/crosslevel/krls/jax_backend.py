@@ -16,7 +16,7 @@ import numpy as np
 
 from crosslevel.errors import InputError, MissingExtraError
 from crosslevel.krls.spectrum import GaussianKernel, Spectrum
-from crosslevel.numerics.double import double_precision
+from crosslevel.numerics.nuts import double_precision
 from crosslevel.typing import FloatArray, IntArray
 
 try:

@@ -7,6 +7,7 @@ The samplers are numpyro's; jax is imported when a chain is run. Two models use 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,10 +15,31 @@ from typing import Any
 import numpy as np
 
 from crosslevel.errors import MissingExtraError
-from crosslevel.numerics.double import double_precision
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array
 
-__all__ = ["NutsDraws", "import_jax", "sample_nuts"]
+__all__ = ["NutsDraws", "double_precision", "import_jax", "sample_nuts"]
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """Give the scope in which JAX makes 64-bit numbers.
+
+    Newer versions of JAX have it at the top; older ones among what is experimental.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> with double_precision():
+    ...     print(jnp.ones(1).dtype)
+    float64
+    """
+    import jax
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64
+
+    return enable_x64()
+
 
 FIELDS = ("diverging", "num_steps", "energy", "accept_prob")
 

@@ -12,8 +12,8 @@ from crosslevel.ecological.persons.nuts import log_posterior, sample_posterior
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
 from crosslevel.ecological.persons.sweeps import level_rates, place_effects, probabilities, shifts
 from crosslevel.errors import ConvergenceError
-from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.laplace import Binomial
+from crosslevel.numerics.nuts import double_precision
 
 H = Hyperparameters(effect_variance=0.4, spatial=0.2, length=1.5, nugget=0.05)
 PROBLEMS = [

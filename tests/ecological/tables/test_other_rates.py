@@ -8,8 +8,8 @@ import pytest
 import scipy.optimize
 
 from crosslevel import ecological
+from crosslevel.ecological.tables.constant_rates import least_absolute
 from crosslevel.ecological.tables.goodman import bounded_fit
-from crosslevel.ecological.tables.linear_programming import least_absolute
 from crosslevel.errors import ConvergenceError, InputError
 
 RATES = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
+from crosslevel.numerics.features.maps import fwht
 from crosslevel.numerics.fused.butterfly import LANES, hadamard_gathered, hadamard_lines
-from crosslevel.numerics.hadamard import fwht
 
 
 @pytest.mark.parametrize("bits", range(14))

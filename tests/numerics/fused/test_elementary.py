@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from crosslevel.numerics.fused.butterfly import LANES
-from crosslevel.numerics.fused.elementary import sincos, turn_lines
+from crosslevel.numerics.fused.passes import sincos, turn_lines
 
 
 @pytest.mark.parametrize("reach", [1.0, 30.0, 1e3, 1e4])

@@ -11,8 +11,7 @@ from crosslevel.binned.gaussian.kernels import BoundKernel
 from crosslevel.binned.regions.base import Pieces, Regions, SineBasis
 from crosslevel.binned.regions.basis import extremes, frequency_index
 from crosslevel.errors import InputError
-from crosslevel.numerics.integrals.correlations import Antiderivative, Correlation
-from crosslevel.numerics.spectra import reach
+from crosslevel.numerics.integrals.correlations import Antiderivative, Correlation, reach
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["Span", "check_features", "densities", "grow", "require_features", "sample_of", "span_of", "widen"]

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from crosslevel.binned.regions.base import Regions, SineBasis
 from crosslevel.data.checks import check_between
+from crosslevel.numerics.integrals.correlations import reach, spectrum
 from crosslevel.numerics.kernels import distances, matern
-from crosslevel.numerics.spectra import reach, spectrum
 from crosslevel.typing import FloatArray, Int64Array
 
 __all__ = ["correlations_by_points", "extremes", "frequency_index", "region_correlations"]

@@ -17,8 +17,8 @@ from crosslevel.data.planes import Plane, check_planes, place
 from crosslevel.data.shapes import as_shapely, import_shapely, read_shapes, sound
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, MissingExtraError, listed
-from crosslevel.numerics.compression import simplex_rule
 from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_fourier, polygon_sines, ring_edges
+from crosslevel.numerics.simplex_integrals import simplex_rule
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Polygons"]

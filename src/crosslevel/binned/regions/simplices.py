@@ -13,8 +13,7 @@ from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.data.checks import check_finite, check_whole
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.numerics.compression import simplex_rule
-from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_volumes
+from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_rule, simplex_volumes
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
 __all__ = ["Simplices", "check_points"]

@@ -18,9 +18,8 @@ from crosslevel.ecological.persons.model import Design, PersonsFit, Sampled
 from crosslevel.ecological.persons.sweeps import rates
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
-from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.numerics.nuts import NutsDraws, import_jax, sample_nuts
+from crosslevel.numerics.nuts import NutsDraws, double_precision, import_jax, sample_nuts
 from crosslevel.typing import FloatArray
 
 __all__ = ["log_posterior", "sample_posterior"]

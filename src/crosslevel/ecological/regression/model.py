@@ -12,7 +12,7 @@ from crosslevel.ecological.covariance import Hyperparameters, Moments, Rows, Ter
 from crosslevel.ecological.regression.evidence import Evidence
 from crosslevel.ecological.regression.posterior import Draws, Point, draw, draw_product, latent, mixed_moments, points
 from crosslevel.ecological.scales import Fit, fit_scales
-from crosslevel.numerics.features.landmark import EIGENVALUE_CUT
+from crosslevel.numerics.features.maps import EIGENVALUE_CUT
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import FloatArray, IntArray
 

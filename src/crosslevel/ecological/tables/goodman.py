@@ -17,12 +17,12 @@ import scipy.optimize
 
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
+from crosslevel.ecological.quantities import goodman_fit
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import listed
-from crosslevel.numerics.goodman import goodman_fit
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray

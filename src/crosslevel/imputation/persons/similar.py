@@ -4,6 +4,8 @@ Each such column is hidden in turn, fitted from its group means, and compared wi
 share the slopes of a column f should shrink (or grow, when negative) for persons to be told apart best; half of it is applied, because
 a hidden feature is never quite like the others. And kappa, by which intervals must be stretched to hold the truth. Borrowing goes
 further: slopes move half-way to a_f + c_f beta_f, so that also the others' mean slopes count.
+
+How much larger than sampling are errors? One variance that makes squared errors as large as they should be.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ from scipy import optimize, special
 
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, sums
-from crosslevel.errors import InputError, listed
+from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.imputation.baselines import newton_logistic
 from crosslevel.imputation.design import Design
 from crosslevel.imputation.persons.model import Fit, Groups, Settings, fit_slopes, probabilities, sampling_variance
 from crosslevel.imputation.persons.uncertainty import Members, mean_spread, share_interval
-from crosslevel.numerics.excess_variance import paule_mandel
 from crosslevel.typing import FloatArray, IntArray
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "learn_from",
     "leave_one_out",
     "mean_log_likelihood",
+    "paule_mandel",
 ]
 
 
@@ -368,3 +370,46 @@ def _coverage(case: Case, adjustment: Adjustment) -> float:
     truth, mean, model, chance, _ = _spread(case, adjustment)
     low, high = share_interval(mean, adjustment.kappa**2 * model, chance, 0.95, adjustment.df)
     return float(np.mean((low <= truth) & (truth <= high))) if len(truth) else np.nan
+
+
+LARGEST = 1e12
+"""A standard deviation of a million: beyond any error on the scale of rates or logits."""
+
+
+def paule_mandel(error: FloatArray, variance: FloatArray, K: FloatArray, weight: FloatArray | None = None) -> float:
+    """Find the variance t^2 >= 0 at which squared errors are as large as they should be (Paule & Mandel 1982).
+
+    Solves sum w e^2 / (V + t^2 K) = sum w, and gives 0 where errors are already smaller than V allows. Errors that no t^2 up to
+    ``LARGEST`` makes as large as they should be are refused.
+
+    Parameters
+    ----------
+    error, variance, K : (m,)
+        e, V and K.
+    weight : (m,), optional
+
+    Examples
+    --------
+    >>> round(paule_mandel(np.array([2.0, -2.0]), np.zeros(2), np.ones(2)), 6)
+    4.0
+    """
+    w = np.ones_like(error) if weight is None else weight
+
+    def excess(t2: float) -> float:
+        with np.errstate(over="ignore"):
+            return float((w * error**2 / np.maximum(variance + t2 * K, 1e-300)).sum() - w.sum())
+
+    if excess(0.0) <= 0.0 and np.all(variance > 0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not excess(high) <= 0.0:  # also where an error is no number
+        if high > LARGEST:
+            raise ConvergenceError(
+                f"no variance up to {LARGEST:g} accounts for errors of up to {np.abs(error).max():g}: they are too large, or K, "
+                f"which is {np.min(K):g} at least, adds nothing where they are. Leave out what is measured with such errors."
+            )
+        high *= 4.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+    return 0.5 * (low + high)

@@ -6,11 +6,9 @@ plainly. Millions of rows go through ``crosslevel.numerics.fused`` instead, whic
 
 from __future__ import annotations
 
-from crosslevel.numerics.features.bandwidth import median_bandwidth
 from crosslevel.numerics.features.base import FeatureMap, FourierMap, check_piece, gaussian_kernel
-from crosslevel.numerics.features.fourier import DenseFourier, HadamardMap
-from crosslevel.numerics.features.landmark import Landmarks, Linear, Nystrom
-from crosslevel.numerics.features.make import MAPS, make_map
+from crosslevel.numerics.features.make import MAPS, make_map, median_bandwidth
+from crosslevel.numerics.features.maps import DenseFourier, HadamardMap, Landmarks, Linear, Nystrom
 
 __all__ = [
     "MAPS",

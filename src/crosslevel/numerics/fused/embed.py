@@ -18,9 +18,8 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.numerics.features import check_piece
 from crosslevel.numerics.fused.accumulate import mark_bags, tally
-from crosslevel.numerics.fused.dense import embed_fourier, embed_gaussian, embed_linear
+from crosslevel.numerics.fused.passes import embed_fourier, embed_gaussian, embed_linear, embed_structured
 from crosslevel.numerics.fused.plan import Plan, Scratch
-from crosslevel.numerics.fused.structured import embed_structured
 from crosslevel.typing import AnyIntArray, FloatArray
 
 __all__ = ["PieceSums", "embed_piece", "embed_rows", "row_order"]

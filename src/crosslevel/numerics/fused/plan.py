@@ -9,8 +9,7 @@ import numpy as np
 
 from crosslevel.numerics.features import DenseFourier, FeatureMap, HadamardMap, Landmarks, Nystrom
 from crosslevel.numerics.fused.butterfly import LANES
-from crosslevel.numerics.fused.dense import PANEL
-from crosslevel.numerics.fused.structured import CHUNK
+from crosslevel.numerics.fused.passes import CHUNK, PANEL
 from crosslevel.typing import FloatArray
 
 __all__ = ["Plan", "Scratch", "make_plan"]

@@ -12,12 +12,11 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from crosslevel.numerics.double import double_precision
 from crosslevel.numerics.features import DenseFourier, FeatureMap, FourierMap, HadamardMap, Landmarks, Nystrom
-from crosslevel.numerics.fused_jax.layout import Packed
+from crosslevel.numerics.features.maps import fwht
+from crosslevel.numerics.fused_jax.layout import Packed, Variant, default_variant, split_parts
 from crosslevel.numerics.fused_jax.tiles import Spec, sum_tiles
-from crosslevel.numerics.fused_jax.variant import Variant, default_variant, split_parts
-from crosslevel.numerics.hadamard import fwht
+from crosslevel.numerics.nuts import double_precision
 from crosslevel.typing import FloatArray
 
 __all__ = ["DeviceMap", "sum_packs"]

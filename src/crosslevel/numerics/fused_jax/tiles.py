@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from scipy.linalg import hadamard as hadamard_matrix
 
-from crosslevel.numerics.fused_jax.variant import Variant, split_parts
+from crosslevel.numerics.fused_jax.layout import Variant, split_parts
 
 __all__ = ["Spec", "encode", "features", "hadamard", "project", "sum_features", "sum_tiles"]
 

@@ -4,6 +4,8 @@ A stationary correlation k(r) is known here by its double antiderivative H (H'' 
 kFF = H(t - s') + H(s - t') - H(t - t') - H(s - s') for [s, t] and [s', t'] (Smith, Alvarez & Lawrence, eq. 1, without the printed
 variance), kFf = H'(t - x) - H'(s - x), kff = H''. The four built in are not evaluated by these differences, which lose all
 digits for far or narrow intervals, but to a relative 1e-10 and better by `crosslevel.numerics.integrals.pairs`.
+
+Spectral densities of kernels of the distance, and how far their correlation reaches.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals.pairs import CODES, fill_contiguous, fill_cross, fill_square
@@ -28,8 +30,11 @@ __all__ = [
     "Limits",
     "White",
     "correlation",
+    "reach",
     "spectral_density",
+    "spectrum",
 ]
+
 
 Limits = tuple[FloatArray, FloatArray]
 
@@ -304,3 +309,63 @@ def spectral_density(name: str, w: npt.ArrayLike, lengthscale: float) -> tuple[F
     ]
     S = constant * lengthscale / (a + x) ** power
     return S, S * (1.0 - 2.0 * power * x / (a + x))
+
+
+SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("eq", *SMOOTHNESS)
+
+
+def spectrum(kernel: str, w: npt.ArrayLike, lengthscale: float) -> FloatArray:
+    """Give the Fourier transform in d dimensions of a correlation that is a function of the distance, which no rotation changes.
+
+    2^d pi^(d/2) G(nu + d/2) / G(nu) (2 nu)^nu (2 nu + |w l|^2)^-(nu + d/2) l^d for a Matern kernel.
+
+    Parameters
+    ----------
+    kernel : {"eq", "matern12", "matern32", "matern52"}
+    w : (m, d)
+        Angular frequencies.
+    lengthscale : float
+
+    Returns
+    -------
+    (m,)
+
+    Examples
+    --------
+    >>> one = spectrum("matern32", np.array([[0.7]]), 2.0)
+    >>> bool(np.isclose(one, spectral_density("matern32", [0.7], 2.0)[0])[0])
+    True
+    """
+    if kernel not in KERNELS:
+        raise unknown_name("kernel", kernel, KERNELS, "kernel")
+    at = np.asarray(w, dtype=np.float64)
+    d = at.shape[1]
+    if kernel == "eq":
+        return np.prod([spectral_density(kernel, at[:, a], lengthscale)[0] for a in range(d)], axis=0)
+    nu = SMOOTHNESS[kernel]
+    constant = 2.0**d * math.pi ** (d / 2) * special.gamma(nu + d / 2) / special.gamma(nu) * (2.0 * nu) ** nu
+    square = ((at * lengthscale) ** 2).sum(axis=1)
+    return np.asarray(constant * lengthscale**d * (2.0 * nu + square) ** -(nu + d / 2))
+
+
+def reach(kernel: str, tolerance: float) -> float:
+    """Give the distance, in lengthscales, at which a correlation has fallen to ``tolerance``.
+
+    Examples
+    --------
+    >>> round(reach("eq", math.exp(-2.0)), 6), round(reach("matern12", math.exp(-2.0)), 6)
+    (2.0, 2.0)
+    """
+    if kernel not in KERNELS:
+        raise unknown_name("kernel", kernel, KERNELS, "kernel")
+    if kernel == "eq":
+        return math.sqrt(-2.0 * math.log(tolerance))
+    nu = SMOOTHNESS[kernel]
+
+    def fall(r: float) -> float:
+        t = math.sqrt(2.0 * nu) * r
+        polynomial = {0.5: 0.0, 1.5: math.log1p(t), 2.5: math.log1p(t + t * t / 3.0)}[nu]
+        return polynomial - t - math.log(tolerance)
+
+    return float(optimize.brentq(fall, 0.0, 100.0 - 10.0 * math.log(tolerance)))

@@ -1,8 +1,17 @@
-"""One pass over a piece of rows with a map that has no structure: products with an explicit matrix.
+"""One pass over a piece of rows, from codes to sums, 64 rows at a time: maps without structure, then structured ones.
 
 A categorical row has a few hundred ones, so ``W x`` is a sum of as many columns of ``W``. The matrix is kept in
 panels of 64 outputs, ``(n_panels, d, 64)``: a panel of 3,251 columns is 0.8 MB, stays in the second-level cache and
 serves all rows of the piece before the next one is touched.
+
+Sine and cosine are in float32, written so that the compiler vectorizes them: the coefficients interpolate the functions at
+Chebyshev nodes, and the error stated was measured over the whole range.
+
+A structured map (FastFood or SORF) is
+
+    scatter -> signs -> H -> (permute, scale, H) once or twice -> scale -> cosine and sine -> weighted sums.
+
+Nothing wider than a tile of 64 rows is ever made, and no one-hot vector outside it.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -12,8 +21,49 @@ import numpy as np
 
 from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.accumulate import add_features, add_lines, open_tile
-from crosslevel.numerics.fused.butterfly import JIT, LANES
-from crosslevel.numerics.fused.elementary import sincos
+from crosslevel.numerics.fused.butterfly import JIT, LANES, hadamard_gathered, hadamard_lines
+
+_F = np.float32
+# Adding and subtracting 1.5 * 2**23 rounds a float32 to the nearest integer.
+_ROUND = _F(12582912.0)
+_INVERSE_PI = _F(0.3183098861837907)
+# pi in three parts of 8, 10 and 24 bits: n times the first two is exact in float32 while |n| < 2**14.
+_PI_A, _PI_B, _PI_C = _F(3.140625), _F(0.0009670257568359375), _F(6.2771141529083251953125e-07)
+_S1, _S2, _S3, _S4 = (
+    _F(c) for c in (-0.1666666567325592, 0.008333242498338223, -0.00019822735339403152, 2.6347413495386718e-06)
+)
+_C1, _C2, _C3, _C4 = (
+    _F(c) for c in (-0.49999991059303284, 0.04166566953063011, -0.0013868606183677912, 2.3475922716897912e-05)
+)
+_ONE = _F(1.0)
+
+
+@njit(**JIT)
+def sincos(x, cosine, sine):
+    """Write cos(x) and sin(x) of a float32 array; absolute error below 1e-6 for ``|x| <= 10,000``.
+
+    ``x = n pi + r`` with ``|r| <= pi / 2``, then ``(-1)**n`` times a polynomial of degree 8 or 9: one sign for both
+    and no swap of sine and cosine, so there is nothing to select.
+    """
+    one, two = np.int32(1), np.int32(2)
+    for i in range(x.size):
+        n = (x[i] * _INVERSE_PI + _ROUND) - _ROUND
+        r = ((x[i] - n * _PI_A) - n * _PI_B) - n * _PI_C
+        q = r * r
+        sign = _F(one - two * (np.int32(n) & one))
+        sine[i] = sign * (r + r * q * (_S1 + q * (_S2 + q * (_S3 + q * _S4))))
+        cosine[i] = sign * (_ONE + q * (_C1 + q * (_C2 + q * (_C3 + q * _C4))))
+
+
+@njit(**JIT)
+def turn_lines(tile, first, count, scale, rows):
+    """Turn ``count`` lines from ``first`` into 64 rows of ``count`` values, multiplied by ``scale`` (one per line)."""
+    for k in range(count):
+        line = tile[(first + k) * LANES : (first + k + 1) * LANES]
+        s = scale[k]
+        for lane in range(LANES):
+            rows[lane * count + k] = s * line[lane]
+
 
 PANEL = 64
 """Outputs computed at a time."""
@@ -141,3 +191,62 @@ def embed_linear(piece, sums):
                     total[codes[row, c]] += w
             for c in range(reals.shape[1]):
                 total[real_columns[c]] += w * reals[row, c]
+
+
+CHUNK = 64
+"""Frequencies turned into features at a time: long enough for the loops, short enough for the cache (32 is slower)."""
+
+
+@njit(**JIT)
+def scatter(codes, reals, real_columns, rows, signs, tile):
+    """Write the signed non-zeros of a tile's rows into their lanes; codes count 1 at their column, -1 is nothing."""
+    tile[: signs.size * LANES] = 0
+    for lane in range(rows.size):
+        row = rows[lane]
+        for c in range(codes.shape[1]):
+            position = codes[row, c]
+            if position >= 0:
+                tile[position * LANES + lane] += signs[position]
+        for c in range(reals.shape[1]):
+            position = real_columns[c]
+            tile[position * LANES + lane] += signs[position] * reals[row, c]
+
+
+@njit(**JIT)
+def _bits(n):
+    """Smallest number of bits that count n lines."""
+    bits = 0
+    while (1 << bits) < n:
+        bits += 1
+    return bits
+
+
+@njit(**JIT)
+def embed_structured(piece, arrays, sums, work, tile):
+    """Add the sums of a piece, rows in the order given; see ``embed.embed_rows`` and ``plan.Scratch`` for the shapes."""
+    codes, reals, real_columns, weights, bags, order = piece
+    signs, perms, scales, lengths = arrays
+    tile_a, tile_b, chunk = work
+    n_blocks, width = signs.shape
+    m = lengths.size
+    bits = _bits(width)
+    for start in range(0, order.size, LANES):
+        rows = order[start : start + LANES]
+        cells, found = open_tile(bags, weights, rows, tile)
+        for b in range(n_blocks):
+            outputs = min(width, m - b * width)
+            scatter(codes, reals, real_columns, rows, signs[b], tile_a)
+            hadamard_lines(tile_a, bits)
+            here, there = tile_a, tile_b
+            for s in range(perms.shape[1]):
+                wanted = _bits(outputs) if s == perms.shape[1] - 1 else bits
+                hadamard_gathered(here, perms[b, s], scales[b, s], width, there, wanted)
+                here, there = there, here
+            for k in range(0, outputs, CHUNK):
+                count = min(CHUNK, outputs - k)
+                first = b * width + k
+                z, cosine, sine = chunk[0, : count * LANES], chunk[1, : count * LANES], chunk[2, : count * LANES]
+                turn_lines(here, k, count, lengths[first : first + count], z)
+                sincos(z, cosine, sine)
+                add_features(cosine, count, count, tile, cells, found, sums, first)
+                add_features(sine, count, count, tile, cells, found, sums, m + first)

@@ -1,8 +1,11 @@
-"""Fourier maps of the Gaussian kernel: frequencies written out (independent, orthogonal, quasi-random) or made of Hadamard transforms.
+"""Feature maps: Fourier maps of the Gaussian kernel, kernels with landmarks (whitened or not) and the identity.
+
+Frequencies are written out (independent, orthogonal, quasi-random) or made of Hadamard transforms.
 
 Frequencies that are products of Hadamard and diagonal matrices cost O(m log d) a row instead of O(m d). Both such maps work on
 blocks of D = 2^ceil(log2 d) inputs (zero-padded) and D frequencies; blocks repeat until m frequencies are reached, and of the last
 only as many are used as are needed. H is the ±1 Hadamard matrix, H H = D I.
+The fast Walsh–Hadamard transform here is plain and readable: the reference for the interleaved kernel in ``fused``.
 """
 
 from __future__ import annotations
@@ -16,22 +19,78 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from crosslevel.errors import InputError
-from crosslevel.numerics.features.base import FourierMap
-from crosslevel.numerics.hadamard import fwht, next_power_of_two
+from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
 from crosslevel.typing import FloatArray
 
 __all__ = [
+    "EIGENVALUE_CUT",
     "DenseFourier",
     "Diagonals",
     "FastFood",
     "HadamardMap",
+    "Landmarks",
+    "Linear",
+    "Nystrom",
     "StructuredOrthogonal",
     "draw_fastfood",
     "draw_orthogonal",
     "draw_rff",
     "draw_sobol",
     "draw_sorf",
+    "fwht",
+    "next_power_of_two",
+    "whitening",
 ]
+
+
+def next_power_of_two(n: int) -> int:
+    """Round up to a power of two: the padded width ``D`` of a structured map over ``n`` inputs.
+
+    Examples
+    --------
+    >>> [next_power_of_two(n) for n in (1, 2, 3, 100, 3251)]
+    [1, 2, 4, 128, 4096]
+    """
+    if n < 1:
+        raise InputError(f"n={n!r} is not a positive width; pass at least 1.")
+    return 1 << (int(n) - 1).bit_length()
+
+
+def fwht(x: npt.ArrayLike) -> FloatArray:
+    """Multiply the last axis by the Sylvester-ordered ±1 Hadamard matrix, without normalizing.
+
+    Parameters
+    ----------
+    x : array (..., D), D a power of two
+        Anything numeric; the leading axes are a batch.
+
+    Returns
+    -------
+    array (..., D) of float64
+        ``x @ H`` with ``H[i, j] = (-1) ** popcount(i & j)``. ``H`` is symmetric and ``H @ H = D I``,
+        so applying the transform twice multiplies by ``D``.
+
+    Examples
+    --------
+    >>> fwht([1.0, 2.0, 3.0, 4.0])
+    array([10., -2., -4.,  0.])
+    >>> fwht(fwht([1.0, 2.0, 3.0, 4.0])) / 4
+    array([1., 2., 3., 4.])
+    """
+    y = np.array(x, dtype=np.float64)
+    width = y.shape[-1] if y.ndim else 0
+    if width < 1 or width & (width - 1):
+        raise InputError(
+            f"x has {width} entries along its last axis; the Hadamard transform needs a power of two. Pad it with zeros."
+        )
+    shape = y.shape
+    half = 1
+    while half < width:
+        pairs = y.reshape(-1, width // (2 * half), 2, half)
+        y = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        half *= 2
+    return y.reshape(shape)
+
 
 # Sobol points on the edge of the unit cube would be infinite normals.
 _EDGE = 1e-12
@@ -221,3 +280,85 @@ def draw_sorf(d: int, m: int, rng: np.random.Generator) -> dict[str, npt.NDArray
         "signs": _signs(rng, (n_blocks, 3, width)),
         "lengths": np.sqrt(rng.chisquare(width, size=(n_blocks, width))),
     }
+
+
+EIGENVALUE_CUT = 1e-9
+"""Eigenvalues of the landmarks' kernel matrix below this share of the largest count as zero: at float64 precision
+their eigenvectors are noise, and 1/sqrt would amplify it more than thirty-thousand-fold."""
+
+
+def whitening(K: FloatArray) -> FloatArray:
+    """Compute the symmetric ``K^(-1/2)`` on the eigenvectors kept by ``EIGENVALUE_CUT``, zero on the others.
+
+    Examples
+    --------
+    >>> K = np.array([[4.0, 0.0], [0.0, 1.0]])
+    >>> whitening(K).round(6)
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+    """
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    keep = values > EIGENVALUE_CUT * values[-1]
+    scaled = vectors[:, keep] / np.sqrt(values[keep])
+    return np.asarray(scaled @ vectors[:, keep].T, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Landmarks(FeatureMap):
+    """An RBF network's layer: ``phi(x)_l = k(x, u_l)``, not whitened.
+
+    Attributes
+    ----------
+    U : array (n_features, n_inputs)
+        The landmarks.
+    """
+
+    U: FloatArray
+
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"U": len(self.U)}
+
+    def _features(self, X: FloatArray) -> FloatArray:
+        return gaussian_kernel(X, self.U, self.bandwidth)
+
+    def kernel(self, X: npt.ArrayLike, Y: npt.ArrayLike) -> FloatArray:
+        """Compute the kernel these features induce, ``sum_l k(x, u_l) k(y, u_l)``: it is matched exactly."""
+        return self.transform(X) @ self.transform(Y).T
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Nystrom(FeatureMap):
+    """Nyström features ``phi(x) = K^(-1/2) k(U, x)``: exact on the landmarks (Williams & Seeger, 2001).
+
+    Attributes
+    ----------
+    U : array (n_features, n_inputs)
+        The landmarks.
+    whiten : array (n_features, n_features)
+        ``K^(-1/2)`` of the landmarks' kernel matrix K; see ``EIGENVALUE_CUT``.
+    """
+
+    U: FloatArray
+    whiten: FloatArray
+
+    def _rows_of_people(self) -> dict[str, int]:
+        return {"U": len(self.U)}
+
+    def _features(self, X: FloatArray) -> FloatArray:
+        return gaussian_kernel(X, self.U, self.bandwidth) @ self.whiten
+
+    def finish(self, raw: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Whiten means of kernel values."""
+        return np.matmul(raw, self.whiten, out=out)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Linear(FeatureMap):
+    """The map ``phi(x) = x``: mean embeddings are weighted means and shares."""
+
+    def _features(self, X: FloatArray) -> FloatArray:
+        return X.copy()
+
+    def kernel(self, X: npt.ArrayLike, Y: npt.ArrayLike) -> FloatArray:
+        """Compute the inner products ``x @ y``, matched exactly."""
+        return self._rows(X, "X") @ self._rows(Y, "Y").T
