@@ -36,8 +36,7 @@ from ecological_data import NZ_YEARS, Known, new_zealand, north_carolina, senc, 
 from scipy.stats import rankdata
 
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
-from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
-from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
+from crosslevel.ecological.tables.dirichlet.sampler import Hyperprior, Plan, sample_posterior
 from crosslevel.ecological.tables.unit_tables import unit_tables
 
 SHAPES = MEANS = (1, 2, 4, 8, 16, 32)

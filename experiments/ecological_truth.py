@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.tables.contextual.constants import VOTES
+from crosslevel.ecological.tables.contextual.intervals import VOTES
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 

@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel import ecological
 from crosslevel.data.atomic import whole_file
-from crosslevel.ecological.tables.assumptions.hidden_context import TOO_LITTLE, hidden_context
-from crosslevel.ecological.tables.contextual.constants import DEMOGRAPHIC, VOTES, Constants
+from crosslevel.ecological.tables.contextual.doubts import TOO_LITTLE, hidden_context
+from crosslevel.ecological.tables.contextual.intervals import DEMOGRAPHIC, VOTES, Constants
 
 FloatArray = npt.NDArray[np.float64]
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "rxc-kinds.md"

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from crosslevel.ecological.tables.assumptions.hidden_context import at_a_bound, hidden_context
 from crosslevel.ecological.tables.contextual import kernels, model
-from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
-from crosslevel.ecological.tables.contextual.intervals import posterior
+from crosslevel.ecological.tables.contextual.doubts import at_a_bound, hidden_context
+from crosslevel.ecological.tables.contextual.intervals import VOTES, Constants, choose_constants, posterior
 from crosslevel.ecological.tables.contextual_effect import predicted_by_composition
 from crosslevel.ecological.tables.raking import fit_table, rake_units
 from crosslevel.errors import ConvergenceError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crosslevel.ecological.tables.dirichlet.contextual_uncertainty import balanced_normal, moved_along
+from crosslevel.ecological.tables.contextual_effect import balanced_normal, moved_along
 
 LOW, HIGH = np.full((2, 2), 1.0), np.full((2, 2), 8.0)
 TURN = np.array([[1.0, -1.0], [-1.0, 1.0]])

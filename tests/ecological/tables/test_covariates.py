@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from crosslevel.ecological import rpv, rxc, unit_tables
-from crosslevel.ecological.tables.contextual.ridge import PENALTIES, SHRUNK, ridge_fit
+from crosslevel.ecological.tables.contextual.adjustments import PENALTIES, SHRUNK, ridge_fit
 from crosslevel.ecological.tables.covariates import covariate_blocks
 from crosslevel.errors import InputError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior, renew
+from crosslevel.ecological.tables.dirichlet.sampler import Hyperprior, renew
 
 
 def test_renewing_leaves_the_joint_law_as_it_is():

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from crosslevel.ecological.tables.dirichlet.approximation import log_posterior
-from crosslevel.ecological.tables.dirichlet.moments import likelihood
+from crosslevel.ecological.tables.dirichlet.approximation import likelihood, log_posterior
 from crosslevel.ecological.tables.dirichlet.moves import advance, draw_tables, sweep_units
 from crosslevel.numerics.chains import effective_sample_size
 

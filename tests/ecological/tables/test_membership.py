@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from crosslevel.ecological import goodman, group_counts, rxc, unit_tables
+from crosslevel.ecological.tables.contextual.adjustments import extrapolated
 from crosslevel.ecological.tables.contextual.intervals import TablePosterior
-from crosslevel.ecological.tables.contextual.misplaced import extrapolated
 from crosslevel.ecological.tables.contextual.pooling import District
 from crosslevel.errors import InputError
 

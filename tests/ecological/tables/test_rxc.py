@@ -10,7 +10,7 @@ import pytest
 
 import crosslevel as cl
 from crosslevel import ecological
-from crosslevel.ecological.tables.assumptions.hidden_context import hidden_context
+from crosslevel.ecological.tables.contextual.doubts import hidden_context
 from crosslevel.ecological.tables.contextual.intervals import joint_draws
 from crosslevel.errors import ConvergenceError, InputError
 

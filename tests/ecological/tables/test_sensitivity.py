@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from crosslevel import ecological
-from crosslevel.ecological.tables.assumptions.answered_units import answered_units
+from crosslevel.ecological.tables.answer_cells import answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     benchmark,
     bias_bound,

@@ -15,7 +15,7 @@ import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.frames import FrameKind
-from crosslevel.ecological.tables.assumptions.answered_units import answered_units
+from crosslevel.ecological.tables.answer_cells import answered_units
 from crosslevel.ecological.tables.cleaning import check_choice
 from crosslevel.ecological.tables.covariates import covariates_of_answer, covariates_of_units
 from crosslevel.ecological.tables.layout import describe_call

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslevel.ecological.tables.assumptions.answered_units import AnsweredUnits, answered_units
+from crosslevel.ecological.tables.answer_cells import AnsweredUnits, answered_units
 from crosslevel.ecological.tables.assumptions.bias import (
     Benchmark,
     benchmark,

@@ -12,21 +12,26 @@ from threadpoolctl import threadpool_limits
 from crosslevel.data import checks
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
-from crosslevel.ecological.tables.assumptions.hidden_context import HiddenContext, hidden_context
-from crosslevel.ecological.tables.contextual.constants import VOTES, Constants, choose_constants
+from crosslevel.ecological.tables.contextual.adjustments import extrapolated, with_covariates
 from crosslevel.ecological.tables.contextual.doubts import (
+    HiddenContext,
     describe_doubts,
     describe_few_units,
     describe_looks_like_votes,
+    hidden_context,
 )
-from crosslevel.ecological.tables.contextual.intervals import TablePosterior, joint_draws
-from crosslevel.ecological.tables.contextual.misplaced import extrapolated
+from crosslevel.ecological.tables.contextual.intervals import (
+    VOTES,
+    Constants,
+    TablePosterior,
+    choose_constants,
+    joint_draws,
+)
 from crosslevel.ecological.tables.contextual.pooling import District, Settings, fit_districts, match_outcomes
-from crosslevel.ecological.tables.contextual.ridge import with_covariates
 from crosslevel.ecological.tables.contextual_effect import SLOPE_RANGE, SLOPE_SD_RANGE
 from crosslevel.ecological.tables.covariates import covariates_of_units
+from crosslevel.ecological.tables.group_counts import membership_variance
 from crosslevel.ecological.tables.layout import INTERVAL, cell_estimates
-from crosslevel.ecological.tables.membership import membership_variance
 from crosslevel.ecological.tables.raking import rake_units
 from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit_tables
 from crosslevel.errors import InputError, unknown_name

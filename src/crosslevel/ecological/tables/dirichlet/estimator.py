@@ -18,13 +18,13 @@ from crosslevel.ecological.tables.contextual_effect import (
     SLOPE,
     SLOPE_SD,
     ContextualEffect,
+    balanced_normal,
     check_slope,
+    moved_along,
     predicted_by_composition,
 )
 from crosslevel.ecological.tables.dirichlet.approximation import approximate_posterior
-from crosslevel.ecological.tables.dirichlet.contextual_uncertainty import balanced_normal, moved_along
-from crosslevel.ecological.tables.dirichlet.hyperprior import Hyperprior
-from crosslevel.ecological.tables.dirichlet.sampler import Plan, sample_posterior
+from crosslevel.ecological.tables.dirichlet.sampler import Hyperprior, Plan, sample_posterior
 from crosslevel.ecological.tables.layout import cell_estimates
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError
