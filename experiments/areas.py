@@ -33,8 +33,7 @@ from crosslevel.binned.areas import AreaCorrelations, SharedOut, area_correlatio
 from crosslevel.binned.baselines import area_weighting
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.population import holders, populated
-from crosslevel.binned.regions.sums import WeightedSum
+from crosslevel.binned.regions.sums import WeightedSum, holders, populated
 from crosslevel.data.atomic import whole_file
 from crosslevel.errors import CrosslevelWarning
 from crosslevel.results.scores import coverage, mae, rmse
@@ -288,7 +287,7 @@ age live in each; none sees the group's count in an LSOA, which is published and
 ```python
 from crosslevel.binned.areas import share_out
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.population import holders
+from crosslevel.binned.regions.sums import holders
 
 large = Polygons("msoa.geojson", key="area_code", project="local")
 small = Polygons("lsoa.geojson", key="area_code", project=large)   # the same plane

@@ -45,10 +45,10 @@ from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
 from crosslevel.ecological.persons.hidden_labels import Half, Label, hide
 from crosslevel.ecological.persons.labels import comparison, read_labels
+from crosslevel.ecological.persons.learner import solve_selection
 from crosslevel.ecological.persons.model import cell_logits
 from crosslevel.ecological.persons.poststratification import direct_rates, mrp_rates, regress
 from crosslevel.ecological.persons.respondents import Respondents, spread_rows
-from crosslevel.ecological.persons.selection import solve_selection
 from crosslevel.ecological.persons.survey import (
     EffectPrior,
     Likelihood,

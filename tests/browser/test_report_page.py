@@ -166,7 +166,7 @@ def test_without_javascript_the_answer_is_there(visit, votes):
 
 
 def test_without_the_extra_the_page_is_a_picture_and_a_table(visit, by_place, monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: False)
+    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: False)
     page = visit(report(by_place(PLACES)))
     assert page.locator("figure.picture svg").bounding_box()["width"] > 200
     assert page.locator("table.answer tbody tr").count() == 18

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from crosslevel.cli.asks import Ask, read_asks
+from crosslevel.cli.ecological import Ask, read_asks
 from crosslevel.errors import InputError
 
 PEOPLE = pa.schema(

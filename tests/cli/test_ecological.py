@@ -110,7 +110,7 @@ def test_the_report_shows_intervals_maps_and_convergence(crosslevel, folder):
 
 
 def test_without_the_extra_the_report_shows_pictures(crosslevel, folder, monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: False)
+    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: False)
     asked = ("--estimate", "sex", "--rollup", "state", "--polygons", "map.geojson")
     crosslevel(*ASKED, *asked, "--out", "pictures", "--report", cwd=folder)
     page = (folder / "pictures" / "report.html").read_text()

@@ -193,9 +193,9 @@ def test_a_report_needs_a_folder(crosslevel, tmp_path, asked):
 
 
 def test_without_charts_the_page_has_pictures(crosslevel, tmp_path, monkeypatch):
-    from crosslevel.reports import bundle
+    from crosslevel.reports import vega
 
-    monkeypatch.setattr(bundle, "available", lambda: False)
+    monkeypatch.setattr(vega, "available", lambda: False)
     rng = np.random.default_rng(0)
     x = rng.normal(size=40)
     (tmp_path / "x.csv").write_text(

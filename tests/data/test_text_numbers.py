@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crosslevel.data.batches import open_batches
-from crosslevel.data.batches.text_numbers import read_text_numbers
+from crosslevel.data.batches.sources import read_text_numbers
 from crosslevel.data.frames import column
 from crosslevel.errors import InputError
 

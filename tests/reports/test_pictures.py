@@ -84,7 +84,7 @@ def test_roll_ups_are_mapped_by_the_property_they_share_with_the_map():
 
 
 def test_a_static_report_with_a_map(monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: False)
+    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: False)
     page = html.unescape(report({"votes": estimates(3)}, polygons=polygons(3)).html())
     assert page.count("<svg") == 2
     assert "votes: the estimate by region for sex 1" in page
@@ -92,7 +92,7 @@ def test_a_static_report_with_a_map(monkeypatch):
 
 @pytest.mark.parametrize("extra", [True, False])
 def test_a_map_that_shows_no_result_is_refused(extra, monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: extra)
+    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: extra)
     strange = polygons(2)
     for feature in strange["features"]:
         feature["properties"] = {"region": feature["properties"]["region"].upper()}

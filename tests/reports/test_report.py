@@ -15,7 +15,7 @@ import pytest
 from crosslevel import ecological, report
 from crosslevel.charts.chart import Chart, Choice, Mark, Panel, Places, Rows
 from crosslevel.errors import FileError, InputError, MissingExtraError
-from crosslevel.reports import Report, bundle
+from crosslevel.reports import Report, vega
 from crosslevel.reports.page import MAX_CSV, PAGE_VERSION, describe_page
 from crosslevel.reports.sections import Section, section_of
 from crosslevel.results import Estimates, Provenance
@@ -139,7 +139,7 @@ def test_a_notebook_gets_the_report_without_head_and_policy(found):
 
 
 def test_without_the_extra_the_page_is_static_and_says_so(found, monkeypatch):
-    monkeypatch.setattr("crosslevel.reports.bundle.available", lambda: False)
+    monkeypatch.setattr("crosslevel.reports.vega.available", lambda: False)
     made = report(found)
     page = html.unescape(made.html())
     assert "pip install 'crosslevel[report]'" in page
@@ -151,9 +151,9 @@ def test_without_the_extra_the_page_is_static_and_says_so(found, monkeypatch):
 
 def test_the_script_without_the_extra_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    bundle.vega_script.cache_clear()
+    vega.vega_script.cache_clear()
     with pytest.raises(MissingExtraError, match="crosslevel\\[report\\]"):
-        bundle.vega_script()
+        vega.vega_script()
 
 
 def test_figures_of_the_caller_stand_in_a_block_of_their_own(found):

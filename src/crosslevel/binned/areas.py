@@ -26,7 +26,7 @@ from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.basis import correlations_by_points, region_correlations
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.population import holders
+from crosslevel.binned.regions.sums import holders
 from crosslevel.data.checks import (
     as_numbers,
     check_counts,

@@ -24,7 +24,7 @@ from crosslevel.data.atomic import whole_file
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.court.study import PolarizationStudy
 from crosslevel.errors import InputError, listed, unknown_name
-from crosslevel.reports import bundle as vega_bundle
+from crosslevel.reports import vega
 from crosslevel.reports.document import Document
 from crosslevel.reports.encode import pack_tables
 from crosslevel.reports.exhibit import exhibit_of
@@ -59,7 +59,7 @@ class Report:
         """Give the whole page as text; it needs no other file and no network."""
         import jinja2
 
-        scripts = [vega_bundle.vega_script(), _file("page.js")] if self.page["views"] else []
+        scripts = [vega.vega_script(), _file("page.js")] if self.page["views"] else []
         # only these two scripts may run, whatever a name in the data says
         return (
             _templates()
@@ -102,7 +102,7 @@ class Report:
                 alone=alone,
                 body=safe(body),
                 data=safe(_script_json(_for_script(self.page))) if views else "",
-                vega=safe(vega_bundle.vega_script()) if views else "",
+                vega=safe(vega.vega_script()) if views else "",
                 script=safe(_file("page.js")),
             )
         )
@@ -279,7 +279,7 @@ def report(
         if bundle is not None:
             seal(exhibit, study, tables, bundle, inputs or ())
         return exhibit
-    interactive = vega_bundle.available()
+    interactive = vega.available()
     shapes = _shapes(tables, polygons, coords)
     sections = [section_of(heading, parts, shapes=shapes) for heading, parts in tables.items()]
     if polygons is not None and figures is None:
@@ -290,7 +290,7 @@ def report(
         own = pictures({h: parts[0] for h, parts in tables.items()}, shown)
     drawn = {caption: figure_svg(ax) for caption, ax in (figures or own).items()}
     _close(own)
-    note = "" if interactive else vega_bundle.MISSING
+    note = "" if interactive else vega.MISSING
     made = Report(describe_page(sections, title or next(iter(tables)), shapes, drawn, note, interactive))
     if path is not None:
         made.save(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,9 +14,11 @@ import pyarrow as pa
 
 from crosslevel.charts.chart import Axis, Chart, Map, Mark, Panel, Places, Rows, Shade
 from crosslevel.charts.style import GRAY, INK, PALE
+from crosslevel.errors import MissingExtraError
 from crosslevel.reports.shapes import Shapes
 
-__all__ = ["spec_of"]
+__all__ = ["available", "spec_of", "vega_script"]
+
 
 Spec = dict[str, Any]
 
@@ -334,3 +338,41 @@ def _is_number(chart: Chart, name: str) -> bool:
         return True
     types = [t.schema.field(name).type for t in chart.tables.values() if name in t.column_names]
     return bool(types) and not (pa.types.is_string(types[0]) or pa.types.is_large_string(types[0]))
+
+
+MISSING = (
+    "The charts of this page are pictures: install crosslevel[report] (pip install 'crosslevel[report]') and make the page again "
+    "for maps and charts that answer to the reader."
+)
+"""What a page without the extra says."""
+SNIPPET = "window.crosslevelVega = vegaEmbed;"
+"""One name of our own: a host page may have a Vega of its own."""
+
+
+def available() -> bool:
+    """Tell whether the extra ``report`` is installed."""
+    return importlib.util.find_spec("vl_convert") is not None
+
+
+@functools.cache
+def vega_script() -> str:
+    """Give Vega, Vega-Lite and vega-embed (which holds Vega's interpreter of expressions) as one script.
+
+    It stands in a function of its own, so that two reports in one page do not meet, and runs once where it is there twice.
+
+    Examples
+    --------
+    >>> "crosslevelVega" in vega_script() and "</script" not in vega_script()
+    True
+    """
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise MissingExtraError(
+            "interactive charts need vl-convert-python; install it with pip install 'crosslevel[report]'."
+        ) from error
+    code = vl_convert.javascript_bundle(SNIPPET)
+    # neither may stand inside a script element, whatever the JavaScript around it means
+    for bad, good in (("</script", "<\\/script"), ("<!--", "<\\!--")):
+        code = code.replace(bad, good)
+    return f"if (!window.crosslevelVega) {{(() => {{\n{code}\n}})();}}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslevel.binned.regions.polygons import Polygons
-from crosslevel.binned.regions.population import holders, populated
+from crosslevel.binned.regions.sums import holders, populated
 from crosslevel.errors import InputError
 
 pytest.importorskip("shapely")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crosslevel import ecological
-from crosslevel.ecological.court.abstention import abstention_among
+from crosslevel.ecological.court.reporting import abstention_among
 from crosslevel.errors import InputError
 
 PEOPLE = {"black": [10, 40, 70, 90, 20, 55], "white": [90, 60, 30, 10, 80, 45]}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import crosslevel as cl
-from crosslevel.ecological.persons.selection import solve_selection
+from crosslevel.ecological.persons.learner import solve_selection
 from crosslevel.errors import CrosslevelWarning, InputError
 
 Q, LABELS = 40, ["owns", "works", "insured", "drives"]

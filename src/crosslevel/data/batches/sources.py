@@ -1,18 +1,25 @@
-"""What a stream is made of: what every source gives, whatever it is."""
+"""What a stream is made of: what every source gives, whatever it is.
+
+Numbers that stand in a column as text: which cell is none, and, on request, those written as 1,234 or 45 %.
+
+A column of text is never taken for numbers unasked, since codes look like them. ``open_batches(..., text_numbers=["votes"])`` (and
+``--text-numbers votes`` on the command line) asks for it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crosslevel.data.queries import Query
-from crosslevel.errors import FileError
+from crosslevel.errors import FileError, InputError, unknown_name
 
-__all__ = ["Part", "Piece", "Request", "Source", "damaged"]
+__all__ = ["Part", "Piece", "Request", "Source", "TextNumbers", "damaged", "read_text_numbers"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +107,96 @@ def damaged(name: str, kind: str, error: Exception) -> FileError:
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
     return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+
+
+WRITTEN = r"^[+-]?(([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+"""A number, with commas before every three digits or with none."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type, or the values of a dictionary, are text."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def read_text_numbers(values: pa.Array, name: str, row: int = 0) -> pa.Array:
+    """Read text as numbers: commas between thousands are dropped, a per cent sign divides by a hundred, blanks are missing.
+
+    Parameters
+    ----------
+    values : pyarrow.Array of text
+    name : str
+        Name of the column, for messages.
+    row : int
+        Number of the first row.
+
+    Examples
+    --------
+    >>> read_text_numbers(pa.array(["1,234", "45 %", "", "-0.5"]), "votes").to_pylist()
+    [1234.0, 0.45, None, -0.5]
+    >>> read_text_numbers(pa.array(["7", "1,5"]), "votes", row=100)
+    Traceback (most recent call last):
+    ...
+    crosslevel.errors.InputError: text_numbers: column 'votes' holds '1,5' in row 101, which is no number ...
+    """
+    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    hundredths = pc.ends_with(text, "%")
+    digits = pc.utf8_rtrim(text, "% \u00a0")
+    wrong = pc.fill_null(pc.invert(pc.match_substring_regex(digits, WRITTEN)), False)
+    if pc.any(wrong).as_py():
+        first = pc.index(wrong, True).as_py()
+        raise InputError(
+            f"text_numbers: column {name!r} holds {values[first].as_py()!r} in row {row + first:,}, which is no number (1,234.5 or 45 % "
+            "would be); clean the cell, or leave the column out of text_numbers."
+        )
+    numbers = pc.replace_substring(digits, ",", "").cast(pa.float64())
+    return pc.if_else(hundredths, pc.divide(numbers, 100.0), numbers)
+
+
+class TextNumbers(Source):
+    """A source some of whose columns of text are read as numbers."""
+
+    def __init__(self, source: Source, columns: Sequence[str]) -> None:
+        self.source = source
+        self.name, self.n_parts, self.one_shot, self.unit = source.name, source.n_parts, source.one_shot, source.unit
+        self.schema = source.schema
+        self.columns = []
+        for name in columns:
+            place = self.schema.get_field_index(name)
+            if place < 0:
+                raise unknown_name("text_numbers", name, self.schema.names)
+            if is_text(self.schema.field(place).type):
+                self.columns.append(name)
+                self.schema = self.schema.set(place, pa.field(name, pa.float64()))
+
+    @property
+    def num_rows(self) -> int | None:
+        """Number of rows, where the source knows it."""
+        return self.source.num_rows
+
+    def stamp(self) -> list[object]:
+        """Tell this source from a changed one."""
+        return [*self.source.stamp(), *self.columns]
+
+    def as_text(self, column: str) -> bool:
+        """Tell whether the source could give this column as text; those read here are numbers."""
+        return column not in self.columns and self.source.as_text(column)
+
+    def parts(self, request: Request, start: int = 0) -> Iterator[Part]:
+        """Give the pieces of the source, with the numbers read."""
+        fields = [self.source.schema.field(f.name) if f.name in self.columns else f for f in request.schema]
+        asked = request.where is not None and not set(request.where.columns) & set(self.columns)
+        inner = Request(pa.schema(fields), request.batch_size, request.where if asked else None)
+        for part in self.source.parts(inner, start):
+            yield Part(part.index, part.n_rows, self._read(part.batches))
+
+    def _read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in batches:
+            for name in self.columns:
+                place = batch.schema.get_field_index(name)
+                if place >= 0:
+                    batch = batch.set_column(place, name, read_text_numbers(batch.column(place), name, row))
+            yield batch
+            row += batch.num_rows

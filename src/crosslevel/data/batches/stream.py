@@ -289,7 +289,7 @@ def open_batches(
         return Batches([FrameSource(source)], columns, where, size)
     from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, column_types_of
     from crosslevel.data.batches.formats import locate
-    from crosslevel.data.batches.text_numbers import TextNumbers
+    from crosslevel.data.batches.sources import TextNumbers
 
     said = column_types_of(column_types)
     written = dict.fromkeys(checked_columns(text_numbers, "text_numbers") or (), pa.string())

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from crosslevel.ecological.court.abstention import abstention_of, denominator_of, describe_abstention
 from crosslevel.ecological.court.reporting import (
+    abstention_of,
+    denominator_of,
+    describe_abstention,
     interval_columns,
     lead_over_others,
     level_of,

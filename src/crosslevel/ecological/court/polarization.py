@@ -9,14 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crosslevel.ecological.court.abstention import (
+from crosslevel.ecological.court.choice import describe_difference, describe_excluded
+from crosslevel.ecological.court.reporting import (
     abstention_of,
     denominator_of,
     describe_abstention,
-    refuse_abstention,
-)
-from crosslevel.ecological.court.choice import describe_difference, describe_excluded
-from crosslevel.ecological.court.reporting import (
     interval_columns,
     level_of,
     mean_of_draws,
@@ -24,6 +21,7 @@ from crosslevel.ecological.court.reporting import (
     outcomes_left,
     pair_of,
     probability_of_first,
+    refuse_abstention,
     remarks_on,
     report_estimates,
     share_of_draws,

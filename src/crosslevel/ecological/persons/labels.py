@@ -69,7 +69,7 @@ def hide_and_learn(
         )
     if not survey:
         return learned, said, None
-    from crosslevel.ecological.persons.selection import measure_selection
+    from crosslevel.ecological.persons.learner import measure_selection
 
     return learned, said, measure_selection(model, found, wanted, learned)
 
