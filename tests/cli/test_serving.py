@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from crosslevel.cli.serving import make_server, reports_of
+from crosslevel.cli.report import make_server, reports_of
 from crosslevel.errors import InputError
 
 NASTY = "<img src=x onerror=alert(1)> & 'é'.html"
@@ -103,10 +103,10 @@ def test_there_is_no_way_out(ask, path):
 
 
 def test_a_link_put_in_place_of_a_report_is_not_followed(ask, folder, monkeypatch):
-    from crosslevel.cli import serving
+    from crosslevel.cli import report
 
     listed = reports_of(folder) | {"link.html": (folder / "a.html").stat()}
-    monkeypatch.setattr(serving, "reports_of", lambda _: listed)
+    monkeypatch.setattr(report, "reports_of", lambda _: listed)
     assert ask("/link.html")[0].status == 404
 
 
@@ -130,7 +130,7 @@ def test_a_port_that_is_taken(ask, folder):
 
 
 def test_an_empty_folder_says_so(tmp_path):
-    from crosslevel.cli.serving import _listing
+    from crosslevel.cli.report import _listing
 
     assert b"no report in this folder" in _listing(tmp_path)
 

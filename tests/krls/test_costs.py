@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import crosslevel.krls.costs as costs
+import crosslevel.krls.paths as costs
 from crosslevel.errors import InputError
 from crosslevel.krls import KRLS, Cost, cost
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crosslevel.reports.encode import MISSING, _packed, encode_column
+from crosslevel.reports.page import MISSING, _packed, encode_column
 
 
 def encoded(**columns):

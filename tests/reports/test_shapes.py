@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from crosslevel.errors import InputError
-from crosslevel.reports.projection import centre_of, equal_area
-from crosslevel.reports.shapes import GRID, read_points, read_shapes
+from crosslevel.reports.shapes import GRID, centre_of, equal_area, read_points, read_shapes
 
 
 def collection(*geometries, **properties):

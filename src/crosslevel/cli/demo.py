@@ -16,7 +16,7 @@ from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.data.simulate.levels import LEVELS
+from crosslevel.data.simulate.people import LEVELS
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError

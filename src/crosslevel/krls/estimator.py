@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks, frames
 from crosslevel.data.signatures import checked
 from crosslevel.krls.bands import BandReports
-from crosslevel.krls.costs import Cost, cost_of_rows
 from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.inference import AS_R, INFERENCE, Inference, infer
 from crosslevel.krls.model import fit
-from crosslevel.krls.paths import BACKENDS, METHODS
+from crosslevel.krls.paths import BACKENDS, METHODS, Cost, cost_of_rows
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows

@@ -26,9 +26,8 @@ from crosslevel.ecological.court.study import PolarizationStudy
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.reports import vega
 from crosslevel.reports.document import Document
-from crosslevel.reports.encode import pack_tables
 from crosslevel.reports.exhibit import exhibit_of
-from crosslevel.reports.page import describe_page, figure_svg
+from crosslevel.reports.page import describe_page, figure_svg, pack_tables
 from crosslevel.reports.sealed import seal
 from crosslevel.reports.sections import Section, section_of, tables_of
 from crosslevel.reports.shapes import Shapes, read_points, read_shapes

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from crosslevel.data.simulate import Nation, nation
-from crosslevel.data.simulate.levels import GROUPINGS
 from crosslevel.data.simulate.nation import check_settings
-from crosslevel.data.simulate.people import EDUCATION
+from crosslevel.data.simulate.people import EDUCATION, GROUPINGS
 from crosslevel.data.simulate.places import plan_nation
 from crosslevel.errors import InputError
 

@@ -121,7 +121,7 @@ def test_without_a_survey_nothing_of_surveys_runs(world, plain):
     finally:
         sys.setprofile(None)
     assert "aggregate" in seen
-    own = {"survey", "survey_fit", "survey_levels", "respondents", "selection", "poststratification", "direct_shares"}
+    own = {"survey", "survey_fit", "survey_levels", "respondents", "learner", "poststratification"}
     assert not seen & own
 
 

@@ -10,11 +10,10 @@ from scipy import stats
 
 from crosslevel.binned.gaussian import sines
 from crosslevel.binned.gaussian.dense import Conditioned, DenseSolver
-from crosslevel.binned.gaussian.features import FeatureSolver
+from crosslevel.binned.gaussian.features import FeatureSolver, search_windows
 from crosslevel.binned.gaussian.kernels import BoundKernel
 from crosslevel.binned.gaussian.kronecker import KroneckerSolver, find_grid
 from crosslevel.binned.gaussian.model import Posterior, Problem, Solver
-from crosslevel.binned.gaussian.windows import search_windows
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize

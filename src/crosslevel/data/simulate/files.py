@@ -14,11 +14,9 @@ import pyarrow.parquet as pq
 from crosslevel.data.atomic import whole_file
 from crosslevel.data.checks import check_whole
 from crosslevel.data.progress import follow
-from crosslevel.data.simulate.geometry import feature_collection
-from crosslevel.data.simulate.levels import Cells, truth_table
 from crosslevel.data.simulate.nation import PEOPLE_SCHEMA, check_settings, draw_people, people_table, places_table
-from crosslevel.data.simulate.people import RegionDraw
-from crosslevel.data.simulate.places import Plan, plan_nation
+from crosslevel.data.simulate.people import Cells, RegionDraw, truth_table
+from crosslevel.data.simulate.places import Plan, feature_collection, plan_nation
 from crosslevel.errors import FileError
 from crosslevel.typing import Progress, RandomState, Tell
 

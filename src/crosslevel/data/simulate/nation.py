@@ -12,10 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.checks import check_between, check_whole, read_seed
-from crosslevel.data.simulate.geometry import feature_collection
-from crosslevel.data.simulate.levels import Cells, check_by, composition_table, rates, truth_table
-from crosslevel.data.simulate.people import AGE_GROUPS, EDUCATION, GROUP_OF_AGE, RACES, URBAN, RegionDraw, draw_region
-from crosslevel.data.simulate.places import Plan, Settings, plan_nation
+from crosslevel.data.simulate.people import (
+    AGE_GROUPS,
+    EDUCATION,
+    GROUP_OF_AGE,
+    RACES,
+    URBAN,
+    Cells,
+    RegionDraw,
+    check_by,
+    composition_table,
+    draw_region,
+    rates,
+    truth_table,
+)
+from crosslevel.data.simulate.places import Plan, Settings, feature_collection, plan_nation
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import RandomState
 

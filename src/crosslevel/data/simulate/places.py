@@ -1,17 +1,236 @@
-"""What a simulated nation's regions are like: how many people, of which kinds, and how the place itself votes."""
+"""Invent a country: where its regions lie, which states they form, polygons that tile it, and what its regions are like.
+
+Seeds are spread evenly over a box; the ``n_regions`` of them that lie deepest inside an invented coastline are land
+and the rest is sea. A region is the Voronoi cell of its seed, its sides made winding by midpoint displacement. Each
+side is displaced once and used by both neighbors, so the polygons share their borders to the last bit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
+from scipy.spatial import Voronoi, cKDTree
 
-from crosslevel.data.simulate.geometry import Country, invent_country, smooth_field
 from crosslevel.typing import FloatArray
 
-__all__ = ["Plan", "Settings", "plan_nation", "region_rng"]
+__all__ = [
+    "Country",
+    "Plan",
+    "Settings",
+    "feature_collection",
+    "invent_country",
+    "plan_nation",
+    "region_rng",
+    "smooth_field",
+]
+
+
+CENTER = (4.0, 51.0)
+"""Longitude and latitude of the middle of the box."""
+HALF_BOX = (9.0, 6.0)
+"""Half width and half height of the box, in degrees."""
+LAND_SHARE = 0.45
+"""Share of the seeds that are land; leaves at least two cells of sea between the coast and the box."""
+WINDING = 0.22
+"""How far a side's midpoint moves, at most, as a share of the side and of the way to the seed it moves to."""
+
+
+@dataclass(frozen=True)
+class Country:
+    """Seeds and borders of the regions.
+
+    Attributes
+    ----------
+    lon, lat : (n_regions,)
+        Seeds of the regions, from north to south.
+    xy : (n_regions, 2)
+        The same in units in which the box is 3 wide and 2 high, centered at 0.
+    state : (n_regions,) int
+        State of each region, 0 to n_states - 1, contiguous blocks of regions.
+    rings : list of (n_points, 2)
+        Outline of each region in longitude and latitude, counterclockwise, closed.
+    """
+
+    lon: FloatArray
+    lat: FloatArray
+    xy: FloatArray
+    state: npt.NDArray[np.int64]
+    rings: list[FloatArray]
+
+
+def invent_country(n_regions: int, n_states: int, rng: np.random.Generator) -> Country:
+    """Draw the seeds, the coast, the states and the borders of a country.
+
+    Examples
+    --------
+    >>> country = invent_country(30, 4, np.random.default_rng(0))
+    >>> len(country.rings), country.state.max() + 1
+    (30, np.int64(4))
+    """
+    n_seeds = int(np.ceil(n_regions / LAND_SHARE)) + 12
+    seeds = _even_points(n_seeds, rng)
+    deepest = np.argsort(-_depth(seeds, rng), kind="stable")
+    land = deepest[:n_regions]
+    land = land[np.lexsort((seeds[land, 0], -seeds[land, 1]))]
+    seeds = np.concatenate([seeds[land], seeds[deepest[n_regions:]]])
+    rings = _outlines(seeds, n_regions, 3 if n_regions <= 1000 else 2, rng)
+    xy = seeds[:n_regions]
+    degrees = _degrees(xy)
+    return Country(
+        degrees[:, 0], degrees[:, 1], xy, _blocks(xy, n_states, rng), [_distinct(_degrees(r)) for r in rings]
+    )
+
+
+def _degrees(xy: FloatArray) -> FloatArray:
+    """Turn box units into longitude and latitude; five decimals are about a meter."""
+    return np.round(np.array(CENTER) + xy * (HALF_BOX[0] / 1.5, HALF_BOX[1]), 5)
+
+
+def _distinct(ring: FloatArray) -> FloatArray:
+    """Drop points that rounding made equal to the one before; a neighbor drops the same ones."""
+    return ring[np.concatenate([[True], (ring[1:] != ring[:-1]).any(axis=1)])]
+
+
+def _even_points(n: int, rng: np.random.Generator) -> FloatArray:
+    """Spread points evenly over the box, by a few steps of Lloyd's algorithm on random samples."""
+    points = rng.uniform((-1.5, -1.0), (1.5, 1.0), (n, 2))
+    for _ in range(4):
+        sample = rng.uniform((-1.5, -1.0), (1.5, 1.0), (24 * n, 2))
+        _, owner = cKDTree(points).query(sample)
+        mass = np.bincount(owner, minlength=n)
+        for axis in (0, 1):
+            sums = np.bincount(owner, sample[:, axis], minlength=n)
+            points[:, axis] = np.where(mass > 0, sums / np.maximum(mass, 1), points[:, axis])
+    return points
+
+
+def _depth(xy: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Measure how far inside the coast a point lies: a wavy mainland and an island off it."""
+    depth = np.full(len(xy), -np.inf)
+    for center, radius, waves in (((-0.12, 0.0), (1.18, 0.76), 9), ((1.15, -0.62), (0.24, 0.2), 4)):
+        dx, dy = (xy[:, 0] - center[0]) / radius[0], (xy[:, 1] - center[1]) / radius[1]
+        angle, distance = np.arctan2(dy, dx), np.hypot(dx, dy)
+        k = np.arange(2, waves + 2)
+        amplitude = rng.normal(size=len(k)) * 0.16 / k**0.7
+        phase = rng.uniform(0, 2 * np.pi, len(k))
+        coast = 1.0 + np.cos(angle[:, None] * k + phase) @ amplitude
+        depth = np.maximum(depth, (coast - distance) * radius[1])
+    # The frame of the box is always sea, so that every land cell is bounded.
+    edge = np.minimum(1.5 - np.abs(xy[:, 0]), 1.0 - np.abs(xy[:, 1]))
+    return np.minimum(depth, edge - 0.1)
+
+
+def _outlines(seeds: FloatArray, n_land: int, levels: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Trace the winding Voronoi cell of each of the first ``n_land`` seeds."""
+    far = np.array([(x, y) for x in (-6.0, 0.0, 6.0) for y in (-5.0, 0.0, 5.0) if x or y])
+    cells = Voronoi(np.concatenate([seeds, far]))
+    sides, ends = np.asarray(cells.ridge_points), np.asarray(cells.ridge_vertices)
+    kept = (sides < n_land).any(axis=1)
+    sides, ends = sides[kept], ends[kept]
+    paths = _wind(cells.vertices[ends], cells.points[sides], levels, rng)
+    by_region: list[dict[int, list[tuple[int, FloatArray]]]] = [{} for _ in range(n_land)]
+    for (a, b), (v, w), path in zip(sides.tolist(), ends.tolist(), paths, strict=True):
+        for region in (a, b):
+            if region < n_land:
+                by_region[region].setdefault(v, []).append((w, path))
+                by_region[region].setdefault(w, []).append((v, path[::-1]))
+    return [_ring(sides_of) for sides_of in by_region]
+
+
+def _wind(ends: FloatArray, seeds: FloatArray, levels: int, rng: np.random.Generator) -> FloatArray:
+    """Displace the midpoints of the sides toward the seeds on either side, ``levels`` times.
+
+    ``ends``, ``seeds``: (n_sides, 2, 2). The side of a convex cell and its two seeds span a kite no other side
+    enters; a path that stays inside its kite crosses none. Answers (n_sides, 2**levels + 1, 2).
+    """
+    path = ends
+    length = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)[:, None]
+    for level in range(levels):
+        middle = (path[:, :-1] + path[:, 1:]) / 2
+        side = rng.uniform(-1, 1, middle.shape[:2])
+        offset = np.where(side[:, :, None] > 0, seeds[:, None, 0], seeds[:, None, 1]) - middle
+        # Half as much at each level, and no more than a share of the side: a short side between far seeds has a
+        # narrow kite.
+        reach = np.minimum(1.0, length / np.linalg.norm(offset, axis=2))
+        moved = middle + (np.abs(side) * reach * WINDING / 2**level)[:, :, None] * offset
+        woven = np.empty((len(path), 2 * path.shape[1] - 1, 2))
+        woven[:, ::2], woven[:, 1::2] = path, moved
+        path = woven
+    return path
+
+
+def _ring(sides: dict[int, list[tuple[int, FloatArray]]]) -> FloatArray:
+    """Chain the sides of a cell into a closed ring, counterclockwise."""
+    start = min(sides)
+    corner, path = sides[start][0]
+    pieces, before = [path[:-1]], start
+    while corner != start:
+        onward, path = next((w, p) for w, p in sides[corner] if w != before)
+        pieces.append(path[:-1])
+        before, corner = corner, onward
+    ring = np.concatenate([*pieces, pieces[0][:1]])
+    x, y = ring.T
+    return ring if (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0 else ring[::-1]
+
+
+def _blocks(xy: FloatArray, n_blocks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Group points into compact blocks (Lloyd's algorithm from spread-out starts), numbered from north to south."""
+    centers = xy[[int(rng.integers(len(xy)))]]
+    while len(centers) < n_blocks:
+        gap, _ = cKDTree(centers).query(xy)
+        centers = np.concatenate([centers, xy[[int(np.argmax(gap))]]])
+    for _ in range(8):
+        _, block = cKDTree(centers).query(xy)
+        size = np.bincount(block, minlength=n_blocks)
+        if (size == 0).any():  # pragma: no cover - a start is a point of its own block
+            break
+        centers = np.stack([np.bincount(block, xy[:, a], minlength=n_blocks) / size for a in (0, 1)], axis=1)
+    _, block = cKDTree(centers).query(xy)
+    _, block = np.unique(block, return_inverse=True)
+    first = np.argsort(-np.array([xy[block == b, 1].mean() for b in range(block.max() + 1)]), kind="stable")
+    return np.argsort(first)[block].astype(np.int64)
+
+
+def smooth_field(xy: FloatArray, lengthscale: float, rng: np.random.Generator) -> FloatArray:
+    """Draw a smooth random field at the points (256 random cosines), with mean 0 and standard deviation 1 over them.
+
+    Examples
+    --------
+    >>> field = smooth_field(np.array([[0.0, 0.0], [0.01, 0.0], [1.0, 1.0]]), 0.4, np.random.default_rng(0))
+    >>> bool(abs(field[0] - field[1]) < abs(field[0] - field[2]))
+    True
+    """
+    frequency = rng.normal(size=(2, 256)) / lengthscale
+    field = np.cos(xy @ frequency + rng.uniform(0, 2 * np.pi, 256)).sum(axis=1)
+    spread = field.std()
+    return (field - field.mean()) / (spread if spread > 0 else 1.0)
+
+
+def feature_collection(country: Country, regions: list[str], states: list[str]) -> dict[str, Any]:
+    """Write the outlines as a GeoJSON FeatureCollection with the properties ``region`` and ``state``.
+
+    Examples
+    --------
+    >>> country = invent_country(2, 1, np.random.default_rng(0))
+    >>> feature_collection(country, ["R1", "R2"], ["S1", "S1"])["features"][1]["properties"]
+    {'region': 'R2', 'state': 'S1'}
+    """
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "id": region,
+                "properties": {"region": region, "state": state},
+                "geometry": {"type": "Polygon", "coordinates": [ring.tolist()]},
+            }
+            for region, state, ring in zip(regions, states, country.rings, strict=True)
+        ],
+    }
+
 
 BASE_RACE = np.array([0.0, -1.9, -1.7, -2.6])
 """Log odds of each race against the first, in an average rural place."""

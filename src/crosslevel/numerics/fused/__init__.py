@@ -6,7 +6,6 @@ bag. Importing this package imports numba; the kernels are compiled on first use
 
 from __future__ import annotations
 
-from crosslevel.numerics.fused.embed import PieceSums, embed_piece, embed_rows
-from crosslevel.numerics.fused.plan import Plan, Scratch, make_plan
+from crosslevel.numerics.fused.embed import PieceSums, Plan, Scratch, embed_piece, embed_rows, make_plan
 
 __all__ = ["PieceSums", "Plan", "Scratch", "embed_piece", "embed_rows", "make_plan"]
