@@ -21,9 +21,10 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "crosslevel"
 PAGE = ROOT.parents[1] / "docs" / "architecture.md"
 LONGEST = 500
 CEILINGS = {  # name: (ceiling, goal)
-    "code lines of src/": (55_720, 40_000),
+    "code lines of src/": (55_620, 40_000),
+    "modules of src/": (371, 300),
     "files passed by EcologicalInference.fit": (20, 15),
-    "files passed by EcologicalInference.estimate": (22, 18),
+    "files passed by EcologicalInference.estimate": (21, 18),
     "files passed by CUDIA.fit": (12, 12),
     "files passed by BinnedGP.fit": (12, 12),
     "files passed by KRLS.fit": (12, 12),
@@ -125,6 +126,7 @@ def main(arguments: list[str]) -> int:
     long = [p for p in files if len(p.read_text().splitlines()) > LONGEST]
     twice = same_names()
     measured = {"code lines of src/": sum(map(code_lines, files))}
+    measured["modules of src/"] = sum(path.suffix == ".py" for path in files)
     measured |= {f"files passed by {name}": len(walk) for name, walk in found.items()}
     measured |= {f"files over {LONGEST} lines": len(long), "file names twice in a room": len(twice)}
     for what, number in measured.items():
@@ -132,7 +134,6 @@ def main(arguments: list[str]) -> int:
         print(
             f"{what:<46} {number:>7,}  (at most {ceiling:,}, goal {goal:,}){'' if number <= ceiling else '  EXCEEDED'}"
         )
-    print(f"{'files of src/':<46} {len(files):>7,}")
     for path in long:
         print(f"  long: {path.relative_to(ROOT)}")
     for names in twice:
