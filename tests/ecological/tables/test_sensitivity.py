@@ -23,7 +23,7 @@ from crosslevel.ecological.tables.assumptions.bias import (
     slope_to_move,
 )
 from crosslevel.ecological.tables.assumptions.robustness import SLOPE, sensitivity
-from crosslevel.ecological.tables.baselines import cell_bounds
+from crosslevel.ecological.tables.unit_tables import cell_bounds
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates
 
