@@ -19,6 +19,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,14 @@ from hidden_labels_data import (
 from us2024_data import lay, peak_memory, points, read_regions, region_of_county
 
 import crosslevel as cl
+from crosslevel.data.checks import count_jobs
 from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.estimate import open_people
 from crosslevel.ecological.persons.groups import allowance_of
+from crosslevel.ecological.persons.hidden_labels import Label
 from crosslevel.ecological.persons.labels import comparison, hide_all, read_labels
-from crosslevel.ecological.persons.learner import Learner
-from crosslevel.errors import CrosslevelWarning
+from crosslevel.ecological.persons.learner import Halves, Learner
+from crosslevel.errors import ConvergenceError, CrosslevelWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "hidden-labels.md"
 NATION = PAGE.with_name("hidden-labels-nation.md")
@@ -87,8 +90,10 @@ def fitted(people: Path, regions: pa.Table, n_jobs: int | None, regression: bool
     return model
 
 
-def hide_labels(model: cl.EcologicalInference, people: Path, names: Sequence[str]) -> Learner:
-    """Learn every label back from its totals, twice."""
+def hide_labels(
+    model: cl.EcologicalInference, people: Path, names: Sequence[str], unconverged: list[str] | None = None
+) -> Learner:
+    """Learn every label back from its totals, twice. Labels whose fit does not converge are listed, or an error."""
     stream = open_people(people, None)
     hidden = {name: LABELS[name].hidden for name in names}
     labels = read_labels({name: f"{name} == 1" for name in names}, hidden, stream, model)
@@ -98,8 +103,19 @@ def hide_labels(model: cl.EcologicalInference, people: Path, names: Sequence[str
     def say(done: int, of: int) -> None:
         print(f"{names[done - 1]}: {done} of {of}, {time.perf_counter() - begun:.0f} s", flush=True)
 
-    found = hide_all(model, stream, bins, cuts, labels, say, shares=(0.0, 1.0))
-    families = {name: LABELS[name].family for name in names}
+    def hide_one(label: Label) -> list[Halves]:
+        try:
+            return hide_all(model, stream, bins, cuts, [label], shares=(0.0, 1.0))
+        except ConvergenceError:
+            unconverged.append(label.name)
+            return []
+
+    if unconverged is None:
+        found = hide_all(model, stream, bins, cuts, labels, say, shares=(0.0, 1.0))
+    else:
+        with ThreadPoolExecutor(count_jobs(model.n_jobs)) as pool:
+            found = [halves for one in pool.map(hide_one, labels) for halves in one]
+    families = {name: LABELS[name].family for name in names if name not in (unconverged or ())}
     return Learner(found, families, SHIPPED, allowance_of(model.model_, None).shrinkage)
 
 
@@ -130,10 +146,11 @@ def summary(ways: dict[str, Scores], names: Sequence[str]) -> str:
     near = ["neighborhood", points(mean(first, "neighborhood_error", names), 2), *["–"] * 6]
     rows = [[*near, points(mean(first, "place_neighborhood_rmse", names), 2), "–", "–"]]
     for way, scores in ways.items():
-        worst = min(names, key=lambda label: scores[label]["coverage"])
+        scored = [name for name in names if name in scores]
+        worst = min(scored, key=lambda label: scores[label]["coverage"])
         rows.append(
             [
-                way,
+                way if len(scored) == len(names) else f"{way} ({len(scored)} of {len(names)} labels)",
                 points(mean(scores, "error", names), 2),
                 f"{mean(scores, 'coverage', names):.3f}",
                 points(mean(scores, "width", names)),
@@ -321,13 +338,13 @@ def main() -> None:
         fifteen = asked.world == "fifteen"
         names = asked.labels or [*DEVELOPMENT, *LATER]
         learner = hide_labels(model, people, names)
-        exact = None
+        exact, unconverged = None, []
         if asked.exact:
             # the same places, bins and halves of households; people are taken as they are, not smoothed
             twin = copy.copy(model)
             twin.likelihood = "exact"
-            exact = hide_labels(twin, people, names)
-        text = page(learner, exact, model, n, time.perf_counter() - begun, fifteen)
+            exact = hide_labels(twin, people, names, unconverged)
+        text = page(learner, exact, unconverged, model, n, time.perf_counter() - begun, fifteen)
         if fifteen:
             text = text.replace("<!-- nc -->", CAROLINA.format(table=north_carolina(asked.data, people)))
     text = "\n".join(line for line in text.splitlines() if not line.startswith("<!--")) + "\n"
@@ -339,7 +356,13 @@ def main() -> None:
 
 
 def page(
-    learner: Learner, exact: Learner | None, model: cl.EcologicalInference, n: int, seconds: float, fifteen: bool
+    learner: Learner,
+    exact: Learner | None,
+    unconverged: Sequence[str],
+    model: cl.EcologicalInference,
+    n: int,
+    seconds: float,
+    fifteen: bool,
 ) -> str:
     """Write the page of the fifteen states, or the shorter one of all regions."""
     ways = {
@@ -374,7 +397,7 @@ def page(
         shrinkage=", ".join(f"{k} {v:.2g}" for k, v in learner.shrinkage.items() if v) or "none",
         reliable=reliable,
         worse=", ".join(worse) or "none",
-        exact=SEVEN if exact is None else EXACT,
+        exact=SEVEN if exact is None else EXACT.format(unconverged=", ".join(sorted(unconverged)) or "none"),
     )
 
 
@@ -398,7 +421,7 @@ intervals; the shipped constants were chosen on these columns, and their rows co
 """
 EXACT = """The exact form (`likelihood="exact"`) is fitted to the same halves, with people as they are: it does not smooth their shares. Its
 effects have the mean and the covariance of its draws, and are then given the same closed form of confounding, shrunk and not (as it
-ships, it is not).
+ships, it is not). Labels on which it did not converge, an error and no numbers: {unconverged}.
 
 """
 NATION_TEXT = """# Hidden labels in all regions
