@@ -20,7 +20,7 @@ from tests.contract.cases.distribution import _draw
 
 import crosslevel as cl
 from crosslevel import diagnostics, distribution, ecological, imputation
-from crosslevel.binned import areas
+from crosslevel.binned import areas, interpolate
 from crosslevel.data.batches import open_batches
 from crosslevel.data.regions import merge_regions
 from crosslevel.distribution.sampled import model as sampled
@@ -155,6 +155,8 @@ def differs(left: Answer, right: Answer, tolerance: float, in_errors: float = 0.
     """Say where two answers differ by more than the tolerance, or by so many standard errors, or nothing."""
     a, b = _sorted(left), _sorted(right)
     if in_errors:
+        if a["key"].tolist() != b["key"].tolist():
+            return "key differs"
         moved = float(np.nanmax(np.abs(a["estimate"] - b["estimate"]) / a["std_error"]))
         return f"an estimate moves by {moved:.2g} standard errors" if moved > in_errors else ""
     if a.keys() != b.keys():
@@ -346,6 +348,38 @@ def _shared(frames: dict[str, Any]) -> Answer:
     return {"key": np.array([f"{i:02d}" for i in number]), "estimate": np.asarray(found["estimate"])}
 
 
+def _strips(rng: np.random.Generator) -> Data:
+    inner, outer = np.sort(rng.choice(np.arange(1, 12), (2, 3), replace=True), axis=1)
+    edges = {"source": np.unique([0, *inner, 12]), "target": np.unique([0, *outer, 12])}
+    made = {n: {"low": e[:-1].astype(float), "high": e[1:].astype(float)} for n, e in edges.items()}
+    values = rng.integers(50, 900, len(made["source"]["low"])).astype(float)
+    made["source"] |= {"value": values, "error": np.round(values * 0.05, 1)}
+    made["target"] |= {"people": rng.integers(1000, 3000, len(made["target"]["low"])).astype(float)}
+    return made
+
+
+def _interpolated(by_people: bool, frames: dict[str, Any]) -> Answer:
+    def strips(name: str) -> Any:
+        ends = zip(frames[name]["low"], frames[name]["high"], strict=True)
+        return cl.Polygons([[[a, 0], [b, 0], [b, 1], [a, 1]] for a, b in ((float(a), float(b)) for a, b in ends)])
+
+    values, error = ([float(v) for v in frames["source"][n]] for n in ("value", "error"))
+    people = [float(v) for v in frames["target"]["people"]] if by_people else None
+    found = interpolate(strips("source"), strips("target"), values, error, population=people, n_draws=400)
+    key = np.array([f"from {float(v):02.0f}" for v in frames["target"]["low"]])
+    plain = "people_weighted" if by_people else "area_weighted"
+    return {"key": key, **{n: np.asarray(found[n]) for n in ("estimate", "std_error", plain)}}
+
+
+def _carries_all(data: Data, answer: Answer) -> str:
+    total = float(data["source"]["value"].sum())
+    for name in ("estimate", *(n for n in answer if n.endswith("_weighted"))):
+        found = float(np.sum(answer[name]))
+        if abs(found - total) > 1e-6 * total:
+            return f"{name} of the targets adds up to {found:g}, not {total:g}"
+    return ""
+
+
 def _adds_up(data: Data, answer: Answer) -> str:
     found, total = float(np.sum(answer["estimate"])), float(np.sum(data["large"]["total"]))
     return "" if abs(found - total) < 1e-6 * total else f"the parts add up to {found:g}, not {total:g}"
@@ -433,6 +467,48 @@ def _table(function: Callable[..., Any], frames: dict[str, Any]) -> Answer:
 def _after_rxc(function: Callable[..., Any], frames: dict[str, Any], **options: Any) -> Answer:
     """Ask a court's question of a table that ``rxc`` filled in."""
     return _read(function(ecological.rxc(frames["groups"], frames["outcomes"]), **options))
+
+
+def _precincts(rng: np.random.Generator) -> Data:
+    """Three groups who vote or stay at home, in two contests, and districts of precincts."""
+    made = _units(3, 4, rng)
+    names = made["units"]["unit"]
+    votes = {f"{contest} {name}": v for contest in ("first", "second") for name, v in made["outcomes"].items()}
+    votes |= {f"second {name}": rng.binomial(v, 0.8) for name, v in made["outcomes"].items()}
+    kept = {n: v for n, v in votes.items() if not n.endswith("o3")}
+    return {
+        "precincts": {"unit": names, **made["groups"], **kept},
+        "districts": {"unit": names, "district": rng.permutation(np.arange(len(names)) % 2)},
+    }
+
+
+def _polarized(frames: dict[str, Any]) -> Any:
+    contests = {c: [n for n in _names(frames["precincts"]) if n.startswith(c)] for c in ("first", "second")}
+    groups = [n for n in _names(frames["precincts"]) if n.startswith("g")]
+    return ecological.rpv(frames["precincts"], groups, contests, "unit", methods=["goodman", "rxc"], n_jobs=1)
+
+
+def _summarized(frames: dict[str, Any]) -> Answer:
+    return _read(_polarized(frames).summary)
+
+
+def _performed(frames: dict[str, Any]) -> Answer:
+    districts: dict[str, list[str]] = {}
+    for unit, district in zip(*(_column(frames["districts"], n) for n in ("unit", "district")), strict=True):
+        districts.setdefault(f"district {district}", []).append(unit)
+    found = _read(ecological.performance(_polarized(frames), districts, "g1"))
+    kept = {n: found[n] for n in ("key", "estimate", "votes", "people", "group_people", "group_voters")}
+    return kept | {"probabilities": np.column_stack([found["probability_wins"], 1.0 - found["probability_wins"]])}
+
+
+def _counts_votes(data: Data, answer: Answer) -> str:
+    """Say whether the districts, which hold every precinct once, do not hold every vote once."""
+    for contest in ("first", "second"):
+        total = sum(float(v.sum()) for n, v in data["precincts"].items() if n.startswith(contest))
+        found = float(answer["votes"][[str(k).endswith(contest) for k in answer["key"]]].sum())
+        if found != total:
+            return f"the districts hold {found:g} votes of {contest}, not {total:g}"
+    return ""
 
 
 def _compared(frames: dict[str, Any]) -> Answer:
@@ -664,6 +740,18 @@ WORLDS = {
             tolerance=1e-4,
         ),
         World("shared_estimates", _squares, _shared, rows=("small",), tolerance=0.5, problem=_adds_up),
+        *(
+            World(
+                "interpolate" + (", people" if by_people else ""),
+                _strips,
+                partial(_interpolated, by_people),
+                rows=("source", "target"),
+                # the order of the common parts decides who gets which random numbers
+                in_errors={"rows in another order": 0.4},
+                problem=_carries_all,
+            )
+            for by_people in (False, True)
+        ),
         World(
             "CrossLevelImputer",
             _hidden,
@@ -704,6 +792,8 @@ WORLDS = {
             columns=("rows",),
             weight=("rows", "w"),
             tolerance=1e-5,
+            # where the penalty sits at its lower limit the rounding of the kernel's sums is magnified, to 3e-5 standard errors
+            in_errors=dict.fromkeys(TELLINGS, 1e-3),
         ),
         World(
             "KernelLogistic",
@@ -722,6 +812,25 @@ WORLDS = {
         _table_world("rxc_em", ecological.rxc_em, tolerance=1e-4),
         _table_world("rxc", ecological.rxc, tolerance=5e-3),
         _table_world("king", partial(ecological.king, n_draws=200), groups=2, columns=(), tolerance=0.05),
+        _table_world(
+            "king_iterated", partial(ecological.king_iterated, n_draws=100), groups=2, columns=(), tolerance=0.05
+        ),
+        *(
+            World(
+                name,
+                _precincts,
+                answer,
+                rows=("precincts", "districts"),
+                columns=("precincts", "districts"),
+                labels=(("precincts", "unit"), ("districts", "unit")),
+                **more,
+            )
+            # the draws of rxc are made in the order of units, groups and outcomes; probabilities of a sure choice have no error
+            for name, answer, more in (
+                ("rpv", _summarized, {"in_errors": dict.fromkeys(list(TELLINGS)[:2], 0.4)}),
+                ("performance", _performed, {"tolerance": 0.05, "problem": _counts_votes}),
+            )
+        ),
         World(
             "unit_tables",
             partial(_units, 3, 3),
