@@ -10,7 +10,8 @@ answers. They answer in four ways (log-odds of answering, for those who have the
     b2   +.3 below a bachelor's degree (where the label is a degree: below 45 years), 0 above
     b3   +.2, and a draw from N(0, .1^2) for every level of every column
 
-Selection is taken as 0, as .1 (the default), or as measured on labels of other families, same seed (``measured``). Beside them: the totals
+Selection is taken as 0, as .1 (the default), or as measured on labels of other families, same seed: one for all columns (``measured``), or
+one for each, as learn_confounding measures it (``by column``). Beside them: the totals
 alone; the respondents as they answered (``raw``); multilevel regression and post-stratification with scales learned from the survey
 (``mrp``), and the same shifted to the totals (``calibrated``). Constants of confounding are the shipped ones, chosen on these labels
 among others, or with ``--others`` tau is that of the other families. Intervals are those of the covariance of effects, without the
@@ -45,7 +46,7 @@ from crosslevel.ecological.persons.groups import allowance_of
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel
 from crosslevel.ecological.persons.hidden_labels import Half, Label, hide
 from crosslevel.ecological.persons.labels import comparison, read_labels
-from crosslevel.ecological.persons.learner import solve_selection
+from crosslevel.ecological.persons.learner import solve_columns, solve_selection
 from crosslevel.ecological.persons.model import cell_logits
 from crosslevel.ecological.persons.poststratification import direct_rates, mrp_rates, regress
 from crosslevel.ecological.persons.respondents import Respondents, spread_rows
@@ -164,7 +165,7 @@ class World:
         assert found is not None
         return found
 
-    def fuse(self, rows: SurveyRows, selection: float) -> SurveyPosterior:
+    def fuse(self, rows: SurveyRows, selection: float | FloatArray) -> SurveyPosterior:
         """Fit totals and survey."""
         half = self.asked.half
         sets = (pairs_of(half.structure), self.prior, half.pairs, self.levels, half.total, rows, selection)
@@ -326,15 +327,31 @@ def study(
                         if way == "selection 0":
                             logit, sd, T, G = found["nation"]
                             bias = G @ fit.by_delta @ world.prior.selection
-                            parts[name, seed] = (special.logit(T) - logit, sd**2, (bias**2).sum(axis=1))
+                            half = world.asked.half
+                            K = pd.DataFrame(
+                                np.add.reduceat(bias**2, half.structure.first[: len(half.columns)], axis=1)
+                            )
+                            K.columns = list(half.columns)
+                            parts[name, seed] = (special.logit(T) - logit, sd**2, K)
                     drawn[name, seed], plain[name, seed] = rows, entry
             for (name, seed), rows in drawn.items() if measured else ():
                 family = LABELS[name].family
                 others = [v for (other, s), v in parts.items() if s == seed and LABELS[other].family != family]
-                sd = solve_selection(others)
-                fit = worlds[name].fuse(rows, sd)
-                found = compared(worlds[name], rows, fit.theta, fit.covariance)
-                yield {**plain[name, seed], "way": "measured", "selection": sd} | scored(found)
+                sd = solve_selection([(e, V, K.to_numpy().sum(axis=1)) for e, V, K in others])
+                e, V = (np.concatenate(values) for values in list(zip(*others, strict=True))[:2])
+                half = worlds[name].asked.half
+                K = (
+                    pd.concat([*(K for _, _, K in others), pd.DataFrame(columns=list(half.columns))])
+                    .astype(float)
+                    .fillna(0.0)
+                )
+                by = dict(zip(K.columns, solve_columns(e, V, K.to_numpy(), sd), strict=True))
+                each = np.repeat([by[column] for column in half.columns], half.structure.sizes)
+                for way, selection in (("measured", sd), ("by column", each)):
+                    fit = worlds[name].fuse(rows, selection)
+                    found = compared(worlds[name], rows, fit.theta, fit.covariance)
+                    own = {f"selection {column}": v for column, v in by.items()} if way == "by column" else {}
+                    yield {**plain[name, seed], "way": way, "selection": sd} | own | scored(found)
             print(f"{kind} {n:,}", flush=True)
 
 

@@ -387,7 +387,7 @@ def _survey(model: Any) -> dict[str, Any] | None:
     found = getattr(model, "survey_", None)
     if found is None:
         return None
-    selection = {"sd": found.selection.sd, "from": found.selection.origin}
+    selection = {"sd": found.selection.sd, "from": found.selection.origin, "columns": dict(found.selection.columns)}
     tables = {name: getattr(found, name).to_pylist() for name in ("surveys", "moved", "compared")}
     return {**tables, "selection": selection}
 

@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import crosslevel as cl
-from crosslevel.ecological.persons.learner import solve_selection
+from crosslevel.ecological.persons.learner import solve_columns, solve_selection
 from crosslevel.errors import CrosslevelWarning, InputError
 
 Q, LABELS = 40, ["owns", "works", "insured", "drives"]
@@ -73,6 +74,45 @@ def test_selection_is_found_where_there_is_any(models):
     assert some.table["label"].to_pylist() == LABELS
 
 
+def test_the_column_that_is_selected_has_the_larger_selection(models):
+    none, some = (models[s].survey_.selection for s in (0.0, 0.5))
+    assert set(some.columns) == {"race", "age"}
+    assert some.columns["race"] > some.sd > some.columns["age"]
+    assert some.columns["race"] > 2.0 * some.columns["age"]
+    assert max(none.columns.values()) < 0.1
+    sds = models[0.5].model_.surveyed.confounding[0].selection
+    names = models[0.5].model_.bins.names
+    np.testing.assert_array_equal(sds, np.repeat([some.columns[name] for name in names], 3))
+    said = f"race {some.columns['race']:.2g}, age {some.columns['age']:.2g}"
+    assert models[0.5].convergence_["selection_by_column"] == said
+    assert any(f"by column: {said}." in text for text in models[0.5].survey_.said)
+
+
+@pytest.mark.parametrize("left", ["race", "age"])
+def test_a_column_that_left_the_features_of_every_label_has_the_pooled_selection(worlds, left):
+    """Columns are matched by their names: whichever leaves, the other is the first of those that are left."""
+    model = fitted(worlds[0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        model.learn_confounding(labels=LABELS, survey=True, hidden={name: [left] for name in LABELS})
+    found = model.survey_.selection
+    (other,) = {"race", "age"} - {left}
+    assert found.sd > 0.0
+    assert found.columns[left] == pytest.approx(found.sd, rel=1e-9)
+    assert found.columns[other] != pytest.approx(found.sd, rel=1e-6)
+
+
+def test_a_saved_model_allows_for_the_same_selection(models, worlds, tmp_path):
+    cl.save(models[0.5], tmp_path / "model")
+    loaded = cl.load(tmp_path / "model")
+    assert dict(loaded.survey_.selection.columns) == dict(models[0.5].survey_.selection.columns)
+    people = worlds[0.5][0]
+    one, two = (m.estimate("race", rollup="all", n_draws=50, people=people) for m in (models[0.5], loaded))
+    assert one.warnings == two.warnings
+    for name in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_array_equal(one[name], two[name])
+
+
 def test_answers_allow_for_what_was_measured(models, worlds):
     widths = {s: models[s].estimate("race", rollup="all", n_draws=400) for s in (0.0, 0.5)}
     narrow, wide = (np.mean(found["conf_high"] - found["conf_low"]) for found in widths.values())
@@ -100,6 +140,9 @@ def test_too_few_columns_or_respondents_leave_the_default(worlds):
         few = fitted((people, totals, survey.drop(columns=LABELS[2:]))).learn_confounding(labels=LABELS, survey=True)
         small = fitted((people, totals, survey[:900])).learn_confounding(labels=LABELS, survey=True)
     assert few.survey_.selection.sd == small.survey_.selection.sd == 0.1
+    assert not few.survey_.selection.columns
+    assert (few.model_.surveyed.confounding[0].selection == 0.1).all()
+    assert few.convergence_["selection_by_column"] == "as for all"
     assert "2 hidden column(s)" in few.survey_.selection.origin
     assert "900 respondents" in small.survey_.selection.origin
     assert any("2 hidden column(s)" in text for text in few.estimate("race", n_draws=50).warnings)
@@ -134,3 +177,55 @@ def test_squared_errors_are_as_large_as_they_should_be():
     assert solve_selection(parts) == pytest.approx(0.15, abs=0.02)
     assert solve_selection([(0.0 * e, V, K) for e, V, K in parts]) == 0.0
     assert solve_selection([(100.0 + e, V, K) for e, V, K in parts]) == 2.0
+
+
+def linear_gaussian(sds, n_labels=10, groups=8, seed=0):
+    """Errors of groups of labels: what the sampling of answers leaves, and the selection of levels that all groups of a label share."""
+    rng = np.random.default_rng(seed)
+    levels = 4
+    parts = []
+    for _ in range(n_labels):
+        H = rng.normal(size=(groups, len(sds), levels)) / np.sqrt(levels)
+        delta = rng.normal(size=(len(sds), levels)) * np.array(sds)[:, None]
+        V = rng.uniform(0.001, 0.003, groups)
+        parts.append((np.einsum("gcl,cl->g", H, delta) + rng.normal(size=groups) * np.sqrt(V), V, (H**2).sum(axis=2)))
+    return [np.concatenate(values) for values in zip(*parts, strict=True)]
+
+
+def densities(u, e, V, K, sd, counted):
+    """Log density of errors with columns' ratios u, a group counted as stated, and of the ratios themselves."""
+    W = V + K @ (sd * np.exp(u)) ** 2
+    return counted * stats.norm.logpdf(e, 0.0, np.sqrt(W)).sum() + stats.norm.logpdf(u).sum()
+
+
+@pytest.mark.parametrize("counted", [0.125, 0.25])
+def test_selection_of_columns_is_the_mode_by_brute_force(counted):
+    e, V, K = linear_gaussian([0.3, 0.05])
+    sd = solve_selection([(e, V, K.sum(axis=1))])
+    grid = np.linspace(-3.0, 2.0, 251)
+    values = [[densities(np.array([a, b]), e, V, K, sd, counted) for b in grid] for a in grid]
+    best = np.unravel_index(np.argmax(values), (251, 251))
+    found = np.log(solve_columns(e, V, K, sd, counted) / sd)
+    np.testing.assert_allclose(found, grid[list(best)], atol=0.02)  # the step of the grid
+    assert np.max(values) <= densities(found, e, V, K, sd, counted) < np.max(values) + 1e-3
+
+
+def test_selection_of_one_column_is_told_from_that_of_others():
+    true, found = np.array([0.3, 0.05, 0.05]), []
+    for seed in range(20):
+        e, V, K = linear_gaussian(true, seed=seed)
+        sd = solve_selection([(e, V, K.sum(axis=1))])
+        found.append([*solve_columns(e, V, np.column_stack([K, 0.0 * e]), sd), sd])
+    first, second, third, untold, pooled = np.mean(found, axis=0)
+    assert first == pytest.approx(0.3, abs=0.05)
+    assert max(second, third) < 0.7 * pooled  # shrunk to the pooled one, as 20 groups' worth tell
+    assert untold == pytest.approx(pooled, rel=1e-6)
+    assert (np.array(found)[:, 0] > np.array(found)[:, 4]).all()
+
+
+def test_columns_without_selection_have_none_and_equal_ones_are_alike():
+    e, V, K = linear_gaussian([0.0, 0.0], n_labels=40)
+    assert solve_columns(e, V, K, solve_selection([(e, V, K.sum(axis=1))])).max() < 0.03
+    assert (solve_columns(e, V, K, 0.0) == 0.0).all()
+    e, V, K = linear_gaussian([0.2, 0.2], n_labels=200)
+    np.testing.assert_allclose(solve_columns(e, V, K, 0.2), 0.2, atol=0.03)

@@ -279,20 +279,21 @@ def errors_of(tiny, rows, found, prior, selection):
     A = problem.slopes(problem.at(np.concatenate([found.theta, found.delta, [s]])))[1]
     R = prior.selection @ prior.selection
     before = [
-        linalg.block_diag(prior.root @ prior.root, v * R, survey.OFFSET_SD**2)
-        for v in (0.5 * selection**2, selection**2)
+        linalg.block_diag(prior.root @ prior.root, v * selection[:, None] * R * selection, survey.OFFSET_SD**2)
+        for v in (0.5, 1.0)
     ]
     gain = before[0] @ np.linalg.inv(np.eye(len(A)) + A @ before[0])  # of X' W z
     left = np.eye(len(A)) - gain @ A
     return left @ before[1] @ left.T + gain @ A @ gain.T
 
 
+@pytest.mark.parametrize("by_column", [(0.3, 0.3), (0.5, 0.1)])
 @pytest.mark.parametrize("n", [20, 2_000])
-def test_covariance_is_that_of_the_errors_of_the_mode(tiny, n):
+def test_covariance_is_that_of_the_errors_of_the_mode(tiny, n, by_column):
     """Half of the selection is assumed, all of it is allowed for: against the errors of any linear estimate."""
-    rows = ask(tiny, n)
-    prior, found = fused(tiny, rows, selection=0.3)
-    expected = errors_of(tiny, rows, found, prior, 0.3)
+    rows, selection = ask(tiny, n), np.repeat(by_column, tiny.effects.sizes)
+    prior, found = fused(tiny, rows, selection=selection)
+    expected = errors_of(tiny, rows, found, prior, selection)
     np.testing.assert_allclose(found.covariance, expected[:11, :11], rtol=1e-6, atol=1e-8)
     mean = np.r_[np.zeros(11), rows.trials @ likelihood(tiny, rows).mean_levels.toarray() / rows.trials.sum(), 1.0]
     assert found.offset_sd[0] == pytest.approx(np.sqrt(mean @ expected @ mean), rel=1e-6)
@@ -302,6 +303,16 @@ def test_covariance_is_that_of_the_errors_of_the_mode(tiny, n):
 def test_no_interval_is_wider_than_without_the_survey(tiny, selection):
     prior, found = fused(tiny, ask(tiny, 2_000), selection=selection)
     assert np.linalg.eigvalsh(prior.root @ prior.root - found.covariance).min() > -1e-9
+
+
+def test_one_selection_for_all_is_the_same_for_every_level(tiny):
+    rows = ask(tiny, 300)
+    one, each, other = (
+        fused(tiny, rows, selection=s)[1] for s in (0.2, np.full(5, 0.2), np.repeat([0.2, 0.4], [3, 2]))
+    )
+    np.testing.assert_array_equal(one.covariance, each.covariance)
+    np.testing.assert_array_equal(one.selection, each.selection)
+    assert not np.allclose(one.theta, other.theta, atol=1e-4)
 
 
 def test_rows_in_any_order_and_one_by_one(tiny):

@@ -8,7 +8,12 @@ How far respondents of a group differ from its people, measured on columns that 
 A known column t is hidden and learned back from totals and from the survey's own answers to it, selection taken as nil. Over the groups g
 of all such columns, with e_tg = logit(truth) - logit(estimate),
 
-    K_tg = (G_g D) R (G_g D)',   D = d theta / d delta,    V_tg = G_g S G_g',    mean_t mean_g e_tg^2 / (V_tg + selection^2 K_tg) = 1
+    K_tgc = (G_g D)_c R_c (G_g D)_c',  K_tg = sum_c K_tgc,   D = d theta / d delta,   V_tg = G_g S G_g'
+    mean_t mean_g e_tg^2 / (V_tg + selection^2 K_tg) = 1
+
+Feature column c then has a standard deviation of its own, selection exp(u_c), u_c ~ N(0, 1), at the mode of
+
+    e_tg ~ N(0, V_tg + selection^2 sum_c exp(2 u_c) K_tgc),    each group counted as a quarter: those of a label err together
 """
 
 from __future__ import annotations
@@ -35,7 +40,15 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["Halves", "Learner", "learn_confounding", "measure_selection", "quantile", "solve_selection"]
+__all__ = [
+    "Halves",
+    "Learner",
+    "learn_confounding",
+    "measure_selection",
+    "quantile",
+    "solve_columns",
+    "solve_selection",
+]
 
 
 FEW = 3
@@ -194,6 +207,9 @@ LEAST_RESPONDENTS = 1_000
 """Fewer respondents tell less of their selection than the default does."""
 MOST = 2.0
 LEAST_FACTOR = 1e-4
+RATIO_SD, COUNTED = 1.0, 0.25
+"""sd of the logarithm of a column's selection over the pooled one, and what a group counts; both were set before they were tried."""
+FARTHEST = 5.0
 
 
 def measure_selection(
@@ -222,17 +238,19 @@ def measure_selection(
         if len(shared) >= FEW:
             what = f"{n:,} respondents are too few to measure it, {LEAST_RESPONDENTS:,} are needed"
         return Selection(SELECTION, f"the default; {what}")
-    rows, parts = [], []
+    rows, parts, names = [], [], model.model_.bins.names
     for label in shared:
         both = [_errors(model, half, label, surveys, learned) for half in halves[label.name]]
         e, V, K = (np.concatenate(values) for values in zip(*both, strict=True))
         parts.append((e, V, K))
-        rows.append({"label": label.name, "groups": len(e), "selection": solve_selection([(e, V, K)])})
-    sd = solve_selection(parts)
-    if len(shared) < MANY_FAMILIES:
-        sd *= float(stats.t.ppf(0.975, len(shared) + 1) / stats.norm.ppf(0.975))
-    names = f"{len(shared)} columns that survey and people both have"
-    return Selection(sd, f"measured on {names}", pa.Table.from_pylist(rows))
+        rows.append({"label": label.name, "groups": len(e), "selection": solve_selection([(e, V, K.sum(axis=1))])})
+    sd = solve_selection([(e, V, K.sum(axis=1)) for e, V, K in parts])
+    e, V, K = (np.concatenate(values) for values in zip(*parts, strict=True))
+    by_column = solve_columns(e, V, K, sd, COUNTED / 2.0)  # the groups of a label's two halves meet the same answers
+    wider = 1.0 if len(shared) >= MANY_FAMILIES else stats.t.ppf(0.975, len(shared) + 1) / stats.norm.ppf(0.975)
+    origin = f"measured on {len(shared)} columns that survey and people both have"
+    columns = dict(zip(names, (wider * by_column).tolist(), strict=True))
+    return Selection(float(wider * sd), origin, pa.Table.from_pylist(rows), columns)
 
 
 def solve_selection(parts: Sequence[tuple[FloatArray, FloatArray, FloatArray]]) -> float:
@@ -260,6 +278,41 @@ def solve_selection(parts: Sequence[tuple[FloatArray, FloatArray, FloatArray]]) 
     return MOST if excess(MOST) >= 0.0 else float(optimize.brentq(excess, 0.0, MOST, xtol=1e-4))
 
 
+def solve_columns(e: FloatArray, V: FloatArray, K: FloatArray, sd: float, counted: float = COUNTED) -> FloatArray:
+    """Give every column a selection of its own, shrunk to the pooled one; that of a column of which no group tells is the pooled one.
+
+    Parameters
+    ----------
+    e, V : (m,)
+        Errors of the groups of all labels, and their variances without selection.
+    K : (m, n_columns)
+        The variance that each column's selection adds, per square of its standard deviation.
+    sd : float
+        The pooled selection.
+    counted : float
+        What a group counts.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> V, K = np.full(400, 0.01), rng.uniform(0.5, 1.0, (400, 2)) * [[1.0, 0.0]]
+    >>> e = rng.normal(size=400) * np.sqrt(V + 0.2**2 * K[:, 0])
+    >>> solve_columns(e, V, K, 0.1).round(1)
+    array([0.2, 0.1])
+    """
+
+    def cost(u: FloatArray) -> tuple[float, FloatArray]:
+        part = sd**2 * np.exp(2.0 * u) * K
+        W = V + part.sum(axis=1)
+        slope = counted * ((1.0 - e**2 / W) / W) @ part + u / RATIO_SD**2
+        return 0.5 * float(counted * np.sum(np.log(W) + e**2 / W) + np.sum((u / RATIO_SD) ** 2)), slope
+
+    start, bounds = np.zeros(K.shape[1]), [(-FARTHEST, FARTHEST)] * K.shape[1]
+    options = {"ftol": 1e-14, "gtol": 1e-7}
+    found = optimize.minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(sd * np.exp(found.x))
+
+
 def _errors(
     model: EcologicalInference,
     half: HiddenLabel,
@@ -267,7 +320,7 @@ def _errors(
     surveys: Sequence[tuple[str, pa.Table]],
     learned: LearnedConfounding,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Learn a hidden column from its totals and from the survey, and give e, V and K of its groups."""
+    """Learn a hidden column from totals and survey, and give e, V and K of its groups, K for every feature column of the model."""
     bins, effects = model.model_.bins, half.structure
     read = {column.name: column for column in bins.encoder.columns}
     kept = Bins(Encoder(tuple(read[name] for name in half.columns), bins.encoder.unknown), bins.edges)
@@ -277,7 +330,8 @@ def _errors(
     asked = count_respondents(surveys, columns, kept, places, places.totals, "drop", label.query)
     rows = spread_rows(asked, 0, half.pairs, levels, half.people, kept)
     if rows is None:
-        return np.zeros(0), np.zeros(0), np.zeros(0)
+        return np.zeros(0), np.zeros(0), np.zeros((0, len(bins.names)))
+    at_column = [bins.names.index(name) for name in half.columns]  # what tells the label has left the features
     pairs = pairs_of(effects)
     amounts = [learned.shrinkage.get(name, 0.0) for name in half.columns]
     amounts += [max(amounts[a], amounts[b]) for a, b in effects.pairs]
@@ -294,7 +348,8 @@ def _errors(
         bias, before = (found.G @ root for root in (posterior.by_delta @ prior.selection, prior.root))
         telling = (weight > 0) & ((before**2).sum(axis=1) > LEAST_FACTOR)
         e = special.logit(T) - special.logit(found.rate)
-        V, K = found.spread(posterior.covariance) ** 2, (bias**2).sum(axis=1)
+        V, K = found.spread(posterior.covariance) ** 2, np.zeros((len(e), len(bins.names)))
+        K[:, at_column] = np.add.reduceat(bias**2, effects.first[: len(effects.sizes)], axis=1)
         out.append((e[telling], V[telling], K[telling]))
     e, V, K = (np.concatenate(values) for values in zip(*out, strict=True))
     return e, V, K

@@ -9,7 +9,7 @@ m = D e_hat and V are what the totals leave of the effects, shrunk by D; the res
 of whom k_r said yes; A_rj is the share of them that is of kind c_j and lives in place i_j:
 
     P_r = sum_j A_rj sigmoid(eta_j),   zeta_r = logit P_r + s + x_r . delta,   k_r ~ Binomial(n_r, sigmoid(zeta_r))
-    s ~ N(0, .5^2), one for each survey;   delta ~ N(0, selection^2 R), the same for all of them
+    s ~ N(0, .5^2), one for each survey;   delta ~ N(0, selection^2 R), the same for all of them; selection may differ by column
 
 s takes up who answers at all, delta who answers among the people of a level. The mode takes half of that variance of delta: what it gives
 back to the totals is lost where nobody is special. The covariance is that of its errors with all of it: with M = S A - I, S the
@@ -128,7 +128,7 @@ class SurveyPosterior:
         How far the respondents of each survey are above the totals: s, and the mean selection of their levels.
     delta : (n_levels,)
         Selection of levels at the mode.
-    selection : float
+    selection : (n_levels,)
         Its standard deviation.
     by_delta : (n_effects + n_pairs, n_levels)
         How far selection beyond what the mode assumes would move the effects, d theta / d delta.
@@ -143,7 +143,7 @@ class SurveyPosterior:
     offset: FloatArray
     offset_sd: FloatArray
     delta: FloatArray
-    selection: float
+    selection: FloatArray
     by_delta: FloatArray
     steps: int
     decrement: float
@@ -212,7 +212,7 @@ def fuse(
     levels: AnyArray,
     rate: FloatArray,
     rows: SurveyRows,
-    selection: float,
+    selection: float | FloatArray,
     n_jobs: int = 1,
 ) -> SurveyPosterior:
     """Find effects given totals and survey: the mode by Fisher scoring, each step halved until it gains, and Laplace's covariance.
@@ -232,8 +232,8 @@ def fuse(
     rate : (q,)
         Rates that were counted.
     rows : SurveyRows
-    selection : float
-        sd of the selection of levels.
+    selection : float or (n_levels,)
+        sd of the selection of levels; those of a column have the same.
 
     Raises
     ------
@@ -243,7 +243,8 @@ def fuse(
     problem = Likelihood(effects, columns, pairs, levels, rate, rows, n_jobs)
     n_theta, n_levels, n_surveys = problem.n_theta, len(prior.selection), problem.n_surveys
     mean = np.concatenate([prior.mean, np.zeros(n_levels + n_surveys)])
-    L = linalg.block_diag(prior.root, np.sqrt(ASSUMED) * selection * prior.selection, OFFSET_SD * np.eye(n_surveys))
+    selected = selection * prior.selection
+    L = linalg.block_diag(prior.root, np.sqrt(ASSUMED) * selected, OFFSET_SD * np.eye(n_surveys))
     u = np.zeros(len(mean))
     at = problem.at(mean)
     now, steps = at.value, 0
@@ -278,8 +279,8 @@ def fuse(
     overall[:, n_theta + n_levels :] = np.eye(n_surveys)
     # selection beyond that of the mode moves phi by spread A, and is itself an error of delta
     unmet = (spread @ A - np.eye(len(mean)))[:, n_theta : n_theta + n_levels]
-    bias = unmet @ prior.selection
-    spread = 0.5 * (spread + spread.T) + (1.0 - ASSUMED) * selection**2 * bias @ bias.T
+    bias = unmet @ selected
+    spread = 0.5 * (spread + spread.T) + (1.0 - ASSUMED) * bias @ bias.T
     return SurveyPosterior(
         phi[theta],
         spread[theta, theta],
@@ -287,7 +288,7 @@ def fuse(
         overall @ phi,
         np.sqrt(np.einsum("ij,jk,ik->i", overall, spread, overall)),
         phi[n_theta : n_theta + n_levels],
-        float(selection),
+        np.broadcast_to(selection, n_levels).astype(np.float64),
         unmet[theta],
         steps,
         promised,

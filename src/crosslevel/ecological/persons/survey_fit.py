@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +96,28 @@ class Selection:
         Where it comes from, in words.
     table : pyarrow.Table or None
         The columns it was measured on.
+    columns : mapping of str to float
+        Standard deviation of each feature column, where it was measured; otherwise it is that of all.
     """
 
     sd: float
     origin: str
     table: pa.Table | None = None
+    columns: Mapping[str, float] = field(default_factory=dict)
+
+    def levels(self, names: Sequence[str], sizes: Sequence[int]) -> FloatArray:
+        """Give the standard deviation of every level of these columns."""
+        return np.repeat([self.columns.get(name, self.sd) for name in names], sizes)
+
+    def by_column(self) -> str:
+        """Name the columns, from the largest selection to the smallest; none where it is nil or the same for all."""
+        largest = sorted(self.columns.items(), key=lambda item: -item[1]) if self.sd > 0.0 else []
+        return ", ".join(f"{name} {sd:.2g}" for name, sd in largest)
+
+    def describe(self) -> str:
+        """Say it in a sentence."""
+        more = f"; by column: {self.by_column()}" if self.by_column() else ""
+        return f"Respondents of a group may differ from its people by {self.sd:.2g} logits (sd): {self.origin}{more}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +192,7 @@ class SurveySummary:
     def facts(self) -> dict[str, Any]:
         """Give what the diagnostics of every result hold."""
         out: dict[str, Any] = {"selection_sd": self.selection.sd, "selection_from": self.selection.origin}
+        out["selection_by_column"] = self.selection.by_column() or "as for all"
         for row in self.surveys.to_pylist():
             first = f"{row['survey']}, {row['question']}: "
             out |= {f"{first}{name}": row[name] for name in ("respondents", "effective", "offset", "offset_error")}
@@ -297,7 +315,8 @@ def fuse_questions(
             B = model.effects.B
             seen = (B @ fit.beta, B @ fit.covariance @ B.T, kept_effects(model, given))
             prior = effect_prior(model.effects, *seen, constants, columns)
-            sets = (columns, prior, design.pairs, levels, rate, rows, selection.sd)
+            sds = selection.levels(model.bins.names, model.effects.sizes)
+            sets = (columns, prior, design.pairs, levels, rate, rows, sds)
             found.append((prior, fuse(model.effects, *sets, n_jobs)))
         fits.append(found[0][1])
         plain.append(found[1][1])
@@ -422,9 +441,7 @@ def _sentences(
                 f"The offset of {row['survey']!r}{about} is {row['offset']:.2f} logits: check that the survey asked what the totals count, "
                 "of the same people."
             )
-    said.append(
-        f"Respondents of a group may differ from its people by {selection.sd:.2g} logits (sd): {selection.origin}."
-    )
+    said.append(selection.describe())
     far = [row for row in moved if abs(row["moved"]) > FAR_MOVED]
     if far:
         names = ", ".join(f"{row['column']} {row['level']} ({row['moved']:+.1f})" for row in far[:5])
