@@ -421,8 +421,8 @@ class EcologicalInference(PersonsEstimator):
             Labels that belong together (all about work, all about income): a family is left out whole when its labels are scored. By
             default labels whose correlation over people is above one half are a family.
         survey : bool, default False
-            Measure the selection of respondents too, on the labels that the survey of :meth:`fit` has; with fewer than three of them,
-            or fewer than a thousand respondents, it stays at 0.1.
+            Measure the selection of respondents too, on the labels that the survey of :meth:`fit` has: one for all columns, and one
+            for each, shrunk to it. With fewer than three labels, or fewer than a thousand respondents, it stays at 0.1.
         level : float, default 0.95
             Level of the intervals whose coverage is reported, each family left out in turn.
         progress : bool or callable, optional
