@@ -13,9 +13,9 @@ from tests.contract.case import FunctionCase, With, method
 
 from crosslevel import Bags
 from crosslevel.data.batches import open_batches
-from crosslevel.data.readers import read_acs_pums, read_county_votes, read_labels
+from crosslevel.data.readers import read_acs_pums, read_county_votes, read_labels, read_ons_ages, read_vtd
 from crosslevel.data.regions import merge_regions
-from crosslevel.data.simulate import nation, write_nation
+from crosslevel.data.simulate import brfss, county_votes, nation, ons_ages, pums, vtd, write_nation
 from crosslevel.results import SurveyDesign
 
 FOLDER = Path(tempfile.mkdtemp(prefix="crosslevel-contract-"))
@@ -53,6 +53,12 @@ VOTES.write_bytes(
         for n, p, v in (("A", "DEMOCRAT", 40), ("A", "DEMOCRAT", 5), ("B", "REPUBLICAN", 50 + y % 7))
     )
 )
+AGES = FOLDER / "ages.csv"
+ons_ages(4, path=AGES)
+AGES.write_bytes(AGES.read_text().replace("Simulated 001A", "Caf\xe9").encode("latin-1"))
+DISTRICTS = FOLDER / "vtd.csv"
+vtd(4, path=DISTRICTS)
+DISTRICTS.write_bytes(DISTRICTS.read_text().replace("Precinct 1", "Caf\xe9").encode("latin-1"))
 SMALL = {"n_regions": 12, "people_per_region": 20, "n_states": 3}
 WORLDS = {
     "n_regions": [10, 0],
@@ -281,5 +287,39 @@ FUNCTIONS = [
             "encoding": ["cp437", "nonsense"],
         },
         data=["path"],
+    ),
+    FunctionCase(
+        read_ons_ages,
+        {"path": AGES, "encoding": "latin-1"},
+        table,
+        variants={
+            "sheet": ["Persons"],
+            "sex": ["females", "nonsense"],
+            "encoding": ["cp437", "nonsense"],
+        },
+        data=["path"],
+    ),
+    FunctionCase(
+        read_vtd,
+        {"path": DISTRICTS, "encoding": "latin-1"},
+        table,
+        variants={"columns": [["E_20_PRES_Dem"], ["nobody"]], "encoding": ["cp437", "nonsense"]},
+        data=["path"],
+    ),
+    *(
+        FunctionCase(
+            made,
+            {size: 5},
+            table,
+            variants={size: [6, 0], "random_state": [1, -1]},
+            neutral={"path": "where the same table is written too"},
+        )
+        for made, size in (
+            (pums, "n_people"),
+            (county_votes, "n_counties"),
+            (brfss, "n_people"),
+            (ons_ages, "n_areas"),
+            (vtd, "n_districts"),
+        )
     ),
 ]

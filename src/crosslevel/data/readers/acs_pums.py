@@ -33,7 +33,7 @@ from crosslevel.data.queries import Query, read_query
 from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError, unknown_name
 
-__all__ = ["read_acs_pums"]
+__all__ = ["entries", "read_acs_pums"]
 
 ENDINGS = {".csv": None, ".csv.gz": None, ".zip": None}
 CODES = re.compile(
@@ -115,7 +115,7 @@ def read_acs_pums(
     wanted = None if states is None else state_codes(states)
     types = {name.upper(): kind for name, kind in column_types_of(column_types).items()}
     paths = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
-    files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in _entries(found)]
+    files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in entries(found)]
     persons = [file for file in files if not HOUSING_FILE.fullmatch(file.short)]
     if not persons:
         raise FileError(
@@ -140,7 +140,8 @@ class _Entry:
     opener: Callable[[], IO[bytes]]
 
 
-def _entries(path: Path) -> Iterator[_Entry]:
+def entries(path: Path) -> Iterator[_Entry]:
+    """Give the file, or the CSV files of a zip."""
     if path.suffix.casefold() != ".zip":
         yield _Entry(str(path), path.name, open_file(str(path)))
         return
