@@ -145,7 +145,7 @@ def test_what_carries_names_is_matched_by_name():
     straight = interpolate(named, target, [8, 70, 60, 5], [4.0, 3.0, 2.0, 1.0], n_draws=50)
     assert found["estimate"].tolist() == straight["estimate"].tolist()
     assert found.keys == ("polygon",)
-    people = pd.Series([10, 90], index=["right", "left"])
+    people = pd.Series([100, 900], index=["right", "left"])
     assert interpolate(named, target, y, population=people)["people_weighted"].tolist() == [78.0, 65.0]
     with pytest.raises(InputError, match="std_error"):
         interpolate(named, target, y, error.rename({"a": "z"}))
@@ -220,3 +220,19 @@ def test_standard_errors_of_any_size_are_right_or_refused():
         np.testing.assert_allclose(tiny[name], plain[name], rtol=1e-6)
     with pytest.raises(InputError, match=r"std_error is 1e\+200 in row 3"):
         interpolate(SOURCE, TARGET, counts, np.where(np.arange(16) == 3, 1e200, 1.0), n_draws=50)
+
+
+def test_an_estimate_above_the_population_is_said():
+    with pytest.warns(CrosslevelWarning, match="2 target polygon.s. have an estimate above their population"):
+        found = interpolate(grid(2, 1, 2, 1), grid(4, 1, 1, 1), [900, 100], population=[300, 300, 300, 300], n_draws=50)
+    assert any("population" in text for text in found.warnings)
+    assert not interpolate(SOURCE, TARGET, np.full(16, 9.0), population=np.full(18, 50.0), n_draws=50).warnings
+
+
+@pytest.mark.parametrize("ratio", [1.5, 3.0, 10.0, 100.0])
+def test_a_total_with_a_wide_margin_has_a_wide_interval(ratio):
+    nested = grid(2, 1, 1, 1)
+    found = interpolate(nested, nested, [90, 900], [90 * ratio, 0], n_draws=2000)
+    high = float(found["conf_high"][0])
+    assert 90 * (1 + 1.9 * ratio) < high < 90 * (1 + 3.2 * ratio)
+    np.testing.assert_allclose(found["estimate"], [90, 900])

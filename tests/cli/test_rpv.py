@@ -6,9 +6,11 @@ import hashlib
 import json
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import crosslevel as cl
+from crosslevel.cli.rpv import _districts
 from crosslevel.ecological import rpv
 
 UNITS = pd.DataFrame(
@@ -67,6 +69,20 @@ def test_contests_written_out_or_in_a_file_are_the_same_study(crosslevel, folder
 )
 def test_what_is_wrong_is_named(crosslevel, folder, given, named):
     assert named in crosslevel(*ASKED, *given, cwd=folder, code=2).err
+
+
+def test_a_contest_or_candidate_twice_in_a_file_is_refused(crosslevel, folder):
+    (folder / "twice.json").write_text('{"Governor": {"Abrams": "d18", "Kemp": "r18", "Abrams": "all18"}}')
+    told = crosslevel(*ASKED, "--contests", "twice.json", cwd=folder, code=2).err
+    assert "twice.json" in told
+    assert "'Abrams' twice" in told
+
+
+def test_a_precinct_without_a_district_belongs_to_none():
+    units = pa.table({"u": ["a", "b", "c", "d"], "plan": pa.array([1.0, float("nan"), None, 1.0])})
+    assert list(_districts(units, {"unit": ["u"], "district": "plan"}).values()) == [["a", "d"]]
+    text = pa.table({"u": ["a", "b"], "plan": ["", "north"]})
+    assert _districts(text, {"unit": ["u"], "district": "plan"}) == {"north": ["b"]}
 
 
 def test_districts_of_a_column(crosslevel, folder):

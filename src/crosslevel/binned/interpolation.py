@@ -61,6 +61,9 @@ SLACK = 0.02
 would leave a ridge too narrow to climb."""
 EXACT = 1e-7
 """Standard error of a total, relative to it, up to which it is exact."""
+WIDE = 2.0
+"""Standard error of a total, relative to it, from which it is drawn from a folded normal distribution: a gamma distribution of that
+spread puts nearly all of its draws next to zero."""
 MOST_PARTS = 3_000
 
 
@@ -143,7 +146,8 @@ def interpolate(
     Warns
     -----
     CrosslevelWarning
-        Where targets leave out ground of the sources, whose people are then in no target, or the reverse.
+        Where targets leave out ground of the sources, whose people are then in no target, or the reverse; and where an estimate is
+        above the population of its target.
 
     See Also
     --------
@@ -185,6 +189,9 @@ def interpolate(
     into[np.flatnonzero(met), parts.target[met]] = 1.0
     own = y[parts.source]
     estimate = (shares.mean(axis=0) * own) @ into
+    if people is not None and (over := _describe_excess(target, estimate, people)):
+        warnings.warn(over, CrosslevelWarning, stacklevel=3)
+        said.append(over)
     spread = quantile_interval(_counts(parts, y, error, shares, np.random.default_rng([seed, 1])) @ into, level)
     (key, names), *_ = target.labels().items()
     plain = "area_weighted" if people is None else "people_weighted"
@@ -286,6 +293,19 @@ def _describe_cover(source: Polygons, target: Polygons, parts: Parts, y: FloatAr
     return said
 
 
+def _describe_excess(target: Polygons, estimate: FloatArray, people: FloatArray) -> str:
+    """Say which targets have more in them than people."""
+    (names,), over = target.labels().values(), np.flatnonzero(estimate > (1 + 1e-9) * people)
+    if not len(over):
+        return ""
+    i = over[0]
+    return (
+        f"{len(over):,} target polygon(s) have an estimate above their population ({listed([names[k] for k in over])}), first "
+        f"{names[i]!r} with {estimate[i]:,.10g} of {people[i]:,.10g}; values count some of population. Check that both are of one year "
+        "and one unit; where population only says where to look, such as homes, it is a weight and this is no fault."
+    )
+
+
 def _weights(parts: Parts, target: Polygons, people: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Give the weight of each part, its area or people, and its covariate, centered, (k,) each."""
     met, x = parts.target >= 0, np.zeros(len(parts.area))
@@ -377,11 +397,11 @@ def _shares(
 def _counts(parts: Parts, y: FloatArray, error: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw the count of every part, (n_draws, k): a total of its distribution, and who of a finite number is where."""
     total = np.tile(y, (len(shares), 1))
-    known = (error > EXACT * y) & (y > 0)
+    known = (error > EXACT * y) & (error <= WIDE * y)
     shape, scale = (y[known] / error[known]) ** 2, error[known] ** 2 / y[known]
     total[:, known] = rng.gamma(shape, scale, (len(shares), int(known.sum())))
-    zero = (error > 0) & (y == 0)
-    total[:, zero] = np.abs(rng.standard_normal((len(shares), int(zero.sum())))) * error[zero]
+    wide = (error > 0) & (error > WIDE * y)
+    total[:, wide] = np.abs(y[wide] + rng.standard_normal((len(shares), int(wide.sum()))) * error[wide])
     total = total[:, parts.source]
     if (y != np.rint(y)).any():  # not counts
         return shares * total

@@ -77,7 +77,7 @@ def _districts(counts: pa.Table, given: Given) -> dict[str, list[object]]:
     for name, district in zip(
         joined_names(counts, tuple(given["unit"])), counts[given["district"]].to_pylist(), strict=True
     ):
-        if district is not None:
+        if district is not None and district == district and district != "":  # None, not a number, or empty
             found.setdefault(str(district), []).append(name)
     return found
 
@@ -159,13 +159,27 @@ def _contests(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
     return {name: {k: v for k, v in columns.items() if k != TOTAL} for name, columns in found.items()}, totals
 
 
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Read an object of JSON, of whose equal names the last would silently win."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise KeyError(name)
+        found[name] = value
+    return found
+
+
 def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         raise FileError(f"--contests {path} does not exist; name a JSON file.")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_named_once)
     except (ValueError, RecursionError) as error:
         raise FileError(f"--contests {path} is not JSON ({error}).") from error
+    except KeyError as again:
+        raise FileError(
+            f"--contests {path} names {again} twice in one place; name each contest and candidate once."
+        ) from None
     if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
         raise FileError(f'--contests {path} is not {{"NAME": {{"CANDIDATE": "COLUMN"}}}}; correct it.')
     for name, columns in found.items():

@@ -434,3 +434,36 @@ def test_where_the_assumption_fails_the_study_says_so(real_data):
     frame |= {"illiterate": 10_000 * data["Y"], "literate": 10_000 * (1 - data["Y"])}
     study = rpv(frame, ["foreign", "native"], {"1930": ["illiterate", "literate"]}, methods=["goodman", "rxc"])
     assert any("at the edge of their deterministic bounds" in text for text in study.warnings)
+
+
+def _twenty():
+    rng = np.random.default_rng(3)
+    black = rng.integers(50, 900, 20)
+    table = {"unit": [f"p{i}" for i in range(20)], "Black": black, "white": 1000 - black, "vap": np.full(20, 1000)}
+    table["A"] = rng.binomial(black, 0.4) + rng.binomial(1000 - black, 0.1)
+    table["B"] = rng.binomial(black, 0.05) + rng.binomial(1000 - black, 0.4)
+    return table | {"votes": table["A"] + table["B"]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "candidates", "argument", "column"),
+    [
+        (["Black", "white"], ["A", "B", "A"], "contests", "'A'"),
+        (["Black", "white"], {"A": "A", "B": "B", "C": "A"}, "contests", "'A'"),
+        ({"Black": ["Black", "Black"], "white": "white"}, ["A", "B"], "groups", "'Black'"),
+        (["Black", "white"], ["A", "B", "votes"], "contests", "'votes' is the sum of the others"),
+        (["Black", "vap", "white"], ["A", "B"], "groups", "'vap' is the sum of the others"),
+    ],
+)
+def test_columns_that_count_somebody_twice_are_refused(groups, candidates, argument, column):
+    with pytest.raises(InputError) as refused:
+        rpv(_twenty(), groups, {"Mayor": candidates}, "unit", methods=["goodman"])
+    assert str(refused.value).startswith(argument)
+    assert column in str(refused.value)
+
+
+def test_parts_that_never_vary_may_add_up_to_another():
+    table = _twenty()
+    table |= {"A": np.full(20, 200), "B": np.full(20, 120), "C": np.full(20, 80)}
+    found = rpv(table, ["Black", "white"], {"Mayor": ["A", "B", "C"]}, "unit", methods=["goodman"])
+    assert found.summary["candidate"].tolist() == ["A", "A"]

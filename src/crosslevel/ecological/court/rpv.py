@@ -379,6 +379,7 @@ def _margin(
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     if not named:
         raise InputError(f"{argument} names no columns; pass at least two.")
+    _refuse_repeated(columns, argument)
     made: dict[str, FloatArray] = {}
     holes = np.zeros(table.num_rows, dtype=np.intp)
     for name, parts in named.items():
@@ -389,6 +390,7 @@ def _margin(
             holes += np.isnan(read).sum(axis=0)
             read = np.where(np.isnan(read), 0.0, read)
         made[str(name)] = read.sum(axis=0)
+    _refuse_total(made, argument, total_argument)
     if total is None:
         return made, holes
     frames.check_columns(table, [total], total_argument)
@@ -424,6 +426,30 @@ def _margin(
     if rest in made:
         raise InputError(f"{argument} names {rest!r}, which stands for what is missing to {total_argument}; rename it.")
     return {**made, rest: gap}, holes
+
+
+def _refuse_repeated(columns: Columns, argument: str) -> None:
+    """Refuse a column that is named twice: its people or votes would count twice."""
+    parts = columns.values() if isinstance(columns, Mapping) else columns
+    used = [name for part in parts for name in ([part] if isinstance(part, str) else part)]
+    again = [name for name in dict.fromkeys(used) if used.count(name) > 1]
+    if again:
+        raise InputError(f"{argument} names the column(s) {listed(again)} more than once; name each once.")
+
+
+def _refuse_total(made: Mapping[str, FloatArray], argument: str, total_argument: str) -> None:
+    """Refuse a column that is the sum of the others, whose people or votes would count twice; parts that never vary can add up so."""
+    whole = np.column_stack(list(made.values()))
+    whole = whole[(whole > 0).any(axis=1) & np.isfinite(whole).all(axis=1)]
+    rows = whole.sum(axis=1, keepdims=True)
+    if len(made) < 3 or len(whole) < 3 or np.ptp(whole / rows, axis=0).max() < 1e-9:
+        return
+    for name, own in zip(made, whole.T, strict=True):
+        if np.abs(2 * own - rows[:, 0]).max() <= 1e-9 * rows.max():
+            raise InputError(
+                f"{argument}: {name!r} is the sum of the others in all {len(whole):,} units, so that everybody counts twice; leave it out, "
+                f"or pass its column as {total_argument}."
+            )
 
 
 def _like_percentages(values: FloatArray, rows: FloatArray) -> bool:
