@@ -235,11 +235,11 @@ def rows_of(text, heading):
 
 def test_the_guide_quotes_the_page():
     page, guide = ((GUIDE / name).read_text(encoding="utf-8") for name in ("gamma.md", "distribution.md"))
-    measured, quoted = rows_of(page, "Coverage of 95 % intervals"), rows_of(guide, "95 % intervals held the label")
+    measured, quoted = rows_of(page, "Coverage of 95 % intervals"), rows_of(guide, "95% intervals contained the label")
     for name in ("BayesianLinear", "MeanShrinkage"):
         assert [float(c) for c in quoted[name]] == [float(c) for c in measured[name][::2]]
     measured, quoted = rows_of(page, "## Bags of 1,000"), rows_of(guide, "The published experiment with bags of 1,000")
-    names = {"the best possible": "optimum", "the mean label": "mean label"}
+    names = {"lower limit": "optimum", "the mean label": "mean label"}
     names |= {'BayesianLinear(prior="iid", fit_intercept=False), as published': "BayesianLinear, as published"}
     for name, cells in quoted.items():
         for cell, whole in zip(cells, measured[names.get(name, name)][:2], strict=True):
