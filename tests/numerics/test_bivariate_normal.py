@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from crosslevel.numerics.bivariate_normal import _panels, _peak, log_rectangle, log_rectangle_slopes
+from crosslevel.numerics.bivariate_normal import _log_interval, _panels, _peak, log_rectangle, log_rectangle_slopes
 
 
 def brute_force(a1, b1, a2, b2, rho):
@@ -132,3 +132,16 @@ def test_every_correlation_is_as_exact_as_it_is_said_to_be(rho):
             across = upper + np.log1p(-np.exp(special.log_ndtr(low) - upper))
             expected = special.logsumexp(across - 0.5 * z * z + np.log(half * w)) - 0.5 * np.log(2 * np.pi)
         assert float(log_rectangle(a1, b1, a2, b2, r)) == pytest.approx(expected, abs=3e-11, rel=1e-12)
+
+
+@pytest.mark.parametrize("middle", [0.0, -2.0, 9.0, -30.0])
+@pytest.mark.parametrize("share", [0.01, 0.99, 1.01, 50.0])
+def test_one_interval_is_exact_on_both_sides_of_the_narrow_form(middle, share):
+    width = share * 1e-3 / (1.0 + abs(middle))
+    low, high = middle - 0.5 * width, middle + 0.5 * width
+    width, middle = high - low, 0.5 * (low + high)  # of the ends as they are rounded
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    z = 0.5 * width * nodes  # the density over the interval, with its value at the middle taken out
+    inside = 0.5 * width * weights @ np.exp(-middle * z - 0.5 * z * z)
+    exact = np.log(inside) - 0.5 * middle**2 - 0.5 * np.log(2 * np.pi)
+    assert _log_interval(low, high) == pytest.approx(exact, abs=2e-9)
