@@ -19,6 +19,7 @@ __all__ = [
     "IntArray",
     "Progress",
     "RandomState",
+    "Step",
     "Tell",
 ]
 
@@ -38,3 +39,5 @@ Tell: TypeAlias = Callable[[int, int | None], None]
 """Called with what is done and, where known, with all there is to do."""
 Progress: TypeAlias = bool | Tell
 """True for a bar on stderr, or a function of one's own (``data.progress.follow``)."""
+Step: TypeAlias = Callable[[], None]
+"""Called after each step of a long call (``data.progress.count_steps``)."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import crosslevel as cl
-from crosslevel.data.progress import draw_bar, follow
+from crosslevel.data.progress import count_steps, draw_bar, follow
 from crosslevel.data.simulate import nation
 from crosslevel.errors import InputError
 
@@ -21,6 +21,25 @@ def test_none_and_false_tell_nothing_and_true_draws_a_bar():
         tell(1, 2)
     with pytest.raises(InputError, match="progress='yes'"):
         follow("yes", "Reading")
+
+
+def test_steps_begin_at_none_and_end_at_all_of_them():
+    for steps, of, expected in (
+        (2, 2, [(0, 2), (1, 2), (2, 2)]),
+        (1, 3, [(0, 3), (1, 3), (3, 3)]),  # a search that ended early is complete
+        (2, None, [(0, None), (1, None), (2, None), (2, 2)]),
+    ):
+        heard: list[tuple[int, int | None]] = []
+        with count_steps(lambda *at, heard=heard: heard.append(at), "Fitting", of) as step:
+            for _ in range(steps):
+                step()
+        assert heard == expected
+    with count_steps(None, "Fitting", 3) as step:
+        assert step is None
+    heard = []
+    with pytest.raises(ZeroDivisionError), count_steps(lambda *at: heard.append(at), "Fitting", 3):
+        raise ZeroDivisionError
+    assert heard == [(0, 3)]  # what failed is not complete
 
 
 def test_a_bar_says_what_is_done_and_works_on_where_nothing_can_be_counted():

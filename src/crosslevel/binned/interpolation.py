@@ -32,13 +32,14 @@ from crosslevel.binned.regions.polygons import Polygons
 from crosslevel.data.checks import check_counts, check_kind, check_length, check_level, check_whole, read_seed
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.planes import check_planes
+from crosslevel.data.progress import count_steps
 from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.data.signatures import checked
 from crosslevel.errors import ConvergenceError, CrosslevelWarning, InputError, listed
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import quantile_interval
-from crosslevel.typing import FloatArray, Int64Array, RandomState
+from crosslevel.typing import FloatArray, Int64Array, Progress, RandomState
 
 __all__ = ["interpolate"]
 
@@ -116,6 +117,7 @@ def interpolate(
     level: float = 0.95,
     n_draws: int = 2000,
     random_state: RandomState = 0,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Estimate totals of target polygons from totals of source polygons, with intervals.
 
@@ -136,6 +138,8 @@ def interpolate(
         Of the intervals.
     n_draws : int
     random_state : int, None, Generator or RandomState
+    progress : bool or callable, optional
+        True for a bar on stderr, or a function of what is done and all there is to do.
 
     Returns
     -------
@@ -183,7 +187,7 @@ def interpolate(
     weight, x = _weights(parts, target, people)
     x = x if similar_targets else np.zeros_like(x)
     prior = DENSITY if people is None else RATE
-    shares, used = _shares(parts, y, error, weight, x, prior, n_draws, np.random.default_rng(seed))
+    shares, used = _shares(parts, y, error, weight, x, prior, n_draws, np.random.default_rng(seed), progress)
     met = parts.target >= 0
     into = np.zeros((len(weight), len(target)))
     into[np.flatnonzero(met), parts.target[met]] = 1.0
@@ -334,6 +338,7 @@ def _shares(
     prior: tuple[float, float],
     n_draws: int,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> tuple[FloatArray, dict[str, float]]:
     """Draw the share of each part in its source, (n_draws, k), and say which scales the evidence prefers."""
     n = len(weight)
@@ -360,15 +365,17 @@ def _shares(
     fits: list[tuple[float, Any]] = []
     failed: list[ConvergenceError] = []
     start = None
-    for row, (r, i, j, _) in enumerate(grid):
-        try:
-            modes = find_modes(covariance(row), C, PoissonBins((y * events)[None, :]), mean, start)
-        except ConvergenceError as missed:  # the other candidates are averaged
-            fits.append((-np.inf, None))
-            failed.append(missed)
-            continue
-        start = modes.f
-        fits.append((float(modes.log_evidence[0]) + length_prior[r] + scale_prior[i] + scale_prior[j], modes))
+    with count_steps(progress, "Weighing scales", len(grid), "fits") as step:
+        for row, (r, i, j, _) in enumerate(grid):
+            try:
+                modes = find_modes(covariance(row), C, PoissonBins((y * events)[None, :]), mean, start)
+                start = modes.f
+                fits.append((float(modes.log_evidence[0]) + length_prior[r] + scale_prior[i] + scale_prior[j], modes))
+            except ConvergenceError as missed:  # the other candidates are averaged
+                fits.append((-np.inf, None))
+                failed.append(missed)
+            if step is not None:
+                step()
     if len(failed) > len(grid) // 2:
         raise failed[0]
     best = np.array([e for e, _ in fits])

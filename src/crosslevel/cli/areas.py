@@ -54,8 +54,8 @@ def run(given: Given, job: Job) -> None:
         source = Polygons(maps["source"], key=key, project="local")
     project = source if source.plane.kind == "km" else None
     target = Polygons(maps["target"], key=given.get("target_key", key), project=project)
-    with quiet():
-        found = interpolate(source, target, known.pop("value"), **known, **given.of("Answer"))
+    with job.progress("Weighing scales", "fits") as bar:
+        found = interpolate(source, target, known.pop("value"), **known, **given.of("Answer"), progress=bar)
     job.say(f"{len(source):,} areas carried over to {len(target):,}; {job.seconds:,.1f} s")
     job.write_answers(
         {"estimates": found}, model=None, pages={found.title: found}, title=found.title, polygons=target.geojson()

@@ -239,10 +239,10 @@ def run(given: Given, job: Job) -> None:
     job.keep("model", model)
     answers = _answered(given, job, model, asks)
     if {"cross_validate", "leave_out"} & set(given):
-        with job.progress("Predicting every place from the others", "places"):
+        with job.progress("Predicting every place from the others", "folds") as bar:
             how = {"k": given.get("cross_validate", 10), "random_state": given.get("random_state", 0)}
             how = {"leave_out": given["leave_out"]} if "leave_out" in given else how
-            answers[VALIDATION] = model.cross_validate(level=given.get("level", 0.95), **how)
+            answers[VALIDATION] = model.cross_validate(level=given.get("level", 0.95), progress=bar, **how)
     pages: dict[str, Any] = {name.replace("-", " "): found for name, found in answers.items()}
     pages = pages or {"places": model.predict_places()}
     if getattr(model, "survey_", None) is not None:

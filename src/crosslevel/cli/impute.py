@@ -81,7 +81,7 @@ def run(given: Given, job: Job) -> None:
     people = (table.select(columns), table.select([partition]), weight)
     job.say(f"Fitting the means of {means.num_rows:,} groups: {table.num_rows:,} people")
     with quiet():
-        model = _fitted(given, people, means, job.read("known_rates") if "known_rates" in given else None)
+        model = _fitted(given, job, people, means, job.read("known_rates") if "known_rates" in given else None)
         job.say(f"Fitted; {job.seconds:,.1f} s")
         answers = _answers(given, job, model, people, columns, table)
         if job.out is not None:
@@ -181,7 +181,7 @@ def _independent(given: Given, job: Job, table: pa.Table, columns: list[str]) ->
     return [n for n in columns if n not in of]
 
 
-def _fitted(given: Given, people: Any, means: pa.Table, known_rates: pa.Table | None) -> Any:
+def _fitted(given: Given, job: Job, people: Any, means: pa.Table, known_rates: pa.Table | None) -> Any:
     numbers, pairs, partition, hidden = _numbers(given), _errors(given), given["partition"], given["impute"]
     published = means.select([partition, *hidden])
     errors = pa.table({partition: means[partition], **{n: means[c] for n, c in pairs.items()}}) if pairs else None
@@ -197,7 +197,9 @@ def _fitted(given: Given, people: Any, means: pa.Table, known_rates: pa.Table | 
     known = {} if known_rates is None else {"known_rates": known_rates}
     if known and chosen != "persons":
         raise InputError("--known-rates acts with --model persons; clusters do not take rates of subgroups.")
-    return MODELS[chosen](**parameters).fit(X, groups, published, weight, errors, **known)
+    with job.progress("Fitting", "steps") as bar:
+        told = {} if chosen == "persons" else {"progress": bar}  # persons take seconds
+        return MODELS[chosen](**parameters).fit(X, groups, published, weight, errors, **known, **told)
 
 
 def _answers(

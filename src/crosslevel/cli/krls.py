@@ -63,8 +63,10 @@ def run(given: Given, job: Job) -> None:
     check_known(LOSSES, loss, parameters, "loss")
     weight = frames.column(table, given["weight"], "--weight") if "weight" in given else None
     cluster = table[given["cluster"]] if "cluster" in given else None
+    outcome = frames.column(table, y, "--y")
+    with job.progress("Fitting rows", "steps") as bar:
+        model = LOSSES[loss](**parameters).fit(table.select(x), outcome, weight, cluster, progress=bar)
     with quiet():
-        model = LOSSES[loss](**parameters).fit(table.select(x), frames.column(table, y, "--y"), weight, cluster)
         groups: Any = subgroups or (table.select(by) if by else None)
         found = model.effects(by=groups, **given.of("Answer"))
         answers = {"effects": found}

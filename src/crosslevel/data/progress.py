@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from crosslevel.errors import InputError
-from crosslevel.typing import Progress, Tell
+from crosslevel.typing import Progress, Step, Tell
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["draw_bar", "follow"]
+__all__ = ["count_steps", "draw_bar", "follow"]
 
 
 def follow(progress: Progress | None, what: str, unit: str = "people") -> AbstractContextManager[Tell | None]:
@@ -38,6 +38,43 @@ def follow(progress: Progress | None, what: str, unit: str = "people") -> Abstra
     return nullcontext(progress)
 
 
+def count_steps(
+    progress: Progress | None, what: str, of: int | None = None, unit: str = "steps"
+) -> AbstractContextManager[Step | None]:
+    """Give what a call runs after each of its steps, nothing for None or False; ``of`` is None where nobody knows how many there will be.
+
+    At the end all is done: a search that needed fewer steps than it had is complete.
+
+    Examples
+    --------
+    >>> with count_steps(lambda done, of: print(done, "of", of), "Fitting", 2) as step:
+    ...     step()
+    0 of 2
+    1 of 2
+    2 of 2
+    """
+    return _counted(follow(progress, what, unit), of)
+
+
+@contextmanager
+def _counted(followed: AbstractContextManager[Tell | None], of: int | None) -> Iterator[Step | None]:
+    with followed as tell:
+        if tell is None:
+            yield None
+            return
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            tell(done, of)
+
+        tell(0, of)
+        yield step
+        if done != of:
+            tell(done if of is None else of, done if of is None else of)
+
+
 @contextmanager
 def draw_bar(what: str, unit: str = "people", console: Console | None = None) -> Iterator[Tell]:
     """Draw a bar on stderr: what is done, how many rows a second and the time left; where the end is not known, it only moves.
@@ -45,7 +82,15 @@ def draw_bar(what: str, unit: str = "people", console: Console | None = None) ->
     Nothing is drawn where stderr is a file: a bar would leave an empty line each.
     """
     from rich import console as rich_console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -57,7 +102,9 @@ def draw_bar(what: str, unit: str = "people", console: Console | None = None) ->
             return Text(f"{task.completed:,.0f}{of} {unit}{speed}")
 
     shown_on = console or rich_console.Console(stderr=True, highlight=False)
-    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
+    # steps differ in length: what one took says nothing of the next
+    clock = TimeElapsedColumn() if unit == "steps" else TimeRemainingColumn()
+    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), Rate(), clock)
     with Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal) as shown:
         task = shown.add_task(what, total=None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.base import clone
 from crosslevel.data.batches import Batches, open_batches
 from crosslevel.data.columns import read_weights
 from crosslevel.data.frames import group_rows
+from crosslevel.data.progress import count_steps
 from crosslevel.data.queries import Query, read_query
 from crosslevel.ecological.estimate import PlaceEstimator
 from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -27,7 +29,7 @@ from crosslevel.ecological.regression.estimator import DistributionRegression
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, interval_score
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["hidden_label"]
 
@@ -47,6 +49,7 @@ def hidden_label(
     interval: str = "confounding",
     level: float = 0.95,
     n_draws: int = 200,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Hide a column of people, learn it back from its sums by place, and score every subgroup against the truth.
 
@@ -72,6 +75,8 @@ def hidden_label(
         Of the model of persons; distribution regression has the model's only.
     level : float, default 0.95
     n_draws : int, default 200
+    progress : bool or callable, optional
+        True for a bar on stderr, or a function of what is done and all there is to do.
 
     Returns
     -------
@@ -126,10 +131,13 @@ def hidden_label(
     sums = [_sums(half, query, model, None) for half in halves]
     models = [name for name in ("persons", "regression") if name in methods] or ["persons"]
     parts: dict[tuple[str, str], list[_Scored]] = {}
-    for side, half in enumerate(halves):
-        places = _places(sums[1 - side], sums[side], everybody, model)
-        for method in models:
-            fitted = _fitted(model, method, half, places, left)
+    number = len(halves) * len(models) * (1 + len(asked))
+    with count_steps(progress, f"Hiding {column}", number, "fits and answers") as step:
+        for side, method in product((0, 1), models):
+            places = _places(sums[1 - side], sums[side], everybody, model)
+            fitted = _fitted(model, method, halves[side], places, left)
+            if step is not None:
+                step()
             for name in asked:
                 answers = _answers(fitted, name, interval, level, n_draws)
                 found = _Scored.of(truth[name], *answers, model.places_.by, name)
@@ -138,6 +146,8 @@ def hidden_label(
                     for other in [m for m in ("neighborhood", "goodman") if m in methods]:
                         plain = _Scored.of(truth[name], *answers, model.places_.by, name, other)
                         parts.setdefault((other, name), []).append(plain)
+                if step is not None:
+                    step()
     scored = {key: _Scored.together(both) for key, both in parts.items()}
     share = sum(v[0] for v in everybody.values()) / sum(v[1] for v in everybody.values())
     rows = []

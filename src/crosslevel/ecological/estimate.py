@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -191,9 +191,18 @@ class PlaceEstimator(BaseEstimator):
         return self._signed(found, "predict_places", {"level": level}, self.seed_)
 
     def cross_validate(
-        self, k: int = 10, *, leave_out: str | None = None, level: float = 0.95, random_state: RandomState = 0
+        self,
+        k: int = 10,
+        *,
+        leave_out: str | None = None,
+        level: float = 0.95,
+        random_state: RandomState = 0,
+        progress: Progress | None = None,
     ) -> Estimates:
         """Predict every place from the others, hyperparameters learned anew each time.
+
+        Evidence stays in the training data of every fold. With several outcomes the last question is scored: its share of those who
+        chose none of the outcomes before.
 
         Parameters
         ----------
@@ -204,11 +213,7 @@ class PlaceEstimator(BaseEstimator):
         level : float, default 0.95
         random_state : int, None, Generator or RandomState, default 0
             Seed of the folds.
-
-        Notes
-        -----
-        Evidence stays in the training data of every fold. With several outcomes the last question is scored: its share of those who
-        chose none of the outcomes before.
+        progress : bool or callable, optional
 
         Returns
         -------
@@ -223,7 +228,7 @@ class PlaceEstimator(BaseEstimator):
             idle, because = {"k": k, "random_state": random_state}, f"beside leave_out={leave_out!r}; use one of them"
             checks.refuse_idle_arguments(PlaceEstimator.cross_validate, idle, because)
         seed = checks.read_seed(random_state)
-        found = cross_validate(self, k, leave_out, checks.check_level(level), seed)
+        found = cross_validate(self, k, leave_out, checks.check_level(level), seed, progress)
         asked = {"k": None if leave_out is not None else k, "leave_out": leave_out, "level": level}
         return self._signed(found, "cross_validate", asked | {"random_state": seed}, seed)
 
@@ -241,7 +246,7 @@ class PlaceEstimator(BaseEstimator):
         """Give mean and variance of the logit of new places' rates; ``terms`` are over the fitted and the new, ``table`` has the new."""
         raise NotImplementedError
 
-    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
+    def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
         """Predict the logit of every place from those outside its fold."""
         raise NotImplementedError
 

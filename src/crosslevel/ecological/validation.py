@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy import special, stats
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from crosslevel.data import checks, frames
+from crosslevel.data.progress import count_steps
 from crosslevel.data.totals import Totals, coordinates
 from crosslevel.ecological.covariance import Moments, Terms, check_degrees
 from crosslevel.ecological.estimate import PlaceEstimator, as_groups
@@ -18,18 +20,21 @@ from crosslevel.errors import InputError, listed
 from crosslevel.numerics.quadrature import binomial_log_density, logistic_mean, logistic_variance, share_quantiles
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, rmse
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Progress, Step
 
 __all__ = ["check_inhabited", "cross_validate", "predict_places"]
 
 
-def cross_validate(fitted: PlaceEstimator, k: int, leave_out: str | None, level: float, seed: int) -> Estimates:
+def cross_validate(
+    fitted: PlaceEstimator, k: int, leave_out: str | None, level: float, seed: int, progress: Progress | None = None
+) -> Estimates:
     """Predict the last question's share of every place from the other places."""
     places = fitted.places_
     stage = len(fitted.model_.fits) - 1
     successes, trials = places.totals.successes[stage], places.totals.trials[stage]
     folds = _folds(fitted, k, leave_out, seed)
-    at = fitted._held_out_moments(stage, folds)
+    with count_steps(progress, "Predicting places left out", len(folds), "folds") as step:
+        at = fitted._held_out_moments(stage, _counted(folds, step))
     fold = np.zeros(len(places), dtype=np.int64)
     for number, test in enumerate(folds):
         fold[test] = number
@@ -156,6 +161,14 @@ def _extended(fitted: PlaceEstimator, table: pa.Table) -> Terms:
         more = [number.get(str(v), len(number)) for v in table[by].to_pylist()]
         groups["nugget_level"] = np.concatenate([terms.nugget_level, more]).astype(np.intp)
     return replace(terms, n_places=len(known) + table.num_rows, coords=coords, **groups)
+
+
+def _counted(folds: list[IntArray], step: Step | None) -> Iterator[IntArray]:
+    """Give the folds one after another, counting each when the next is asked for."""
+    for test in folds:
+        yield test
+        if step is not None:
+            step()
 
 
 def _folds(fitted: PlaceEstimator, k: int, leave_out: str | None, seed: int) -> list[IntArray]:

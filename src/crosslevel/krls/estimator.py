@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -10,16 +11,17 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks, frames
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.krls.bands import BandReports
 from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.inference import AS_R, INFERENCE, Inference, infer
-from crosslevel.krls.model import fit
+from crosslevel.krls.model import STEPS, fit
 from crosslevel.krls.paths import BACKENDS, METHODS, Cost, cost_of_rows
 from crosslevel.krls.penalty import RULES
 from crosslevel.krls.prediction import predict_std
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["KRLS"]
 
@@ -171,7 +173,9 @@ class KRLS(RegressorMixin, BandReports):
         self.backend = backend
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None, progress: Progress | None = None
+    ) -> Self:
         """Fit the function and find its effects.
 
         Parameters
@@ -182,6 +186,8 @@ class KRLS(RegressorMixin, BandReports):
             See ``weights``. Rows of weight zero are left out.
         cluster : array of shape (n,), optional
             The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
+        progress : bool or callable, optional
+            True for a bar on stderr, or a function of what is done and all there is to do.
         """
         checks.check_flags(self)
         self._check_parameters()
@@ -189,21 +195,23 @@ class KRLS(RegressorMixin, BandReports):
             checks.refuse_idle(self, ["weights"], "without sample_weight; pass it to fit")
         survey = self.weights == "survey"
         given = read_fit(self, X, y, sample_weight, cluster, survey)
-        model = fit(
-            given.X,
-            given.y,
-            given.weights,
-            given.cluster,
-            penalty=self.penalty,
-            bandwidth=self.bandwidth,
-            rule=self.rule,
-            method=self.method,
-            survey=survey,
-            rank=self.rank,
-            backend=self.backend,
-            seed=checks.read_seed(self.random_state),
-        )
-        return self._keep(model, given, survey=survey, as_r=self.inference in AS_R)
+        with count_steps(progress, "Fitting rows", STEPS) if progress else nullcontext() as step:
+            model = fit(
+                given.X,
+                given.y,
+                given.weights,
+                given.cluster,
+                penalty=self.penalty,
+                bandwidth=self.bandwidth,
+                rule=self.rule,
+                method=self.method,
+                survey=survey,
+                rank=self.rank,
+                backend=self.backend,
+                seed=checks.read_seed(self.random_state),
+                step=step,
+            )
+            return self._keep(model, given, survey=survey, as_r=self.inference in AS_R)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give R² of the predictions; y and weights are matched with the rows of X as in ``fit``."""

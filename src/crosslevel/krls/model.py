@@ -23,7 +23,7 @@ from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
 from crosslevel.krls.paths import METHODS, find_path
 from crosslevel.krls.penalty import Choice, choose_penalty, given_penalty
 from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardize
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Step
 
 __all__ = [
     "METHODS",
@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 
+STEPS = 4
+"""Steps of a fit that progress counts: eigenvectors, penalty, coefficients, effects."""
 KEPT = 1e-8
 """Eigenvalues below this share of the penalty are left out of a saved model: they move a prior variance of 1 by less than that."""
 LARGEST = 64 * 2**20
@@ -343,6 +345,7 @@ def fit(
     rank: int | None = None,
     backend: str = "numpy",
     seed: int = 0,
+    step: Step | None = None,
 ) -> Fit:
     """Fit by kernel regularized least squares.
 
@@ -358,6 +361,8 @@ def fit(
     bandwidth : "n_columns", "maxvar" or float
     rule, method, survey, rank, backend, seed
         See `KRLS`.
+    step : callable, optional
+        Called after each of ``STEPS`` - 1 steps; effects are the last.
 
     Examples
     --------
@@ -377,9 +382,15 @@ def fit(
     s = bandwidth_of(bandwidth, Z, cells.m)
     path = find_path(GaussianKernel(Z, s), cells.m, len(y), method, rank=rank, backend=backend, seed=seed)
     spectrum = path.spectrum
+    if step is not None:
+        step()
     given = None if penalty is None else given_penalty(penalty, float(spectrum.w[-1]))
     choice = given or choose_penalty(spectrum, cells, rule)
+    if step is not None:
+        step()
     solution = solution_at(spectrum, cells, choice.penalty)
+    if step is not None:
+        step()
     return Fit(
         cells=cells,
         scaling=scaling,

@@ -147,6 +147,7 @@ FUNCTIONS = [
             "n_draws": [60, 1],
             "random_state": [2],
         },
+        neutral={"progress": "tells how many fits are done"},
         data=["source", "target", "values"],
     ),
     FunctionCase(

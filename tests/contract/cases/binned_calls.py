@@ -99,6 +99,7 @@ FUNCTIONS = [
             "tail": [With(9.0, **OPEN), With(-1.0, **OPEN), 9.0],
             "preserve": [False, With(True, regions=LAPPING, y=[9, 5, 6, 3])],
         },
+        neutral={"progress": "tells how many portions are solved"},
         data=("regions", "y"),
     ),
     FunctionCase(
@@ -111,7 +112,7 @@ FUNCTIONS = [
             "pool": [["a"] * 4 + ["b"] * 5],
             "preserve": [False, True],
         },
-        neutral=dict.fromkeys(("cell", "tail"), "in the case above"),
+        neutral=dict.fromkeys(("cell", "tail", "progress"), "in the case above"),
         data=("regions", "y"),
     ),
     FunctionCase(

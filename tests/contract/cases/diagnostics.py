@@ -91,6 +91,7 @@ FUNCTIONS = [
             "level": [0.8, 95],
             "n_draws": [60, 0],
         },
+        neutral={"progress": "tells how many fits and answers are done"},
         data=["model", "people"],
     ),
     FunctionCase(

@@ -145,7 +145,7 @@ def asked(cls, make):
             data=("people",),
         ),
         FunctionCase(whole, {}, lambda found: found, variants=PREDICT),
-        FunctionCase(folds, {"k": 3}, lambda found: found, variants=FOLDS),
+        FunctionCase(folds, {"k": 3}, lambda found: found, variants=FOLDS, neutral=TELLS),
     ]
 
 
@@ -204,7 +204,7 @@ FUNCTIONS = [
             "contextual_variance": [(0.0, 0.1), (-1.0,), (), "much"],
             "level": [0.8, 95],
         },
-        neutral={"options": "those of estimate"},
+        neutral={"options": "those of estimate", **TELLS},
         data=("people",),
     ),
     FunctionCase(

@@ -46,11 +46,14 @@ OWN = {"X": WHOLE, "partition": WHERE, "aggregates": ONE}
 GIVEN = {"sample_weight": [HALF_WEIGHT, *WRONG]}
 
 
-def shared(cls, make, **more):
+def shared(cls, make, tells=None, **more):
     """The cases of what both imputers can be asked."""
+    tells = tells or {}
     made = make()
     return [
-        FunctionCase(type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT | more, data=PEOPLE),
+        FunctionCase(
+            type(made)(**made.get_params()).fit, OWN, imputed, variants=FIT | more, neutral=tells, data=PEOPLE
+        ),
         FunctionCase(
             method(cls, "fit_transform", lambda: type(made)(**made.get_params())),
             OWN,
@@ -77,7 +80,7 @@ STREAM = WHOLE.assign(place=np.asarray(WHERE), w=np.delete(WEIGHT, 3))
 CASES = []
 FUNCTIONS = [
     *shared(CrossLevelImputer, persons, known_rates=KNOWN),
-    *shared(CUDIA, clusters),
+    *shared(CUDIA, clusters, {"progress": "tells how many steps are done"}),
     FunctionCase(
         method(CrossLevelImputer, "sample", persons),
         {**SOME, "n_draws": 2, "random_state": 0},

@@ -95,10 +95,13 @@ def reports(cls, make):
     ]
 
 
+TELLS = {"progress": "tells how many steps are done"}
 CASES = []
 FUNCTIONS = [
-    FunctionCase(KRLS(**SETTINGS).fit, {"X": X, "y": Y}, answer, variants=FIT, data=("X", "y")),
-    FunctionCase(KernelLogistic(**SETTINGS).fit, {"X": X, "y": BINARY}, answer, variants=FIT, data=("X", "y")),
+    FunctionCase(KRLS(**SETTINGS).fit, {"X": X, "y": Y}, answer, variants=FIT, neutral=TELLS, data=("X", "y")),
+    FunctionCase(
+        KernelLogistic(**SETTINGS).fit, {"X": X, "y": BINARY}, answer, variants=FIT, neutral=TELLS, data=("X", "y")
+    ),
     *reports(KRLS, regression),
     *reports(KernelLogistic, logistic),
     *(

@@ -11,7 +11,7 @@ from crosslevel.binned.counts.candidates import KERNELS, Candidates, candidates,
 from crosslevel.binned.counts.cells import CountBins
 from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Step
 
 __all__ = [
     "ROUGHNESS",
@@ -118,6 +118,7 @@ def average_curve(
     kernels: Sequence[str] = KERNELS,
     roughness: Sequence[float] = ROUGHNESS,
     nodes: int = 7,
+    step: Step | None = None,
 ) -> Curve:
     """Average the curve behind one histogram over kernels and scales, weighted by evidence x prior.
 
@@ -130,6 +131,8 @@ def average_curve(
         it widens the bands and leaves the mean alone.
     nodes : int
         Values of each scale.
+    step : callable, optional
+        Called after every portion of covariances.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def average_curve(
     """
     prior_mean = np.full(bins.n_cells, flat_mean(bins, likelihood)[0])
     tried = candidates(bins, kernels, nodes)
-    solved = solve_all(bins, likelihood, tried, prior_mean)
+    solved = solve_all(bins, likelihood, tried, prior_mean, step=step)
     weight, total = normalize(solved.log_evidence + tried.log_prior)
     seen = likelihood.seen[0]
     on_link = np.concatenate([likelihood.on_link(part.lam)[0][:, seen] for part in solved.parts])
@@ -156,7 +159,7 @@ def average_curve(
     within = joint[:A, :A]
     # in several dimensions the best few; in one a coarser grid, whose weights may move with rho
     few = tried.take(np.argsort(weight)[-6:].tolist()) if bins.n_axes > 1 else candidates(bins, kernels, ROUGH_NODES)
-    rho, some = _find_rho(bins, likelihood, few, roughness, prior_mean)
+    rho, some = _find_rho(bins, likelihood, few, roughness, prior_mean, step)
     unit = rough_covariance(bins.keep(likelihood.seen[0])) if some > 0 else np.zeros_like(within)
     rough, hidden = rho**2 * unit, (some**2 - rho**2) * unit
     return Curve(
@@ -221,6 +224,7 @@ def solve_all(
     mean: FloatArray,
     extra: FloatArray | None = None,
     start: FloatArray | None = None,
+    step: Step | None = None,
 ) -> Solutions:
     """Solve one histogram under all candidates, in portions that fit the cache; ``extra`` (A, A) is added to each."""
     size = max(1, CHUNK // bins.n_cells**2)
@@ -229,6 +233,8 @@ def solve_all(
         K = tried.stack(range(i, min(i + size, len(tried))))
         K = K if extra is None else K + extra
         parts.append(find_modes(K, bins.C, likelihood, mean, None if start is None else start[i : i + size]))
+        if step is not None:
+            step()
     return Solutions(
         np.concatenate([p.f for p in parts]), np.concatenate([p.log_evidence for p in parts]), tuple(parts), size
     )
@@ -268,7 +274,12 @@ def blend(
 
 
 def _find_rho(
-    bins: CountBins, likelihood: BinLikelihood, tried: Candidates, roughness: Sequence[float], mean: FloatArray
+    bins: CountBins,
+    likelihood: BinLikelihood,
+    tried: Candidates,
+    roughness: Sequence[float],
+    mean: FloatArray,
+    step: Step | None,
 ) -> tuple[float, float]:
     """Weigh the sizes of the rough part by evidence, over kernels and scales, the rough term unprojected.
 
@@ -280,7 +291,7 @@ def _find_rho(
     K_r = rough_covariance(bins, project=False)
     log_e, start = [], None
     for rho in values:
-        solved = solve_all(bins, likelihood, tried, mean, rho**2 * K_r, start)
+        solved = solve_all(bins, likelihood, tried, mean, rho**2 * K_r, start, step)
         start = solved.f
         log_e.append(normalize(solved.log_evidence + tried.log_prior)[1])
     w, _ = normalize(np.array(log_e))

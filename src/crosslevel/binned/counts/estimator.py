@@ -18,10 +18,11 @@ from crosslevel.binned.region_estimator import POINTS, RegionEstimator
 from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import as_regions
 from crosslevel.data.checks import check_level, check_whole, read_seed
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,6 +100,7 @@ class BinnedCountGP(RegionEstimator):
         cell: Any = None,
         tail: float | None = None,
         preserve: bool | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn the curve from the counts of regions.
 
@@ -122,6 +124,8 @@ class BinnedCountGP(RegionEstimator):
         preserve : bool, optional
             Whether every draw of counts keeps every total. By default where regions lie apart or nest; True also where they overlap
             (and is refused if no counts add up), False leaves totals their Poisson noise.
+        progress : bool or callable, optional
+            True for a bar on stderr, or a function of how many portions of covariances are solved and, at the end, of all of them.
         """
         if self.likelihood not in LIKELIHOODS:
             raise unknown_name("likelihood", self.likelihood, LIKELIHOODS, "likelihood")
@@ -139,7 +143,8 @@ class BinnedCountGP(RegionEstimator):
             "tail": tail,
             "preserve": preserve,
         }
-        model = fit_count_model(found, y, likelihood=self.likelihood, kernels=kernels, **extras)
+        with count_steps(progress, "Weighing covariances", None, "portions") as step:
+            model = fit_count_model(found, y, likelihood=self.likelihood, kernels=kernels, step=step, **extras)
         self._model, self._seed = model, seed
         self.areas_ = model.areas
         self.hyperparameters_ = model.hyperparameters()

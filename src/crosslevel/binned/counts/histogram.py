@@ -13,7 +13,7 @@ from crosslevel.binned.counts.cells import CountBins, difference_nested
 from crosslevel.binned.counts.curve import ROUGHNESS, Curve, average_curve, blend, normalize
 from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialBins, PoissonBins
 from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, match_shares, rake
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array, Step
 
 __all__ = ["CountDraws", "CountFit", "fit_counts"]
 
@@ -136,6 +136,7 @@ def fit_counts(
     preserve: bool | None = None,
     kernels: Sequence[str] = KERNELS,
     roughness: Sequence[float] = ROUGHNESS,
+    step: Step | None = None,
 ) -> CountFit:
     """Learn the curve behind one histogram of counts.
 
@@ -172,7 +173,8 @@ def fit_counts(
         assert trials is not None
         seen = trials > 0  # a bin without trials says nothing
         averaged = bins.with_rows(bins.averages[seen])
-        curve = average_curve(averaged, BinomialBins(y[None, seen], trials[None, seen]), kernels, roughness)
+        shares = BinomialBins(y[None, seen], trials[None, seen])
+        curve = average_curve(averaged, shares, kernels, roughness, step=step)
         said += _missed(np.flatnonzero(seen), y[seen] / trials[seen], special.expit(curve.bins), trials[seen])
         return CountFit(averaged, y[seen], curve, likelihood, False, said)
     if not bins.disjoint:
@@ -182,9 +184,10 @@ def fit_counts(
         else:
             said += ("some bins overlap: their counts are taken as independent, as from different people.",)
     if likelihood == "poisson":
-        curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness)
+        curve = average_curve(bins, PoissonBins(y[None, :]), kernels, roughness, step=step)
     else:  # averaged over r by evidence
-        curve = _average([average_curve(bins, NegativeBinomialBins(y[None, :], r), kernels, roughness) for r in SIZES])
+        given = [NegativeBinomialBins(y[None, :], r) for r in SIZES]
+        curve = _average([average_curve(bins, one, kernels, roughness, step=step) for one in given])
     return CountFit(bins, y, curve, likelihood, bins.disjoint if preserve is None else preserve, said)
 
 

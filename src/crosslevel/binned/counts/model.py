@@ -21,7 +21,7 @@ from crosslevel.binned.regions.boxes import as_regions, describe_layout
 from crosslevel.binned.regions.sums import stack
 from crosslevel.data.checks import as_numbers, check_counts, check_length
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array, Step
 
 __all__ = ["CountModel", "fit_count_model"]
 
@@ -141,6 +141,7 @@ def fit_count_model(
     cell: Any = None,
     tail: float | None = None,
     preserve: bool | None = None,
+    step: Step | None = None,
 ) -> CountModel:
     """Check counts and fit them: one histogram, areas around a shared curve, a share, or a rate.
 
@@ -159,17 +160,17 @@ def fit_count_model(
         name, ids = _pool(pool, len(regions))
         rows, table, areas = _pivot(regions, counts, ids)
         bins, codes = cut_regions(regions[rows], cell, tail)
-        fit = pool_counts(bins, table, kernels)
+        fit = pool_counts(bins, table, kernels, step)
         said = _pooled_warnings(regions[rows], table, areas)
     elif exposure is not None:
-        rates, codes = _fit_rates(regions, counts, exposure, kernels, cell, tail)
+        rates, codes = _fit_rates(regions, counts, exposure, kernels, cell, tail, step)
         # the events have a histogram of their own
         fit = CountFit(rates.bins, counts, rates.events, "poisson", rates.bins.disjoint)
         said = _warnings(regions, counts, ())
     else:
         bins, codes = cut_regions(regions, cell, tail)
         of = None if trials is None else _trials(trials, counts)
-        fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve)
+        fit = fit_counts(bins, counts, likelihood=likelihood, trials=of, kernels=kernels, preserve=preserve, step=step)
         said = _warnings(regions, counts, fit.warnings)
     return CountModel(regions, counts, fit, rates, codes, name, areas, said)
 
@@ -273,7 +274,13 @@ def _pivot(regions: Regions, y: FloatArray, ids: list[Any]) -> tuple[Int64Array,
 
 
 def _fit_rates(
-    regions: Regions, y: FloatArray, exposure: Any, kernels: Sequence[str], cell: Any, tail: float | None
+    regions: Regions,
+    y: FloatArray,
+    exposure: Any,
+    kernels: Sequence[str],
+    cell: Any,
+    tail: float | None,
+    step: Step | None,
 ) -> tuple[RateFit, dict[int, FloatArray]]:
     """Fit events and people together."""
     if isinstance(exposure, tuple):
@@ -298,7 +305,7 @@ def _fit_rates(
         raise InputError(
             "exposure has one bin only, or nobody in any; pass the people at risk of at least two regions."
         )
-    return fit_rates(bins, y, numbers, below, kernels), codes
+    return fit_rates(bins, y, numbers, below, kernels, step), codes
 
 
 def _warnings(regions: Regions, y: FloatArray, said: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from crosslevel.binned.counts.histogram import CountFit
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.errors import ConvergenceError
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.typing import BoolArray, FloatArray, Step
 
 __all__ = ["PooledFit", "pool_counts"]
 
@@ -83,7 +83,9 @@ class PooledFit:
         return CountFit(kept, self.totals[i, seen], curve, "poisson", kept.disjoint)
 
 
-def pool_counts(bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KERNELS) -> PooledFit:
+def pool_counts(
+    bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KERNELS, step: Step | None = None
+) -> PooledFit:
     """Learn the curves behind the histograms of many areas that share their bins.
 
     Two stages: the shared curve from the sum of the areas, averaged over kernels and scales; then each area's departure from it,
@@ -110,11 +112,11 @@ def pool_counts(bins: CountBins, totals: FloatArray, kernels: Sequence[str] = KE
             bins, totals = found[0][0], np.array([y for _, y in found])
             seen = np.ones(totals.shape, dtype=bool)
     filled = np.where(seen, totals, 0.0)
-    shared = average_curve(bins, PoissonBins(_summed(filled, seen)), kernels)
+    shared = average_curve(bins, PoissonBins(_summed(filled, seen)), kernels, step=step)
     expected = np.exp(shared.mean) @ bins.C.T
     size = np.maximum(filled.sum(axis=1), 0.5) / (seen @ expected)
     mean = np.log(size)[:, None] + shared.mean
-    scale, length = _find_scales(bins, totals, shared, mean)
+    scale, length = _find_scales(bins, totals, shared, mean, step)
     K = shared.covariance + area_covariance(bins, scale, length)
     parts = _solve(bins, totals, K, mean, mean)
     f, log_evidence = (np.concatenate([getattr(p, n) for p in parts]) for n in ("f", "log_evidence"))
@@ -142,7 +144,9 @@ def _solve(bins: CountBins, totals: FloatArray, K: FloatArray, mean: FloatArray,
     ]
 
 
-def _find_scales(bins: CountBins, totals: FloatArray, shared: Curve, mean: FloatArray) -> tuple[float, float]:
+def _find_scales(
+    bins: CountBins, totals: FloatArray, shared: Curve, mean: FloatArray, step: Step | None
+) -> tuple[float, float]:
     """Find s and l of greatest evidence, summed over the areas, and prior."""
     center = np.array([AREA_SCALE[0], LENGTH[0] + np.log(bins.span[0])])
     spread = np.array([AREA_SCALE[1], LENGTH[1]])
@@ -156,6 +160,8 @@ def _find_scales(bins: CountBins, totals: FloatArray, shared: Curve, mean: Float
         except ConvergenceError:
             return np.inf
         last = np.concatenate([p.f for p in parts])
+        if step is not None:
+            step()
         return 0.5 * float(z @ z) - sum(float(p.log_evidence.sum()) for p in parts)
 
     first = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0]])

@@ -18,7 +18,7 @@ from crosslevel.binned.counts.curve import Curve, average_curve, blend, normaliz
 from crosslevel.binned.counts.histogram import ROUNDS
 from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.predictive import draw_curves, rake
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Step
 
 __all__ = ["RateFit", "fit_rates"]
 
@@ -81,6 +81,7 @@ def fit_rates(
     denominator: FloatArray,
     denominator_bins: CountBins | None = None,
     kernels: Sequence[str] = KERNELS,
+    step: Step | None = None,
 ) -> RateFit:
     """Learn a rate from binned events and binned people, whose bins may differ.
 
@@ -101,12 +102,12 @@ def fit_rates(
     (65,)
     """
     below = bins if denominator_bins is None else denominator_bins
-    base = average_curve(below, PoissonBins(denominator[None, :]), kernels)
+    base = average_curve(below, PoissonBins(denominator[None, :]), kernels, step=step)
     V = base.covariance
     flat = float(np.log(np.nansum(numerator) / ((bins.C @ np.exp(base.mean)).sum())))
     tried = candidates(bins, kernels)
     # the uncertainty of the denominator is part of the prior of what the events see
-    solved = solve_all(bins, PoissonBins(numerator[None, :]), tried, base.mean + flat, V)
+    solved = solve_all(bins, PoissonBins(numerator[None, :]), tried, base.mean + flat, V, step=step)
     weight, total = normalize(solved.log_evidence + tried.log_prior)
     used = np.flatnonzero(weight > 1e-7)
     weight = weight[used] / weight[used].sum()

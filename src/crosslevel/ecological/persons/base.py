@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +78,7 @@ class PersonsEstimator(OnEngine, PlaceEstimator):
             )
         return new_places(self, terms, new, people, table)
 
-    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
+    def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
         from crosslevel.ecological.persons.prediction import held_out_places
 
         if getattr(self, "cells_", None) is None:

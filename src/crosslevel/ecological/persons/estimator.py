@@ -465,6 +465,7 @@ class EcologicalInference(PersonsEstimator):
         *,
         contextual_variance: Sequence[float] = (0.0, 0.03, 0.1, 0.3),
         people: Any = None,
+        progress: Progress | None = None,
         **options: Any,
     ) -> Estimates:
         """Show how each answer moves when the composition of a place acts on everybody who lives there.
@@ -478,6 +479,8 @@ class EcologicalInference(PersonsEstimator):
             As in :meth:`estimate`.
         contextual_variance : sequence of float, default (0, .03, .1, .3)
         people : path, frame or stream, optional
+        progress : bool or callable, optional
+            Of fits and answers, two for every value.
 
         Returns
         -------
@@ -488,7 +491,7 @@ class EcologicalInference(PersonsEstimator):
         from crosslevel.ecological.persons.sensitivity import vary_context
 
         check_is_fitted(self, "model_")
-        return vary_context(self, by, subgroups, contextual_variance, people, options)
+        return vary_context(self, by, subgroups, contextual_variance, people, options, progress)
 
     def _check_parameters(self) -> None:
         self._check_common()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,7 @@ def held_out(
     design: Design,
     terms: Terms,
     counted: Binomial,
-    folds: Sequence[IntArray],
+    folds: Iterable[IntArray],
     people: FloatArray | None = None,
     *,
     fixed: Hyperparameters | None = None,
@@ -79,7 +79,7 @@ def held_out(
     ----------
     design, terms, counted
         Of all places.
-    folds : sequence of (m,) int
+    folds : iterable of (m,) int
     people : (q,), optional
         Weight of each place's people, for the aggregate form; the exact one when not given.
     fixed : Hyperparameters, optional
@@ -174,7 +174,7 @@ def new_places(
     return unseen(model.fits[0], terms, np.arange(q), design, places, seed=fitted.seed_, n_jobs=jobs)
 
 
-def held_out_places(fitted: EcologicalInference, stage: int, folds: Sequence[IntArray]) -> Moments:
+def held_out_places(fitted: EcologicalInference, stage: int, folds: Iterable[IntArray]) -> Moments:
     """Predict the logit of every place from those outside its fold, as the model was fitted."""
     totals, jobs, cells = fitted.places_.totals, count_jobs(fitted.n_jobs), fitted.cells_
     return held_out(

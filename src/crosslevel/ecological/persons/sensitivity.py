@@ -12,9 +12,11 @@ import pyarrow as pa
 from sklearn.base import clone
 
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.ecological.persons.survey_fit import fuse_again
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates
+from crosslevel.typing import Progress
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
@@ -31,6 +33,7 @@ def vary_context(
     contextual_variance: Sequence[float],
     people: Any,
     options: Mapping[str, Any],
+    progress: Progress | None = None,
 ) -> Estimates:
     """Ask the same under several contextual variances, each with a fit of its own."""
     values = np.unique(checks.as_numbers(list(contextual_variance), KEY, 1)).tolist()
@@ -39,8 +42,16 @@ def vary_context(
             f"contextual_variance={list(contextual_variance)!r} must be at least two different numbers >= 0."
         )
     source = getattr(model, "people_", None) if people is None else people
-    models = [refit(model, source, value) for value in values]
-    return stack_answers([m.estimate(by, subgroups, people=source, **options) for m in models], values)
+    answers = []
+    with count_steps(progress, "Varying the context", 2 * len(values), "fits and answers") as step:
+        for value in values:
+            other = refit(model, source, value)
+            if step is not None:
+                step()
+            answers.append(other.estimate(by, subgroups, people=source, **options))
+            if step is not None:
+                step()
+    return stack_answers(answers, values)
 
 
 def refit(model: EcologicalInference, people: Any, contextual_variance: float) -> EcologicalInference:

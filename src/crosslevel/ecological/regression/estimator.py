@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -354,7 +354,7 @@ class DistributionRegression(PlaceEstimator):
         M = found.values[[rows[key] for key in new]]
         return self.model_.new_moments(stage, terms, M, np.arange(q, q + len(new)))
 
-    def _held_out_moments(self, stage: int, folds: Sequence[IntArray]) -> Moments:
+    def _held_out_moments(self, stage: int, folds: Iterable[IntArray]) -> Moments:
         return self.model_.held_out(
             stage, folds, None if self.hyperparameters is None else self.model_.fits[stage].hyperparameters
         )

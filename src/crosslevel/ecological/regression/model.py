@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -331,7 +331,7 @@ class RegressionModel:
             seen = replace(seen, A=np.hstack([seen.A, np.zeros((len(seen.A), len(M)))]))
         return mixed_moments(seen, terms, self.points[stage], M - self.center, place)
 
-    def held_out(self, stage: int, folds: Sequence[IntArray], fixed: Hyperparameters | None) -> Moments:
+    def held_out(self, stage: int, folds: Iterable[IntArray], fixed: Hyperparameters | None) -> Moments:
         """Predict the logit of every place from those outside its fold."""
         assert self.seen is not None
         counted, q = self.seen.likelihoods[stage], len(self.embeddings)

@@ -11,7 +11,7 @@ The scales maximize the first term with its slopes, z and W held; a step is take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -99,7 +99,7 @@ class ManyPlaces(RegressionModel):
         spread, X, z, row = self._spread(stage, cells)
         return spread.predict(X, z, self.along(M), cells.index[place], row[place])
 
-    def held_out(self, stage: int, folds: Sequence[IntArray], fixed: Hyperparameters | None) -> Moments:
+    def held_out(self, stage: int, folds: Iterable[IntArray], fixed: Hyperparameters | None) -> Moments:
         """Predict the logit of every place from those outside its fold."""
         q, asked = len(self.embeddings), self.trials[stage] > 0
         mean, variance = np.zeros(q), np.zeros(q)

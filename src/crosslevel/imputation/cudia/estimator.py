@@ -39,7 +39,7 @@ from crosslevel.imputation.cudia.stream import fit_batches
 from crosslevel.imputation.estimate import Imputer, subgroups
 from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["CUDIA"]
 
@@ -175,8 +175,9 @@ class CUDIA(Imputer):
         self.allow_unconverged = allow_unconverged
 
     def fit(
-        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None
-    ) -> Self:
+        self, X: Any, partition: Any = None, aggregates: Any = None, sample_weight: Any = None, aggregate_se: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:  # fmt: skip
         """Find the clusters and their hidden means.
 
         Parameters
@@ -193,12 +194,13 @@ class CUDIA(Imputer):
             Survey weights.
         aggregate_se : like aggregates, optional
             Published standard errors of the means.
+        progress : bool or callable, optional
         """
         choices, seed = read_choices(self), checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = self._build(given, choices)
         with threadpool_limits(limits=1):  # the arrays are small, and threads cost more than they give
-            fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed))
+            fitted = fit_problem(layout.problem, choices, np.random.default_rng(seed), progress)
         self._keep(given, layout, fitted, seed)
         doubts = describe_warnings(layout, fitted, self.likelihood, self.aggregates_from)
         keep_warnings(self, (*given.warnings, *doubts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 
 from crosslevel.data import checks
 from crosslevel.data.cells import gather
+from crosslevel.data.progress import count_steps
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.families import Reading, learn_families, recode
 from crosslevel.imputation.cudia.hard import fit_hard, shares_of
-from crosslevel.imputation.cudia.mcem import run_mcem
+from crosslevel.imputation.cudia.mcem import ITERATIONS, run_mcem
 from crosslevel.imputation.cudia.model import HIDDEN_FAMILIES, Block, Parameters, Problem
 from crosslevel.imputation.cudia.posterior import MixPrior, Mixture, ascend, expected_people, fit_mixture
 from crosslevel.imputation.cudia.regression import (
@@ -24,11 +26,11 @@ from crosslevel.imputation.cudia.regression import (
     person_variance,
     regress,
 )
-from crosslevel.imputation.cudia.sampling import Draws, run_chain
-from crosslevel.imputation.cudia.selection import Choices, Selection, select
+from crosslevel.imputation.cudia.sampling import BURN, THIN, Draws, run_chain
+from crosslevel.imputation.cudia.selection import Choices, Selection, numbers_of_clusters, select
 from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
 from crosslevel.numerics.chains import split_chains
-from crosslevel.typing import FloatArray, Int64Array, IntArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray, Progress, Step
 
 __all__ = [
     "METHODS",
@@ -289,6 +291,7 @@ class Start:
     mixture: Mixture
     shares: FloatArray
     prior: EtaPrior
+    step: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -335,25 +338,34 @@ class Fitted:
     selection: Selection | None = None
 
 
-def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator) -> Fitted:
-    """Fit by the method of the choices, selecting first what was left to be chosen."""
+def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator, progress: Progress | None = None) -> Fitted:  # fmt: skip
+    """Fit by the method of the choices, selecting first what was left to be chosen; starts, iterations and sweeps are counted."""
+    mixtures = len(numbers_of_clusters(problem, choices)) if left_open(choices) else 1
+    own = {"mcem": ITERATIONS, "gibbs": BURN + THIN * choices.n_draws}.get(choices.method, 1)
+    number = mixtures * choices.n_restarts + own
+    with count_steps(progress, "Fitting clusters", number) if progress else nullcontext() as step:
+        return _fit_problem(problem, choices, rng, step)
+
+
+def _fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator, step: Step | None) -> Fitted:
     scored, mixture = None, None
     seed = int(rng.integers(2**63))
     K, ridge, target = choices.n_clusters, choices.ridge, choices.target
     if left_open(choices):
-        scored = select(problem, choices, seed)
+        scored = select(problem, choices, seed, step)
         best = scored.best
         K, ridge, target = best.n_clusters, best.ridge, best.target
         mixture = scored.mixtures[best.n_clusters]
     K, ridge = int(K), float(ridge)
     if mixture is None:
         mix_prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
-        mixture = fit_mixture(problem, K, seed, n_restarts=choices.n_restarts, mix_prior=mix_prior, learn=choices.learn)
+        starts, learn = choices.n_restarts, choices.learn
+        mixture = fit_mixture(problem, K, seed, n_restarts=starts, mix_prior=mix_prior, learn=learn, step=step)
     shares = mixture.people / problem.atom_weight[:, None]
     spread = person_variance(problem, mixture.parameters, shares)
     prior = eta_prior(problem, ridge, target, choices.kind, choices.logit_sd, spread)
     first = regress(problem, mixture.parameters, shares, prior, choices.likelihood)
-    found = METHODS[choices.method](Start(problem, first, mixture, shares, prior), choices, rng)
+    found = METHODS[choices.method](Start(problem, first, mixture, shares, prior, step), choices, rng)
     order = np.argsort(-(problem.atom_weight @ found.shares), kind="stable")
     at, shares = found.parameters.reordered(order), np.ascontiguousarray(found.shares[:, order])
     return Fitted(
@@ -384,7 +396,7 @@ def run_mcem_method(start: Start, choices: Choices, rng: np.random.Generator, **
     """Run Monte Carlo EM; ``options`` go to `run_mcem`."""
     run = run_mcem(
         start.problem, start.parameters, start.mixture.mix_prior, start.prior, rng,
-        likelihood=choices.likelihood, learn=choices.learn, **options,
+        likelihood=choices.likelihood, learn=choices.learn, step=start.step, **options,
     )  # fmt: skip
     convergence = {
         "converged": start.mixture.ascent.converged and run.drift < LARGEST_DRIFT,
@@ -398,7 +410,7 @@ def run_mcem_method(start: Start, choices: Choices, rng: np.random.Generator, **
 def _gibbs(start: Start, choices: Choices, rng: np.random.Generator) -> Found:
     draws = run_chain(
         start.problem, start.parameters, start.mixture.mix_prior, start.prior, choices.likelihood, rng,
-        n_draws=choices.n_draws, learn_mix=choices.learn == "dirichlet",
+        n_draws=choices.n_draws, learn_mix=choices.learn == "dirichlet", step=start.step,
     )  # fmt: skip
     at = Parameters(
         tuple(t.mean(axis=0) for t in draws.theta), draws.pi.mean(axis=0), draws.H.mean(axis=0), draws.tau2.mean(axis=0)

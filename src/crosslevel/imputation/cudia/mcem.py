@@ -16,9 +16,12 @@ from crosslevel.imputation.cudia.model import Parameters, Problem, log_density
 from crosslevel.imputation.cudia.posterior import MixPrior, learn_alpha, learn_logistic_normal
 from crosslevel.imputation.cudia.regression import EtaPrior, regress
 from crosslevel.imputation.cudia.sampling import draw_mix, make_sites, site_sweep
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array, Step
 
 __all__ = ["MCEM", "Expectations", "expectations", "run_mcem"]
+
+
+ITERATIONS = 40
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,10 @@ def run_mcem(
     *,
     likelihood: str = "cudia",
     learn: str | None = None,
-    iterations: int = 40,
+    iterations: int = ITERATIONS,
     sweeps: int = 10,
     e_step: Callable[..., tuple[Expectations, FloatArray]] = expectations,
+    step: Step | None = None,
 ) -> MCEM:
     """Alternate E-steps and M-steps from a start, averaging the last half.
 
@@ -127,6 +131,8 @@ def run_mcem(
         EM steps, and sweeps of each E-step.
     e_step : callable
         Does what `expectations` does.
+    step : callable, optional
+        Called after every iteration.
     """
     at = start
     pi = np.maximum(at.pi, 1e-12)
@@ -151,6 +157,8 @@ def run_mcem(
         accepted.append(found.accepted)
         if iteration >= iterations // 2:
             kept.append((at, found.shares))
+        if step is not None:
+            step()
     mean = Parameters(
         theta=tuple(np.mean([k[0].theta[i] for k in kept], axis=0) for i in range(len(problem.families))),
         pi=np.mean([k[0].pi for k in kept], axis=0),

@@ -19,7 +19,7 @@ from crosslevel.imputation.cudia.kernels import LEAST, mean_field, tilt
 from crosslevel.imputation.cudia.model import Parameters, Problem, given_x_slopes, log_density, marginal_slopes
 from crosslevel.imputation.cudia.regression import EtaPrior, from_free, to_free
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import FloatArray, Int64Array, IntArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
 __all__ = [
     "Ascent",
@@ -457,6 +457,7 @@ def fit_mixture(
     mix_prior: MixPrior | None = None,
     learn: str | None = None,
     max_steps: int = 2000,
+    step: Step | None = None,
 ) -> Mixture:
     """Fit the mixture of x from several starts.
 
@@ -466,7 +467,7 @@ def fit_mixture(
     mix_prior : MixPrior, optional
         Uniform when not given.
     learn : {"dirichlet", "logistic_normal"}, optional
-        Learn the prior of the mixes too, in a few rounds.
+        Learn the prior of the mixes too, in a few rounds. ``step`` is called after every start.
     """
     prior = MixPrior.dirichlet(np.ones(n_clusters)) if mix_prior is None else mix_prior
     rng = np.random.default_rng([seed, n_clusters])  # the same whether the number of clusters was chosen or given
@@ -474,6 +475,8 @@ def fit_mixture(
     for _ in range(n_restarts):
         at, value = em(problem, random_start(problem, n_clusters, rng), prior, EM_STEPS)
         near.append((value, at))
+        if step is not None:
+            step()
     ascents = [ascend(problem, at, prior, None, max_steps=FIRST_CLIMB) for _, at in near]
     ascents.sort(key=lambda a: -a.value)
     ascents[:FINISHED] = [ascend(problem, a.parameters, prior, None, max_steps=max_steps) for a in ascents[:FINISHED]]

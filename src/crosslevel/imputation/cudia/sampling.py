@@ -29,7 +29,7 @@ from crosslevel.imputation.cudia.model import (
 from crosslevel.imputation.cudia.posterior import MixPrior, expected_log, learn_alpha
 from crosslevel.imputation.cudia.regression import EtaPrior, design_of, from_free, to_free, variances
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import FloatArray, Int64Array, IntArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
 __all__ = [
     "Draws",
@@ -47,6 +47,8 @@ __all__ = [
 
 SMALLEST = 1e-12
 """Shares are kept above this, so that logarithms stay finite."""
+THIN, BURN = 2, 100
+"""Sweeps between two draws that are kept, and before the first."""
 REFRESH = 10
 """Sweeps after which the directions in which eta moves are found anew, while burning in."""
 
@@ -413,9 +415,10 @@ def run_chain(
     rng: np.random.Generator,
     *,
     n_draws: int = 200,
-    thin: int = 2,
-    burn: int = 100,
+    thin: int = THIN,
+    burn: int = BURN,
     learn_mix: bool = False,
+    step: Step | None = None,
 ) -> Draws:
     """Run the chain from a fit.
 
@@ -425,6 +428,8 @@ def run_chain(
         Draws kept, sweeps between them, sweeps before the first.
     learn_mix : bool
         Learn the Dirichlet's exponents while burning in.
+    step : callable, optional
+        Called after every sweep.
     """
     at = start
     K = at.n_clusters
@@ -465,6 +470,8 @@ def run_chain(
             T = hidden_variance(at.H, problem.hidden, at.tau2)
             fit = _fit_of_means(problem, mix, at.H, T, moments_of(likelihood))
             kept.append((at, fit, by_atom.copy()))
+        if step is not None:
+            step()
     n_families = len(problem.families)
     return Draws(
         theta=tuple(np.stack([k[0].theta[i] for k in kept]) for i in range(n_families)),

@@ -22,7 +22,7 @@ from crosslevel.imputation.cudia.regression import (
     solve_eta,
     variances,
 )
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.typing import BoolArray, FloatArray, Step
 
 __all__ = [
     "CLUSTERS",
@@ -32,6 +32,7 @@ __all__ = [
     "Choices",
     "Selection",
     "leave_one_out",
+    "numbers_of_clusters",
     "select",
     "simplest",
 ]
@@ -163,16 +164,23 @@ def _naive(problem: Problem) -> float:
     return float(np.sqrt(np.mean(squares)))
 
 
-def select(problem: Problem, choices: Choices, seed: int) -> Selection:
-    """Score every combination of what is "auto"; clusters are those of x alone, so each number of clusters is fitted once."""
+def numbers_of_clusters(problem: Problem, choices: Choices) -> tuple[int, ...]:
+    """Give the numbers of clusters of which mixtures are fitted."""
     clusters = choices.clusters if choices.n_clusters == "auto" else (int(choices.n_clusters),)
+    return tuple(k for k in clusters if k <= len(problem.X)) or (2,)
+
+
+def select(problem: Problem, choices: Choices, seed: int, step: Step | None = None) -> Selection:
+    """Score every combination of what is "auto"; clusters are those of x alone, so each number of clusters is fitted once."""
     ridges = choices.ridges if choices.ridge == "auto" else (float(choices.ridge),)
     targets = choices.targets if choices.target == "auto" else (choices.target,)
     mixtures: dict[int, Mixture] = {}
     candidates = []
-    for K in tuple(k for k in clusters if k <= len(problem.X)) or (2,):
+    for K in numbers_of_clusters(problem, choices):
         prior = MixPrior.dirichlet(np.resize(choices.alpha, K))
-        mixtures[K] = fit_mixture(problem, K, seed, n_restarts=choices.n_restarts, mix_prior=prior, learn=choices.learn)
+        mixtures[K] = fit_mixture(
+            problem, K, seed, n_restarts=choices.n_restarts, mix_prior=prior, learn=choices.learn, step=step
+        )
         for target in targets:
             for ridge in ridges:
                 squares, df = leave_one_out(problem, mixtures[K], ridge, target, choices.kind, choices.logit_sd)

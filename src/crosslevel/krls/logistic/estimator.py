@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +13,14 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.errors import InputError
 from crosslevel.krls.effects import CONTRASTS
 from crosslevel.krls.groups import GroupReports
 from crosslevel.krls.inference import Inference
 from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logistic
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows
-from crosslevel.typing import AnyArray, FloatArray
+from crosslevel.typing import AnyArray, FloatArray, Progress
 
 __all__ = ["KernelLogistic"]
 
@@ -99,7 +101,9 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         self.first_differences = first_differences
         self.missing = missing
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, cluster: Any = None, progress: Progress | None = None
+    ) -> Self:
         """Fit the function and find its effects.
 
         Parameters
@@ -111,16 +115,18 @@ class KernelLogistic(ClassifierMixin, GroupReports):
             Counts: how many equal observations the row stands for. Rows of weight zero are left out.
         cluster : array of shape (n,), optional
             The group whose members' errors are correlated; makes standard errors cluster-robust (CR3) with Student's t.
+        progress : bool or callable, optional
+            True for a bar on stderr, or a function of what is done and all there is to do.
         """
         self._check_parameters()
         classes, target = _read_classes(checks.align_rows(y, checks.row_keys(X), "y"))
         checks.check_flags(self)
         given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
-        model = fit_logistic(
-            given.X, given.y, given.weights, given.cluster, penalty=self.penalty, bandwidth=self.bandwidth
-        )
-        self._keep(model, given)
+        with count_steps(progress, "Fitting rows", None, "Newton fits") if progress else nullcontext() as step:
+            data = given.X, given.y, given.weights, given.cluster
+            model = fit_logistic(*data, penalty=self.penalty, bandwidth=self.bandwidth, step=step)
+            self._keep(model, given)
         self.convergence_ |= {"steps": model.steps}
         return self
 

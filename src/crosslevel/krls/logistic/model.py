@@ -30,7 +30,7 @@ from crosslevel.krls.paths import describe_rows
 from crosslevel.krls.penalty import Choice, given_penalty
 from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, standardize
 from crosslevel.numerics.newton import newton
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Step
 
 __all__ = ["LogisticFit", "Mode", "alo_loss", "find_mode", "fit_logistic", "infer_logistic"]
 
@@ -203,6 +203,7 @@ def fit_logistic(
     *,
     penalty: float | None = None,
     bandwidth: str | float = "n_columns",
+    step: Step | None = None,
 ) -> LogisticFit:
     """Fit a binary outcome by penalized likelihood, with the penalty by approximate leave-one-out unless given.
 
@@ -216,6 +217,8 @@ def fit_logistic(
     cluster : (n,), optional
     penalty, bandwidth
         See `crosslevel.krls.model.fit`.
+    step : callable, optional
+        Called after every penalty at which the likelihood was maximized.
     """
     cells = collapse(X, y, weights, cluster)
     check_memory(len(cells.m), len(y))
@@ -223,8 +226,10 @@ def fit_logistic(
     Z = scaling.apply(cells.X)
     kernel = GaussianKernel(Z, bandwidth_of(bandwidth, Z, cells.m))
     K = kernel.matrix()
-    choice = _choose(K, cells) if penalty is None else given_penalty(penalty, cells.N / 4)
+    choice = _choose(K, cells, step) if penalty is None else given_penalty(penalty, cells.N / 4)
     found = find_mode(K, cells.m, cells.mean, choice.penalty)
+    if step is not None:
+        step()
     p = expit(found.f)
     N = cells.N
     y_mean = float(cells.m @ cells.mean / N)
@@ -252,7 +257,7 @@ def fit_logistic(
     )
 
 
-def _choose(K: FloatArray, cells: Cells) -> Choice:
+def _choose(K: FloatArray, cells: Cells, step: Step | None) -> Choice:
     """Minimize the approximate leave-one-out log loss over the log penalty, from smooth to rough."""
     m, mean = cells.m, cells.mean
     tried: dict[float, tuple[float, Mode]] = {}
@@ -262,6 +267,8 @@ def _choose(K: FloatArray, cells: Cells) -> Choice:
         start = None if near is None else (tried[near][1].coef, tried[near][1].offset)
         found = find_mode(K, m, mean, float(np.exp(log_penalty)), start)
         tried[log_penalty] = (alo_loss(found, m, mean), found)
+        if step is not None:
+            step()
         return tried[log_penalty][0]
 
     grid = np.log(np.geomspace(HIGHEST, LOWEST, N_GRID) * cells.N / 4)
