@@ -134,7 +134,7 @@ def test_a_survey_beside_the_totals(crosslevel, folder, world):
     assert "What the survey moved" in (folder / "found" / "report.html").read_text()
     assert "calibrated MRP" in {row["method"] for row in told["survey"]["compared"]}
     assert told["survey"]["surveys"][0]["respondents"] == 400
-    assert told["survey"]["selection"] == {"sd": 0.2, "from": "as stated in fit"}
+    assert told["survey"]["selection"] == {"sd": 0.2, "from": "as stated in fit", "columns": {}}
     with quiet():
         made = cl.EcologicalInference(categorical=["sex"], n_bins=4, random_state=3).fit(
             world.people,
