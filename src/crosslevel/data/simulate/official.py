@@ -22,7 +22,7 @@ __all__ = ["brfss", "county_votes", "ons_ages", "pums", "vtd"]
 
 PathLike = str | os.PathLike[str] | None
 GROUPS = ("White", "Hispanic", "BlackAlone", "AsianAlone", "NativeAlone", "PacificAlone", "OtherAlone", "TwoOrMore")
-LEAN = np.array([0.3, 0.6, 0.9, 0.6, 0.5, 0.5, 0.5, 0.5])
+DEMOCRATIC_SHARE = np.array([0.3, 0.6, 0.9, 0.6, 0.5, 0.5, 0.5, 0.5])
 """Democratic share of the two-party vote by group."""
 
 
@@ -255,7 +255,7 @@ def vtd(n_districts: int = 200, *, random_state: RandomState = 0, path: PathLike
     for contest, turnout in (("E_20_PRES", 0.65), ("E_22_SEN", 0.5)):
         voters = rng.binomial(citizens, turnout)
         other = rng.binomial(voters, 0.015)
-        democrat = rng.binomial(voters - other, LEAN)
+        democrat = rng.binomial(voters - other, DEMOCRATIC_SHARE)
         columns[f"{contest}_Total"] = voters.sum(axis=1)
         columns[f"{contest}_Dem"] = democrat.sum(axis=1)
         columns[f"{contest}_Rep"] = (voters - other - democrat).sum(axis=1)
