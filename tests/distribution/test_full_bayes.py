@@ -200,6 +200,21 @@ def test_prior_is_centered_at_the_evidence():
     np.testing.assert_allclose(prior_around(fit, 0.5).location, np.log([fit.sigma2, fit.eta, fit.rho2]))
 
 
+def test_progress_counts_the_draws_and_moves_none():
+    X, y = spreads(20, 0)
+    short = {"n_landmarks": 4, "n_chains": 2, "n_warmup": 30, "n_draws": 20, "allow_unconverged": True}
+    heard: list[tuple[int, int | None]] = []
+    with pytest.warns(CrosslevelWarning):
+        quiet = FullBayes(**short).fit(X, y)
+    with pytest.warns(CrosslevelWarning):
+        told = FullBayes(**short).fit(X, y, progress=lambda *at: heard.append(at))
+    np.testing.assert_array_equal(told._fits[0].draws.w, quiet._fits[0].draws.w)
+    np.testing.assert_array_equal(told._fits[0].draws.log_hyper, quiet._fits[0].draws.log_hyper)
+    assert heard[0] == (len(X.values), len(X.values))  # people, then fits of features, then draws
+    assert heard[-51:] == [(0, None), *((i, 50) for i in range(1, 51))]
+    assert (5, 6) in heard
+
+
 @pytest.mark.parametrize("cls", [FullBayes, FullBayesClassifier])
 def test_the_lengths_of_chains_are_those_of_the_sampler(cls, monkeypatch):
     from crosslevel.distribution.sampled import sampler

@@ -48,6 +48,35 @@ def test_rounds_go_on_until_they_suffice(two_rounds):
     assert not np.array_equal(*halves)  # the second round goes on, it does not repeat the first
 
 
+def test_telling_counts_every_iteration_and_moves_no_draw(two_rounds):
+    start, heard = {"x": np.random.default_rng(0).standard_normal((4, 2))}, []
+    told = sample_nuts(
+        potential, DATA, start, n_warmup=200, n_draws=500, seed=1, target=0.8, max_rounds=5,
+        enough=lambda draws: draws.values["x"].shape[1] >= 1000, tell=lambda *at: heard.append(at),
+    )  # fmt: skip
+    for name in ("diverging", "n_steps", "energy", "acceptance"):
+        np.testing.assert_array_equal(getattr(told, name), getattr(two_rounds[0], name))
+    np.testing.assert_array_equal(told.values["x"], two_rounds[0].values["x"])
+    first = [(i, 700) for i in range(1, 701)]  # the second round adds its own
+    assert heard == [(0, None), *first, *((i, 1200) for i in range(701, 1201))]
+
+
+def test_what_the_told_function_raises_stops_the_run():
+    heard = []
+
+    def stop(done, of):
+        heard.append(done)
+        if done == 5:
+            raise ZeroDivisionError
+
+    start = {"x": np.random.default_rng(0).standard_normal((4, 2))}
+    with pytest.raises(ZeroDivisionError):
+        sample_nuts(potential, DATA, start, n_warmup=200, n_draws=500, seed=1, target=0.8, tell=stop)
+    assert heard == [0, 1, 2, 3, 4, 5]
+    again = sample_nuts(potential, DATA, start, n_warmup=8, n_draws=5, seed=1)
+    assert again.values["x"].shape == (4, 5, 2)
+
+
 def test_lengths_and_seed_reach_the_sampler():
     start = {"x": np.random.default_rng(0).standard_normal((1, 2))}
 

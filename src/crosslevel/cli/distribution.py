@@ -76,8 +76,9 @@ def run(given: Given, job: Job) -> None:
     pages: dict[str, Any] = {"Cross-validation": checked}
     model = None
     if job.out is not None or fresh is not None:
+        with job.progress("Fitting all groups", "steps") as bar:
+            model = empty.fit(bags, y, progress=bar)
         with quiet():
-            model = empty.fit(bags, y)
             if fresh is not None:
                 level = {} if classify or "level" not in given else {"level": given["level"]}
                 answers["predictions"] = model.estimate(fresh, **level)

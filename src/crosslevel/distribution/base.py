@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.data.checks import align_groups
+from crosslevel.data.progress import follow
 from crosslevel.data.signatures import checked
 from crosslevel.distribution import reading
 from crosslevel.distribution.features import BagFeatures, LandmarkMap, pool
@@ -26,7 +27,7 @@ from crosslevel.distribution.landmarks import FeatureSettings, SecondLevel, cand
 from crosslevel.distribution.predictive import Predictive, class_table, label_table
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import AnyArray, BoolArray, FloatArray, RandomState
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Progress, RandomState
 
 __all__ = ["BagClassifier", "BagEstimator", "BagRegressor"]
 
@@ -68,7 +69,7 @@ class BagEstimator(BaseEstimator):
         self.standardize = standardize
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, progress: Progress | None = None) -> Self:
         """Learn the features and the model.
 
         Parameters
@@ -77,14 +78,17 @@ class BagEstimator(BaseEstimator):
             The bags; rows of a 2-D array are bags of one.
         y : (n_bags,)
             One label per bag.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of what is done and of all there is to do: people averaged; where shrinkage is
+            learned, the fits that choose features; where it is sampled, draws of each chain, (0, None) while the sampler is compiled.
         """
         checks.check_flags(self)
         self._check_parameters()
         self._seed = checks.read_seed(self.random_state)
         bags = reading.read_bags(self, X, reset=True)
         target = self._read_target(y, reading.bag_names(X), len(bags))
-        candidates = self._candidates(bags)
-        self._solve(candidates, target)
+        candidates = self._candidates(bags, progress)
+        self._solve(candidates, target, progress)
         chosen = candidates[self._chosen()]
         assert chosen.map is not None  # for the type
         self.map_: LandmarkMap = chosen.map
@@ -107,11 +111,12 @@ class BagEstimator(BaseEstimator):
         found = pool(bags, [self.map_], norms=self._needs_norms())[0]
         return found if self._second is None else self._second.apply(found)
 
-    def _candidates(self, bags: Bags) -> list[BagFeatures]:
+    def _candidates(self, bags: Bags, progress: Progress | None) -> list[BagFeatures]:
         """Make the features that the model chooses from."""
         given = {f.name: getattr(self, f.name) for f in fields(FeatureSettings)}
         maps = candidate_maps(bags, FeatureSettings(**(given | {"random_state": self._seed})))
-        return pool(bags, maps, within=self._within, norms=self._needs_norms())
+        with follow(progress, "Averaging people") as tell:
+            return pool(bags, maps, within=self._within, norms=self._needs_norms(), tell=tell)
 
     def _needs_norms(self) -> bool:
         """Tell whether the model needs the mean squared length of each bag's people."""
@@ -134,7 +139,7 @@ class BagEstimator(BaseEstimator):
     def _chosen(self) -> int:
         return int(self._fits[0].chosen)
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray, progress: Progress | None) -> None:
         """Set ``_fits``, a tuple of one fit, or one for each class."""
         raise NotImplementedError
 
@@ -176,7 +181,7 @@ class BagEstimator(BaseEstimator):
 class BagRegressor(RegressorMixin, BagEstimator):
     """Base of regressors over bags.
 
-    A subclass gives ``_fit_features(candidates, y)``, whose fit's ``predict(features)`` is a `Predictive`.
+    A subclass gives ``_fit_features(candidates, y, progress)``, whose fit's ``predict(features)`` is a `Predictive`.
     """
 
     @checked
@@ -257,12 +262,12 @@ class BagRegressor(RegressorMixin, BagEstimator):
         weight = None if weight is None else checks.check_weights(weight, "sample_weight", len(labels))
         return float(super().score(X, labels, weight))
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> Any:
+    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> Any:
         """Fit the model on each of the candidates and keep the best."""
         raise NotImplementedError
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
-        found = self._fit_features(candidates, target)
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray, progress: Progress | None) -> None:
+        found = self._fit_features(candidates, target, progress)
         if not found.converged:
             raise ConvergenceError(
                 f"{type(self).__name__} did not converge ({found.diagnostics()}); no numbers are returned."
@@ -285,7 +290,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
 class BagClassifier(ClassifierMixin, BagEstimator):
     """Base of classifiers over bags; more than two classes by one against the rest.
 
-    A subclass gives ``_fit_binary(candidates, t)`` (t is 0 or 1), whose fit's ``probability(features)`` is P(t = 1), (n,).
+    A subclass gives ``_fit_binary(candidates, t, progress)`` (t is 0 or 1), whose fit's ``probability(features)`` is P(t = 1), (n,).
     """
 
     classes_: AnyArray
@@ -348,19 +353,19 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         each = np.column_stack([f.probability(features) for f in self._fits])
         return np.asarray(each / each.sum(axis=1, keepdims=True))
 
-    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> Any:
+    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray, progress: Progress | None) -> Any:
         """Fit the model of one class against the rest."""
         raise NotImplementedError
 
-    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray) -> None:
+    def _solve(self, candidates: Sequence[BagFeatures], target: AnyArray, progress: Progress | None) -> None:
         if len(self.classes_) == 1:
             raise InputError(f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs at least two.")
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        fits = [self._fit_binary(candidates, (target == c).astype(np.float64)) for c in positives]
+        fits = [self._fit_binary(candidates, (target == c).astype(np.float64), progress) for c in positives]
         if len(fits) > 1 and len({f.chosen for f in fits}) > 1:
             # one set of features serves all classes: the one that most of them chose
             most = int(np.bincount([f.chosen for f in fits]).argmax())
-            fits = [self._fit_binary([candidates[most]], (target == c).astype(np.float64)) for c in positives]
+            fits = [self._fit_binary([candidates[most]], (target == c).astype(np.float64), progress) for c in positives]
             self._shared_choice: int | None = most
         else:
             self._shared_choice = None

@@ -20,7 +20,7 @@ from crosslevel.data import checks
 from crosslevel.data.bags import Bags
 from crosslevel.errors import InputError
 from crosslevel.numerics.features.maps import EIGENVALUE_CUT
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Tell
 
 if TYPE_CHECKING:
     from crosslevel.distribution.landmarks import SecondLevel
@@ -169,6 +169,7 @@ def pool(
     *,
     within: bool = False,
     norms: bool = False,
+    tell: Tell | None = None,
 ) -> list[BagFeatures]:
     """Average the kernel values of each bag's people, for every map, in one pass.
 
@@ -181,6 +182,8 @@ def pool(
         Also find the covariance within bags.
     norms : bool
         Also find the mean squared length of each bag's people.
+    tell : callable, optional
+        Called with the people done and all of them.
 
     Examples
     --------
@@ -211,6 +214,8 @@ def pool(
                 sums[i].add(phi, share, np.repeat(sizes[which], count) if within else None, begins, which)
                 for j in owners:
                     sums[j].source = sums[i]
+        if tell is not None:
+            tell(people.stop, len(bags.values))
     return [s.finish(m, sizes) for m, s in zip(maps, sums, strict=True)]
 
 

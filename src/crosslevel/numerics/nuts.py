@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from crosslevel.errors import MissingExtraError
-from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, Step, Tell
 
-__all__ = ["NutsDraws", "double_precision", "import_jax", "sample_nuts"]
+__all__ = ["COMPILING", "NutsDraws", "double_precision", "import_jax", "sample_nuts"]
 
 
 def double_precision() -> AbstractContextManager[Any]:
@@ -41,7 +42,12 @@ def double_precision() -> AbstractContextManager[Any]:
     return enable_x64()
 
 
+COMPILING = "Compiling, then sampling"
+"""What a bar says of a run, whose first seconds are the compiler's."""
 FIELDS = ("diverging", "num_steps", "energy", "accept_prob")
+_NUMBERS = count()
+_COUNTED: dict[int, Step] = {}
+"""What a run calls after each iteration, by the run's number: runs share a compiled program, and it must not keep the caller's function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +104,7 @@ def sample_nuts(
     target: float = 0.85,
     max_rounds: int = 1,
     enough: Callable[[NutsDraws], bool] | None = None,
+    tell: Tell | None = None,
 ) -> NutsDraws:
     """Sample from exp(-potential).
 
@@ -118,46 +125,84 @@ def sample_nuts(
         Go on with further rounds of draws until ``enough`` says so.
     enough : callable, optional
         Looks at all draws so far.
+    tell : callable, optional
+        Called with the iterations done and all of them, those of all chains at once, warm-up included; first with (0, None), for the
+        program is compiled before. A further round adds its own. It only counts: the draws are the same.
     """
     import jax
     import jax.numpy as jnp
+
+    number, done, of, failed = next(_NUMBERS), 0, n_warmup + n_draws, None
+
+    def step() -> None:
+        nonlocal done, failed
+        done += 1
+        try:
+            if tell is not None and failed is None:
+                tell(done, of)
+        except BaseException as error:
+            failed = error  # jax would wrap it; raising stops the program
+            raise
 
     n_chains = len(next(iter(start.values())))
     with double_precision():
         given = {name: jnp.asarray(v) for name, v in data.items()}
         first = {name: jnp.asarray(v) for name, v in start.items()}
-        begin, go_on = _programs(potential, n_warmup, n_draws, target)
-        state, kept = begin(jax.random.split(jax.random.PRNGKey(seed), n_chains), first, given)
-        parts = [_to_numpy(kept)]
-        for _ in range(max_rounds - 1):
-            if enough is None or enough(_joined(parts)):
-                break
-            state, kept = go_on(state, given)
-            parts.append(_to_numpy(kept))
+        begin, go_on = _programs(potential, n_warmup, n_draws, target, tell is not None)
+        if tell is not None:
+            tell(0, None)
+        _COUNTED[number] = step
+        try:
+            state, kept = begin(jax.random.split(jax.random.PRNGKey(seed), n_chains), first, given, number)
+            parts = [_to_numpy(kept)]
+            for _ in range(max_rounds - 1):
+                if enough is None or enough(_joined(parts)):
+                    break
+                of += n_draws
+                state, kept = go_on(state, given, number)
+                parts.append(_to_numpy(kept))
+            jax.effects_barrier()  # the last iterations are counted
+        except jax.errors.JaxRuntimeError as error:
+            raise error if failed is None else failed from None
+        finally:
+            del _COUNTED[number]
     return _joined(parts)
 
 
+def _count(number: Any) -> None:
+    _COUNTED[int(number)]()
+
+
 @lru_cache(maxsize=8)
-def _programs(potential: Callable[[Any, Any], Any], n_warmup: int, n_draws: int, target: float) -> tuple[Any, Any]:
-    """Compile warm-up with the first draws, and further draws, of all chains."""
+def _programs(
+    potential: Callable[[Any, Any], Any], n_warmup: int, n_draws: int, target: float, told: bool
+) -> tuple[Any, Any]:
+    """Compile warm-up with the first draws, and further draws, of all chains; ``told`` calls back once for each iteration of all."""
     import jax
+    from jax.experimental import io_callback
     from numpyro.infer.hmc import hmc
 
-    start, step = hmc(potential_fn_gen=lambda data: lambda at: potential(at, data), algo="NUTS")
+    start, move = hmc(potential_fn_gen=lambda data: lambda at: potential(at, data), algo="NUTS")
 
-    def draw(state: Any, data: Any) -> tuple[Any, Any]:
+    def step(now: Any, data: Any, number: Any) -> Any:
+        now = move(now, (data,))
+        if told:  # it is not given the state, which stays as it is
+            io_callback(_count, None, number)
+        return now
+
+    def draw(state: Any, data: Any, number: Any) -> tuple[Any, Any]:
         def keep(now: Any, _: Any) -> tuple[Any, Any]:
-            now = step(now, (data,))
+            now = step(now, data, number)
             return now, (now.z, {name: getattr(now, name) for name in FIELDS})
 
         return jax.lax.scan(keep, state, None, length=n_draws)
 
-    def begin(key: Any, first: Any, data: Any) -> tuple[Any, Any]:
+    def begin(key: Any, first: Any, data: Any, number: Any) -> tuple[Any, Any]:
         state = start(first, n_warmup, target_accept_prob=target, model_args=(data,), rng_key=key)
-        state, _ = jax.lax.scan(lambda now, _: (step(now, (data,)), None), state, None, length=n_warmup)
-        return draw(state, data)
+        state, _ = jax.lax.scan(lambda now, _: (step(now, data, number), None), state, None, length=n_warmup)
+        return draw(state, data, number)
 
-    return jax.jit(jax.vmap(begin, (0, 0, None))), jax.jit(jax.vmap(draw, (0, None)))
+    return jax.jit(jax.vmap(begin, (0, 0, None, None))), jax.jit(jax.vmap(draw, (0, None, None)))
 
 
 def _to_numpy(kept: Any) -> tuple[dict[str, AnyArray], dict[str, AnyArray]]:

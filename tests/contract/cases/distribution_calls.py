@@ -6,7 +6,7 @@ import numpy as np
 from tests.contract.case import FunctionCase, method
 from tests.contract.cases.distribution import BAGS, NEW, SMALL, Y
 
-from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier
+from crosslevel.distribution import BayesianLinear, BayesianLinearClassifier, MeanShrinkage, RBFNetwork
 from crosslevel.distribution.base import BagClassifier, BagRegressor
 
 HIGH = np.array(["low", "high"])[(Y > 0).astype(int)]
@@ -25,8 +25,16 @@ def same(found):
     return dict(enumerate(found)) if isinstance(found, tuple) else found
 
 
+def mean(model):
+    return model.predict(NEW)
+
+
 CASES = []
 FUNCTIONS = [
+    *(
+        FunctionCase(model.fit, {"X": BAGS, "y": Y}, mean, neutral={"progress": "tells how far it is"}, data=("X", "y"))
+        for model in (MeanShrinkage(**SMALL), RBFNetwork(**SMALL, fine_tune=True, tuning_steps=3))
+    ),
     FunctionCase(
         method(BagRegressor, "estimate", regression),
         {"X": NEW},

@@ -30,7 +30,7 @@ def fit(world, **settings):
         return model.fit(world.people, world.places, **COUNTS, columns=["sex", "race"])
 
 
-def fake(design, terms, likelihood, found, *, seed, fixed):
+def fake(design, terms, likelihood, found, *, seed, fixed, progress=None):
     """Stand still: every draw is the mode, but for the seed."""
     n = 40
     beta = np.tile(found.linear.beta, (n, 1)) + 1e-3 * seed

@@ -1,5 +1,7 @@
 """The Laplace approximation and the sampler, each judged by the other and by plain arithmetic."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import linalg, optimize, special, stats
@@ -74,6 +76,21 @@ def test_laplace_agrees_with_a_short_run_of_the_sampler(make_world):
     assert sampled.diagnostics.divergences == 0
     assert np.abs(off).max() < 0.5
     assert 0.7 < ratio.min() <= ratio.max() < 1.35
+
+
+def test_progress_counts_the_draws_and_moves_none(make_world):
+    world = make_world(q=12, people=40, votes=200, seed=3)
+    design, counted = design_of(world), Binomial(world.successes, world.trials)
+    fit = fit_question(design, world.terms, counted, fixed=H)
+    short = {"n_chains": 2, "n_warmup": 20, "n_draws": 15, "max_rounds": 2, "allow_unconverged": True}
+    heard = []
+    quiet = sample_posterior(design, world.terms, counted, fit, **short)
+    told = sample_posterior(design, world.terms, counted, fit, **short, progress=lambda *at: heard.append(at))
+    for name in ("beta", "f", "logs", "rate"):
+        np.testing.assert_array_equal(getattr(told, name), getattr(quiet, name))
+    assert heard[0] == (0, None)
+    assert heard[-1][0] == heard[-1][1] >= 35
+    assert all(later in (before + 1, 0) for (before, _), (later, _) in pairwise(heard))
 
 
 @pytest.mark.slow

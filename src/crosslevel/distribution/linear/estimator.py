@@ -19,7 +19,7 @@ from crosslevel.distribution.linear.model import LinearFit
 from crosslevel.distribution.linear.penalty import fit_evidence, fit_ridge
 from crosslevel.distribution.linear.tuning import tune
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["BayesianLinear", "BayesianLinearClassifier", "FrequentistShrinkage", "RBFNetwork"]
 
@@ -32,8 +32,8 @@ class SecondLevelEstimator(BagEstimator):
 
     second_level: str
 
-    def _candidates(self, bags: Bags) -> list[BagFeatures]:
-        return second_levels(super()._candidates(bags), self.second_level, self._seed)
+    def _candidates(self, bags: Bags, progress: Progress | None) -> list[BagFeatures]:
+        return second_levels(super()._candidates(bags, progress), self.second_level, self._seed)
 
 
 class BayesianLinear(SecondLevelEstimator, BagRegressor):
@@ -111,7 +111,7 @@ class BayesianLinear(SecondLevelEstimator, BagRegressor):
         self.fit_intercept = fit_intercept
         self.second_level = second_level
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> LinearFit:
+    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> LinearFit:
         return fit_evidence(candidates, y, self.prior, bool(self.fit_intercept))
 
     def _set_attributes(self) -> None:
@@ -179,7 +179,7 @@ class BayesianLinearClassifier(SecondLevelEstimator, BagClassifier):
         self.prior = prior
         self.second_level = second_level
 
-    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> LogisticFit:
+    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray, progress: Progress | None) -> LogisticFit:
         return fit_logistic(candidates, t, self.prior)
 
     def _set_attributes(self) -> None:
@@ -265,19 +265,22 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         self.tuning_steps = tuning_steps
         self.second_level = second_level
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, progress: Progress | None = None) -> Self:
         """Learn the features and the weights.
 
         Parameters
         ----------
         X : Bags, list of (n_people, n_columns) arrays, or array (n_bags, n_columns)
         y : (n_bags,)
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the people averaged and of all, then of the steps of fine tuning.
         """
-        super().fit(X, y)
+        super().fit(X, y, progress)
         if self.fine_tune:
             bags = reading.read_bags(self, X, reset=False)
             labels = reading.read_numbers(y, reading.bag_names(X), len(bags))
-            tuned = tune(bags, labels, self.map_, self._fits[0], NORMS[self.norm], self.rule, self.tuning_steps)
+            given = (self._fits[0], NORMS[self.norm], self.rule, self.tuning_steps, progress)
+            tuned = tune(bags, labels, self.map_, *given)
             self.map_, self._fits = tuned.map, (tuned.fit,)
             self._set_attributes()
             self.convergence_["tuning"] = self.diagnostics_["tuning"] = tuned.report
@@ -293,7 +296,7 @@ class RBFNetwork(SecondLevelEstimator, BagRegressor):
         elif self.second_level != "linear":
             raise InputError("fine_tune=True moves the landmarks of a linear model; pass second_level='linear'.")
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> LinearFit:
+    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> LinearFit:
         return fit_ridge(candidates, y, NORMS[self.norm], self.rule, self.penalty)
 
     def _set_attributes(self) -> None:
@@ -383,7 +386,7 @@ class FrequentistShrinkage(BagRegressor):
     def _needs_norms(self) -> bool:
         return self.filter == "simple"
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> ShrunkFit:
+    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None) -> ShrunkFit:
         return fit_shrunk(
             candidates, y, self.filter, self.target, self.rule, second_level=self.second_level, seed=self._seed
         )

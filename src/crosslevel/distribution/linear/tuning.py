@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from crosslevel.data.bags import Bags
+from crosslevel.data.progress import count_steps
 from crosslevel.distribution.features import (
     BLOCK,
     FEWEST_ROWS,
@@ -29,7 +30,7 @@ from crosslevel.distribution.features import (
 )
 from crosslevel.distribution.linear.model import LinearFit, decompose, solve
 from crosslevel.distribution.linear.penalty import fit_ridge
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["Tuned", "objective", "tune"]
 
@@ -78,7 +79,16 @@ def objective(bags: Bags, y: FloatArray, fmap: LandmarkMap, penalty: float) -> t
     return value, by_u, by_b
 
 
-def tune(bags: Bags, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: str, rule: str, max_iter: int) -> Tuned:
+def tune(
+    bags: Bags,
+    y: FloatArray,
+    fmap: LandmarkMap,
+    fit: LinearFit,
+    prior: str,
+    rule: str,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> Tuned:
     """Move the landmarks from where they are, refit, and keep what leaves the smaller left-out error.
 
     Parameters
@@ -91,6 +101,8 @@ def tune(bags: Bags, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: st
         Of the ridge regression.
     max_iter : int
         Steps.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the steps done and of all.
     """
     shape, scale = fmap.U.shape, max(float(np.var(y)), 1e-300)
     penalty = fit.penalty if prior == "iid" else _equal_penalty(bags, y, fmap, rule)
@@ -104,7 +116,10 @@ def tune(bags: Bags, y: FloatArray, fmap: LandmarkMap, fit: LinearFit, prior: st
         return value / scale, np.append(by_u.ravel() * fmap.bandwidth, by_b) / scale
 
     start = np.append(fmap.U.ravel() / fmap.bandwidth, 0.0)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": int(max_iter), "gtol": 1e-7})
+    options = {"maxiter": int(max_iter), "gtol": 1e-7}
+    with count_steps(progress, "Moving landmarks", int(max_iter), "moves") as step:
+        told = None if step is None else lambda _: step()
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", callback=told, options=options)
     moved = unpack(found.x)
     after = fit_ridge(pool(bags, [moved]), y, prior, rule)
     report = {

@@ -16,7 +16,7 @@ from crosslevel.distribution.sampled.model import SampledModel, SampledProbit, s
 from crosslevel.distribution.sampled.sampler import Settings
 from crosslevel.distribution.shrinkage.estimator import ShrinkageEstimator
 from crosslevel.errors import ConvergenceError, CrosslevelWarning
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,12 +57,13 @@ class SampledEstimator(ShrinkageEstimator):
         super()._check_parameters()
         checks.check_positive(self.prior_scale, "prior_scale")
 
-    def _sampler(self) -> Settings:
+    def _sampler(self, progress: Progress | None) -> Settings:
         return Settings(
             n_chains=checks.check_whole(self.n_chains, "n_chains", 2),
             n_warmup=checks.check_whole(self.n_warmup, "n_warmup", 1),
             n_draws=checks.check_whole(self.n_draws, "n_draws", 4),
             seed=self._seed,
+            progress=progress,
         )
 
     def _converged(self) -> bool:
@@ -144,8 +145,10 @@ class FullBayes(SampledEstimator, BagRegressor):
         check_is_fitted(self, "map_")
         return self._fits[0].tree()
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> SampledModel:
-        found = sample_model(candidates, y, self.shrinkage_kernel, self._sampler(), float(self.prior_scale))
+    def _fit_features(
+        self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None
+    ) -> SampledModel:
+        found = sample_model(candidates, y, self.shrinkage_kernel, self._sampler(progress), float(self.prior_scale))
         return self._judged(found)
 
 
@@ -195,6 +198,6 @@ class FullBayesClassifier(SampledEstimator, BagClassifier):
         check_is_fitted(self, "map_")
         return [f.tree() for f in self._fits]
 
-    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> SampledProbit:
+    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray, progress: Progress | None) -> SampledProbit:
         signs, scale = 2.0 * t - 1.0, float(self.prior_scale)
-        return self._judged(sample_probit(candidates, signs, self.shrinkage_kernel, self._sampler(), scale))
+        return self._judged(sample_probit(candidates, signs, self.shrinkage_kernel, self._sampler(progress), scale))

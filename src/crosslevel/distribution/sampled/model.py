@@ -173,7 +173,7 @@ def sample_model(
     candidates: Sequence[BagFeatures], y: FloatArray, kernel: str, settings: Settings, prior_scale: float
 ) -> SampledModel:
     """Choose features by evidence, then sample the regression on them."""
-    first = fit_shrinkage_model(candidates, y, kernel=kernel, seed=settings.seed)
+    first = fit_shrinkage_model(candidates, y, kernel=kernel, seed=settings.seed, progress=settings.progress)
     shared = _sample(first, candidates[first.chosen], standardize(y)[0], settings, prior_scale)
     return SampledModel(**shared, y_mean=first.y_mean, y_sd=first.y_sd)
 
@@ -182,7 +182,7 @@ def sample_probit(
     candidates: Sequence[BagFeatures], y: FloatArray, kernel: str, settings: Settings, prior_scale: float
 ) -> SampledProbit:
     """Choose features by evidence, then sample the classification on them."""
-    first = fit_probit_model(candidates, y, kernel=kernel, seed=settings.seed)
+    first = fit_probit_model(candidates, y, kernel=kernel, seed=settings.seed, progress=settings.progress)
     return SampledProbit(**_sample(first, candidates[first.chosen], y, settings, prior_scale))
 
 

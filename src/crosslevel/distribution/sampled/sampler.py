@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from crosslevel.data.progress import follow
 from crosslevel.distribution.shrinkage.laplace import evidence
 from crosslevel.distribution.shrinkage.likelihood import INTERCEPT_SD, Problem, WeightPosterior
 from crosslevel.distribution.shrinkage.probit import probit_evidence
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
-from crosslevel.numerics.nuts import import_jax, sample_nuts
-from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array
+from crosslevel.numerics.nuts import COMPILING, import_jax, sample_nuts
+from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, Progress
 
 __all__ = ["Draws", "HyperPrior", "Settings", "prior_around", "sample_posterior"]
 
@@ -53,12 +54,13 @@ class HyperPrior:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to sample."""
+    """How long to sample, and who is told how far it is: draws of each chain, (0, None) while the sampler is compiled."""
 
     n_chains: int = 4
     n_warmup: int = 400
     n_draws: int = 600
     seed: int = 0
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,15 +133,17 @@ def sample_posterior(
     }
     import_jax("FullBayes", "use MeanShrinkage")
     rng = np.random.default_rng(settings.seed)
-    found = sample_nuts(
-        _minus_probit if probit else _minus_gaussian,
-        data,
-        {name: rng.standard_normal((settings.n_chains, size)) for name, size in (("z", q + 1), ("h", k))},
-        n_warmup=settings.n_warmup,
-        n_draws=settings.n_draws,
-        seed=settings.seed,
-        target=PROBIT_TARGET if probit else TARGET,
-    )
+    with follow(settings.progress, COMPILING, "draws of each chain") as tell:
+        found = sample_nuts(
+            _minus_probit if probit else _minus_gaussian,
+            data,
+            {name: rng.standard_normal((settings.n_chains, size)) for name, size in (("z", q + 1), ("h", k))},
+            n_warmup=settings.n_warmup,
+            n_draws=settings.n_draws,
+            seed=settings.seed,
+            target=PROBIT_TARGET if probit else TARGET,
+            tell=tell,
+        )
     log_hyper = data["center"] + found.values["h"] @ data["T"].T
     bend = data["f"] + np.exp(-log_hyper[..., -1:])
     u = data["m"] * (data["f"] + data["precision"]) / bend + found.values["z"] / np.sqrt(bend)

@@ -12,7 +12,7 @@ from crosslevel.distribution.base import BagClassifier, BagEstimator, BagRegress
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.shrinkage.model import KERNELS, ShrinkageModel, fit_probit_model, fit_shrinkage_model
 from crosslevel.errors import InputError, unknown_name
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["MeanShrinkage", "MeanShrinkageClassifier", "ShrinkageEstimator"]
 
@@ -133,7 +133,9 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
         self.penalty = penalty
         self.n_restarts = n_restarts
 
-    def _fit_features(self, candidates: Sequence[BagFeatures], y: FloatArray) -> ShrinkageModel:
+    def _fit_features(
+        self, candidates: Sequence[BagFeatures], y: FloatArray, progress: Progress | None
+    ) -> ShrinkageModel:
         return fit_shrinkage_model(
             candidates,
             y,
@@ -141,6 +143,7 @@ class MeanShrinkage(ShrinkageEstimator, BagRegressor):
             penalty=check_penalty(self.penalty, len(candidates)),
             n_restarts=checks.check_whole(self.n_restarts, "n_restarts", 0),
             seed=self._seed,
+            progress=progress,
         )
 
     def _set_attributes(self) -> None:
@@ -212,11 +215,12 @@ class MeanShrinkageClassifier(ShrinkageEstimator, BagClassifier):
         super().__init__(shrinkage_kernel, n_landmarks, landmarks=landmarks, **features, random_state=random_state)
         self.n_restarts = n_restarts
 
-    def _fit_binary(self, candidates: Sequence[BagFeatures], t: FloatArray) -> ShrinkageModel:
+    def _fit_binary(
+        self, candidates: Sequence[BagFeatures], t: FloatArray, progress: Progress | None
+    ) -> ShrinkageModel:
         n_restarts = checks.check_whole(self.n_restarts, "n_restarts", 0)
-        return fit_probit_model(
-            candidates, 2.0 * t - 1.0, kernel=self.shrinkage_kernel, n_restarts=n_restarts, seed=self._seed
-        )
+        given: dict[str, Any] = {"n_restarts": n_restarts, "seed": self._seed, "progress": progress}
+        return fit_probit_model(candidates, 2.0 * t - 1.0, kernel=self.shrinkage_kernel, **given)
 
     def _set_attributes(self) -> None:
         super()._set_attributes()

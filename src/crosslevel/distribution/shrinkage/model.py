@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from crosslevel.data.progress import count_steps
 from crosslevel.distribution.features import BagFeatures
 from crosslevel.distribution.predictive import Predictive
 from crosslevel.distribution.shrinkage.eigenbasis import Basis, eigenbasis, integral_kernel
@@ -16,7 +17,7 @@ from crosslevel.distribution.shrinkage.laplace import evidence, fit_evidence
 from crosslevel.distribution.shrinkage.likelihood import Problem, WeightPosterior, fit_map
 from crosslevel.distribution.shrinkage.probit import fit_probit, probit_probability
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = [
     "KERNELS",
@@ -135,6 +136,7 @@ def fit_shrinkage_model(
     penalty: float | None = None,
     n_restarts: int = 2,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> ShrinkageModel:
     """Fit every candidate, keep the one of largest evidence, and search it again from further starts.
 
@@ -147,6 +149,8 @@ def fit_shrinkage_model(
         The paper's penalty on the mean over bags; by evidence when not given.
     n_restarts : int
     seed : int
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the candidates fitted and of all, the last search counted as one more.
     """
     labels, mean, sd = standardize(y)
 
@@ -155,37 +159,53 @@ def fit_shrinkage_model(
             return _known_weights(problem, 2.0 * len(y) * penalty, n_searches, seed)
         return fit_evidence(problem, n_searches, seed, warm)
 
-    return replace(_choose(candidates, labels, kernel, n_restarts, solve), y_mean=mean, y_sd=sd)
+    return replace(_choose(candidates, labels, kernel, n_restarts, solve, progress), y_mean=mean, y_sd=sd)
 
 
 def fit_probit_model(
-    candidates: Sequence[BagFeatures], y: FloatArray, *, kernel: str = "base", n_restarts: int = 1, seed: int = 0
+    candidates: Sequence[BagFeatures],
+    y: FloatArray,
+    *,
+    kernel: str = "base",
+    n_restarts: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> ShrinkageModel:
     """Fit every candidate to labels -1 and 1, and keep the one of largest evidence."""
-    return _choose(candidates, y, kernel, n_restarts, lambda problem, starts, _: fit_probit(problem, starts, seed))
+    return _choose(
+        candidates, y, kernel, n_restarts, lambda problem, starts, _: fit_probit(problem, starts, seed), progress
+    )
 
 
 Solve = Callable[[Problem, int, WeightPosterior | None], WeightPosterior]
 
 
 def _choose(
-    candidates: Sequence[BagFeatures], y: FloatArray, kernel: str, n_restarts: int, solve: Solve
+    candidates: Sequence[BagFeatures],
+    y: FloatArray,
+    kernel: str,
+    n_restarts: int,
+    solve: Solve,
+    progress: Progress | None,
 ) -> ShrinkageModel:
     """Fit all candidates with one start each, then the best with more, and the width of the measure with it."""
     fits: list[WeightPosterior] = []
     widths: list[float | None] = []
-    for one in candidates:
-        width = one.map.bandwidth if kernel == "integral" and one.map is not None else None
-        problem = problem_of(one, basis_of(one, kernel, width), y)
-        fits.append(solve(problem, 1, fits[-1] if fits else None))
-        widths.append(width)
-    tried = np.array([f.log_evidence for f in fits])
-    chosen = int(np.argmax(tried))
-    features, width, fit = candidates[chosen], widths[chosen], fits[chosen]
-    if width is not None:
-        width = _best_width(features, y, fit, solve, width)
-    basis = basis_of(features, kernel, width)
-    again = solve(problem_of(features, basis, y), 1 + n_restarts, fit)
+    with count_steps(progress, "Choosing features", len(candidates) + 1, "fits") as step:
+        for one in candidates:
+            width = one.map.bandwidth if kernel == "integral" and one.map is not None else None
+            problem = problem_of(one, basis_of(one, kernel, width), y)
+            fits.append(solve(problem, 1, fits[-1] if fits else None))
+            widths.append(width)
+            if step is not None:
+                step()
+        tried = np.array([f.log_evidence for f in fits])
+        chosen = int(np.argmax(tried))
+        features, width, fit = candidates[chosen], widths[chosen], fits[chosen]
+        if width is not None:
+            width = _best_width(features, y, fit, solve, width)
+        basis = basis_of(features, kernel, width)
+        again = solve(problem_of(features, basis, y), 1 + n_restarts, fit)
     return ShrinkageModel(chosen, basis, features.m0, again, width, tried)
 
 

@@ -286,7 +286,8 @@ class EcologicalInference(PersonsEstimator):
         unmatched : {"error", "drop"}, default "error"
             What to do with places that stand in one table only, and with respondents of unknown areas; every result repeats it.
         progress : bool or callable, optional
-            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None).
+            True for a bar on stderr; or a function of the rows read and, where known, of all; for each pass, then (0, None). With
+            ``inference="nuts"`` the draws of each chain follow, after (0, None) while the sampler is compiled.
         """
         self._forget()
         self._check_parameters()
@@ -354,6 +355,7 @@ class EcologicalInference(PersonsEstimator):
             inference=self.inference,
             seed=seed,
             n_jobs=checks.count_jobs(self.n_jobs),
+            progress=progress,
         )
         notes = [*learned.warnings, *found.notes, *coarser, *fitting.describe_field(model, found.totals)]
         quiet = fitting.describe_composition(model, found.totals, cluster, groups is not None)

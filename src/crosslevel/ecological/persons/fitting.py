@@ -167,6 +167,7 @@ def fit_persons(
     inference: str = "laplace",
     seed: int = 0,
     n_jobs: int = 1,
+    progress: Progress | None = None,
 ) -> PersonsModel:
     """Fit every question of the chain, each among those who are left after the one before.
 
@@ -196,6 +197,8 @@ def fit_persons(
         Approximate the posterior, or sample it.
     seed : int
         Of the sampler.
+    progress : bool or callable, optional
+        Tells how far the sampler is.
     """
     effects = effects_of(bins, interactions)
     codes, pairs, raking, composition = effects.codes(cells.codes), cells.pairs, None, None
@@ -222,7 +225,8 @@ def fit_persons(
             if inference == "nuts":
                 from crosslevel.ecological.persons.nuts import sample_posterior
 
-                drawn = sample_posterior(design, terms, seen, found, seed=seed + stage, fixed=fixed is not None)
+                options: dict[str, Any] = {"fixed": fixed is not None, "progress": progress}
+                drawn = sample_posterior(design, terms, seen, found, seed=seed + stage, **options)
                 found = replace(found, sampled=drawn)
             fits.append(found)
         if stage + 1 < len(totals.trials):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from crosslevel.data.progress import follow
 from crosslevel.ecological.covariance import BIAS, Terms
 from crosslevel.ecological.persons.exact import priors
 from crosslevel.ecological.persons.model import Design, PersonsFit, Sampled
@@ -19,8 +20,8 @@ from crosslevel.ecological.persons.sweeps import rates
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
 from crosslevel.numerics.laplace import Binomial
-from crosslevel.numerics.nuts import NutsDraws, double_precision, import_jax, sample_nuts
-from crosslevel.typing import FloatArray
+from crosslevel.numerics.nuts import COMPILING, NutsDraws, double_precision, import_jax, sample_nuts
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["log_posterior", "sample_posterior"]
 
@@ -44,6 +45,7 @@ def sample_posterior(
     seed: int = 0,
     fixed: bool = False,
     allow_unconverged: bool = False,
+    progress: Progress | None = None,
 ) -> Sampled:
     """Sample effects, place effects and scales.
 
@@ -60,6 +62,9 @@ def sample_posterior(
         Take the scales of the fit as they are.
     allow_unconverged : bool
         Give draws of chains that have not met.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the draws of each chain done and of all, warm-up included: (0, None) while the sampler
+        is compiled, and again where it begins anew.
 
     Raises
     ------
@@ -93,17 +98,19 @@ def sample_posterior(
         return diagnose(placed(drawn), drawn.n_divergent)
 
     for target in TARGETS:
-        drawn = sample_nuts(
-            potential,
-            {"start": start, "root": root, "logs": logs},
-            first,
-            n_warmup=n_warmup,
-            n_draws=n_draws,
-            seed=seed,
-            target=target,
-            max_rounds=max_rounds,
-            enough=lambda found: bool(found.n_divergent) or diagnosed(found).converged,
-        )
+        with follow(progress, COMPILING, "draws of each chain") as tell:
+            drawn = sample_nuts(
+                potential,
+                {"start": start, "root": root, "logs": logs},
+                first,
+                n_warmup=n_warmup,
+                n_draws=n_draws,
+                seed=seed,
+                target=target,
+                max_rounds=max_rounds,
+                enough=lambda found: bool(found.n_divergent) or diagnosed(found).converged,
+                tell=tell,
+            )
         if not drawn.n_divergent:
             break
     said = diagnosed(drawn)
