@@ -135,9 +135,8 @@ def _bins(given: Given, job: Job) -> tuple[Estimates, Any, None]:
         given["likelihood"] = "binomial"
     check_known(MODELS, chosen, given.of("Model"), "model")
     check_known(FITS, chosen, extras, "model")
-    with job.progress("Fitting bins", "portions") as bar:
-        told = {"progress": bar} if chosen == "counts" else {}
-        model = MODELS[chosen](**given.of("Model")).fit(**extras, **told)
+    with job.progress("Fitting bins", "portions" if chosen == "counts" else "evaluations") as bar:
+        model = MODELS[chosen](**given.of("Model")).fit(**extras, progress=bar)
     return model.estimate(_targets(given, job, tail, regions), **given.of("Answer")), model, None
 
 

@@ -71,7 +71,8 @@ def run(given: Given, job: Job) -> None:
         found = model.effects(by=groups, **given.of("Answer"))
         answers = {"effects": found}
         if "sort" in given:
-            answers["sorted"] = model.sorted_effects(given["sort"], level=found.level)
+            with job.progress("Sorting halves", "fits") as bar:
+                answers["sorted"] = model.sorted_effects(given["sort"], level=found.level, progress=bar)
     job.say(f"{model.path_[0].upper()}{model.path_[1:]}; {job.seconds:,.1f} s")
     name = f"Effects on {y}"
     pages = {one.title: one for one in answers.values()} | {name: model}

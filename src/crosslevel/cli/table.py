@@ -109,8 +109,9 @@ def _answered(given: Given, job: Job, names: list[str], tables: UnitTables) -> t
         options = {n: v for n, v in given.of("Methods").items() if n in known}
         began = job.seconds
         try:
-            with job.progress(name, "draws"):
-                found = FUNCTIONS[name](tables, None, **options)
+            with job.progress(name, "draws" if name == "multinomial_dirichlet" else "fits") as bar:
+                told = {"progress": bar} if "progress" in known else {}
+                found = FUNCTIONS[name](tables, None, **options, **told)
         except (CrosslevelError, ModuleNotFoundError) as error:
             if not every:
                 raise _named(name, error) from error

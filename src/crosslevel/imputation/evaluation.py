@@ -23,6 +23,7 @@ from sklearn.base import clone
 from crosslevel.data import checks, frames
 from crosslevel.data.cells import Cells, gather, sums
 from crosslevel.data.checks import align_rows, row_keys
+from crosslevel.data.progress import count_steps
 from crosslevel.data.published import check_range, read_published
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
@@ -37,7 +38,7 @@ from crosslevel.imputation.baselines import (
 from crosslevel.imputation.design import Design, learn_design
 from crosslevel.imputation.inputs import read_grouped, read_tables
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import BoolArray, FloatArray, IntArray, RandomState
+from crosslevel.typing import BoolArray, FloatArray, IntArray, Progress, RandomState
 
 __all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
 
@@ -78,6 +79,7 @@ def evaluate(
     categorical: Sequence[str] | None = None,
     level: float = 0.95,
     random_state: RandomState = 0,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Score imputed probabilities of a binary feature against the truth, beside what needs no imputation.
 
@@ -103,6 +105,8 @@ def evaluate(
         Of the interval of the log-likelihood, over persons.
     random_state : int, None, Generator or RandomState, default 0
         Of the halves.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the fits of imputers to halves done and of all.
 
     Returns
     -------
@@ -132,7 +136,9 @@ def evaluate(
     world = _world(X, partition, aggregates, y, sample_weight, categorical)
     if aggregates_from == "sample":
         checks.refuse_idle_arguments(
-            evaluate, {"random_state": random_state}, "with aggregates_from='sample', which halves nobody"
+            evaluate,
+            {"random_state": random_state, "progress": progress or None},
+            "with aggregates_from='sample', which halves nobody",
         )
         parts = [(np.ones(len(y), dtype=bool), world.mean)]
     else:
@@ -155,7 +161,7 @@ def evaluate(
     if aggregates_from == "sample":
         rows |= _given(methods, X, partition, len(y))
     else:
-        rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight)
+        rows |= _fitted(methods, X, partition, parts, None if sample_weight is None else world.weight, progress)
     said = (SHARED,) if aggregates_from == "sample" and aggregates is None else ()
     return _table(rows, y, world, ALWAYS[2:], level, "evaluate(...)", source=aggregates_from, said=said)
 
@@ -189,22 +195,26 @@ def _fitted(
     partition: Any,
     parts: Sequence[tuple[BoolArray, FloatArray]],
     weight: FloatArray | None,
+    progress: Progress | None,
 ) -> dict[str, FloatArray]:
     """Fit a copy of every imputer to each part of the people and the means it is given; impute that part."""
     people, labels, *_ = read_tables(X, partition)
     name = labels.column_names[0]
     keys = frames.group_rows(labels, name, "partition").keys.column(0)
     rows = {n: np.empty(len(people)) for n in methods}
-    for method, imputer in methods.items():
-        if not hasattr(imputer, "fit"):
-            raise InputError(
-                f"methods[{method!r}] cannot be fitted to halves; pass an imputer, or aggregates_from='sample'."
-            )
-        for own, mean in parts:
-            part = people.filter(pa.array(own)), labels.filter(pa.array(own))
-            weights = None if weight is None else weight[own]
-            fitted = clone(imputer).fit(*part, pa.table({name: keys, "hidden": mean}), sample_weight=weights)
-            rows[method][own] = fitted.transform(*part, sample_weight=weights)[:, 0]
+    with count_steps(progress, "Fitting imputers", len(methods) * len(parts), "fits") as step:
+        for method, imputer in methods.items():
+            if not hasattr(imputer, "fit"):
+                raise InputError(
+                    f"methods[{method!r}] cannot be fitted to halves; pass an imputer, or aggregates_from='sample'."
+                )
+            for own, mean in parts:
+                part = people.filter(pa.array(own)), labels.filter(pa.array(own))
+                weights = None if weight is None else weight[own]
+                fitted = clone(imputer).fit(*part, pa.table({name: keys, "hidden": mean}), sample_weight=weights)
+                rows[method][own] = fitted.transform(*part, sample_weight=weights)[:, 0]
+                if step is not None:
+                    step()
     return rows
 
 

@@ -21,10 +21,11 @@ import numpy as np
 from scipy import stats
 
 from crosslevel.data.checks import as_numbers, check_between, check_finite, check_level, refuse_idle_arguments
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["Pooled", "pool", "pool_statistic", "rubin"]
 
@@ -205,6 +206,7 @@ def pool_statistic(
     allow_unseen: bool = False,
     level: float = 0.95,
     n_complete: float = np.inf,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Compute a statistic on every completed data set, or fit a model to it, and pool.
 
@@ -217,6 +219,8 @@ def pool_statistic(
         pair of estimates and their (k, k) covariance.
     names, imputer, outcome, allow_unseen, level, n_complete
         As in :func:`pool`.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the data sets done and of all.
 
     Examples
     --------
@@ -225,7 +229,12 @@ def pool_statistic(
     >>> bool(abs(est["estimate"][0]) < 0.2)
     True
     """
-    found = [statistic(one) for one in as_numbers(draws, "draws", 3)]
+    completed, found = as_numbers(draws, "draws", 3), []
+    with count_steps(progress, "Computing the statistic", len(completed), "data sets") as step:
+        for one in completed:
+            found.append(statistic(one))
+            if step is not None:
+                step()
     options: dict[str, Any] = {"names": names, "imputer": imputer, "outcome": outcome, "allow_unseen": allow_unseen}
     options |= {"level": level, "n_complete": n_complete}
     if all(isinstance(one, tuple) and not hasattr(one[0], "coef_") and np.ndim(one[1]) < 2 for one in found):

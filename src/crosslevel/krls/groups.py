@@ -11,12 +11,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.krls import overlap, subgroups
 from crosslevel.krls.reporting import EffectReports
 from crosslevel.results import Estimates
-from crosslevel.typing import BoolArray, FloatArray, RandomState
+from crosslevel.typing import BoolArray, FloatArray, Progress, RandomState, Step
 
 __all__ = ["GroupReports"]
 
@@ -78,6 +79,7 @@ class GroupReports(EffectReports):
         n_splits: int = 5,
         level: float = 0.95,
         random_state: RandomState = 0,
+        progress: Progress | None = None,
     ) -> Estimates:
         """Sort people by their predicted effect into equal groups, and estimate the average effect of each (GATES).
 
@@ -95,6 +97,8 @@ class GroupReports(EffectReports):
         level : float
             With which the band holds all groups at once.
         random_state : int, None, Generator or RandomState
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the halves fitted and of all, four of each split.
 
         Returns
         -------
@@ -131,11 +135,14 @@ class GroupReports(EffectReports):
             )
         table = subgroups.covariate_table(self.encoding_, cells.X[cells.row])
         unit = np.arange(len(y)) if facts.cluster is None else facts.cluster
-        splits = []
-        for s in range(n_splits):
-            rng = np.random.default_rng([seed, s])
-            first = (rng.permutation(int(unit.max()) + 1) % 2 == 0)[unit]
-            halves = [self._sort_half(place, table, y, ~side, side, n_groups, rng) for side in (first, ~first)]
+        splits, sorted_by = [], []
+        with count_steps(progress, "Sorting halves", 4 * n_splits, "fits") as step:
+            for s in range(n_splits):
+                rng = np.random.default_rng([seed, s])
+                first = (rng.permutation(int(unit.max()) + 1) % 2 == 0)[unit]
+                sides = (first, ~first)
+                sorted_by.append([self._sort_half(place, table, y, ~one, one, n_groups, rng, step) for one in sides])
+        for halves in sorted_by:
             # each half sorts by the other's errors, so that both err to the same side: with one effect for all their differences
             # correlate by 2 / pi. The mean of two covariances bounds that of the average; medians of splits need no such room.
             C = (0.5 if n_splits == 1 else 0.25) * (halves[0][1] + halves[1][1])
@@ -176,6 +183,7 @@ class GroupReports(EffectReports):
         estimating: BoolArray,
         n_groups: int,
         rng: np.random.Generator,
+        step: Step | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sort one half by a fit of the other: estimates of the groups, their covariance, average predictions."""
         facts, term = self._rows, self.effect_names_[place]
@@ -196,6 +204,8 @@ class GroupReports(EffectReports):
                     f"term={term!r}: a half of the rows lacks one of its groups; it cannot be estimated there."
                 )
             fitted.append(one)
+            if step is not None:
+                step()
         at = list(fitted[0].effect_names_).index(term)
         predicted = fitted[0].effects_at(table.filter(pa.array(estimating)))[:, at]
         group = overlap.group_by_rank(predicted, n_groups, rng)

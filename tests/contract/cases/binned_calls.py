@@ -50,6 +50,23 @@ SPREAD = {
 CASES = []
 FUNCTIONS = [
     FunctionCase(
+        BinnedGP(**{**FIXED, "lengthscale": None, "optimize": True}).fit,
+        {"regions": AGES, "y": PEOPLE, "quantity": "total"},
+        rates,
+        variants={"quantity": ["mean"]},
+        neutral={
+            "progress": "tells how many evaluations are done",
+            **dict.fromkeys(("sizes", "std_error"), "in the case below"),
+        },
+        data=("regions", "y"),
+    ),
+    FunctionCase(
+        method(BinnedCountGP, "leave_one_out", counts),
+        {},
+        lambda found: found.log_density,
+        neutral={"progress": "tells how many bins are done"},
+    ),
+    FunctionCase(
         BinnedGP(**FIXED).fit,
         {"regions": AGES, "y": PEOPLE, "quantity": "total"},
         rates,
@@ -58,6 +75,7 @@ FUNCTIONS = [
             "sizes": [SIZES, SIZES[:3], -SIZES],
             "std_error": [SIZES, SIZES[:3], -SIZES],
         },
+        neutral={"progress": "in the case above"},
         data=("regions", "y"),
     ),
     FunctionCase(

@@ -134,6 +134,7 @@ FUNCTIONS = [
         {**THREE, "n_draws": 60},
         lambda found: found,
         variants={"units": [["a", *NAMES], "names"], "level": [0.8, 95], "n_draws": [80, 3], "random_state": SEEDS},
+        neutral={"progress": "tells how many fits are done"},
         data=DATA,
     ),
     FunctionCase(
@@ -283,6 +284,7 @@ FUNCTIONS = [
             "random_state": SEEDS,
             "allow_unconverged": [With(True, pool=["a", "b"] * 9)],
         },
+        neutral={"progress": "tells how many fits are done"},
         data=DATA,
     ),
     FunctionCase(
@@ -323,8 +325,8 @@ FUNCTIONS = [
             "level": [0.8, 95],
             "allow_unconverged": [True],
             "random_state": SEEDS,
-            "progress": [print],
         },
+        neutral={"progress": "tells how many tables are drawn"},
         data=DATA,
     ),
     FunctionCase(
@@ -356,7 +358,7 @@ FUNCTIONS = [
         {**THREE, "methods": ["neighborhood", "goodman"]},
         lambda found: found,
         variants={"methods": [["bounds", "lp"], {"goodman": {"weights": "equal"}}, ["king"], []], "level": [0.8, 95]},
-        neutral={"units": "the table by method has no units"},
+        neutral={"units": "the table by method has no units", "progress": "tells how many methods are done"},
         data=DATA,
     ),
     FunctionCase(

@@ -180,6 +180,7 @@ FUNCTIONS = [
         arguments={"X": X, "bags": PLACE, "proportions": ONE},
         answer=lambda model: model.predict_proba(X),
         variants={"sample_weight": [WEIGHT, WEIGHT[:5], -WEIGHT]},
+        neutral={"progress": "tells how many rounds are done"},
         data=["X", "bags", "proportions"],
     ),
     FunctionCase(
@@ -195,6 +196,25 @@ FUNCTIONS = [
     ),
     FunctionCase(
         function=evaluate,
+        arguments={
+            "X": WHOLE,
+            "partition": WHERE,
+            "truth": np.delete(ILL, 3),
+            "methods": {"imputed": CrossLevelImputer()},
+            "aggregates_from": "disjoint",
+        },
+        answer=lambda found: found,
+        variants={"random_state": [1], "aggregates": [ONE]},
+        neutral={
+            "progress": "tells how many fits are done",
+            **dict.fromkeys(
+                ("methods", "aggregates_from", "sample_weight", "categorical", "level"), "in the case below"
+            ),
+        },
+        data=["X", "partition", "truth"],
+    ),
+    FunctionCase(
+        function=evaluate,
         arguments={"X": WHOLE, "partition": WHERE, "truth": np.delete(ILL, 3)},
         answer=lambda found: found,
         variants={
@@ -205,6 +225,7 @@ FUNCTIONS = [
             "sample_weight": [np.delete(WEIGHT, 3)],
             "categorical": [["code"], ["cod"]],
             "level": [0.5, 95],
+            "progress": [print],
         },
         data=["X", "partition", "truth"],
     ),
@@ -238,6 +259,7 @@ FUNCTIONS = [
         arguments={"draws": DRAWS, "statistic": lambda u: (u.mean(), u.std() / 7)},
         answer=_pooled,
         variants={"names": [["mean"], ["a", "b"]], "level": [0.5, 95], "n_complete": [20.0], **COMPARED},
+        neutral={"progress": "tells how many data sets are done"},
         data=["draws", "statistic"],
     ),
 ]

@@ -98,6 +98,7 @@ FUNCTIONS = [
         {**SOME, "n_draws": 2, "random_state": 0},
         lambda found: found,
         variants={"n_draws": [3, 0, 1.5], **GIVEN, "random_state": [1, -1]},
+        neutral={"progress": "tells how many draws are done"},
         data=("X", "partition"),
     ),
     FunctionCase(
@@ -151,6 +152,7 @@ FUNCTIONS = [
             "ridge": [(3.0,), (-1.0,), ()],
             "ridge_target": [("mean",), ("nonsense",), ()],
         },
+        neutral={"progress": "tells how many starts are done"},
         data=PEOPLE,
     ),
     FunctionCase(
@@ -173,6 +175,7 @@ FUNCTIONS = [
         {"people": WHOLE[["age", "code"]].assign(place=WHERE), "partition": "place", "aggregates": ONE},
         lambda found: found.clusters(),
         variants={"partition": ["nobody"], "columns": [["age"], ["nobody"]]},
+        neutral={"progress": "tells how many people are read"},
         data=("people", "aggregates"),
     ),
 ]

@@ -74,6 +74,7 @@ def reports(cls, make):
                 "level": [0.8, 95],
                 "random_state": [3],
             },
+            neutral={"progress": "tells how many halves are fitted"},
         ),
         FunctionCase(
             method(cls, "interactions", make),

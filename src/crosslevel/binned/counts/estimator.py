@@ -265,9 +265,17 @@ class BinnedCountGP(RegionEstimator):
             )
         return naive_answers(model, self._targets(regions), quantity, None, pclm=True)
 
-    def leave_one_out(self) -> LeaveOneOut:
-        """Predict each bin from the others: a fit for each bin, of pooled areas at the shared curve of all."""
-        return score_left_out(self._model_of_fit())
+    def leave_one_out(self, progress: Progress | None = None) -> LeaveOneOut:
+        """Predict each bin from the others: a fit for each bin, of pooled areas at the shared curve of all.
+
+        Parameters
+        ----------
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the bins done and of all.
+        """
+        model = self._model_of_fit()
+        with count_steps(progress, "Leaving out bins", model.bins.n_bins, "bins") as step:
+            return score_left_out(model, step)
 
     def skill(self) -> Skill:
         """Measure how well counts are un-binned: neighboring bins merged, and split again by the model, PCLM and evenly.

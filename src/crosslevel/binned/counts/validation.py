@@ -17,7 +17,7 @@ from crosslevel.binned.counts.modes import find_modes, posterior_covariance
 from crosslevel.binned.counts.pooled import PooledFit
 from crosslevel.binned.counts.predictive import draw_curves, draw_shares, interval_coverage, log_scores
 from crosslevel.errors import InputError
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Step
 
 __all__ = ["LeaveOneOut", "Skill", "leave_one_out", "leave_one_out_pooled", "merged_skill", "score_left_out"]
 
@@ -64,14 +64,16 @@ class Skill:
     n: int
 
 
-def score_left_out(model: CountModel) -> LeaveOneOut:
-    """Predict each bin of a model from the others."""
+def score_left_out(model: CountModel, step: Step | None = None) -> LeaveOneOut:
+    """Predict each bin of a model from the others; ``step`` is called after each."""
     if model.rates is not None:
         raise InputError("leave-one-out is for counts alone, and this fit is of rates; score it on events left out.")
-    return leave_one_out(model.fit) if isinstance(model.fit, CountFit) else leave_one_out_pooled(model.fit)
+    if isinstance(model.fit, CountFit):
+        return leave_one_out(model.fit, step=step)
+    return leave_one_out_pooled(model.fit, step=step)
 
 
-def leave_one_out(fit: CountFit, n_draws: int = 1000, seed: int = 0) -> LeaveOneOut:
+def leave_one_out(fit: CountFit, n_draws: int = 1000, seed: int = 0, step: Step | None = None) -> LeaveOneOut:
     """Predict each bin of a Poisson fit from the other bins; everything is learned again without it.
 
     Examples
@@ -89,6 +91,8 @@ def leave_one_out(fit: CountFit, n_draws: int = 1000, seed: int = 0) -> LeaveOne
     rng = np.random.default_rng(seed)
     score, pit = np.empty(len(fit.totals)), np.empty(len(fit.totals))
     for b, y in enumerate(fit.totals):
+        if step is not None and b:
+            step()
         others = np.arange(len(fit.totals)) != b
         if not fit.totals[others].sum() > 0:
             score[b], pit[b] = np.nan, np.nan
@@ -98,7 +102,7 @@ def leave_one_out(fit: CountFit, n_draws: int = 1000, seed: int = 0) -> LeaveOne
     return LeaveOneOut(score, pit)
 
 
-def leave_one_out_pooled(fit: PooledFit, n_draws: int = 500, seed: int = 0) -> LeaveOneOut:
+def leave_one_out_pooled(fit: PooledFit, n_draws: int = 500, seed: int = 0, step: Step | None = None) -> LeaveOneOut:
     """Predict each bin of each area from the area's other bins and the shared curve, (N, B).
 
     The shared curve and the scales of the departures still hold the bin that is left out, one of N areas.
@@ -116,6 +120,8 @@ def leave_one_out_pooled(fit: PooledFit, n_draws: int = 500, seed: int = 0) -> L
     bins = fit.bins
     expected = np.exp(fit.shared.mean) @ bins.C.T
     for b in range(bins.n_bins):
+        if step is not None and b:
+            step()
         others = fit.totals.copy()
         others[:, b] = np.nan
         seen = ~np.isnan(others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,11 +21,12 @@ from crosslevel.binned.regions.base import Regions, align_to_regions
 from crosslevel.binned.regions.boxes import QUANTITIES, as_regions, describe_layout
 from crosslevel.binned.regions.sums import default_scale
 from crosslevel.data.checks import check_flags, check_level, check_whole, read_seed, refuse_idle
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.evidence import Convergence
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,7 +131,15 @@ class BinnedGP(RegionEstimator):
         self.max_features = max_features
         self.random_state = random_state
 
-    def fit(self, regions: Any, y: Any, quantity: str | None = None, sizes: Any = None, std_error: Any = None) -> Self:
+    def fit(
+        self,
+        regions: Any,
+        y: Any,
+        quantity: str | None = None,
+        sizes: Any = None,
+        std_error: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Learn the function from what was observed of regions.
 
         Parameters
@@ -144,6 +154,8 @@ class BinnedGP(RegionEstimator):
             exposure, which is the volume when not given.
         std_error : (n,), optional
             Known standard errors of y (a 90 % margin of error divided by 1.645), instead of or beside ``noise``.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the evaluations done and of all, which is None until the end.
         """
         settings = self._settings()
         if quantity is None:
@@ -166,7 +178,9 @@ class BinnedGP(RegionEstimator):
         kernel = self._bind(found.dimension)
         solver = choose_solver(problem, kernel, settings)
         self._refuse_idle(solver, kernel, noise)
-        fit = fit_gaussian(problem, kernel, noise, settings, solver)
+        told = count_steps(progress, "Searching hyperparameters", None, "evaluations") if progress else nullcontext()
+        with told as step:
+            fit = fit_gaussian(problem, kernel, noise, settings, solver, step)
         self._fit, self._seed = fit, settings.seed
         self.quantity_ = quantity
         self.hyperparameters_ = fit.hyperparameters

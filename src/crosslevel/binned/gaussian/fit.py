@@ -17,7 +17,7 @@ from crosslevel.binned.gaussian.model import Posterior, Problem, Solver
 from crosslevel.binned.regions.base import SineBasis
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
-from crosslevel.typing import BoolArray, FloatArray
+from crosslevel.typing import BoolArray, FloatArray, Step
 
 __all__ = ["SOLVERS", "GaussianFit", "LeaveOneOut", "Search", "Settings", "choose_solver", "fit_gaussian"]
 
@@ -171,7 +171,12 @@ class GaussianFit:
 
 
 def fit_gaussian(
-    problem: Problem, kernel: BoundKernel, noise: float | None, settings: Settings, name: str
+    problem: Problem,
+    kernel: BoundKernel,
+    noise: float | None,
+    settings: Settings,
+    name: str,
+    step: Step | None = None,
 ) -> GaussianFit:
     """Fit, and refuse to give numbers when the hyperparameters were not found.
 
@@ -186,8 +191,10 @@ def fit_gaussian(
     settings : Settings
     name : {"dense", "kronecker", "features"}
         The solver; see `choose_solver`.
+    step : callable, optional
+        Called after each evaluation of the marginal likelihood.
     """
-    search = Search(problem, kernel, noise, settings)
+    search = Search(problem, kernel, noise, settings, step)
     if len(problem.y) == 1 and search.free.any():
         raise InputError(
             "one region cannot tell how large, how smooth and how noisy the curve is; pass variance=, lengthscale= and noise=, or "
@@ -240,8 +247,10 @@ class Search:
     warnings : list of str
     """
 
-    def __init__(self, problem: Problem, kernel: BoundKernel, noise: float | None, settings: Settings) -> None:
-        self.problem, self.kernel, self.settings = problem, kernel, settings
+    def __init__(
+        self, problem: Problem, kernel: BoundKernel, noise: float | None, settings: Settings, step: Step | None = None
+    ) -> None:
+        self.problem, self.kernel, self.settings, self.step = problem, kernel, settings, step
         given = (*kernel.given, noise)
         self.free: BoolArray = np.array([g is None for g in given])
         with np.errstate(divide="ignore"):
@@ -273,6 +282,8 @@ class Search:
 
         def objective(theta: FloatArray) -> tuple[float, FloatArray]:
             found = solver.objective(*self.unpack(theta))
+            if self.step is not None:
+                self.step()
             return found.value, np.append(found.by_kernel, found.by_noise)[self.free]
 
         low = self.lower if lower is None else lower

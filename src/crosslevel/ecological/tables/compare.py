@@ -12,10 +12,12 @@ import numpy as np
 
 from crosslevel import ecological
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
+from crosslevel.typing import Progress
 
 __all__ = ["METHODS", "compare", "describe_comparison", "side_by_side"]
 
@@ -33,6 +35,7 @@ def compare(
     *,
     units: Sequence[object] | None = None,
     level: float = 0.95,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Estimate by several methods and put their answers in one table.
 
@@ -47,6 +50,8 @@ def compare(
         Names of the units.
     level : float, default 0.95
         Level of the intervals of those methods that have one.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the methods done and of all.
 
     Returns
     -------
@@ -70,10 +75,13 @@ def compare(
             raise unknown_name("methods", name, list(METHODS), "method")
     tables = unit_tables(groups, outcomes, units)
     answers, seconds = {}, {}
-    for name, options in chosen.items():
-        begun = time.perf_counter()
-        answers[name] = _run(name, tables, level, options)
-        seconds[name] = round(time.perf_counter() - begun, 3)
+    with count_steps(progress, "Comparing methods", len(chosen)) as step:
+        for name, options in chosen.items():
+            begun = time.perf_counter()
+            answers[name] = _run(name, tables, level, options)
+            seconds[name] = round(time.perf_counter() - begun, 3)
+            if step is not None:
+                step()
     made = side_by_side(answers, "Share of each group with each outcome, by method")
     call = f"crosslevel.ecological.compare(groups, outcomes, methods={methods!r}, level={level!r})"
     return replace(

@@ -28,7 +28,7 @@ def describe_call(function: str, arguments: Mapping[str, Any]) -> str:
     "crosslevel.ecological.rxc(groups, outcomes, tau='auto', pool=pool, level=0.9)"
     """
     plain = (bool, int, float, str, np.number)
-    options = {n: v for n, v in arguments.items() if v is not None and n not in ("groups", "outcomes")}
+    options = {n: v for n, v in arguments.items() if v is not None and n not in ("groups", "outcomes", "progress")}
     shown = [f"{n}={v!r}" if isinstance(v, plain) else f"{n}={n}" for n, v in options.items()]
     return f"crosslevel.ecological.{function}({', '.join(['groups, outcomes', *shown])})"
 

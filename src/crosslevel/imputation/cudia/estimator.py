@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
 from crosslevel.data.cells import Cells
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.imputation.cudia import clusters as tables
@@ -39,7 +40,7 @@ from crosslevel.imputation.cudia.stream import fit_batches
 from crosslevel.imputation.estimate import Imputer, subgroups
 from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warnings, read_fit
 from crosslevel.results import Estimates
-from crosslevel.typing import FloatArray, Progress, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
 __all__ = ["CUDIA"]
 
@@ -207,7 +208,14 @@ class CUDIA(Imputer):
         return self
 
     @checked
-    def fit_stream(self, people: Any, partition: str, aggregates: Any, columns: Sequence[str] | None = None) -> Self:
+    def fit_stream(
+        self,
+        people: Any,
+        partition: str,
+        aggregates: Any,
+        columns: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit by the deterministic algorithm, in passes over people that need not fit into memory.
 
         Parameters
@@ -220,6 +228,8 @@ class CUDIA(Imputer):
             The published means, as in :meth:`fit`.
         columns : sequence of str, optional
             Columns of x; all but the labels when not given.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the people read and of all, where known, for each pass over them.
         """
         choices, seed = read_choices(self), checks.read_seed(self.random_state)
         if self.method != "hard":
@@ -227,9 +237,8 @@ class CUDIA(Imputer):
         if left_open(choices):
             raise InputError("nothing can be chosen on a stream; pass n_clusters, ridge and ridge_target as numbers.")
         checks.refuse_idle(self, ["alpha", "n_draws"], "on a stream, which keeps no people to draw parameters from")
-        given, layout, fitted = fit_batches(
-            people, partition, aggregates, columns, choices, self.families, np.random.default_rng(seed)
-        )
+        facts = (people, partition, aggregates, columns, choices, self.families)
+        given, layout, fitted = fit_batches(*facts, np.random.default_rng(seed), progress)
         refuse_idle_prior(self, choices, layout.problem.hidden)
         self._keep(given, layout, fitted, seed)
         keep_warnings(self, describe_warnings(layout, fitted, self.likelihood, self.aggregates_from))
@@ -272,6 +281,7 @@ class CUDIA(Imputer):
         n_draws: int = 20,
         sample_weight: Any = None,
         random_state: RandomState = None,
+        progress: Progress | None = None,
     ) -> FloatArray:
         """Draw complete data: parameters from their posterior, then clusters, then values that keep the published means.
 
@@ -283,6 +293,8 @@ class CUDIA(Imputer):
             Number of draws. Parameters are taken evenly from ``n_draws``, and again from the first when n_draws is larger.
         random_state : int, Generator or RandomState, optional
             Of clusters and values; the seed of the fit when not given.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the draws done, of parameters and then of people, and of all, None until the end.
 
         Returns
         -------
@@ -297,7 +309,8 @@ class CUDIA(Imputer):
         drawn to zero. Put what will be regressed on, and the outcome, into X. :func:`~crosslevel.imputation.pool` compares.
         """
         people, cells = self._gather(X, partition, sample_weight)
-        return np.stack(list(self._values(self._crowd(people, cells), n_draws, random_state)))
+        with count_steps(progress, "Drawing", None, "draws") as step:
+            return np.stack(list(self._values(self._crowd(people, cells), n_draws, random_state, step)))
 
     def estimate(
         self,
@@ -366,8 +379,9 @@ class CUDIA(Imputer):
         n_clusters: Sequence[int] = CLUSTERS,
         ridge: Sequence[float] = RIDGES,
         ridge_target: Sequence[str | float] = TARGETS,
+        progress: Progress | None = None,
     ) -> Estimates:
-        """Predict every published mean from the others, for each choice of clusters, ridge and target.
+        """Predict every published mean from the others, for each choice of clusters, ridge and target; ``progress`` as in :meth:`fit`.
 
         Returns
         -------
@@ -391,7 +405,8 @@ class CUDIA(Imputer):
         seed = checks.read_seed(self.random_state)
         given = read_fit(X, partition, aggregates, sample_weight, aggregate_se, allow_missing=True)
         layout = build(given, self.families)
-        found = select(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)))
+        with count_steps(progress, "Fitting clusters", None, "starts") as step:
+            found = select(layout.problem, choices, int(np.random.default_rng(seed).integers(2**63)), step)
         self._seed, self._data = seed, given.data
         provenance, warnings = self._provenance("select(...)"), describe_few_groups(layout)
         return tables.selection_table(found, provenance, given.people.frame, warnings)
@@ -440,46 +455,34 @@ class CUDIA(Imputer):
         atom = atoms_of(cells.pair_group, self._layout.atoms)
         return Crowd(rows, cells.pair_cell, atom, cells.pair, people.group, people.weight)
 
-    def _values(self, crowd: Crowd, n_draws: int, random_state: RandomState) -> Iterator[FloatArray]:
+    def _values(
+        self, crowd: Crowd, n_draws: int, random_state: RandomState, step: Step | None = None
+    ) -> Iterator[FloatArray]:
         n_draws, rng = self._read_draws(n_draws, random_state)
-        draws = self._posterior()
+        draws = self._posterior(step)
         chosen = np.linspace(0, len(draws) - 1, min(n_draws, len(draws))).round().astype(int)
         problem, targets = self._layout.problem, self._layout.targets
         used = [draws.at(int(i)) for i in np.resize(chosen, n_draws)]
-        return draw_values(problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes())
+        return draw_values(problem.families, problem.hidden, targets, used, crowd, rng, self._open_slopes(), step)
 
     def _open_slopes(self) -> OpenSlopes | None:
         """What x may still say beyond the clusters; found at the first call."""
         if not self.place_sd:
             return None
         if self._slopes is None or self._slopes.place_sd != self.place_sd:
-            self._slopes = learn_slopes(
-                self._layout.problem,
-                self.schema_.columns,
-                self.parameters_,
-                self._shares,
-                self.likelihood,
-                self.place_sd,
-            )
+            given = (self._layout.problem, self.schema_.columns, self.parameters_, self._shares)
+            self._slopes = learn_slopes(*given, self.likelihood, self.place_sd)
         return self._slopes
 
-    def _posterior(self) -> Draws:
+    def _posterior(self, step: Step | None = None) -> Draws:
         """Draws of the parameters, made at the first call."""
         if self._draws is None:
             if len(self._layout.problem.cell) == 0:
-                raise InputError(
-                    "a fit of a stream keeps no people to draw parameters from; fit a sample in memory to draw."
-                )
+                raise InputError("a fit of a stream keeps no people to draw parameters from; fit a sample in memory.")
             with threadpool_limits(limits=1):
-                self._draws = run_chain(
-                    self._layout.problem,
-                    self.parameters_,
-                    self._mix_prior,
-                    self._prior,
-                    self.likelihood,
-                    np.random.default_rng(self._seed),
-                    n_draws=int(self.n_draws),
-                )
+                given = (self._layout.problem, self.parameters_, self._mix_prior, self._prior, self.likelihood)
+                rng = np.random.default_rng(self._seed)
+                self._draws = run_chain(*given, rng, n_draws=int(self.n_draws), step=step)
         return self._draws
 
     def _averaged(self) -> list[Parameters]:
@@ -490,11 +493,8 @@ class CUDIA(Imputer):
 
     def _describe(self) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         deviations = [place_deviation(self.place_sd, int(np.isfinite(m).sum())) for _, m in self._layout.targets]
-        settings = {
-            "ridge": self.ridge_,
-            "ridge_target": self.ridge_target_,
-            "place_sd": deviations[0] if len(set(deviations)) == 1 else deviations,
-        }
+        place_sd = deviations[0] if len(set(deviations)) == 1 else deviations
+        settings = {"ridge": self.ridge_, "ridge_target": self.ridge_target_, "place_sd": place_sd}
         method = f"CUDIA, {self.method}, likelihood {self.likelihood}, {self.n_clusters_} clusters"
         warnings = self.warnings_ if self.place_sd else (*self.warnings_, tables.NARROW)
         return method, self.convergence_ | settings, warnings

@@ -15,7 +15,7 @@ from crosslevel.imputation.cudia.kernels import LEAST
 from crosslevel.imputation.cudia.model import Parameters, hidden_variance
 from crosslevel.imputation.cudia.places import OpenSlopes
 from crosslevel.imputation.cudia.regression import bounds
-from crosslevel.typing import FloatArray, Int64Array, IntArray
+from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
 __all__ = ["Crowd", "draw_values", "expected_values", "matched", "probabilities"]
 
@@ -82,6 +82,7 @@ def draw_values(
     crowd: Crowd,
     rng: np.random.Generator,
     slopes: OpenSlopes | None = None,
+    step: Step | None = None,
 ) -> Iterator[FloatArray]:
     """Draw hidden values (n, d_u), once for each of the given parameters; slopes in x may be added to what the clusters say.
 
@@ -112,6 +113,8 @@ def draw_values(
                 out[:, j] = _draw_counts(center, group, mean, crowd.weight, rng)
             else:
                 out[:, j] = match_means.scale_mean(rng.exponential(center), group, mean, crowd.weight)
+        if step is not None:
+            step()
         yield out
 
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from crosslevel.data import frames
 from crosslevel.data.batches import open_batches
 from crosslevel.data.columns import Category, Number, decoded
+from crosslevel.data.progress import follow
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.cudia.families import Gaussian, Reading
 from crosslevel.imputation.cudia.fitting import Fitted, Layout, hidden_families
@@ -31,7 +32,7 @@ from crosslevel.imputation.cudia.regression import EtaPrior, eta_prior, identify
 from crosslevel.imputation.cudia.selection import Choices
 from crosslevel.imputation.inputs import Inputs, People, Schema, read_fit
 from crosslevel.numerics.compiled import njit
-from crosslevel.typing import FloatArray, Int64Array
+from crosslevel.typing import FloatArray, Int64Array, Progress
 
 __all__ = ["StreamFit", "fit_batches", "fit_stream"]
 
@@ -90,6 +91,7 @@ def fit_batches(
     choices: Choices,
     families: Any,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> tuple[Inputs, Layout, Fitted]:
     """Fit a stream; see `CUDIA.fit_stream`."""
     stream = open_batches(people)
@@ -110,13 +112,18 @@ def fit_batches(
     known = Category(partition, pa.array(list(labels)), has_null=False)
 
     def batches() -> Iterator[tuple[FloatArray, Int64Array]]:
+        done = 0
         for batch in stream:
             table = pa.Table.from_batches([batch])
             X = np.column_stack([frames.column(table, n, "people") for n in chosen])
             yield X, known.codes(batch.column(partition)).astype(np.int64)
+            done += len(X)
+            if tell is not None:
+                tell(done, stream.num_rows)
 
     means = [p.mean for p in given.published]
-    fit = fit_stream(batches, np.column_stack(means), tuple(chosen), kinds, choices, rng)
+    with follow(progress, "Reading people") as tell:
+        fit = fit_stream(batches, np.column_stack(means), tuple(chosen), kinds, choices, rng)
     problem = fit.problem
     layout = Layout(
         problem,

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslevel.data import checks
 from crosslevel.data.cells import gather, sums
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.design import MOST_SCORES
@@ -29,7 +30,7 @@ from crosslevel.imputation.proportions.model import (
 )
 from crosslevel.numerics.logit_shift import logit
 from crosslevel.results import Estimates, Provenance
-from crosslevel.typing import AnyArray, FloatArray, RandomState
+from crosslevel.typing import AnyArray, FloatArray, Progress, RandomState
 
 __all__ = ["LabelProportions"]
 
@@ -116,7 +117,14 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         self.missing = missing
         self.random_state = random_state
 
-    def fit(self, X: Any, bags: Any = None, proportions: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        bags: Any = None,
+        proportions: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the classes to the proportions.
 
         Parameters
@@ -130,6 +138,8 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
             in sorted order of the bags. One column is the share of class 1.
         sample_weight : array of shape (n,), optional
             Weights with which people count in the proportions.
+        progress : bool or callable, optional
+            True for a bar on stderr; or a function of the rounds done and of all, which is None until the end.
         """
         seed = checks.read_seed(self.random_state)
         n_features = checks.check_whole(self.n_features, "n_features", 0)
@@ -178,10 +188,11 @@ class LabelProportions(ClassifierMixin, BaseEstimator):
         self.assignment_ = self.assignment
         if self.assignment == "auto":
             self.assignment_ = "places" if self.place_share_ > 0 else "random"
-        self.fits_: tuple[Classified, ...] = tuple(
-            fit_proportions(A, self.basis_.block, known, s, places=self.assignment_ == "places")
-            for s in (shares.T[:1] if shares.shape[1] == 1 else shares.T[: -1 if shares.shape[1] == 2 else None])
-        )
+        with count_steps(progress, "Fitting classes", None, "rounds") as step:
+            self.fits_: tuple[Classified, ...] = tuple(
+                fit_proportions(A, self.basis_.block, known, s, places=self.assignment_ == "places", step=step)
+                for s in (shares.T[:1] if shares.shape[1] == 1 else shares.T[: -1 if shares.shape[1] == 2 else None])
+            )
         fitted = self.classes_ if len(self.fits_) > 1 else self.classes_[[-1 if shares.shape[1] == 1 else 0]]
         names = [str(c) for c in fitted]
         own = dict(zip(names, self.fits_, strict=True))

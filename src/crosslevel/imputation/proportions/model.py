@@ -29,7 +29,7 @@ from crosslevel.data.columns import Category, Number
 from crosslevel.errors import ConvergenceError
 from crosslevel.imputation.design import MOST_LEVELS, Design, Feature, polynomials
 from crosslevel.imputation.persons.model import Settings
-from crosslevel.typing import FloatArray, IntArray
+from crosslevel.typing import FloatArray, IntArray, Step
 
 __all__ = ["Basis", "Classified", "Proportions", "fit_proportions", "learn_basis", "place_share"]
 
@@ -200,7 +200,9 @@ class Classified:
         return np.asarray(special.expit(A @ self.theta / np.sqrt(1.0 + np.pi * spread / 8.0)))
 
 
-def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatArray, *, places: bool) -> Classified:
+def fit_proportions(
+    A: FloatArray, block: IntArray, bags: Proportions, s: FloatArray, *, places: bool, step: Step | None = None
+) -> Classified:
     """Fit one class.
 
     Parameters
@@ -213,6 +215,8 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
         Published proportions.
     places : bool
         Whether bags are places, and variances fixed.
+    step : callable, optional
+        Called after each round.
 
     Examples
     --------
@@ -237,6 +241,8 @@ def fit_proportions(A: FloatArray, block: IntArray, bags: Proportions, s: FloatA
         context = ((bags.W @ (p * (1.0 - p))) / (m * (1.0 - m)))[:, None] * center
         theta, Sigma, gradient, more = _descend(A, bags, s, phi, prior, theta, context)
         steps += more
+        if step is not None:
+            step()
         p, m = _means(A, bags, theta[:K])
         slope, m = bags.W @ (p * (1.0 - p)), _shifted(m, context, theta[K:])
         used = 1.0 - prior * np.diag(Sigma)

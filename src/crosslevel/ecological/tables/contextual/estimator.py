@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import curvature_test
 from crosslevel.ecological.tables.contextual.adjustments import extrapolated, with_covariates
@@ -37,7 +38,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept, unit
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["rxc"]
 
@@ -66,6 +67,7 @@ def rxc(
     covariates: object = None,
     random_state: RandomState = 0,
     allow_unconverged: bool = False,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Estimate R x C tables by a model with a contextual effect: rates change with the composition of the unit.
 
@@ -115,6 +117,8 @@ def rxc(
     allow_unconverged : bool, default False
         When the mode is not reached, answer from where the search stopped, with a warning, ``diagnostics["converged"]``
         false and no interval (the curvature there is not that of a mode), instead of raising an error. Not with ``pool``.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the fits done and of all, one for each contextual slope.
 
     Returns
     -------
@@ -184,9 +188,12 @@ def rxc(
                 "covariates= has no place with pool= or symmetric=; fit one table in one direction, or leave it out."
             )
         parts, effects = with_covariates(parts[0], covariates_of_units(covariates, tables, groups))
-    fits = {
-        b: _fit(parts, replace(settings, b=b)) for b in dict.fromkeys((settings.b, ENDS[0], constants.slope, ENDS[1]))
-    }
+    slopes, fits = dict.fromkeys((settings.b, ENDS[0], constants.slope, ENDS[1])), {}
+    with count_steps(progress, "Fitting slopes", len(slopes), "fits") as step:
+        for b in slopes:
+            fits[b] = _fit(parts, replace(settings, b=b))
+            if step is not None:
+                step()
     stopped = {b: said[0] for b, fit in fits.items() if (said := [p.failure for p in fit.values() if p.failure])}
     converged = settings.b not in stopped
     found, move = fits[settings.b], np.zeros(())

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
+from crosslevel.data.progress import count_steps
 from crosslevel.ecological.tables.contextual_effect import ContextualEffect
 from crosslevel.ecological.tables.dirichlet.moves import draw_tables
 from crosslevel.ecological.tables.raking import JIT
 from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.small_matrices import invert
-from crosslevel.typing import FloatArray
+from crosslevel.typing import FloatArray, Progress
 
 __all__ = ["Approximation", "approximate_posterior", "log_posterior"]
 
@@ -188,6 +189,7 @@ def approximate_posterior(
     draws: int,
     rng: np.random.Generator,
     effect: ContextualEffect,
+    progress: Progress | None = None,
 ) -> Approximation:
     """Find the mode of alpha and draw inner tables around it.
 
@@ -201,6 +203,8 @@ def approximate_posterior(
     rng : numpy.random.Generator
     effect : ContextualEffect
         The mode moves with its slope, which the data do not choose.
+    progress : bool or callable, optional
+        Tells how many tables are drawn.
     """
     N, shape = X.sum(axis=1), (X.shape[1], T.shape[1])
     x, t = X / N[:, None], T / T.sum(axis=1, keepdims=True)
@@ -223,16 +227,19 @@ def approximate_posterior(
     spread = _spread(loss, mode)
     mean, square, cells = np.zeros((*X.shape, shape[1])), np.zeros((*X.shape, shape[1])), np.empty((draws, *shape))
     tables = np.empty_like(mean)
-    for k in range(draws):
-        z = rng.standard_normal() if effect.sd > 0 else 0.0
-        alpha = np.exp((mode + z * moved + spread @ rng.standard_normal(mode.size)).reshape(shape))
-        factor = effect.factor(z * effect.sd)
-        beta = rng.standard_gamma(alpha * factor[:, None, :])
-        move_betas(alpha, factor, x, t, N, beta, rng.standard_normal(t.shape), FLOOR)
-        draw_tables(x[:, :, None] * beta, X, t * N[:, None], rng, tables)
-        mean += tables / draws
-        square += tables**2 / draws
-        cells[k] = tables.sum(axis=0)
+    with count_steps(progress, "Drawing tables", draws, "draws") as step:
+        for k in range(draws):
+            z = rng.standard_normal() if effect.sd > 0 else 0.0
+            alpha = np.exp((mode + z * moved + spread @ rng.standard_normal(mode.size)).reshape(shape))
+            factor = effect.factor(z * effect.sd)
+            beta = rng.standard_gamma(alpha * factor[:, None, :])
+            move_betas(alpha, factor, x, t, N, beta, rng.standard_normal(t.shape), FLOOR)
+            draw_tables(x[:, :, None] * beta, X, t * N[:, None], rng, tables)
+            mean += tables / draws
+            square += tables**2 / draws
+            cells[k] = tables.sum(axis=0)
+            if step is not None:
+                step()
     return Approximation(
         alpha=np.exp(mode).reshape(shape),
         cells=cells,

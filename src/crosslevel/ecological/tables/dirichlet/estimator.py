@@ -196,7 +196,7 @@ def multinomial_dirichlet(
     check_choice("method", method, ("sample", "approximate"))
     check_choice("prior", prior, ("fixed", "learned"))
     if method == "approximate":
-        idle = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup, "progress": progress}
+        idle = {"prior": prior, "chains": chains, "n_draws": n_draws, "warmup": warmup}
         idle |= {"allow_unconverged": allow_unconverged}
         checks.refuse_idle_arguments(multinomial_dirichlet, idle, "with method='approximate'; pass method='sample'")
     slope, slope_sd = check_slope(contextual_slope, contextual_slope_sd)
@@ -216,7 +216,7 @@ def multinomial_dirichlet(
         return _laid_out(tables, _exact(X, T), place, level, call, seed)
     effect = ContextualEffect(predicted_by_composition(X, T), slope, slope_sd)
     if method == "approximate":
-        found = _approximate(X, T, gamma, effect, seed)
+        found = _approximate(X, T, gamma, effect, seed, progress)
     else:
         of_alpha = Hyperprior(gamma[0], gamma[0] / gamma[1]) if prior == "learned" else gamma
         bounds = (tables.bounds.low.sum(axis=0)[place], tables.bounds.high.sum(axis=0)[place])
@@ -281,10 +281,15 @@ def _sampled(
 
 
 def _approximate(
-    X: FloatArray, T: FloatArray, prior: tuple[float, float], effect: ContextualEffect, seed: int
+    X: FloatArray,
+    T: FloatArray,
+    prior: tuple[float, float],
+    effect: ContextualEffect,
+    seed: int,
+    progress: Progress | None,
 ) -> _Answer:
     begun = time.perf_counter()
-    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(seed), effect)
+    found = approximate_posterior(X, T, prior, APPROXIMATE_DRAWS, np.random.default_rng(seed), effect, progress)
     return _Answer(
         mean=found.mean,
         district=found.cells,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from crosslevel.data import checks
+from crosslevel.data.progress import count_steps
 from crosslevel.data.signatures import checked
 from crosslevel.ecological.tables.assumptions.car_test import describe_curvature
 from crosslevel.ecological.tables.king.estimator import king
@@ -17,7 +18,7 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, unit_tables
 from crosslevel.errors import ConvergenceError, InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
-from crosslevel.typing import FloatArray, RandomState
+from crosslevel.typing import FloatArray, Progress, RandomState
 
 __all__ = ["king_iterated"]
 
@@ -35,6 +36,7 @@ def king_iterated(
     level: float = 0.95,
     n_draws: int = 400,
     random_state: RandomState = 0,
+    progress: Progress | None = None,
 ) -> Estimates:
     """Estimate R x C tables by King's 2 x 2 model, each group against the others and each outcome against the rest.
 
@@ -54,6 +56,8 @@ def king_iterated(
         Draws from the posterior of each fit.
     random_state : int, None, Generator or RandomState, default 0
         Seed of the draws.
+    progress : bool or callable, optional
+        True for a bar on stderr; or a function of the fits done and of all.
 
     Returns
     -------
@@ -100,20 +104,23 @@ def king_iterated(
     draws[:, :, rare] = _between(like_unit, low, high, np.random.default_rng(seed).random((n_draws, 2, R, C)))[
         :, :, rare
     ]
-    for r, c in pairs:
-        if rare[c]:
-            continue
-        rows, columns = ([r] if R > 2 else [0, 1]), ([c] if C > 2 else [0, 1])
-        try:
-            found = _cell(tables, r, c, level=level, n_draws=n_draws, random_state=seed + 100 * r + c)
-        except (ConvergenceError, InputError) as error:
-            failed |= {tables.groups[k]: f"{tables.outcomes[c]}: {error}" for k in rows}
-            share[rows] = np.nan
-            draws[:, rows] = np.nan
-            continue
-        assert found.draws is not None
-        share[np.ix_(rows, columns)] += found["estimate"].reshape(2, 2)[: len(rows), : len(columns)]
-        draws[np.ix_(range(n_draws), rows, columns)] += found.draws.reshape(-1, 2, 2)[:, : len(rows), : len(columns)]
+    fitted = [(r, c) for r, c in pairs if not rare[c]]
+    with count_steps(progress, "Fitting cells", len(fitted), "fits") as step:
+        for r, c in fitted:
+            rows, columns = ([r] if R > 2 else [0, 1]), ([c] if C > 2 else [0, 1])
+            if step is not None and (r, c) != fitted[0]:
+                step()
+            try:
+                found = _cell(tables, r, c, level=level, n_draws=n_draws, random_state=seed + 100 * r + c)
+            except (ConvergenceError, InputError) as error:
+                failed |= {tables.groups[k]: f"{tables.outcomes[c]}: {error}" for k in rows}
+                share[rows] = np.nan
+                draws[:, rows] = np.nan
+                continue
+            assert found.draws is not None
+            own = np.ix_(range(n_draws), rows, columns)
+            share[np.ix_(rows, columns)] += found["estimate"].reshape(2, 2)[: len(rows), : len(columns)]
+            draws[own] += found.draws.reshape(-1, 2, 2)[:, : len(rows), : len(columns)]
     few = [name for name, small in zip(tables.outcomes, rare, strict=True) if small]
     sums = share.sum(axis=1)
     share, draws = share / sums[:, None], draws / draws.sum(axis=2, keepdims=True)
@@ -128,7 +135,7 @@ def king_iterated(
         interval="posterior quantile",
         columns={"std_error": spread, "conf_low": np.minimum(low, share), "conf_high": np.maximum(high, share)},
         draws=draws,
-        diagnostics={"converged": not failed, "fits": len([c for _, c in pairs if not rare[c]]), "sums": sums.tolist()},
+        diagnostics={"converged": not failed, "fits": len(fitted), "sums": sums.tolist()},
         warnings=[
             *([f"No answer for {listed(failed)}: {next(iter(failed.values()))}"] if failed else []),
             *(
