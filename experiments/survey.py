@@ -179,7 +179,7 @@ def world_of(model: cl.EcologicalInference, asked: Asked, tau: float | None = No
     shrinkage = allowance_of(model.model_, None).shrinkage
     keep = 1.0 - np.repeat([shrinkage.get(name, 0.0) for name in half.columns], effects.sizes)
     constants = SHIPPED if tau is None else replace(SHIPPED, tau=tau)
-    prior = effect_prior(effects, half.effects, half.covariance, keep, constants, pairs_of(effects))
+    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, constants, pairs_of(effects))
     return World(asked, half.codes[:, :n] - effects.first[:n], prior)
 
 

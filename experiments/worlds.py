@@ -1,9 +1,10 @@
 """Do intervals hold in simulated worlds? Two kinds of them, in four sizes; prints the table of the guide.
 
 Worlds of the *stated* kind are drawn from what intervals say they allow for: apparent effects with the model's prior variance, of which
-people's own effects keep (1 - shrinkage), with the shipped uncertainty about contextual effects and the shipped tau, omega and effects
-of pairs. Truths of a group are drawn given the totals, thirty for each world. *Plain* worlds are a stress test: effects vary by .25 rather
-than .2 squared logits, and are people's own altogether, so that shrinking them is wrong; groups are moved by tau and omega as before.
+people's own effects keep (1 - shrinkage), with the shipped uncertainty about contextual effects and the shipped tau, both multiplied by the
+heavy-tailed scale of their column, and omega and effects of pairs. Truths of a group are drawn given the totals, thirty for each world.
+*Plain* worlds are a stress test of a normal law: effects vary by .25 rather than .2 squared logits, and are people's own altogether, so
+that shrinking them is wrong; groups are moved by the tau of a normal law, and by omega.
 
     OMP_NUM_THREADS=1 python experiments/worlds.py                           # 40 places
     OMP_NUM_THREADS=1 python experiments/worlds.py --seeds 24 --places 300
@@ -31,6 +32,7 @@ from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.logit_shift import shift_to_total
 
 FloatArray = npt.NDArray[np.float64]
+TAIL = SHIPPED.of_effects
 POPULATION = 20_000
 SIZES = {"race": 3, "sex": 2, "school": 4}
 SPREADS = {"race": 1.0, "sex": 0.1, "school": 0.5}
@@ -56,6 +58,8 @@ class World:
         Share of yes.
     effects : list of (n_levels,)
         As they appear in totals.
+    scale : list of float
+        Of each column, with heavy tails; 1 in plain worlds.
     """
 
     people: pa.Table
@@ -63,6 +67,7 @@ class World:
     count: FloatArray
     total: FloatArray
     effects: list[FloatArray]
+    scale: list[float]
 
 
 def make(kind: str, n_places: int, sampled: int, rng: np.random.Generator, place_sd: float = 0.2) -> World:
@@ -71,7 +76,8 @@ def make(kind: str, n_places: int, sampled: int, rng: np.random.Generator, place
     for j, (name, size) in enumerate(SIZES.items()):
         log_share += SPREADS[name] * rng.normal(size=(n_places, size))[:, CODES[:, j]]
     count = np.array([rng.multinomial(POPULATION, share) for share in special.softmax(log_share, axis=1)])
-    variance = EFFECT_VARIANCE if kind == "stated" else LARGER
+    variance, degrees = (EFFECT_VARIANCE, TAIL.degrees) if kind == "stated" else (LARGER, np.inf)
+    scale = [1.0 if np.isinf(degrees) else float(np.sqrt(degrees / rng.chisquare(degrees))) for _ in SIZES]
     effects = [np.sqrt(variance) * rng.normal(size=size) for size in SIZES.values()]
     eta = np.asarray(sum(e[CODES[:, j]] for j, e in enumerate(effects))) + rng.normal(0.0, 0.5)
     share = count / POPULATION
@@ -88,22 +94,22 @@ def make(kind: str, n_places: int, sampled: int, rng: np.random.Generator, place
     levels = {name: np.repeat(CODES[cell, j], each) for j, name in enumerate(SIZES)}
     people = pa.table({"place": np.repeat(names[place], each)} | levels)
     places = pa.table({"place": names, "yes": yes, "all": np.full(n_places, POPULATION)})
-    return World(people, places, count.astype(float), yes / POPULATION, effects)
+    return World(people, places, count.astype(float), yes / POPULATION, effects, scale)
 
 
 def rates(world: World, kind: str, column: int, shrinkage: dict[str, float], rng: np.random.Generator) -> FloatArray:
     """Draw what the groups of a column did, given the totals: their rates over all places."""
     q, given = len(world.count), SHIPPED
-    theta = []
-    for e, name in zip(world.effects, SIZES, strict=True):
+    theta, tau = [], TAIL.tau if kind == "stated" else given.tau
+    for e, name, scale in zip(world.effects, SIZES, world.scale, strict=True):
         if kind == "stated":
-            e = (1.0 - shrinkage[name]) * e * (1.0 + given.distance * rng.normal())
-        theta.append(e + given.tau * rng.normal(size=len(e)))
+            e = (1.0 - shrinkage[name]) * e * (1.0 + scale * TAIL.distance * rng.normal())
+        theta.append(e + scale * tau * rng.normal(size=len(e)))
     eta = np.asarray(sum(e[CODES[:, j]] for j, e in enumerate(theta)))
     for other, size in enumerate(SIZES.values()):
         if other != column:
             levels = list(SIZES.values())[column]
-            pairs = np.sqrt(given.pairs) * given.tau * rng.normal(size=(levels, size))
+            pairs = np.sqrt(given.pairs) * tau * rng.normal(size=(levels, size))
             eta = eta + pairs[CODES[:, column], CODES[:, other]]
     group = CODES[:, column]
     local = given.omega * rng.normal(size=(q, group.max() + 1))

@@ -17,7 +17,6 @@ from crosslevel.cli.options import Given, Option
 from crosslevel.data.frames import fingerprint
 from crosslevel.data.simulate import Nation, nation
 from crosslevel.data.simulate.people import LEVELS
-from crosslevel.ecological.confounding import SHIPPED
 from crosslevel.ecological.persons.estimator import EcologicalInference
 from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
@@ -103,7 +102,7 @@ def estimate_subgroups(
     made = dataclasses.replace(
         made,
         diagnostics={**made.diagnostics, **scores["totals"]},
-        warnings=(_learned(made, scores, respondents), CAREFUL.format(tau=SHIPPED.tau)),
+        warnings=(_learned(made, scores, respondents), CAREFUL),
     )
     real = {(r["region"], r[mapped]): r["rate"] for r in world.true_rates(by=mapped).to_pylist()}
     keys = zip(by_region["region"].tolist(), by_region[mapped].tolist(), strict=True)
@@ -131,7 +130,7 @@ def _asked(world: Nation, model: EcologicalInference, both: EcologicalInference,
 
 CAREFUL = (
     "Be careful: the model assumes that a subgroup behaves the same wherever it lives, which totals cannot check. The intervals allow "
-    "for as much deviation as was measured on United States surveys (tau = {tau}); the bounds need no assumption."
+    "for as much deviation as was measured on United States surveys; the bounds need no assumption."
 )
 
 

@@ -381,7 +381,12 @@ def _confounding(model: Any) -> dict[str, Any] | None:
     if found is None:
         return None
     known = found.confounding
-    return {"words": found.describe(), "tau": known.tau, "omega": known.omega, "labels": found.table.to_pylist()}
+    return {
+        "words": found.describe(),
+        "tau": known.of_effects.tau,
+        "omega": known.omega,
+        "labels": found.table.to_pylist(),
+    }
 
 
 def _survey(model: Any) -> dict[str, Any] | None:

@@ -300,7 +300,7 @@ def _describe_interval(question: Question, setting: Setting) -> str:
     if question.interval == "model":
         return "posterior quantiles, under the model"
     c = setting.confounding
-    return f"posterior quantiles that allow for confounding (tau {c.tau:.2f}, omega {c.omega:.2f})"
+    return f"posterior quantiles that allow for confounding (tau {c.of_effects.tau:.2f}, omega {c.omega:.2f})"
 
 
 def _n_absent(part: Partition, rollup: Rollup) -> int:

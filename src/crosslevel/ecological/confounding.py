@@ -9,12 +9,14 @@ that is nearly everybody cannot be wrong by much.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy import special
 
 from crosslevel.data.queries import parse
 from crosslevel.ecological.subgroups import Request
@@ -27,6 +29,7 @@ __all__ = [
     "Confounding",
     "LearnedConfounding",
     "Shared",
+    "Tail",
     "columns_apart",
     "cutting_columns",
     "describe_allowance",
@@ -40,8 +43,39 @@ __all__ = [
 
 CROSSED = 0.3
 """Variance of the effect of a crossing of two columns, in units of tau^2."""
+SCENARIOS = 40
+"""Scales of columns that stand for the law of heavy tails."""
 NOBODY = -1
 """Code of parts that a column has no effect on."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Heavy tails: the prior of a column's effects, and what confounds them, are multiplied by one scale that may be large.
+
+    Attributes
+    ----------
+    degrees : float
+        Degrees of freedom of the scale, whose square is their number over a chi-square variable of as many.
+    tau, distance : float
+        In place of those of a normal law.
+    """
+
+    degrees: float
+    tau: float
+    distance: float
+
+    def scales(self, names: Sequence[str]) -> FloatArray:
+        """Give equally probable scales of columns, (n, SCENARIOS): the same for each, in the order that its name draws.
+
+        Examples
+        --------
+        >>> found = Tail(4.0, 0.1, 0.5).scales(["age", "race"])
+        >>> found.shape, bool((np.sort(found[0]) == np.sort(found[1])).all()), round(float(np.median(found)), 1)
+        ((2, 40), True, 1.1)
+        """
+        scale = np.sqrt(self.degrees / special.chdtri(self.degrees, (np.arange(SCENARIOS) + 0.5) / SCENARIOS))
+        return np.stack([np.random.default_rng(zlib.crc32(name.encode())).permutation(scale) for name in names])
 
 
 @dataclass(frozen=True)
@@ -67,6 +101,8 @@ class Confounding:
         s (1 - s)); the effects of other columns are not.
     learned_on : str
         Where the constants come from.
+    tail : Tail or None
+        Of effects that only totals tell; the prior that a survey changes is normal, and so is all where this is None.
     """
 
     tau: float
@@ -78,6 +114,12 @@ class Confounding:
     shrinkage: float = 0.0
     segregated: float = 0.0
     learned_on: str = ""
+    tail: Tail | None = None
+
+    @property
+    def of_effects(self) -> Tail:
+        """What is said of the effects of a column: its tails, or a normal law, which has endless degrees of freedom."""
+        return self.tail or Tail(np.inf, self.tau, self.distance)
 
 
 FALLBACK = Confounding(
@@ -96,6 +138,7 @@ SHIPPED = Confounding(
         "twenty-one columns of United States microdata in 886 regions, totals and composition from different households; shrinkage and "
         "distance were chosen with the national vote of 2024 in sight"
     ),
+    tail=Tail(4.0, 0.20, 0.5),
 )
 """Of the aggregate form, for effects."""
 
@@ -134,9 +177,11 @@ class LearnedConfounding:
         """Say it in one line."""
         c = self.confounding
         if not c.n_labels:
-            return f"tau {c.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
+            return f"tau {c.of_effects.tau:.2f} (fallback; {len(self.labels)} column(s) are too few to learn it)"
         within = "" if np.isnan(self.place_coverage) else f" (within places {self.place_coverage:.2f})"
-        return f"tau {c.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f}{within}"
+        return (
+            f"tau {c.of_effects.tau:.2f} from {c.n_labels} columns, leave-one-out coverage {self.coverage:.2f}{within}"
+        )
 
 
 def shrink(f: FloatArray, place_logit: FloatArray, amount: float) -> FloatArray:
@@ -271,7 +316,10 @@ def describe_allowance(
 ) -> tuple[str, dict[str, Any]]:
     """Say which confounding of effects an answer allows for, in a sentence for its reader and in its diagnostics."""
     shrunk = "; ".join(f"{name} {amount:.2g}" for name, amount in shrinkage.items() if amount) or "none"
-    facts: dict[str, Any] = {"tau": found.tau, "omega": found.omega, "distance": found.distance, "pairs": found.pairs}
+    law = found.of_effects
+    facts: dict[str, Any] = {"tau": law.tau, "omega": found.omega, "distance": law.distance, "pairs": found.pairs}
+    if found.tail is not None:
+        facts["tail_degrees"] = law.degrees
     facts |= {
         "hidden_columns": found.n_labels,
         "shrunk_toward_places": shrunk,
@@ -279,11 +327,16 @@ def describe_allowance(
     }
     if learned is None:
         return (
-            f"Intervals allow for confounding with the shipped constants (tau = {found.tau}), learned on {found.learned_on}; "
+            f"Intervals allow for confounding with the shipped constants (tau = {law.tau}{_describe_tail(found)}), learned on "
+            f"{found.learned_on}; "
             f"learn_confounding() learns them from columns of your own people. Effects shrunk toward the places: {shrunk}."
         ), facts
     facts["leave_one_out_coverage"] = learned.coverage
     return f"Intervals allow for confounding: {learned.describe()}. Effects shrunk toward the places: {shrunk}.", facts
+
+
+def _describe_tail(found: Confounding) -> str:
+    return "" if found.tail is None else f", tails of {found.tail.degrees:g} degrees of freedom"
 
 
 def shrinkage_of(learned: LearnedConfounding | None, request: Request) -> tuple[float, ...]:

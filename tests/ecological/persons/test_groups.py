@@ -1,6 +1,7 @@
 """Answers of the aggregate form: slopes of parts, draws that add up, and one covariance for everything asked."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from crosslevel.data.totals import Totals
 from crosslevel.ecological import EcologicalInference
 from crosslevel.ecological.confounding import SHIPPED, cutting_columns
 from crosslevel.ecological.persons.fitting import fit_persons
-from crosslevel.ecological.persons.groups import Allowance, GroupSource, Telling, asked_pairs, telling_columns
+from crosslevel.ecological.persons.group_rates import Telling, telling_columns
+from crosslevel.ecological.persons.groups import Allowance, GroupSource, asked_pairs
+from crosslevel.ecological.persons.hidden_errors import Errors, reach_of
 from crosslevel.ecological.persons.model import cell_logits, number_pairs, rake_cells
 from crosslevel.ecological.persons.sweeps import part_slopes, place_effects
 from crosslevel.ecological.subgroups import REST, Request, cut_places
@@ -129,26 +132,55 @@ def test_parts_are_the_people_of_their_labels(world, small):
     assert part.weight[j] == pytest.approx(own.sum(), rel=0.4)  # but for smoothing
 
 
-def test_confounding_has_the_variance_of_the_formula(world, small):
-    """V shrunk, tau^2 (R and pairs), the distance from the neighborhood and omega^2, in closed form."""
-    model, _, _ = small
-    source = ask(world, small, Request(("race",), {}, None))
-    plain, moved = wide(source, 20_000)
-    part, n = source.partitions[0], len(model.effects.B)
-    at = source._slopes(0, 0, slice(0, 40), np.arange(len(part.place)))
+def parts_of_variance(world, model, at, scale=None):
+    """V shrunk, R, what may be contextual, and pairs, of the parts of a question about race; the prior of columns times a scale."""
+    n, columns = len(model.effects.B), model.effects.columns
     keep = np.repeat([0.55 if name == "race" else 1.0 for name in world.bins.names], model.effects.sizes)
-    B, G = model.effects.B, at.G[:, :n]
-    V = (B @ model.fits[0].covariance @ B.T) * np.outer(keep, keep)
-    np.testing.assert_allclose(plain.var(axis=0), np.einsum("ij,jk,ik->i", G, V, G), rtol=0.05)
-    e = keep * (B @ model.fits[0].beta)
-    R = np.zeros((n, n))
-    for a, b in model.effects.columns:
+    B, G, V = model.effects.B, at.G[:, :n], model.fits[0].covariance
+    if scale is not None:
+        seen = np.linalg.inv(V) - np.eye(n) / 0.2
+        V = np.linalg.inv(seen + np.diag(1.0 / (0.2 * np.repeat(scale, model.effects.sizes) ** 2)))
+    V, e = (B @ V @ B.T) * np.outer(keep, keep), keep * (B @ model.fits[0].beta)
+    shared, contextual = np.zeros((2, len(G), len(columns)))
+    for i, (a, b) in enumerate(columns):
         C = B[a:b] @ B[a:b].T
-        R[a:b, a:b] = C / np.sqrt(np.outer(np.diag(C), np.diag(C)))
-    more = SHIPPED.tau**2 * (np.einsum("ij,jk,ik->i", G, R, G) + SHIPPED.pairs * (at.G[:, n:] ** 2).sum(axis=1))
-    more += SHIPPED.omega**2 + SHIPPED.distance**2 * sum((G[:, a:b] @ e[a:b]) ** 2 for a, b in model.effects.columns)
+        R = C / np.sqrt(np.outer(np.diag(C), np.diag(C)))
+        shared[:, i], contextual[:, i] = np.einsum("ij,jk,ik->i", G[:, a:b], R, G[:, a:b]), (G[:, a:b] @ e[a:b]) ** 2
+    return np.einsum("ij,jk,ik->i", G, V, G), shared, contextual, (at.G[:, n:] ** 2).sum(axis=1)
+
+
+def test_confounding_has_the_variance_of_the_formula(world, small):
+    """V shrunk, tau^2 (R and pairs), the distance from the neighborhood and omega^2, in closed form, of a normal law."""
+    model, _, _ = small
+    normal = Allowance(replace(SHIPPED, tail=None), {"race": 0.45})
+    source = ask(world, small, Request(("race",), {}, None), allowance=False)
+    source = replace(source, allowance=normal, kept={})
+    plain, moved = wide(source, 20_000)
+    at = source._slopes(0, 0, slice(0, 40), np.arange(len(source.partitions[0].place)))
+    fitted_, shared, contextual, pairs = parts_of_variance(world, model, at)
+    np.testing.assert_allclose(plain.var(axis=0), fitted_, rtol=0.05)
+    more = SHIPPED.tau**2 * (shared.sum(axis=1) + SHIPPED.pairs * pairs)
+    more += SHIPPED.omega**2 + SHIPPED.distance**2 * contextual.sum(axis=1)
     np.testing.assert_allclose((moved - plain).var(axis=0), more, rtol=0.06)
     np.testing.assert_allclose((moved - plain).mean(axis=0), 0.0, atol=0.03)
+
+
+def test_draws_of_heavy_tails_reach_as_far_as_the_constants_were_learned_to(world, small):
+    """What answers draw and what hidden labels are scored by are the same law: middle, 80 % and 95 % of the logits of parts."""
+    model, _, _ = small
+    source = ask(world, small, Request(("race",), {}, None))
+    plain, moved = wide(source, 40_000)
+    at = source._slopes(0, 0, slice(0, 40), np.arange(len(source.partitions[0].place)))
+    fitted_, shared, contextual, pairs = parts_of_variance(world, model, at)
+    scales = SHIPPED.tail.scales(model.effects.names(world.bins.names))
+    stretched = np.column_stack([parts_of_variance(world, model, at, scale)[0] for scale in scales.T])
+    one, none = np.ones(len(pairs)), np.zeros(len(pairs))
+    errors = Errors(scales, *[0.5 * one] * 4, fitted_, stretched, contextual, shared, pairs, none, one, none)
+    np.testing.assert_allclose(plain.std(axis=0), np.sqrt(fitted_), rtol=0.05)
+    for level in (0.8, 0.95):
+        ends = np.quantile(moved, [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0)
+        np.testing.assert_allclose(0.5 * (ends[2] - ends[0]), reach_of(errors, SHIPPED, level), rtol=0.06)
+        np.testing.assert_allclose(ends[1], at.logit, atol=0.05)
 
 
 def test_every_draw_meets_every_total(nation_world, model):

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from crosslevel.data.place_cells import Pairs
-from crosslevel.ecological.confounding import SHIPPED
-from crosslevel.ecological.persons.groups import Telling
-from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, _State, errors_of, variance_of
-from crosslevel.ecological.persons.learner import Learner, learn_confounding, quantile
+from crosslevel.ecological.confounding import SHIPPED, Tail
+from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
+from crosslevel.ecological.persons.group_rates import Telling, rates_over
+from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, _State, errors_of, reach_of
+from crosslevel.ecological.persons.learner import Learner, learn_confounding, widened
 from crosslevel.ecological.persons.model import Effects
 from crosslevel.ecological.persons.sweeps import probabilities
 
@@ -102,7 +103,7 @@ def test_what_tau_and_the_totals_leave_is_that_of_differences(which):
     found = errors_of(hidden, {})
     for part, k in (("nation", 0), ("places", 1)):
         G = np.array([(up[k] - down[k]) / (2 * step) for up, down in moved]).T
-        np.testing.assert_allclose(found[part][NAMES[which]].shared, (G**2).sum(axis=1), rtol=1e-6)
+        np.testing.assert_allclose(found[part][NAMES[which]].shared.sum(axis=1), (G**2).sum(axis=1), rtol=1e-6)
         np.testing.assert_allclose(found[part][NAMES[which]].model, 1e-4 * (G**2).sum(axis=1), rtol=1e-6)
 
 
@@ -172,18 +173,45 @@ def test_parts_of_the_variance():
         more = own[hidden.codes].sum(axis=1)
         up, down = (group_logits(hidden, d, chances(hidden, shrinkage, s * more))[0] for s in (step, -step))
         by_column.append((up - down) / (2 * step))
-    np.testing.assert_allclose(found.contextual, np.sum(np.square(by_column), axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.contextual, np.square(by_column).T, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(
         special.logit(found.estimate), group_logits(hidden, d, chances(hidden, shrinkage))[0], atol=1e-9
     )
     place, many = hidden.pairs.place, hidden.people[hidden.pairs.place] * hidden.pairs.weight
     near = np.bincount(d.group, many * hidden.total[place]) / np.bincount(d.group, many)
     np.testing.assert_allclose(found.neighborhood, near)
-    constants = replace(SHIPPED, tau=0.2, omega=0.3, distance=0.4, pairs=0.5)
-    expected = found.model + 0.16 * found.contextual + 0.04 * (found.shared + 0.5 * found.pairs) + 0.09 * found.own
-    np.testing.assert_allclose(variance_of(found, constants), expected)
+    constants = replace(SHIPPED, tau=0.2, omega=0.3, distance=0.4, pairs=0.5, tail=None)
+    contextual, shared = found.contextual.sum(axis=1), found.shared.sum(axis=1)
+    expected = found.model + 0.16 * contextual + 0.04 * (shared + 0.5 * found.pairs) + 0.09 * found.own
+    z = stats.norm.ppf(0.95)
+    np.testing.assert_allclose(reach_of(found, constants, 0.9), z * np.sqrt(expected))
     alone = replace(found, untold=np.ones(3))
-    np.testing.assert_allclose(variance_of(alone, constants), expected + 0.04)
+    np.testing.assert_allclose(reach_of(alone, constants, 0.9), z * np.sqrt(expected + 0.04))
+
+
+def test_heavy_tails_widen_the_prior_of_a_column_and_what_confounds_it():
+    """Brute force: scales of columns are drawn, the posterior of effects computed anew for each, and the error drawn from its law."""
+    rng, n, tail = np.random.default_rng(11), 2_000, Tail(4.0, 0.2, 0.4)
+    hidden = label(np.random.default_rng(4))
+    half = rng.normal(size=(9, 12))
+    hidden = replace(hidden, covariance=np.linalg.inv(0.5 * half @ half.T + np.eye(9) / EFFECT_VARIANCE))
+    found = errors_of(hidden, {}, tail)["nation"]["race"]
+    found = replace(found, untold=np.full(3, 0.3))
+    constants = replace(SHIPPED, tau=0.3, omega=0.2, pairs=0.5, tail=tail)
+    state = _State(hidden, {})
+    G = rates_over(state.parts(hidden.dimensions[1]), hidden.people, 3).G[:, :9]
+    rest = 0.02 * found.pairs + 0.09 * found.untold + 0.04 * found.own + found.noise
+    drawn = np.empty((n, 200, 3))
+    for k in range(n):
+        scale = np.sqrt(4.0 / rng.chisquare(4.0, 3))
+        each = np.repeat(scale, SIZES)
+        V = np.linalg.inv(0.5 * half @ half.T + np.diag(1.0 / (EFFECT_VARIANCE * each**2)))
+        variance = np.einsum("ij,jk,ik->i", G, V, G) + 0.04 * (G**2) @ each**2 + 0.16 * found.contextual @ scale**2
+        drawn[k] = np.sqrt(variance + rest) * rng.normal(size=(200, 3))
+    for level in (0.8, 0.95):
+        expected = np.quantile(np.abs(drawn), level, axis=(0, 1))
+        np.testing.assert_allclose(reach_of(found, constants, level), expected, rtol=0.06)
+    assert (reach_of(found, constants, 0.95) > 1.05 * reach_of(found, replace(constants, tail=None), 0.95)).any()
 
 
 def test_answers_meet_the_totals_of_everybody():
@@ -204,6 +232,9 @@ def test_a_known_confounding_is_learned():
     tau = np.array([one.confounding.tau for one in found])
     assert tau.mean() == pytest.approx(0.3, rel=0.15)
     assert {one.confounding.omega for one in found} == {PLAIN.omega}
+    # with heavy tails less of it makes intervals as long
+    assert all(0.0 < one.confounding.tail.tau < one.confounding.tau for one in found)
+    assert {one.confounding.tail.degrees for one in found} == {PLAIN.tail.degrees}
     assert 0.91 <= np.mean([one.coverage for one in found]) <= 0.98
 
 
@@ -228,7 +259,8 @@ def test_a_family_is_left_out_whole():
     constants = own.learn(own.others("0"))
     assert constants.n_labels == 3
     assert constants.degrees == 2.0
-    assert quantile(constants, 0.95) > quantile(SHIPPED, 0.95) == pytest.approx(1.96, abs=1e-3)
+    assert widened(SHIPPED, 0.95) == 1.0
+    assert 1.96 * widened(constants, 0.95) == pytest.approx(stats.t.ppf(0.975, 2.0), rel=1e-4)
 
 
 def test_few_labels_keep_the_shipped_constants():

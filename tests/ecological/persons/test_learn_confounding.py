@@ -86,9 +86,11 @@ def test_named_subgroups_where_and_contrasts(model):
 def test_confounding_intervals_are_wider_and_say_what_they_rest_on(model):
     wide, plain = (model.estimate(by="race", rollup="all", interval=i, n_draws=400) for i in ("confounding", "model"))
     assert (wide["std_error"] > plain["std_error"]).all()
-    assert wide.diagnostics["tau"] == SHIPPED.tau
+    assert wide.diagnostics["tau"] == SHIPPED.tail.tau
     assert "different households" in wide.diagnostics["constants_learned_on"]
-    assert any(f"shipped constants (tau = {SHIPPED.tau})" in text for text in wide.warnings)
+    assert any(
+        f"shipped constants (tau = {SHIPPED.tail.tau}, tails of 3 degrees of freedom)" in text for text in wide.warnings
+    )
     assert any("interval='model'" in text for text in plain.warnings)
 
 
@@ -123,11 +125,13 @@ def test_calibration_learns_a_scale_and_says_so(calibrated):
     assert found.confounding.degrees == 4.0
     assert set(found.shrinkage) == set(COLUMNS)
     assert found.table["label"].to_pylist() == list(LABELS)
-    assert found.describe().startswith(f"tau {found.confounding.tau:.2f} from 3 columns, leave-one-out coverage")
+    assert found.describe().startswith(
+        f"tau {found.confounding.of_effects.tau:.2f} from 3 columns, leave-one-out coverage"
+    )
     said = calibrated.estimate(by="race", rollup="all", n_draws=50)
     assert said.diagnostics["hidden_columns"] == 3
     assert any("leave-one-out coverage" in text for text in said.warnings)
-    assert said.diagnostics["tau"] == found.confounding.tau
+    assert said.diagnostics["tau"] == found.confounding.of_effects.tau
 
 
 def test_columns_that_tell_the_label_leave_with_it(world, model):

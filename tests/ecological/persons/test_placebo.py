@@ -121,7 +121,7 @@ def without_effects(seed: int, q: int = 80, houses: int = 100) -> tuple[pd.DataF
 
 def test_a_label_without_effects_is_covered():
     """The model's own intervals hold it as often as they say; those that allow for confounding, of which there is none, always."""
-    alone, covered = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0), []
+    alone, covered = replace(SHIPPED, tau=0.0, omega=0.0, distance=0.0, tail=None), []
     for seed in range(60):
         learner = Learner([halves_of(*without_effects(seed), ["race", "school"])], {"label": "label"}, SHIPPED, {})
         own, wide = (learner.scores("label", c, 0.95, shrunk=False) for c in (alone, SHIPPED))

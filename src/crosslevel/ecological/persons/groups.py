@@ -6,7 +6,9 @@ nation, places, crossings and contrasts have one covariance:
 
     V (the fit's), shrunk   +   tau^2 (R on every level, pairs I on every two levels)   +   (distance x effect)^2, one deviate per column
 
-and omega^2 more for each part of each place. With a survey that covariance is the prior of effects, and what is drawn is their posterior
+and omega^2 more for each part of each place. Each column has one scale with heavy tails that multiplies the prior of its effects and what
+confounds them, but for pairs: effects of two logits and more are rare, but not as rare as a normal law says. With a survey that
+covariance, its constants those of a normal law, is the prior of effects, and what is drawn is their posterior
 (:mod:`crosslevel.ecological.persons.survey`). Columns that are no features have effects of their own about nothing, of variance tau^2
 times the share of them that no feature tells.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,8 @@ from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
-from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
+from crosslevel.ecological.persons.aggregate import AggregateFit, Stretched, predict_logits
+from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
     PersonsModel,
@@ -51,20 +54,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Allowance",
     "GroupSource",
-    "Telling",
     "allowance_of",
     "asked_pairs",
-    "correlation_root",
     "kept_effects",
     "source_of",
-    "telling_columns",
 ]
 
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
-TOLD = 0.1
-"""A feature that tells less than this share of the variance of levels does not count as telling them."""
-EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL = range(9)
+EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL, COLUMNS, PRIOR = range(11)
 """First numbers of the keys of random streams: what is drawn depends on its name alone, not on what else is drawn."""
 
 
@@ -86,6 +84,8 @@ class Allowance:
 def allowance_of(model: PersonsModel, learned: LearnedConfounding | None) -> Allowance:
     """Say how far effects are shrunk and what may confound them: as learned from hidden columns, or with the shipped constants."""
     found, known = (SHIPPED, {}) if learned is None else (learned.confounding, dict(learned.shrinkage))
+    if model.surveyed is not None:  # its posterior is about normal
+        found = replace(found, tail=None)
     shrinkage = {
         name: known.get(name, SHIPPED.shrinkage if apart > SHIPPED.segregated else 0.0)
         for name, apart in zip(model.bins.names, model.segregation.tolist(), strict=True)
@@ -106,68 +106,6 @@ def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]
     """Name the pairs of columns whose effects count: each column asked for with every other column."""
     n = len(effects.sizes)
     return [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
-
-
-@dataclass(frozen=True)
-class Telling:
-    """What the features tell of the levels that people are cut by.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Features that tell them.
-    untold : float
-        Share of the levels' variance that they leave: 0 where levels follow from features, 1 where these tell nothing.
-    """
-
-    columns: tuple[int, ...]
-    untold: float
-
-
-def telling_columns(level: AnyArray, codes: AnyArray, sizes: Sequence[int], weight: FloatArray, most: int) -> Telling:
-    """Find the features that levels follow from, the most telling first, and what they leave untold.
-
-    What is told is the share of the variance of the levels that lies between the people of different levels of the features
-    (Goodman and Kruskal's tau).
-
-    Parameters
-    ----------
-    level : (n,) int
-        Level of each kind of people of each place.
-    codes : (n, n_columns) int
-        Their levels of the features.
-    sizes : sequence of int
-        Levels of each feature.
-    weight : (n,)
-        Number of people.
-    most : int
-        Features to look at together.
-
-    Examples
-    --------
-    >>> age = np.array([0, 1, 2, 3])
-    >>> found = telling_columns(age // 2, np.column_stack([[0, 0, 1, 0], age]), (2, 4), np.ones(4), 1)
-    >>> found.columns, found.untold
-    ((1,), 0.0)
-    """
-    n_levels, share = int(level.max()) + 1, weight / weight.sum()
-    spread = 1.0 - float((np.bincount(level, share) ** 2).sum())
-    chosen: tuple[int, ...] = ()
-    told, kind, n_kinds = 0.0, np.zeros(len(level), dtype=np.int64), 1
-    while spread > 0.0 and len(chosen) < most:
-        tried = {}
-        for j in set(range(len(sizes))) - {*chosen}:
-            both = np.bincount((kind * sizes[j] + codes[:, j]) * n_levels + level, share, n_kinds * sizes[j] * n_levels)
-            both = both.reshape(-1, n_levels)
-            whole = both.sum(axis=1)
-            held = float((both[whole > 0] ** 2 / whole[whole > 0, None]).sum())
-            tried[j] = 1.0 - (1.0 - held) / spread
-        best = max(sorted(tried), key=lambda j: tried[j])
-        if tried[best] < told + TOLD:
-            break
-        chosen, told = (*chosen, best), tried[best]
-        kind, n_kinds = kind * sizes[best] + codes[:, best], n_kinds * sizes[best]
-    return Telling(tuple(sorted(chosen)), float(np.clip(1.0 - told, 0.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,23 +342,43 @@ class GroupSource:
         """Draw the confounding of effects that all places share, (n_draws, n_effects)."""
         key = ("shared", stage, n_draws, seed)
         if key not in self.kept:
-            assert self.allowance is not None
-            effects, given = self.model.effects, self.allowance.confounding
+            effects = self.model.effects
             z = self._by_term(CONFOUNDED, stage, n_draws, seed)
             for j, (a, b) in enumerate(effects.columns):
-                z[:, a:b] = z[:, a:b] @ correlation_root(effects, j)
+                z[:, a:b] = z[:, a:b] @ symmetric_root(effects.correlation(j))
             z[:, sum(effects.sizes) :] = 0.0  # of two columns together, pairs count
             names = effects.names(self.model.bins.names)
             xi = [_stream(seed, DISTANCE, stage, name).standard_normal((n_draws, 1)) for name in names]
             away = np.repeat(np.hstack(xi), effects.widths, axis=1) * self._stages()[stage].effects
-            self.kept[key] = given.tau * self._scale(stage, n_draws, seed) * z + given.distance * away
+            self.kept[key] = self._with_tails(stage, z, away, n_draws, seed)
         return self.kept[key]  # type: ignore[return-value]
+
+    def _with_tails(self, stage: int, z: FloatArray, away: FloatArray, n_draws: int, seed: int) -> FloatArray:
+        """Add what confounds effects to what may be contextual of them; with heavy tails effects are drawn anew, their prior stretched."""
+        assert self.allowance is not None
+        given, scale = self.allowance.confounding, self._scale(stage, n_draws, seed)
+        if given.tail is None:
+            return given.tau * scale * z + given.distance * away
+        effects, fit = self.model.effects, self.model.fits[stage]
+        names = effects.names(self.model.bins.names)
+        scales = given.tail.scales(names)
+        which = _stream(seed, COLUMNS, stage).permutation(np.arange(n_draws) % scales.shape[1])
+        stretch = scale * np.repeat(scales[:, which].T, effects.widths, axis=1)
+        wider = Stretched(fit.covariance, fit.hyperparameters.effect_variance, effects.widths)
+        normal = [self._by_term(what, stage, n_draws, seed) for what in (EFFECTS, PRIOR)]
+        drawn = np.empty_like(z)
+        for number in np.unique(which):
+            own = which == number
+            drawn[own] = wider.draw(scales[:, number], *(values[own] for values in normal))
+        drawn = (drawn @ effects.B.T) * kept_effects(self.model, self.allowance)
+        apart = given.tail.tau * z + given.tail.distance * away
+        return np.asarray(stretch * apart + drawn - self._effect_draws(stage, n_draws, seed))
 
     def _pair_draws(self, stage: int, columns: list[tuple[int, int]], n_draws: int, seed: int) -> FloatArray:
         """Draw effects of pairs of levels, (n_draws, n_pairs)."""
         assert self.allowance is not None
         given = self.allowance.confounding
-        size = np.sqrt(given.pairs) * given.tau * self._scale(stage, n_draws, seed)
+        size = np.sqrt(given.pairs) * given.of_effects.tau * self._scale(stage, n_draws, seed)
         return np.asarray(size * np.hstack(self._by_pair(stage, columns, n_draws, seed)))
 
     def _by_pair(self, stage: int, columns: Sequence[tuple[int, int]], n_draws: int, seed: int) -> list[FloatArray]:
@@ -483,14 +441,6 @@ def source_of(
     parts, columns = cut_places(found, request, types), cutting_columns(request)
     settings = (places.totals, model.match_totals, sampling, allowance, jobs)
     return GroupSource(model.model_, found, parts, columns, *settings)
-
-
-def correlation_root(effects: Effects, column: int) -> FloatArray:
-    """Give a square root of the prior correlation of the effects of a column, (n_levels, n_levels)."""
-    a, b = effects.columns[column]
-    C = effects.B[a:b] @ effects.B[a:b].T
-    size = np.sqrt(np.diag(C))
-    return symmetric_root(C / np.outer(size, size))
 
 
 def _stream(seed: int, *key: int | str) -> np.random.Generator:

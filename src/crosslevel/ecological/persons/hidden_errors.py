@@ -3,11 +3,12 @@
 Effects e of levels are learned from totals; a group's rate follows from them and from the totals of its places. With
 G_g = d logit P_g / d e after every place is matched to its total, the error of a group has the variance
 
-    G_g V G_g' + sum_col (distance G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2 + untold |C_g|^2) + omega^2 L_g:
+    G_g V G_g' + sum_col (distance G_g,col e_col)^2 + tau^2 (G_g R G_g' + .3 |G_g,pairs|^2 + untold |C_g|^2) + omega^2 L_g
 
-what the totals leave open, the doubt about how much of an effect is contextual, confounding of effects and of pairs of levels that
-all places share, of levels that no feature tells, and of one group in one place. Every group of a hidden label, over all places, of
-crossings of two columns and within places, has such a variance in closed form; the slopes are those that answers use.
+by a normal law: what the totals leave open, the doubt about how much of an effect is contextual, confounding of effects and of pairs of
+levels that all places share, of levels that no feature tells, and of one group in one place. With heavy tails every column has a scale
+that multiplies the prior of its effects (V is what the totals leave of it), distance and tau of the column. Every group of a hidden
+label, over all places, of crossings of two columns and within places, has such a law in closed form; the slopes are those that answers use.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ import numpy as np
 from scipy import special
 
 from crosslevel.data.place_cells import Pairs
-from crosslevel.ecological.confounding import Confounding
-from crosslevel.ecological.persons.group_rates import Parts, parts_at, rates_over
-from crosslevel.ecological.persons.groups import Telling, asked_pairs, correlation_root
-from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs
+from crosslevel.ecological.confounding import Confounding, Tail
+from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE, Stretched
+from crosslevel.ecological.persons.group_rates import Parts, Telling, parts_at, rates_over
+from crosslevel.ecological.persons.groups import asked_pairs
+from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "variance_of"]
+__all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "reach_of"]
 
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
 LEAST_FACTOR = 1e-4
 """Groups of a smaller factor are nearly everybody where they live: matched totals leave them no error to learn from, only rounding."""
+BISECTIONS = 30
+"""Halvings of the range of a quantile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +84,7 @@ class HiddenLabel:
         Effects of each kind.
     effects : (p,)
     covariance : (p, p)
-        Of the effects given the totals.
+        Of their coefficients given the totals.
     total : (q,)
         Rate of everybody in each place, which answers are matched to.
     people : (q,)
@@ -111,6 +115,11 @@ class HiddenLabel:
     hidden: tuple[str, ...]
     places: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
+    @property
+    def effect_covariance(self) -> FloatArray:
+        """Covariance of the effects given the totals, (p, p)."""
+        return np.asarray(self.structure.B @ self.covariance @ self.structure.B.T)
+
 
 @dataclass(frozen=True, eq=False)
 class Errors:
@@ -118,23 +127,31 @@ class Errors:
 
     Attributes
     ----------
+    scale : (n_terms, SCENARIOS)
+        Scales of the columns in scenarios of heavy tails.
     estimate, truth, neighborhood, people : (m,)
         Rates, and weight.
     model : (m,)
         G V G'.
-    contextual : (m,)
-        sum_col (G_col e_col)^2 of the effects as they are shrunk, to be multiplied with distance^2.
-    shared, pairs, untold, own : (m,)
-        What tau^2, .3 tau^2, tau^2 and omega^2 are multiplied with.
+    stretched : (m, SCENARIOS)
+        The same with the prior of every column multiplied by the scales of a scenario of heavy tails.
+    contextual : (m, n_terms)
+        (G_col e_col)^2 of the effects as they are shrunk, to be multiplied with distance^2.
+    shared : (m, n_terms)
+        G_col R G_col', to be multiplied with tau^2.
+    pairs, untold, own : (m,)
+        What .3 tau^2, tau^2 and omega^2 are multiplied with.
     noise : (m,)
         Variance of the truth itself, zero over all places.
     """
 
+    scale: FloatArray
     estimate: FloatArray
     truth: FloatArray
     neighborhood: FloatArray
     people: FloatArray
     model: FloatArray
+    stretched: FloatArray
     contextual: FloatArray
     shared: FloatArray
     pairs: FloatArray
@@ -149,15 +166,20 @@ class Errors:
 
 
 class _State:
-    """A hidden label at given effects, every place matched to its total."""
+    """A hidden label at given effects, every place matched to its total, and what its effects may be with heavy tails."""
 
-    def __init__(self, hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> None:
+    def __init__(self, hidden: HiddenLabel, shrinkage: Mapping[str, float], tail: Tail | None = None) -> None:
         h = self.hidden = hidden
         keep = [1.0 - shrinkage.get(name, 0.0) for name in h.columns]
         keep += [min(keep[a], keep[b]) for a, b in h.structure.pairs]
         self.keep = np.repeat(keep, h.structure.widths)
         self.eta = cell_logits(self.keep * h.effects, h.codes)
         self.f = place_effects(h.pairs, self.eta, h.total, special.logit(h.total))
+        self.scale, self.covariances = np.ones((len(keep), 0)), []
+        if tail is not None:
+            wider = Stretched(h.covariance, EFFECT_VARIANCE, h.structure.widths)
+            self.scale = tail.scales(h.structure.names(h.columns))
+            self.covariances = [wider.covariance(scale) for scale in self.scale.T]
 
     def parts(self, d: Groups) -> Parts:
         """Sum the people of every place to groups, with slopes."""
@@ -177,7 +199,9 @@ def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.asarray(np.clip(part / np.maximum(whole, 1e-300), 1e-9, 1.0 - 1e-9))
 
 
-def errors_of(hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> dict[str, dict[str, Errors]]:
+def errors_of(
+    hidden: HiddenLabel, shrinkage: Mapping[str, float], tail: Tail | None = None
+) -> dict[str, dict[str, Errors]]:
     """Compare every group with the truth: over all places, crossings of two columns, and within places.
 
     Parameters
@@ -185,13 +209,15 @@ def errors_of(hidden: HiddenLabel, shrinkage: Mapping[str, float]) -> dict[str, 
     hidden : HiddenLabel
     shrinkage : mapping of column to float
         How far effects of a column are shrunk toward zero.
+    tail : Tail, optional
+        Heavy tails that intervals may be given.
 
     Returns
     -------
     dict
         "nation", "crossings" and "places": errors by column (or pair of columns).
     """
-    state = _State(hidden, shrinkage)
+    state = _State(hidden, shrinkage, tail)
     return {
         "nation": {d.name: _over_places(state, d) for d in hidden.dimensions},
         "crossings": {d.name: _over_places(state, d) for d in hidden.crossings},
@@ -207,8 +233,9 @@ def _over_places(state: _State, d: Groups) -> Errors:
     near = _share(added(at.group, h.people[at.place] * at.share * h.total[at.place], n), found.people)
     own = found.by_part.power(2) @ _own_factors(at, len(h.total))
     parts = _variances(state, d, found.G, found.by_part @ _level_slopes(at, len(h.total), n))
-    kept = (weight > 0) & (found.people > 0) & (parts[2] >= LEAST_FACTOR)
-    return Errors(*(v[kept] for v in (found.rate, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))))
+    kept = (weight > 0) & (found.people > 0) & (parts[3].sum(axis=1) >= LEAST_FACTOR)
+    values = (found.rate, np.clip(T, 1e-9, 1 - 1e-9), near, weight, *parts, own, np.zeros(n))
+    return Errors(state.scale, *(v[kept] for v in values))
 
 
 def _within_places(state: _State, d: Groups) -> Errors:
@@ -220,25 +247,25 @@ def _within_places(state: _State, d: Groups) -> Errors:
     T = np.clip((yes * effective + 0.5) / (effective + 1.0), 1e-9, 1 - 1e-9)
     open_ = np.clip(1.0 - weight / h.people[at.place], 0.0, 1.0)
     noise = open_ / np.maximum(effective * at.rate * (1.0 - at.rate), 1e-9)
-    kept = (count >= LEAST_PEOPLE) & (parts[2] >= LEAST_FACTOR)
+    kept = (count >= LEAST_PEOPLE) & (parts[3].sum(axis=1) >= LEAST_FACTOR)
     own = _own_factors(at, len(h.total))
-    return Errors(*(v[kept] for v in (at.rate, T, h.total[at.place], weight, *parts, own, noise)))
+    return Errors(state.scale, *(v[kept] for v in (at.rate, T, h.total[at.place], weight, *parts, own, noise)))
 
 
 def _variances(state: _State, d: Groups, G: FloatArray, C: FloatArray) -> tuple[FloatArray, ...]:
-    """Give G V G', the sum of squares by column, G R G', those of pairs and of levels that no feature tells."""
+    """Give G V G', alone and stretched, (G e)^2 and G R G' by column, and the squares of pairs and of levels that no feature tells."""
     h, p = state.hidden, len(state.hidden.effects)
-    main, crossed = G[:, :p], G[:, p:]
+    main, crossed, widths = G[:, :p], G[:, p:], h.structure.widths
     shrunk = main * state.keep
-    model = np.einsum("ij,ij->i", shrunk @ h.covariance, shrunk)
-    contextual, shared, first = np.zeros(len(G)), np.zeros(len(G)), 0
-    for number, width in enumerate(h.structure.widths):
-        some = slice(first, first + width)
-        contextual += (shrunk[:, some] @ h.effects[some]) ** 2
-        if number < len(h.columns):  # of two columns together, pairs count
-            shared += ((main[:, some] @ correlation_root(h.structure, number)) ** 2).sum(axis=1)
-        first += width
-    return model, contextual, shared, (crossed**2).sum(axis=1), d.telling.untold * (C**2).sum(axis=1)
+    own = shrunk @ h.structure.B
+    model, *wider = (np.einsum("ij,ij->i", own @ V, own) for V in (h.covariance, *state.covariances))
+    contextual = np.add.reduceat(shrunk * h.effects, np.cumsum([0, *widths[:-1]]), axis=1) ** 2
+    shared = np.zeros_like(contextual)  # of two columns together, pairs count
+    for number, (a, b) in enumerate(h.structure.columns):
+        shared[:, number] = ((main[:, a:b] @ symmetric_root(h.structure.correlation(number))) ** 2).sum(axis=1)
+    stretched = np.column_stack(wider) if wider else np.zeros((len(G), 0))
+    pairs, untold = (crossed**2).sum(axis=1), d.telling.untold * (C**2).sum(axis=1)
+    return model, stretched, contextual, shared, pairs, untold
 
 
 def _weights(at: Parts, q: int) -> FloatArray:
@@ -261,8 +288,22 @@ def _own_factors(at: Parts, q: int) -> FloatArray:
     return np.asarray((1.0 - w) ** 2 + added(at.place, w**2, q)[at.place] - w**2)
 
 
-def variance_of(errors: Errors, constants: Confounding) -> FloatArray:
-    """Give the variance of the error of each group that the constants allow for."""
-    e, c = errors, constants
-    shared = c.tau**2 * (e.shared + c.pairs * e.pairs + e.untold)
-    return np.asarray(e.model + c.distance**2 * e.contextual + shared + c.omega**2 * e.own + e.noise)
+def reach_of(errors: Errors, constants: Confounding, level: float) -> FloatArray:
+    """Give half the length of the intervals that the constants allow for, in logits, (m,)."""
+    e, c, law = errors, constants, constants.of_effects
+    column = law.distance**2 * e.contextual + law.tau**2 * e.shared
+    rest = c.pairs * law.tau**2 * e.pairs + c.tau**2 * e.untold + c.omega**2 * e.own + e.noise
+    if c.tail is None:
+        variance = e.model + column.sum(axis=1) + rest
+        return np.asarray(special.ndtri(0.5 * (1.0 + level)) * np.sqrt(variance))
+    return _mixture_quantile(np.sqrt(e.stretched + column @ e.scale**2 + rest[:, None]), 0.5 * (1.0 + level))
+
+
+def _mixture_quantile(sd: FloatArray, tail: float) -> FloatArray:
+    """Give the quantile of normal laws of different standard deviations, (m, n), that are equally probable, (m,)."""
+    low, high = np.zeros(len(sd)), special.ndtri(tail) * sd.max(axis=1)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        above = special.ndtr(middle[:, None] / np.maximum(sd, 1e-300)).mean(axis=1) > tail
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))

@@ -19,7 +19,7 @@ from crosslevel.ecological.covariance import Terms
 from crosslevel.ecological.persons.aggregate import fit_aggregate
 from crosslevel.ecological.persons.composition import SampledShares, rake, smooth_shares
 from crosslevel.ecological.persons.exact import fit_question
-from crosslevel.ecological.persons.groups import telling_columns
+from crosslevel.ecological.persons.group_rates import telling_columns
 from crosslevel.ecological.persons.hidden_errors import Groups, HiddenLabel, added
 from crosslevel.ecological.persons.model import Design, composition, effects_of, level_shares, raked
 from crosslevel.ecological.persons.subgroup_draws import draw_effects
@@ -220,7 +220,7 @@ def hide(
                 effects,
                 codes,
                 effects.B @ beta,
-                effects.B @ covariance @ effects.B.T,
+                covariance,
                 np.clip(people.total, 1e-6, 1.0 - 1e-6),
                 people.weight,
                 dimensions,

@@ -64,8 +64,8 @@ def hide_and_learn(
         said.append(describe_split(model))
     if not learned.confounding.n_labels:
         said.append(
-            f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.tau} is kept. Hide at least three "
-            "columns, better eight of four families."
+            f"{len(found)} label(s) are too few to learn tau from; the shipped {learned.confounding.of_effects.tau} is kept. Hide at "
+            "least three columns, better eight of four families."
         )
     if not survey:
         return learned, said, None

@@ -1,7 +1,9 @@
 """Learn the constants of confounding from hidden labels, and score labels of other families with them.
 
-tau is the one whose intervals have the least mean score over labels, which a label that is far off cannot govern. What few labels cannot
-tell is kept as it is shipped: how far effects are shrunk, omega, and the doubt about how much of an effect is contextual.
+tau is the one whose intervals have the least mean score over labels, which a label that is far off cannot govern: once for effects of a
+normal law, which is the prior that a survey changes, and once for effects of heavy tails, which intervals from totals alone have. What
+few labels cannot tell is kept as it is shipped: how far effects are shrunk, omega, the doubt about how much of an effect is contextual,
+and the degrees of freedom of the tails.
 
 How far respondents of a group differ from its people, measured on columns that survey and people both have.
 
@@ -29,7 +31,7 @@ from scipy import optimize, special, stats
 from crosslevel.data.columns import Encoder
 from crosslevel.data.place_cells import Bins
 from crosslevel.ecological.confounding import Confounding, LearnedConfounding
-from crosslevel.ecological.persons.hidden_errors import Errors, HiddenLabel, errors_of, variance_of
+from crosslevel.ecological.persons.hidden_errors import Errors, HiddenLabel, errors_of, reach_of
 from crosslevel.ecological.persons.hidden_labels import Label
 from crosslevel.ecological.persons.respondents import count_respondents, open_surveys, spread_rows
 from crosslevel.ecological.persons.survey import SELECTION, Likelihood, effect_prior, fuse, pairs_of
@@ -45,9 +47,9 @@ __all__ = [
     "Learner",
     "learn_confounding",
     "measure_selection",
-    "quantile",
     "solve_columns",
     "solve_selection",
+    "widened",
 ]
 
 
@@ -89,12 +91,12 @@ class Learner:
         self.labels = {halves[0].label: halves for halves in labels}
         self.families, self.base, self.shrinkage = dict(families), base, dict(shrinkage)
         self._errors: dict[tuple[str, bool], list[dict[str, dict[str, Errors]]]] = {}
-        self._by_tau: dict[str, FloatArray | None] = {}
+        self._by_tau: dict[tuple[str, bool], FloatArray | None] = {}
 
     def errors(self, label: str, shrunk: bool = True) -> list[dict[str, dict[str, Errors]]]:
         """Give the errors of both halves of a label, effects shrunk or as they were found."""
         if (label, shrunk) not in self._errors:
-            found = [errors_of(half, self.shrinkage if shrunk else {}) for half in self.labels[label]]
+            found = [errors_of(half, self.shrinkage if shrunk else {}, self.base.tail) for half in self.labels[label]]
             self._errors[label, shrunk] = found
         return self._errors[label, shrunk]
 
@@ -107,38 +109,48 @@ class Learner:
 
         The base's is kept where labels are too few.
         """
-        scores = [s for s in (self._scores_by_tau(name) for name in names) if s is not None]
-        if len(scores) < FEW:
+        tau = self._least(names, tails=False)
+        if np.isnan(tau):
             return self.base
         n_families = len({self.families[name] for name in names})
         degrees = None if n_families >= MANY_FAMILIES else float(n_families + 1)
-        tau = float(TAUS[int(np.argmin(np.mean(scores, axis=0)))])
         said = f"{len(names)} columns of {n_families} families of the people given, halves of clusters kept apart"
-        return replace(self.base, tau=tau, n_labels=len(names), degrees=degrees, learned_on=said)
+        tail = None
+        if self.base.tail is not None and tau > 0.0:  # what is not confounded has no tails of confounding either
+            tail = replace(self.base.tail, tau=self._least(names, tails=True))
+        return replace(self.base, tau=tau, tail=tail, n_labels=len(names), degrees=degrees, learned_on=said)
 
-    def _scores_by_tau(self, label: str) -> FloatArray | None:
+    def _least(self, names: Sequence[str], tails: bool) -> float:
+        """Find the tau of the least mean score; NaN where labels are too few."""
+        scores = [s for s in (self._scores_by_tau(name, tails) for name in names) if s is not None]
+        return float("nan") if len(scores) < FEW else float(TAUS[int(np.argmin(np.mean(scores, axis=0)))])
+
+    def _scores_by_tau(self, label: str, tails: bool) -> FloatArray | None:
         """Give the mean score of a label's intervals over all places for every tau; None where no group has an error."""
-        if label not in self._by_tau:
+        key, base = (label, tails), self.base
+        if key not in self._by_tau:
             nation = [e for half in self.errors(label) for e in half["nation"].values() if len(e.truth)]
-            self._by_tau[label] = None
+            self._by_tau[key] = None
             if nation:
-                z = float(stats.norm.ppf(0.5 * (1.0 + SCORED)))
-                tried = (replace(self.base, tau=tau) for tau in TAUS.tolist())
-                self._by_tau[label] = np.array([_scores(nation, constants, z, SCORED)["score"] for constants in tried])
-        return self._by_tau[label]
+                tail = base.tail if tails else None
+                tried = (
+                    replace(base, tau=tau, tail=None) if tail is None else replace(base, tail=replace(tail, tau=tau))
+                    for tau in TAUS.tolist()
+                )
+                self._by_tau[key] = np.array([_scores(nation, c, SCORED)["score"] for c in tried])
+        return self._by_tau[key]
 
     def scores(self, label: str, constants: Confounding, level: float, shrunk: bool = True) -> dict[str, Any]:
         """Score the intervals of a label's groups: rates, so that points of a percentage are hundredths."""
         halves = self.errors(label, shrunk)
-        z = quantile(constants, level)
         nation, crossed, places = (
             [e for half in halves for e in half[part].values()] for part in ("nation", "crossings", "places")
         )
-        said = {"share": self.labels[label][0].share, **_scores(nation, constants, z, level)}
+        said = {"share": self.labels[label][0].share, **_scores(nation, constants, level)}
         said["groups"] = sum(len(e.truth) for e in halves[0]["nation"].values())
-        crossings = _scores(crossed, constants, z, level)
+        crossings = _scores(crossed, constants, level)
         said |= {f"crossing_{n}": crossings[n] for n in ("error", "coverage", "width", "score")}
-        within = _scores(places, constants, z, level, by_people=True)
+        within = _scores(places, constants, level, by_people=True)
         names = ("rmse", "neighborhood_rmse", "coverage", "width", "score")
         return said | {f"place_{n}": within[n] for n in names}
 
@@ -147,15 +159,15 @@ def _stacked(values: Sequence[FloatArray]) -> FloatArray:
     return np.concatenate(values) if values else np.zeros(0)
 
 
-def quantile(constants: Confounding, level: float) -> float:
-    """Give the quantile that intervals of a level take: Student's where few families were hidden."""
+def widened(constants: Confounding, level: float) -> float:
+    """Say how much longer intervals of a level are where few families were hidden: by Student's quantile over the normal one."""
+    if constants.degrees is None:
+        return 1.0
     tail = 0.5 * (1.0 + level)
-    return float(stats.norm.ppf(tail) if constants.degrees is None else stats.t.ppf(tail, constants.degrees))
+    return float(stats.t.ppf(tail, constants.degrees) / stats.norm.ppf(tail))
 
 
-def _scores(
-    found: Sequence[Errors], constants: Confounding, z: float, level: float, by_people: bool = False
-) -> dict[str, float]:
+def _scores(found: Sequence[Errors], constants: Confounding, level: float, by_people: bool = False) -> dict[str, float]:
     """Score intervals; every group counts alike, or by its people."""
     names = ("error", "neighborhood_error", "rmse", "neighborhood_rmse", "coverage", "width", "score")
     if not any(len(e.truth) for e in found):
@@ -163,7 +175,7 @@ def _scores(
     P, T, near, people = (
         _stacked([getattr(e, n) for e in found]) for n in ("estimate", "truth", "neighborhood", "people")
     )
-    spread = z * np.sqrt(_stacked([variance_of(e, constants) for e in found]))
+    spread = widened(constants, level) * _stacked([reach_of(e, constants, level) for e in found])
     low, high = special.expit(special.logit(P) - spread), special.expit(special.logit(P) + spread)
     w = people / people.sum() if by_people else np.full(len(P), 1.0 / len(P))
     values = (
@@ -336,7 +348,7 @@ def _errors(
     amounts = [learned.shrinkage.get(name, 0.0) for name in half.columns]
     amounts += [max(amounts[a], amounts[b]) for a, b in effects.pairs]
     keep = 1.0 - np.repeat(amounts, effects.widths)
-    prior = effect_prior(effects, half.effects, half.covariance, keep, learned.confounding, pairs)
+    prior = effect_prior(effects, half.effects, half.effect_covariance, keep, learned.confounding, pairs)
     posterior = fuse(effects, pairs, prior, half.pairs, levels, half.total, rows, 0.0)
     problem = Likelihood(effects, pairs, half.pairs, levels, half.total, rows)
     at = problem.at(np.concatenate([posterior.theta, np.zeros(problem.n_levels + problem.n_surveys)]))

@@ -83,6 +83,13 @@ class Effects:
         """First effect of each column, and the one behind its last."""
         return [(int(a), int(a) + size) for a, size in zip(self.first, self.sizes, strict=False)]
 
+    def correlation(self, column: int) -> FloatArray:
+        """Give the prior correlation of the effects of a column, (n_levels, n_levels)."""
+        a, b = self.columns[column]
+        C = self.B[a:b] @ self.B[a:b].T
+        size = np.sqrt(np.diag(C))
+        return np.asarray(C / np.outer(size, size))
+
     def names(self, columns: Sequence[str]) -> list[str]:
         """Name the terms, from the names of the columns."""
         return [*columns, *(f"{columns[a]} x {columns[b]}" for a, b in self.pairs)]

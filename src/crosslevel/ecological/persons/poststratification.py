@@ -26,8 +26,7 @@ from scipy import linalg, sparse, special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.persons.group_rates import parts_at, rates_over
-from crosslevel.ecological.persons.groups import correlation_root
-from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs
+from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.survey import SurveyRows, onehot
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import ConvergenceError
@@ -139,7 +138,7 @@ def regress(
     of_place = sparse.csr_array((rows.share, rows.place, rows.start), shape=(m, q))
     parts = [sparse.csr_array(np.ones((m, 1))), of_kind @ onehot(codes, n_theta)]
     parts += [of_place @ onehot(a[:q, None], size) for a, size in zip(areas, sizes, strict=True)]
-    roots = [correlation_root(effects, j) for j in range(len(effects.sizes))]
+    roots = [symmetric_root(effects.correlation(j)) for j in range(len(effects.sizes))]
     n_levels = sum(effects.sizes)
     blocks = [sparse.eye_array(1), *(sparse.csr_array(R) for R in roots)]
     blocks += [sparse.eye_array(n) for n in (n_theta - n_levels, *sizes) if n]

@@ -184,10 +184,8 @@ def effect_prior(
     """
     n_levels = sum(effects.sizes)
     R = np.zeros((n_levels, n_levels))
-    for a, b in effects.columns:
-        C = effects.B[a:b] @ effects.B[a:b].T
-        size = np.sqrt(np.diag(C))
-        R[a:b, a:b] = C / np.outer(size, size)
+    for number, (a, b) in enumerate(effects.columns):
+        R[a:b, a:b] = effects.correlation(number)
     mean, covariance = keep * found, np.outer(keep, keep) * spread
     n_pairs = sum(effects.sizes[a] * effects.sizes[b] for a, b in columns)
     root = np.zeros((len(mean) + n_pairs, len(mean) + n_pairs))
