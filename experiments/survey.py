@@ -18,6 +18,7 @@ among others, or with ``--others`` tau is that of the other families. Intervals 
 confounding of single places.
 
     OMP_NUM_THREADS=1 python experiments/survey.py --data FOLDER --others --kinds a --out a.csv       # ten minutes for each kind
+    OMP_NUM_THREADS=1 python experiments/survey.py --data FOLDER --others --kinds b2 b3 --sizes 10000 1000000 --no-measured --no-baselines
     OMP_NUM_THREADS=1 python experiments/survey.py --read a.csv b1.csv b2.csv b3.csv
 """
 
@@ -298,7 +299,12 @@ def regressed(world: World, rows: SurveyRows) -> dict[str, dict[str, tuple[Float
 
 
 def study(
-    worlds: dict[str, World], sizes: Sequence[int], kinds: Sequence[str], seeds: Sequence[int], measured: bool
+    worlds: dict[str, World],
+    sizes: Sequence[int],
+    kinds: Sequence[str],
+    seeds: Sequence[int],
+    measured: bool,
+    baselines: bool = True,
 ) -> Iterator[dict[str, object]]:
     """Draw the surveys and score every way of using them."""
     for name, world in worlds.items() if 0 in sizes else ():
@@ -318,7 +324,7 @@ def study(
                     fits = {f"selection {s:g}": world.fuse(rows, s) for s in (0.0, 0.1)}
                     took = (time.perf_counter() - begun) / 2
                     entry = {"label": name, "kind": kind, "n": n, "seed": seed, "seconds": took}
-                    others = {"raw": raw(world, respondents)} | regressed(world, rows)
+                    others = {"raw": raw(world, respondents)} | regressed(world, rows) if baselines else {}
                     for way, found in others.items():
                         yield {**entry, "way": way} | scored(found)
                     for way, fit in fits.items():
@@ -365,6 +371,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--no-measured", action="store_false", dest="measured")
+    parser.add_argument("--no-baselines", action="store_false", dest="baselines", help="neither raw shares nor MRP")
     parser.add_argument("--others", action="store_true", help="tau learned from the other families of labels")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--read", type=Path, nargs="+", help="print the tables of earlier runs, and run nothing")
@@ -387,7 +394,7 @@ def main() -> None:
             worlds[label.name] = world_of(model, prepare(model, stream, bins, cuts, label), tau)
             print(label.name, flush=True)
         rows: list[dict[str, object]] = []
-        for row in study(worlds, asked.sizes, asked.kinds, asked.seeds, asked.measured):
+        for row in study(worlds, asked.sizes, asked.kinds, asked.seeds, asked.measured, asked.baselines):
             rows.append(row)
             if asked.out is not None and len(rows) % 20 == 0:
                 pd.DataFrame(rows).to_csv(asked.out, index=False)

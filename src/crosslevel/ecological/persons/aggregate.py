@@ -8,7 +8,6 @@ with beta at its minimum, and a step of theirs is taken only where that evidence
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +26,6 @@ from crosslevel.typing import FloatArray, IntArray
 __all__ = [
     "EFFECT_VARIANCE",
     "AggregateFit",
-    "Stretched",
     "explained_variance",
     "fit_aggregate",
     "predict_logits",
@@ -408,38 +406,6 @@ def prior_left(fit: AggregateFit, B: FloatArray, mean_shares: FloatArray, column
         now = np.einsum("ij,jk,ik->i", own, fit.covariance, own)
         left.append(float(share @ now) / max(float(share @ prior), 1e-300))
     return np.array(left)
-
-
-class Stretched:
-    """Posterior covariances of coefficients whose prior is wider or narrower than that of the fit, the totals being the same.
-
-    Parameters
-    ----------
-    covariance : (p, p)
-        Of the fit.
-    effect_variance : float
-        Its prior variance of a coefficient.
-    widths : sequence of int
-        Coefficients of each term.
-    """
-
-    def __init__(self, covariance: FloatArray, effect_variance: float, widths: Sequence[int]) -> None:
-        self.effect_variance, self.widths = effect_variance, widths
-        values, vectors = linalg.eigh(linalg.inv(covariance) - np.eye(len(covariance)) / effect_variance)
-        self.root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # of what the totals tell
-        self.seen = self.root @ self.root
-
-    def covariance(self, scale: FloatArray) -> FloatArray:
-        """Give the covariance with the standard deviation of the prior of each term multiplied by its scale, (n_terms,)."""
-        return np.asarray(linalg.inv(self.seen + np.diag(1.0 / self._variance(scale))))
-
-    def draw(self, scale: FloatArray, z: FloatArray, more: FloatArray) -> FloatArray:
-        """Draw coefficients about those found from standard normals, (n, p) twice: the order of terms changes nothing."""
-        force = z @ self.root + more / np.sqrt(self._variance(scale))
-        return np.asarray(force @ self.covariance(scale))
-
-    def _variance(self, scale: FloatArray) -> FloatArray:
-        return np.asarray(self.effect_variance * np.repeat(scale, self.widths) ** 2)
 
 
 def explained_variance(z: FloatArray, shares: FloatArray) -> float:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import special
+from scipy import linalg, special
 
 from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs
@@ -30,7 +30,7 @@ from crosslevel.data.place_cells import Pairs, PlaceCells, count_people
 from crosslevel.data.totals import Totals, check_people
 from crosslevel.ecological.answers import Source
 from crosslevel.ecological.confounding import SHIPPED, Confounding, LearnedConfounding, cutting_columns
-from crosslevel.ecological.persons.aggregate import AggregateFit, Stretched, predict_logits
+from crosslevel.ecological.persons.aggregate import AggregateFit, predict_logits
 from crosslevel.ecological.persons.group_rates import Telling, telling_columns
 from crosslevel.ecological.persons.model import (
     Effects,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allowance",
     "GroupSource",
+    "Stretched",
     "allowance_of",
     "asked_pairs",
     "kept_effects",
@@ -106,6 +107,38 @@ def asked_pairs(effects: Effects, asked: Sequence[int]) -> list[tuple[int, int]]
     """Name the pairs of columns whose effects count: each column asked for with every other column."""
     n = len(effects.sizes)
     return [(a, b) for a in range(n) for b in range(a + 1, n) if a in asked or b in asked]
+
+
+class Stretched:
+    """Posterior covariances of coefficients whose prior is wider or narrower than that of the fit, the totals being the same.
+
+    Parameters
+    ----------
+    covariance : (p, p)
+        Of the fit.
+    effect_variance : float
+        Its prior variance of a coefficient.
+    widths : sequence of int
+        Coefficients of each term.
+    """
+
+    def __init__(self, covariance: FloatArray, effect_variance: float, widths: Sequence[int]) -> None:
+        self.effect_variance, self.widths = effect_variance, widths
+        values, vectors = linalg.eigh(linalg.inv(covariance) - np.eye(len(covariance)) / effect_variance)
+        self.root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # of what the totals tell
+        self.seen = self.root @ self.root
+
+    def covariance(self, scale: FloatArray) -> FloatArray:
+        """Give the covariance with the standard deviation of the prior of each term multiplied by its scale, (n_terms,)."""
+        return np.asarray(linalg.inv(self.seen + np.diag(1.0 / self._variance(scale))))
+
+    def draw(self, scale: FloatArray, z: FloatArray, more: FloatArray) -> FloatArray:
+        """Draw coefficients about those found from standard normals, (n, p) twice: the order of terms changes nothing."""
+        force = z @ self.root + more / np.sqrt(self._variance(scale))
+        return np.asarray(force @ self.covariance(scale))
+
+    def _variance(self, scale: FloatArray) -> FloatArray:
+        return np.asarray(self.effect_variance * np.repeat(scale, self.widths) ** 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from scipy import special
 
 from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.confounding import Confounding, Tail
-from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE, Stretched
+from crosslevel.ecological.persons.aggregate import EFFECT_VARIANCE
 from crosslevel.ecological.persons.group_rates import Parts, Telling, parts_at, rates_over
-from crosslevel.ecological.persons.groups import asked_pairs
+from crosslevel.ecological.persons.groups import Stretched, asked_pairs
 from crosslevel.ecological.persons.model import Effects, cell_logits, number_pairs, symmetric_root
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.typing import AnyArray, FloatArray, IntArray
