@@ -9,7 +9,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Any
 
@@ -21,6 +21,7 @@ from crosslevel.cli.options import Given, Option, check_known, from_classes, fro
 from crosslevel.data.checks import check_level
 from crosslevel.data.queries import parse
 from crosslevel.data.totals import read_places
+from crosslevel.ecological.confounding import LearnedConfounding
 from crosslevel.ecological.estimate import read_interval
 from crosslevel.ecological.subgroups import read_question, read_request
 from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
@@ -353,7 +354,7 @@ def _learn(labels: list[str], model: Any, job: Job, survey: bool) -> None:
         )
     for text in said:
         job.say(f"Warning: {text.message}")
-    job.say(f"Confounding: {model.confounding_.describe()}")
+    job.say(f"Confounding: {_in_use(model).describe()}")
 
 
 def _answered(given: Given, job: Job, model: Any, asks: list[Ask]) -> dict[str, Estimates]:
@@ -376,10 +377,18 @@ def _free(stem: str, taken: Mapping[str, object]) -> str:
     return next(name for name in chain([stem], (f"{stem}-{i}" for i in count(2))) if name not in taken)
 
 
+def _in_use(model: Any) -> LearnedConfounding:
+    """Give what was learned as intervals use it: the prior that a survey changes is normal."""
+    found: LearnedConfounding = model.confounding_
+    if getattr(model.model_, "surveyed", None) is None:
+        return found
+    return replace(found, confounding=replace(found.confounding, tail=None))
+
+
 def _confounding(model: Any) -> dict[str, Any] | None:
-    found = model.confounding_
-    if found is None:
+    if model.confounding_ is None:
         return None
+    found = _in_use(model)
     known = found.confounding
     return {
         "words": found.describe(),

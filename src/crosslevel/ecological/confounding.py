@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,7 @@ class Confounding:
     n_labels : int
         Columns that were hidden to learn them; 0 for the fallback.
     degrees : float or None
-        Degrees of freedom of the Student quantile that few columns ask for; None for the normal one.
+        Degrees of freedom of Student's quantile, which few columns ask for; None where many were hidden.
     pairs : float
         Variance of the effect of two levels together, in units of tau^2.
     distance : float
@@ -332,7 +332,8 @@ def describe_allowance(
             f"learn_confounding() learns them from columns of your own people. Effects shrunk toward the places: {shrunk}."
         ), facts
     facts["leave_one_out_coverage"] = learned.coverage
-    return f"Intervals allow for confounding: {learned.describe()}. Effects shrunk toward the places: {shrunk}.", facts
+    said = replace(learned, confounding=found).describe()  # with a survey, of a normal law
+    return f"Intervals allow for confounding: {said}. Effects shrunk toward the places: {shrunk}.", facts
 
 
 def _describe_tail(found: Confounding) -> str:

@@ -3,6 +3,7 @@
 import pickle
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import crosslevel as cl
+from crosslevel.cli.ecological import _confounding
 from crosslevel.data.simulate import nation
+from crosslevel.ecological.confounding import SHIPPED, LearnedConfounding, Tail
 from crosslevel.errors import CrosslevelWarning, InputError
 
 COLUMNS = ["age_group", "race", "sex"]
@@ -76,6 +79,23 @@ def test_a_survey_comes_nearer_to_the_truth_and_says_by_how_much_it_is_off(world
     assert any("points above the totals" in text for text in rates(model).warnings)
     assert any("not measured" in text for text in rates(model).warnings)
     assert model.convergence_["selection_sd"] == 0.1
+
+
+def test_what_is_said_of_confounding_is_what_the_intervals_allow_for(plain, model, monkeypatch):
+    """Heavy tails and their tau from totals alone, a normal law and its tau with a survey."""
+    constants = replace(SHIPPED, tau=0.31, n_labels=9, tail=Tail(4.0, 0.17, 0.5))
+    table = pa.table({"label": list("abcdefghi")})
+    learned = LearnedConfounding(constants, {}, tuple("abcdefghi"), 0.95, 0.95, table, 0.95)
+    for one, tau in ((plain, 0.17), (model, 0.31)):
+        monkeypatch.setattr(one, "confounding_", learned)
+        found = rates(one)
+        assert found.diagnostics["tau"] == tau
+        assert ("tail_degrees" in found.diagnostics) == (one.survey_ is None)
+        assert f"tau {tau}" in found.interval
+        assert any(f"confounding: tau {tau} from 9 columns" in text for text in found.warnings)
+        told = _confounding(one)
+        assert told["tau"] == tau
+        assert told["words"].startswith(f"tau {tau} from 9 columns")
 
 
 def test_every_draw_meets_every_total(world, model):
