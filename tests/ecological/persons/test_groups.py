@@ -183,6 +183,27 @@ def test_draws_of_heavy_tails_reach_as_far_as_the_constants_were_learned_to(worl
         np.testing.assert_allclose(ends[1], at.logit, atol=0.05)
 
 
+def test_few_families_multiply_what_confounds_effects_and_not_their_prior(world, small):
+    """One uncertain scale of each draw, beside those of columns; what the totals leave open does not depend on hidden columns."""
+    source = ask(world, small, Request(("race",), {}, None))
+    none = replace(SHIPPED, tail=replace(SHIPPED.tail, tau=0.0, distance=0.0))
+    drawn = {}
+    for name, given in (("none", none), ("many", SHIPPED), ("few", replace(SHIPPED, degrees=4.0))):
+        one = replace(source, allowance=Allowance(given, {"race": 0.45}), kept={})
+        drawn[name], scale = one._shared_draws(0, 400, 0), one._scale(0, 400, 0)
+    assert np.ptp(scale) > 1.0
+    assert np.ptp(drawn["none"]) > 0.1
+    np.testing.assert_allclose(drawn["few"] - drawn["none"], scale * (drawn["many"] - drawn["none"]), atol=1e-12)
+
+
+@pytest.mark.parametrize(("tail", "tau"), [(SHIPPED.tail, SHIPPED.tail.tau), (None, SHIPPED.tau)])
+def test_pairs_of_levels_have_the_tau_of_the_law_and_no_tails(world, small, tail, tau):
+    source = ask(world, small, Request(("race",), {}, None))
+    source = replace(source, allowance=Allowance(replace(SHIPPED, tail=tail), {}), kept={})
+    drawn, z = source._pair_draws(0, [(0, 1)], 50, 0), source._by_pair(0, [(0, 1)], 50, 0)[0]
+    np.testing.assert_allclose(drawn, np.sqrt(SHIPPED.pairs) * tau * z, rtol=1e-12)
+
+
 def test_every_draw_meets_every_total(nation_world, model):
     places = nation_world.places.to_pandas().set_index("region")
     for request in ({"by": "race"}, {"by": ["sex", "race"]}, {"by": "sex", "where": "age < 40"}):
