@@ -127,8 +127,9 @@ class EcologicalInference(PersonsEstimator):
 
     **Intervals.** That a subgroup behaves alike wherever it lives is not true and cannot be checked with totals. With
     ``interval="confounding"`` (the default) effects may differ from what composition says, by tau on the logit scale and by a factor
-    for each column, and those of columns that mark their places are shrunk; every draw then meets the totals. The constants and what
-    they were learned on stand in every result; :meth:`learn_confounding` learns them by hiding columns that are known.
+    for each column, and those of columns that mark their places are shrunk; every draw then meets the totals. Without a survey each
+    column's prior and confounding have heavy tails. The constants and what they were learned on stand in every result;
+    :meth:`learn_confounding` learns them by hiding columns that are known.
 
     People are read twice to fit and once for every estimate. The order of places, the batch size, the number of threads and the
     kind of frame change no bit; the row groups of a file and the order of people change rounding.

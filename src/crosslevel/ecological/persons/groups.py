@@ -364,7 +364,7 @@ class GroupSource:
         return np.hstack(drawn)
 
     def _scale(self, stage: int, n_draws: int, seed: int) -> FloatArray:
-        """Give how many times tau each draw takes, (n_draws, 1): uncertain where few columns were hidden to learn it."""
+        """Give how many times tau, omega and, with tails, distance a draw takes, (n_draws, 1): uncertain if few columns were hidden."""
         assert self.allowance is not None
         degrees = self.allowance.confounding.degrees
         if degrees is None:
