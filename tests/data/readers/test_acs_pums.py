@@ -6,6 +6,7 @@ import zipfile
 import pyarrow as pa
 import pytest
 
+from crosslevel.data.batches import sources
 from crosslevel.data.readers import read_acs_pums
 from crosslevel.errors import FileError, InputError
 
@@ -228,3 +229,41 @@ def test_a_real_sample(real_data):
     assert set(map(len, people["puma_id"].to_pylist())) == {7}
     assert people["puma_id"][0].as_py() == "0101400"
     assert people["COW"].null_count > 0
+
+
+@pytest.mark.parametrize("beside", ["csv_pal.zip", "psam_p01.csv.gz"])
+def test_people_are_not_counted_twice(tmp_path, beside):
+    plain = tmp_path / "psam_p01.csv"
+    plain.write_text(text(record(), CHILD))
+    if beside.endswith(".gz"):
+        (tmp_path / beside).write_bytes(gzip.compress(plain.read_bytes()))
+    else:
+        with zipfile.ZipFile(tmp_path / beside, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(plain, plain.name)
+    for path in (tmp_path, [plain, plain]):
+        with pytest.raises(FileError, match=r"psam_p01\.csv.*twice"):
+            read_acs_pums(path)
+    assert read_acs_pums(tmp_path / beside).to_table().num_rows == 2
+
+
+def test_two_years_of_one_name_are_both_read(tmp_path):
+    files = [tmp_path / year / "psam_p01.csv.gz" for year in ("2021", "2022")]
+    for n, file in enumerate(files, start=1):
+        file.parent.mkdir()
+        file.write_bytes(gzip.compress(text(*[record()] * n).encode()))
+    assert read_acs_pums(files).to_table().num_rows == 3
+
+
+def test_encodings_of_other_things_than_text_are_refused(tmp_path):
+    file = tmp_path / "psam_p01.csv"
+    file.write_text(text(record()))
+    with pytest.raises(InputError, match="encoding='rot13'"):
+        read_acs_pums(file, encoding="rot13")
+
+
+def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "UNPACKED", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "csv_pal.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("psam_p01.csv", text(record()) + "0" * (4 << 20))
+    with pytest.raises(FileError, match=r"csv_pal\.zip claims to unpack to 4,19"):
+        read_acs_pums(tmp_path / "csv_pal.zip")

@@ -131,3 +131,9 @@ def test_arguments_of_the_wrong_kind(xpt):
         read_brfss(xpt, columns="GENHLTH")
     with pytest.raises(InputError, match=r"path=None is a NoneType, not a path"):
         read_brfss(None)
+
+
+def test_a_file_that_was_cut_short_is_refused(xpt):
+    xpt.write_bytes(xpt.read_bytes()[:-7])
+    with pytest.raises(FileError, match=r"LLCP2016\.XPT ends inside a record"):
+        read_brfss(xpt)

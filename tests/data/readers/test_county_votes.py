@@ -214,3 +214,46 @@ def test_the_real_huffpost_file(real_data):
 def test_a_real_file_of_several_years(real_data):
     path = real_data / "county_votes" / "presidential_county_2008_2024.csv"
     assert read_county_votes(path, year=2024).num_rows == 3_160
+
+
+WIDE = "fips,state,county,votes_dem,votes_rep,votes_total\n"
+
+
+@pytest.mark.parametrize("code", ["1", "01000", "0", "1000.0"])
+def test_rows_of_a_state_are_no_county(write, code):
+    path = write(WIDE + f"{code},AL,Alabama,10,20,30\n1001,AL,Autauga,4,10,14\n1003,AL,Baldwin,6,10,16\n")
+    with pytest.warns(CrosslevelWarning, match="30 votes: 'Alabama"):
+        assert read_county_votes(path)["fips"].to_pylist() == ["01001", "01003"]
+
+
+@pytest.mark.parametrize("votes", ["1,5", "1_5", "12,34", "1,0000", "1e999", "-3"])
+def test_a_count_is_digits_with_commas_before_every_three(write, votes):
+    with pytest.raises(FileError, match=f"'{votes}' in column 'votes_dem', row 2"):
+        read_county_votes(write(WIDE + f'1001,AL,Autauga,"{votes}",10,3000\n'))
+
+
+def test_one_county_written_with_and_without_its_zero_is_one(write):
+    path = write(mit(al("JOE", "DEMOCRAT", 20), al("DON", "REPUBLICAN", 30, fips="01001")))
+    for duplicates in ("error", "sum"):
+        assert read_county_votes(path, duplicates=duplicates)["votes_total"].to_pylist() == [1000]
+
+
+def test_only_what_is_recoded_is_added_up(write):
+    path = write(WIDE + "29095,MO,Jackson,1,2,3\n29095,MO,Jackson,1,2,3\n")
+    with pytest.raises(FileError, match="29095.*more than once"):
+        read_county_votes(path, recode={"2938000": "29095"})
+
+
+def test_rows_without_a_year_are_not_lost(write):
+    with pytest.raises(FileError, match="AUTAUGA.*without a year"):
+        read_county_votes(write(mit(al("JOE", "DEMOCRAT", 20), al("DON", "REPUBLICAN", 30, year=""))), year=2020)
+
+
+def test_a_name_with_two_years_says_none(write):
+    path = write(WIDE + "1001,AL,Autauga,4,10,14\n", "county_2000-2020.csv")
+    assert read_county_votes(path)["year"].to_pylist() == [None]
+
+
+def test_parties_of_other_names_are_refused(write):
+    with pytest.raises(FileError, match="DEMOCRAT or REPUBLICAN, only of 'D', 'R'"):
+        read_county_votes(write(mit(al("JOE", "D", 20), al("DON", "R", 30))))

@@ -13,7 +13,7 @@ import pytest
 from crosslevel import Intervals
 from crosslevel.data.readers import read_ons_ages
 from crosslevel.data.simulate import ons_ages
-from crosslevel.errors import CrosslevelError, FileError, InputError
+from crosslevel.errors import CrosslevelError, CrosslevelWarning, FileError, InputError
 
 AGES = [*map(str, range(90)), "90+"]
 MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
@@ -160,3 +160,34 @@ def test_the_real_table_of_trafford(real_data, level, areas):
         np.testing.assert_array_equal(found.select(AGES).to_pandas(), rows[[*map(str, range(91))]])
         assert found["all_ages"].to_pylist() == list(rows["all_ages"])
     assert read_ons_ages(file).equals(read_ons_ages(file, sex="persons"))
+
+
+@pytest.mark.parametrize("total", ["1,001", ""])
+def test_an_area_of_which_nothing_is_published_is_not_dropped(tmp_path, total):
+    cells = [(1, age, "") for age in AGES] + [(1, "All Ages", total)]
+    with pytest.raises(FileError, match=r"row 5, age '0': ''"):
+        read_ons_ages(written(tmp_path / "a.csv", persons(cells=cells)))
+
+
+@pytest.mark.parametrize("count", ["1,1", "11,00"])
+def test_a_comma_stands_before_three_digits(tmp_path, count):
+    with pytest.raises(FileError, match=f"age '4': '{count}'"):
+        read_ons_ages(written(tmp_path / "a.csv", persons(cells=[(1, "4", count)])))
+
+
+def test_areas_that_hold_others_are_named(tmp_path):
+    file = written(tmp_path / "a.csv", persons(cells=[(0, "LSOA Code", "E92000001"), (0, "LSOA Name", "England")]))
+    with pytest.warns(CrosslevelWarning, match=r"counted twice.*'England \(E92000001\)'"):
+        assert read_ons_ages(file).num_rows == 3
+
+
+def test_a_cell_beyond_the_last_column_of_a_workbook_is_refused(tmp_path):
+    file = tmp_path / "a.xlsx"
+    workbook(file, {"2020": persons()})
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part.replace(b'r="A1"', b'r="ZZZZZZ1"'))
+    with pytest.raises(FileError, match="ZZZZZZ"):
+        read_ons_ages(file)

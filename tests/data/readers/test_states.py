@@ -21,3 +21,8 @@ def test_codes_may_be_written_in_several_ways():
 def test_what_is_no_state_is_refused(state):
     with pytest.raises(InputError, match="is not a state"):
         state_codes([state])
+
+
+def test_digits_that_are_no_number_are_refused():
+    with pytest.raises(InputError, match="states='²'"):
+        state_codes("²")

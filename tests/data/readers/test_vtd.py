@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 
 import pyarrow as pa
@@ -101,3 +102,17 @@ def test_the_real_table_of_georgia(real_data, tmp_path):
     assert totals == {"V_20_VAP_NH_Total": 8_220_274, "V_20_VAP_NH_BlackAlone": 2_462_933, "E_20_PRES_Dem": 2_474_507}
     pacsv.write_csv(pq.read_table(file), tmp_path / "vtd_GA.csv")
     assert read_vtd(tmp_path / "vtd_GA.csv").equals(table)
+
+
+@pytest.mark.parametrize("code", ["Total", "13", "13001", "1.30010E+10"])
+def test_rows_that_are_no_district_are_refused(tmp_path, code):
+    file = tmp_path / "a.csv"
+    file.write_text(f"GEOID20,E_20_PRES_Dem\n13001000001,2\n13001000002,3\n{code},5\n")
+    with pytest.raises(FileError, match=rf"'{re.escape(code)}' in GEOID20.*totals"):
+        read_vtd(file)
+
+
+def test_counts_beyond_whole_floats_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("GEOID20,E_20_PRES_Dem\n13001000001,99999999999999999999\n")
+    with pytest.raises(FileError, match=r"99999999999999999999.*'E_20_PRES_Dem', row 2"):
+        read_vtd(tmp_path / "a.csv")

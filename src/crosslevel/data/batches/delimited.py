@@ -332,7 +332,10 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _codec(encoding: str) -> str:
     try:
-        return codecs.lookup(encoding).name
+        found = codecs.lookup(encoding)
+        if not found._is_text_encoding:  # such as rot13 and hex, which only codecs.open takes
+            raise LookupError
+        return found.name
     except (LookupError, TypeError, ValueError) as error:  # a null byte is a ValueError
         raise InputError(
             f"encoding={encoding!r} is not known; say for example 'utf-8', 'latin-1' or 'cp1252'."

@@ -8,6 +8,7 @@ A column of text is never taken for numbers unasked, since codes look like them.
 
 from __future__ import annotations
 
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -102,6 +103,18 @@ def damaged(name: str, kind: str, error: Exception) -> FileError:
         f"{name} cannot be read as {kind}: it is truncated, damaged or of another format ({_first_line(error)}). "
         "Get it again, or check its extension."
     )
+
+
+UNPACKED = 2 << 30  # bytes an archive may always unpack to, however small it is
+
+
+def check_unpacked(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that unpacks to far more than tables do: 2 GB and a hundred times its own size."""
+    total = sum(info.file_size for info in archive.infolist())
+    if total > max(UNPACKED, 100 * path.stat().st_size):
+        raise FileError(
+            f"{path} claims to unpack to {total:,} bytes, which no table does; get it again from its publisher."
+        )
 
 
 def _first_line(error: Exception) -> str:

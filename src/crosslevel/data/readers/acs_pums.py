@@ -27,7 +27,7 @@ from crosslevel.data.batches.delimited import (
     open_file,
 )
 from crosslevel.data.batches.formats import find_files
-from crosslevel.data.batches.sources import Part, Request, Source, damaged
+from crosslevel.data.batches.sources import Part, Request, Source, check_unpacked, damaged
 from crosslevel.data.batches.stream import BATCH_SIZE, Batches
 from crosslevel.data.queries import Query, read_query
 from crosslevel.data.signatures import checked
@@ -117,6 +117,7 @@ def read_acs_pums(
     paths = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
     files = [entry for one in paths for found in find_files(one, ENDINGS) for entry in entries(found)]
     persons = [file for file in files if not HOUSING_FILE.fullmatch(file.short)]
+    _check_once(persons)
     if not persons:
         raise FileError(
             f"{paths[0] if paths else 'path'} holds no person records; download the person files (psam_p..., csv_p...)."
@@ -133,27 +134,51 @@ def read_acs_pums(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A file, or a member of an archive: full and short name, and how to open it."""
+    """A file, or a member of an archive: full and short name, how to open it, and its size, unpacked."""
 
     name: str
     short: str
     opener: Callable[[], IO[bytes]]
+    size: int
+
+
+def _check_once(files: Sequence[_Entry]) -> None:
+    """Refuse the same people twice, such as an archive beside what was unpacked from it."""
+    seen: dict[tuple[str, int], _Entry] = {}
+    for file in files:
+        first = seen.setdefault((re.sub(r"\.gz$", "", file.short.casefold()), file.size), file)
+        if first is not file:
+            raise FileError(
+                f"{first.name} and {file.name} are of one name and size, and people of one file would count twice; pass one "
+                "of the two."
+            )
 
 
 def entries(path: Path) -> Iterator[_Entry]:
     """Give the file, or the CSV files of a zip."""
     if path.suffix.casefold() != ".zip":
-        yield _Entry(str(path), path.name, open_file(str(path)))
+        yield _Entry(str(path), path.name, open_file(str(path)), _size(path))
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            members = sorted(n for n in archive.namelist() if n.casefold().endswith(".csv") and "__MACOSX" not in n)
+            check_unpacked(path, archive)
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            members = sorted(n for n in sizes if n.casefold().endswith(".csv") and "__MACOSX" not in n)
     except (zipfile.BadZipFile, OSError, RuntimeError) as error:  # NotImplementedError is a RuntimeError
         raise damaged(str(path), "a zip archive", error) from error
     if not members:
         raise FileError(f"{path} holds no .csv file; is it the zip of the CSV version?")
     for member in members:
-        yield _Entry(f"{path}:{member}", Path(member).name, _member(path, member))
+        yield _Entry(f"{path}:{member}", Path(member).name, _member(path, member), sizes[member])
+
+
+def _size(path: Path) -> int:
+    """Give the size of a file in bytes, unpacked: gzip writes it last."""
+    if path.suffix.casefold() != ".gz":
+        return path.stat().st_size
+    with path.open("rb") as packed:
+        packed.seek(max(path.stat().st_size - 4, 0))
+        return int.from_bytes(packed.read(4), "little")
 
 
 def _member(path: Path, member: str) -> Callable[[], IO[bytes]]:
@@ -279,7 +304,7 @@ def state_codes(states: Sequence[str | int] | str | int, argument: str = "states
     codes = set()
     for state in [states] if isinstance(states, str | int) else states:
         text = str(state).strip().upper()
-        code = f"{int(text):02d}" if text.isdigit() else FIPS_OF_STATE.get(text)
+        code = f"{int(text):02d}" if text.isdecimal() else FIPS_OF_STATE.get(text)
         if code not in FIPS_OF_STATE.values():
             raise unknown_name(argument, state, [*FIPS_OF_STATE], "state")
         codes.add(str(code))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crosslevel.data.batches.formats import find_files
-from crosslevel.data.batches.sources import damaged
+from crosslevel.data.batches.sources import check_unpacked, damaged
 from crosslevel.data.batches.stream import checked_columns
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_name
@@ -23,6 +23,7 @@ from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_
 __all__ = ["read_brfss"]
 
 HEADER = b"HEADER RECORD*******LIB"
+RECORD = 80
 TINY = 1e-70  # some readers turn the zero of SAS into 5.4e-79
 
 
@@ -81,6 +82,7 @@ def _with_blank(path: str | os.PathLike[str]) -> Path:
 def _unpacked(path: Path, folder: Path) -> Path:
     try:
         with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, archive)
             members = [n for n in archive.namelist() if n.strip().casefold().endswith(".xpt")]
             if len(members) != 1:
                 raise FileError(
@@ -97,11 +99,15 @@ def _unpacked(path: Path, folder: Path) -> Path:
 def _read(path: Path, name: str, columns: Sequence[str] | None) -> pa.Table:
     try:
         with path.open("rb") as handle:
-            head = handle.read(len(HEADER))
+            head, cut = handle.read(len(HEADER)), handle.seek(0, os.SEEK_END) % RECORD
     except OSError as error:
         raise damaged(name, "SAS transport (XPT)", error) from error
     if not head.startswith(HEADER):
         raise FileError(f"{name} is not in SAS transport format (XPT); get the XPT version from CDC.")
+    if cut:
+        raise FileError(
+            f"{name} ends inside a record of {RECORD} bytes, so that people are missing; get it again from CDC."
+        )
     if find_spec("pyreadstat"):
         table = _with_pyreadstat(path, name, columns)
     elif find_spec("pandas"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from crosslevel.data.batches.delimited import CsvOptions, DelimitedSource, check_alike, header, open_file
 from crosslevel.data.batches.formats import find_files
+from crosslevel.data.batches.sources import WRITTEN
 from crosslevel.data.batches.stream import Batches
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
@@ -46,8 +47,10 @@ class Votes:
     votes_total: int
     blank: bool = False
     repeated: int | None = None
+    recoded: bool = False
 
 
+COUNTY = re.compile(r"(?!00)\d\d(?!000)\d{3}")
 Record = dict[str, str | None]
 Place = tuple[int | str | None, ...]
 Candidate = tuple[Place, str | None, str | None]
@@ -122,7 +125,7 @@ def read_county_votes(
     found = _of_year(list(read(records, file)), year, file)
     coded = _with_code(found, replaced, file)
     _check_rows(coded, duplicates == "sum", file)
-    answer = _unique(coded, duplicates == "sum", set(replaced.values()), file)
+    answer = _unique(coded, duplicates == "sum", file)
     _check(answer, file)
     return pa.Table.from_pylist([vars(votes) for votes in answer], schema=SCHEMA)
 
@@ -170,7 +173,7 @@ def _by_candidate(records: list[Record], path: Path) -> Iterator[Votes]:
         if record.get("office") and "PRESIDENT" not in str(record["office"]).upper():
             continue
         year = _count(record, "year", path, row)
-        fips = record["county_fips"]
+        fips = _code(record["county_fips"])
         place: Place = (year, fips) if fips else (year, record["state"], record["county_name"])
         if place not in counties:
             state = record.get("state_po") or record["state"]
@@ -186,6 +189,9 @@ def _by_candidate(records: list[Record], path: Path) -> Iterator[Votes]:
             county.repeated = county.repeated or row
         seen.add((candidate, mode))
         (totals if mode.startswith("TOTAL") else modes).setdefault(candidate, []).append(votes)
+    if not modes and not totals:
+        parties = listed(sorted({str(record["party"]) for record in records}))
+        raise FileError(f"{path} has no rows of the party DEMOCRAT or REPUBLICAN, only of {parties}; write them so.")
     for (place, _, party), counts in (modes | totals).items():
         county = counties[place]
         county.blank |= None in counts
@@ -214,8 +220,8 @@ def _wide(records: list[Record], path: Path) -> Iterator[Votes]:
             "votes_total": ("total_votes", "votes_total"),
         }.items()
     }
-    named = re.search(r"(?<!\d)(19|20)\d\d(?!\d)", path.name)
-    known = 2012 if names["votes_dem"] == "obama12" else int(named[0]) if named else None
+    named = re.findall(r"(?<!\d)(?:19|20)\d\d(?!\d)", path.name)
+    known = 2012 if names["votes_dem"] == "obama12" else int(named[0]) if len(named) == 1 else None
     for row, record in enumerate(records, start=2):
         text = {field: record[name] if name else None for field, name in names.items()}
         counts = {f: _count(record, str(names[f]), path, row) for f in ("votes_dem", "votes_rep", "votes_total")}
@@ -241,14 +247,9 @@ def _count(record: Record, column: str, path: Path, row: int) -> int | None:
     text = record.get(column)
     if text is None:
         return None
-    try:
-        number = float(text.replace(",", ""))
-        if number < 0 or number != int(number):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise FileError(
-            f"{path} has {text!r} in column {column!r}, row {row:,}, where a whole number is expected."
-        ) from None
+    number = float(text.replace(",", "")) if re.fullmatch(WRITTEN, text.strip()) else -1.0
+    if not (number >= 0 and number.is_integer()):
+        raise FileError(f"{path} has {text!r} in column {column!r}, row {row:,}, where a whole number is expected.")
     return int(number)
 
 
@@ -260,6 +261,9 @@ def _of_year(found: list[Votes], year: int | None, path: Path) -> list[Votes]:
         for votes in found:
             votes.year = year
         return found
+    blank = next((votes for votes in found if votes.year is None), None)
+    if blank is not None:
+        raise FileError(f"{path} has rows of {blank.county} ({blank.fips}) without a year; fill it in or drop them.")
     if year not in years:
         raise InputError(f"year={year!r} is not in {path}; the years there are {listed(years, 12)}.")
     return [votes for votes in found if votes.year == year]
@@ -270,19 +274,26 @@ def _with_code(found: list[Votes], recode: Mapping[str, str], path: Path) -> lis
     coded: list[Votes] = []
     without: list[Votes] = []
     for votes in found:
-        code = re.sub(r"\.0+$", "", (votes.fips or "").strip())
-        code = recode.get(code, recode.get(code.zfill(5), code))
-        votes.fips = code.zfill(5) if code else None
-        (coded if re.fullmatch(r"\d{5}", votes.fips or "") else without).append(votes)
+        written = _code(votes.fips)
+        known = [c for c in (written or "", (written or "").lstrip("0")) if c in recode]
+        code = recode[known[0]] if known else written
+        votes.recoded, votes.fips = code != written, _code(code)
+        (coded if COUNTY.fullmatch(votes.fips or "") else without).append(votes)
     if without:
         names = listed(f"{v.county}, {v.state}" + (f" ({v.fips})" if v.fips else "") for v in without)
         warnings.warn(
-            f"{path} has {len(without):,} place(s) without a county code of 5 digits, which are left out, with "
-            f"{sum(v.votes_total for v in without):,} votes: {names}. Pass recode to give codes that have more digits a county.",
+            f"{path} has {len(without):,} place(s) without a county code of 5 digits (those of a state end in 000), which are left "
+            f"out, with {sum(v.votes_total for v in without):,} votes: {names}. Pass recode to give codes that have more digits a county.",
             CrosslevelWarning,
             stacklevel=3,
         )
     return coded
+
+
+def _code(written: str | None) -> str | None:
+    """Write a county code with 5 digits: '1001' and '1001.0', as other programs save it, as '01001'."""
+    code = re.sub(r"\.0+$", "", (written or "").strip())
+    return code.zfill(5) if code else None
 
 
 def _check_rows(found: list[Votes], add_up: bool, path: Path) -> None:
@@ -303,13 +314,14 @@ def _check_rows(found: list[Votes], add_up: bool, path: Path) -> None:
         )
 
 
-def _unique(found: list[Votes], add_up: bool, recoded: set[str], path: Path) -> list[Votes]:
+def _unique(found: list[Votes], add_up: bool, path: Path) -> list[Votes]:
     seen: dict[tuple[str | None, int | None], Votes] = {}
     for votes in found:
         earlier = seen.setdefault((votes.fips, votes.year), votes)
         if earlier is votes:
             continue
-        if not add_up and votes.fips not in recoded:
+        earlier.recoded |= votes.recoded
+        if not add_up and not earlier.recoded:
             raise FileError(
                 f"{path} has the county {votes.fips!r} more than once ({earlier.county!r} and {votes.county!r}); pass "
                 "duplicates='sum' if these are parts of it, or drop the repeated rows."

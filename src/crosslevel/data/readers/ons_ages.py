@@ -12,6 +12,7 @@ import io
 import itertools
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ import pyarrow as pa
 
 from crosslevel.data.batches.delimited import READ_ERRORS, CsvOptions, header, open_file
 from crosslevel.data.batches.formats import find_files
-from crosslevel.data.batches.sources import damaged
+from crosslevel.data.batches.sources import check_unpacked, damaged
 from crosslevel.data.signatures import checked
-from crosslevel.errors import FileError, InputError, listed, unknown_name
+from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 
 __all__ = ["read_ons_ages"]
 
@@ -36,6 +37,9 @@ AGES = [*map(str, range(OLDEST)), f"{OLDEST}+"]
 AGE = re.compile(r"(?:age[ _]?)?(?P<sex>[fm]?)(?P<age>\d{1,2})(?P<open>\+| and over)?")
 SEXES = {"persons": "fm", "females": "f", "males": "m"}
 LEVELS = ("area", "oa", "lsoa", "msoa", "ward", "lad", "la", "")  # rows are of the smallest area that a table names
+GSS = re.compile(r"[EJKLMNSW]\d{8}")  # an area, also where nothing is published of it
+WHOLES = re.compile(r"K\d{8}|[ENSW]92\d{6}|E1[0-3]\d{6}")  # countries, regions and counties, which hold other areas
+FARTHEST = 1 << 14  # columns of a workbook
 TITLE = 30  # rows above a table, at most
 XML = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -120,7 +124,7 @@ def _tables(file: Path, sheets: Mapping[str, Iterator[Row]]) -> dict[str, _Layou
     if not found:
         raise FileError(
             f"{file} has no table of ages in its first {TITLE} rows{f' (sheets {listed(sheets)})' if any(sheets) else ''}: it "
-            f"begins with {listed(firsts, 6)}, where "
+            f"{f'begins with {listed(firsts, 6)}' if firsts else 'is blank'}, where "
             f"{EXPECTED} are expected. Name the sheet or file of single years of age, or rename its columns."
         )
     return found
@@ -161,6 +165,7 @@ def _answer(file: str, layout: _Layout, sex: str | None) -> pa.Table:
     for number, short in layout.rows:
         row = [cell.strip() for cell in short] + [""] * (layout.width - len(short))
         noted = not any(row[column] for columns in layout.ages.values() for column in columns)
+        noted = noted and not row[layout.total] and not GSS.fullmatch(row[layout.code])
         if noted or (layout.sex is not None and row[layout.sex].casefold() != (sex or "persons")):
             continue
         code = row[layout.code]
@@ -172,6 +177,14 @@ def _answer(file: str, layout: _Layout, sex: str | None) -> pa.Table:
     if not found:
         raise FileError(
             f"{file} has no rows of {sex or 'persons'} below its header; check its column sex, or get it again."
+        )
+    wholes = [f"{name} ({code})" for code, name in names.items() if WHOLES.fullmatch(code)]
+    if 0 < len(wholes) < len(names):
+        warnings.warn(
+            f"{file} has areas that hold others of its areas, so that people would be counted twice in sums: {listed(wholes)}. "
+            "Drop them, or keep one level, before you add up.",
+            CrosslevelWarning,
+            stacklevel=3,
         )
     chosen = [k for k, part in enumerate(layout.ages) if part in SEXES[sex or "persons"]]  # "" is in every text
     counts = np.array(found, dtype=np.int64)[:, chosen].sum(axis=1)
@@ -194,10 +207,10 @@ def _counts(row: Row, layout: _Layout, where: str) -> list[list[int]]:
 
 
 def _count(text: str, where: str, column: str) -> int:
-    plain = re.sub(r"\.0+$", "", text.replace(",", ""))
-    if not plain.isdecimal():
+    plain = re.sub(r"\.0+$", "", text)
+    if not re.fullmatch(r"\d+|\d{1,3}(,\d{3})+", plain):
         raise FileError(f"{where}, age {column!r}: {text!r} is not a whole number; correct it, or get the file again.")
-    return int(plain)
+    return int(plain.replace(",", ""))
 
 
 def _lines(path: Path, encoding: str) -> Iterator[Row]:
@@ -214,6 +227,7 @@ def _sheets(path: Path, wanted: str | None) -> dict[str, Iterator[Row]]:
     """Open the sheets of a workbook, or the one that is wanted."""
     try:
         with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, archive)
             links = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))
             files = {link.get("Id"): str(link.get("Target")).removeprefix("/xl/") for link in links}
             book = ElementTree.fromstring(archive.read("xl/workbook.xml"))
@@ -252,4 +266,6 @@ def _column(reference: str | None, following: int) -> int:
     """Give the place of a cell from its reference: 0 for A12, 26 for AA12."""
     letters = re.sub(r"\d", "", reference or "")
     place = functools.reduce(lambda place, letter: 26 * place + ord(letter) - ord("A") + 1, letters, 0)
+    if place > FARTHEST:
+        raise ValueError(f"no sheet has a column {letters}")
     return place - 1 if letters else following

@@ -27,6 +27,8 @@ __all__ = ["read_vtd"]
 
 ENDINGS = {".csv": None, ".csv.gz": None, ".zip": None, ".parquet": None}
 KEY = "GEOID20"
+DISTRICT = re.compile(r"\d{5}.+")
+MOST = 2**53  # beyond it floats are not whole
 COUNTS = re.compile(r"[TVE]_\d\d(-\d\d)?_\w+")
 
 
@@ -116,6 +118,12 @@ def _read(source: Source, columns: Sequence[str] | None) -> pa.Table:
             table = table.set_column(place, name, table[name].cast(pa.string()))
         if COUNTS.fullmatch(name):
             table = table.set_column(place, name, _counts(table[name], name, source.name))
+    other = [code for code in codes if not DISTRICT.fullmatch(code)]
+    if other:
+        raise FileError(
+            f"{source.name} has {listed(other)} in {KEY}, where codes of districts begin with the five digits of state and "
+            "county, and go on; drop rows of totals, and keep the column as text."
+        )
     return table
 
 
@@ -124,7 +132,7 @@ def _counts(column: pa.ChunkedArray, name: str, file: str) -> pa.Array:
         values = column.to_numpy().astype(float)
     else:
         values = np.array([float(text) if str(text).isdecimal() else np.nan for text in column.to_pylist()])
-    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & np.isfinite(values)))
+    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & (values <= MOST)))
     if len(wrong):
         raise FileError(
             f"{file} has {column[wrong[0]].as_py()!r} in column {name!r}, row {wrong[0] + 2:,}, where a whole number "
