@@ -2,9 +2,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
-from crosslevel.ecological.confounding import Confounding, draw_shared, perturb, shrink
+from crosslevel.ecological.confounding import Confounding, Tail, draw_shared, perturb, shrink
 from crosslevel.ecological.quantities import summing
 from crosslevel.imputation.persons.similar import paule_mandel
 from crosslevel.numerics.logit_shift import shift_to_total
@@ -141,3 +141,16 @@ def test_places_by_themselves_are_perturbed_as_with_others(parts):
     np.testing.assert_array_equal(
         perturb(f[:, some], shared, some, place[some], confounding, 1, (4, 0)), whole[:, some]
     )
+
+
+def test_scales_of_columns_are_independent_and_follow_from_their_names():
+    tail, names = Tail(4.0, 0.2, 0.5), [f"column {k}" for k in range(50)]
+    scales = tail.scales(names)
+    np.testing.assert_array_equal(tail.scales(names[::-1]), scales[::-1])
+    np.testing.assert_array_equal(tail.scales(names[7:8]), scales[7:8])
+    apart = np.corrcoef(scales)[np.triu_indices(50, 1)]
+    assert abs(apart.mean()) < 0.02
+    assert apart.max() < 0.7
+    # Student's law of as many degrees of freedom, but for the far tails that so few scales cannot have
+    reach = stats.t.ppf(0.975, 4.0)
+    assert stats.norm.cdf(reach / scales[0]).mean() == pytest.approx(0.975, abs=1e-3)
