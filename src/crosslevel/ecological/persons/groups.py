@@ -130,12 +130,15 @@ class Stretched:
 
     def covariance(self, scale: FloatArray) -> FloatArray:
         """Give the covariance with the standard deviation of the prior of each term multiplied by its scale, (n_terms,)."""
-        return np.asarray(linalg.inv(self.seen + np.diag(1.0 / self._variance(scale))))
+        return np.asarray(linalg.inv(self._precision(scale)))
 
     def draw(self, scale: FloatArray, z: FloatArray, more: FloatArray) -> FloatArray:
         """Draw coefficients about those found from standard normals, (n, p) twice: the order of terms changes nothing."""
         force = z @ self.root + more / np.sqrt(self._variance(scale))
-        return np.asarray(force @ self.covariance(scale))
+        return np.asarray(linalg.solve(self._precision(scale), force.T, assume_a="pos").T)
+
+    def _precision(self, scale: FloatArray) -> FloatArray:
+        return np.asarray(self.seen + np.diag(1.0 / self._variance(scale)))
 
     def _variance(self, scale: FloatArray) -> FloatArray:
         return np.asarray(self.effect_variance * np.repeat(scale, self.widths) ** 2)
