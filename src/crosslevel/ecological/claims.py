@@ -6,6 +6,7 @@ holds. A poll with a design effect of 2 is entered with half its n.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from crosslevel.data.totals import Places, read_counts
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["SOURCE", "Claims", "places_of", "read_evidence"]
+__all__ = ["SOURCE", "Claims", "check_rows", "places_of", "read_evidence"]
 
 SOURCE = "source"
 """Column of evidence that says which survey a row is from."""
@@ -126,7 +127,11 @@ def read_evidence(
     for i, row in enumerate(table.to_pylist()):
         if (first := seen.setdefault(repr(row), i)) < i and n[i] > 0:
             raise InputError(f"evidence rows {first} and {i} are the same, and would count twice; drop one of them.")
-    origin = ["evidence" if v is None else str(v) for v in table[SOURCE].to_pylist()] if told else ["evidence"] * len(n)
+    origin = (
+        ["evidence" if v is None else str(v).strip() for v in table[SOURCE].to_pylist()]
+        if told
+        else ["evidence"] * len(n)
+    )
     return Claims(
         subgroup=[queries.get(texts[i], ALL) for i in order],
         queries={name: text for text, name in queries.items()},
@@ -150,6 +155,23 @@ def places_of(claims: Claims, r: int, places: Places) -> BoolArray:
             f"evidence row {claims.rows[r]}: no place of the fit has {_pairs(claims.where[r])}; correct or drop the row."
         )
     return inside
+
+
+def check_rows(claims: Claims, masks: Sequence[BoolArray]) -> None:
+    """Refuse rows that say the same of the same people: of one source, or of two sources that agree in several rows."""
+    said = [(mask.tobytes(), claims.n[r], *claims.parts[:, r]) for r, mask in enumerate(masks)]
+    for a, b in itertools.combinations(range(len(said)), 2):
+        if said[a] == said[b] and claims.source[a] == claims.source[b]:
+            both = sorted((claims.rows[a], claims.rows[b]))
+            raise InputError(
+                f"evidence rows {both[0]} and {both[1]} say the same of the same people; drop one of them."
+            )
+    whole = {name: {said[r] for r, s in enumerate(claims.source) if s == name} for name in claims.sources}
+    for one, other in itertools.combinations(whole, 2):
+        if len(whole[one]) > 1 and whole[one] == whole[other]:
+            raise InputError(
+                f"evidence: the sources {one!r} and {other!r} say the same, and would count twice; drop one."
+            )
 
 
 def _texts(table: pa.Table) -> list[str]:

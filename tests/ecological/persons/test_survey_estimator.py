@@ -195,7 +195,8 @@ def test_weights_count_as_many_as_they_leave(world, asked):
     found = fitted(world, survey=odd, **ASKED, survey_weight="w")
     assert found.survey_.surveys["effective"].to_pylist() == [pytest.approx(1500 * 16 / 20)]
     # replicates that hardly move the share: everybody counts
-    again = odd.append_column("r1", odd["w"]).append_column("r2", odd["w"])
+    moved = np.where(np.arange(1500) % 3, 1.001, 0.999) * odd["w"].to_numpy()
+    again = odd.append_column("r1", pa.array(moved)).append_column("r2", odd["w"])
     assert (
         fitted(world, survey=again, **ASKED, survey_weight=["w", "r1", "r2"]).survey_.surveys["effective"][0].as_py()
         == 1500

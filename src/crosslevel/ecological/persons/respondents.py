@@ -6,6 +6,7 @@ A respondent is kept as one of n of a kind and an area, of whom k said yes; no r
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from crosslevel.data.columns import MISSING, UNKNOWN, Category, as_floats, is_ca
 from crosslevel.data.frames import is_frame
 from crosslevel.data.place_cells import Bins, Pairs, PlaceCells
 from crosslevel.data.totals import Places, Totals, chain
-from crosslevel.ecological.claims import Claims, places_of
+from crosslevel.ecological.claims import Claims, check_rows, places_of
 from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -37,6 +38,8 @@ __all__ = [
 EVERYWHERE = -1
 """Area of respondents of whom nothing is known."""
 NO_COUNT = 1e-12
+FEW_KINDS = 20
+"""Kinds of respondents that may all be alike by chance, in two surveys or within one."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple
     where : str or None
         Use these respondents only.
     """
-    several = isinstance(survey, Mapping) and bool(survey) and all(is_frame(v) for v in survey.values())
+    several = isinstance(survey, Mapping) and bool(survey)
+    several = several and all(is_frame(v) or isinstance(v, str | os.PathLike) for v in survey.values())
     if isinstance(survey, list | tuple) or several:
         if name is not None:
             raise InputError(
@@ -113,13 +117,7 @@ def open_surveys(survey: Any, name: str | None, where: str | None) -> list[tuple
         if not survey:
             raise InputError(f"survey={survey!r} holds no table; leave it out where there is none.")
         given = dict(survey) if several else {f"survey {i + 1}": one for i, one in enumerate(survey)}
-        read = [(str(key), _read(one, where)) for key, one in given.items()]
-        for (one, a), (other, b) in itertools.combinations(read, 2):
-            if a.equals(b):
-                raise InputError(
-                    f"survey: {one!r} and {other!r} hold the same respondents, who would count twice; pass them once."
-                )
-        return read
+        return [(str(key), _read(one, where)) for key, one in given.items()]
     table = _read(survey, where)
     if name is None:
         return [("survey", table)]
@@ -165,6 +163,7 @@ def count_respondents(
     choice : Query, optional
         Who said yes, in place of the column of the outcome.
     """
+    names = tuple(name for name, _ in surveys)
     area_names, areas = _areas(places, columns.by)
     parts, people, effective, notes = [], [], [], []
     strides = bins.strides()
@@ -172,9 +171,11 @@ def count_respondents(
         answers = _answers(table, columns.outcome, totals) if choice is None else _chosen(table, choice)
         area = _area_of(table, columns.by, area_names, unmatched)
         known = np.isfinite(answers[1][-1]) & (area > EVERYWHERE - 1)
-        weight = [read_weights(_checked(table, w), w, 0) for w in columns.weight] or [np.ones(table.num_rows)]
+        weight = [_weights(table, w) for w in columns.weight] or [np.ones(table.num_rows)]
         known &= weight[0] > 0
         said = f"Of the survey {name!r} " if len(surveys) > 1 else "Of the survey "
+        if not table.num_rows:
+            notes.append(f"The survey {name!r} has no respondents.")
         if not known.all():
             lost = int((~np.isfinite(answers[1][-1])).sum()), int((area < EVERYWHERE).sum())
             why = [f"{lost[0]:,} without an answer"] * bool(lost[0]) + [f"{lost[1]:,} of unknown areas"] * bool(lost[1])
@@ -188,6 +189,10 @@ def count_respondents(
         cell = _levels(kept, bins).astype(np.int64) @ strides if n else np.zeros(0, dtype=np.int64)
         scaled = own[0] * (size / own[0].sum()) if n else own[0]
         counts = [np.nan_to_num(v[:, known]) * scaled for v in answers]
+        alike = np.column_stack([area[known], cell, counts[0][0], counts[1][0]])
+        times = np.unique(alike, axis=0, return_counts=True)[1]
+        if len(times) >= FEW_KINDS and (again := int(np.gcd.reduce(times))) > 1:
+            notes.append(f"{said}every respondent stands there {again} times or a multiple: were rows pasted twice?")
         parts.append((np.full(n, number), area[known], cell, *counts))
         people.append(n)
         effective.append(size)
@@ -195,9 +200,10 @@ def count_respondents(
     k, asked = (np.concatenate([part[j] for part in parts], axis=1) for j in (3, 4))
     both, inverse = np.unique(np.column_stack([source, area, cell]), axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
+    _check_once(names, both, inverse, k[0], asked[0])
     levels = (both[:, 2][:, None] // strides % np.array(bins.sizes, dtype=np.int64)).astype(np.int32)
     return Respondents(
-        tuple(name for name, _ in surveys),
+        names,
         levels,
         both[:, 1].astype(np.intp),
         areas,
@@ -210,22 +216,41 @@ def count_respondents(
     )
 
 
-def _checked(table: pa.Table, name: str) -> pa.Table:
+def _check_once(names: Sequence[str], both: IntArray, inverse: IntArray, k: FloatArray, asked: FloatArray) -> None:
+    """Refuse two surveys whose respondents are the same, in whatever order; a handful may be alike by chance."""
+    counts = np.array([np.bincount(inverse, row, len(both)) for row in (k, asked)]).T
+    rows = [(both[mine, 1:], counts[mine]) for mine in (both[:, 0] == number for number in range(len(names)))]
+    for (one, (kinds, a)), (other, (same, b)) in itertools.combinations(zip(names, rows, strict=True), 2):
+        if len(kinds) >= FEW_KINDS and np.array_equal(kinds, same) and np.allclose(a, b):
+            raise InputError(
+                f"survey: {one!r} and {other!r} hold the same respondents, who would count twice; pass them once."
+            )
+
+
+def _weights(table: pa.Table, name: str) -> FloatArray:
     if name not in table.column_names:
         raise unknown_name("survey_weight", name, table.column_names)
-    return table.combine_chunks()
+    try:
+        return read_weights(table.combine_chunks(), name, 0)
+    except InputError as error:
+        raise InputError(str(error).replace("weight=", "survey_weight=")) from error
 
 
 def _effective(weights: Sequence[FloatArray], k: FloatArray, n: FloatArray) -> float:
     """Say for how many respondents weighted ones count: Kish's number, or what replicate weights say of the share of yes."""
     w = weights[0]
+    kish = float(w.sum() ** 2 / (w**2).sum())
     if len(weights) == 1:
-        return float(w.sum() ** 2 / (w**2).sum())
+        return kish
     asked = np.nan_to_num(n) > 0
+    if any(not v[asked].any() for v in weights):
+        raise InputError("survey_weight: a replicate weight is 0 for everybody who answered; leave that column out.")
     yes = np.nan_to_num(k)[asked]
-    share, *again = (float(v[asked] @ yes / max(v[asked].sum(), 1e-300)) for v in weights)
+    share, *again = (float(v[asked] @ yes / v[asked].sum()) for v in weights)
     spread = float(np.mean((np.array(again) - share) ** 2))
-    return float(np.clip(share * (1.0 - share) / max(spread, 1e-300), 1.0, len(w)))
+    if spread < NO_COUNT**2:  # all said the same, so that replicates tell nothing
+        return kish
+    return float(np.clip(share * (1.0 - share) / spread, 1.0, len(w)))
 
 
 def _levels(table: pa.Table, bins: Bins) -> AnyArray:
@@ -310,7 +335,7 @@ def _areas(places: Places, by: str | None) -> tuple[list[object], IntArray]:
     if by is None:
         return [], np.zeros(len(places), dtype=np.intp)
     if by not in places.table.column_names:
-        raise unknown_name("survey_by", by, places.table.column_names, "column of places")
+        raise unknown_name("survey_by", by, places.table.column_names)
     values = places.keys if by == places.by else places.column(by, "survey_by")
     names = list(dict.fromkeys(values))
     number = {v: i for i, v in enumerate(names)}
@@ -438,6 +463,7 @@ def claimed_rows(
                 f"evidence row {claims.rows[r]}: nobody among the people is {claims.label(r)}, so the row cannot be used; correct the "
                 "query or the place, or drop the row."
             )
+    check_rows(claims, masks)
     source = np.array([first + claims.sources.index(s) for s in claims.source], dtype=np.intp)
     k, n = chain(claims.parts, claims.n, places.totals.exhaustive)
     k, n = (v[stage - int(places.totals.turnout)] for v in (k, n))

@@ -252,6 +252,12 @@ def read_surveyed(
             engine=engine,
         )
         prints["evidence"] = claims.fingerprint
+        both = sorted(set(claims.sources) & set(() if respondents is None else respondents.names))
+        if both:
+            raise InputError(
+                f"evidence has the source {both[0]!r}, which is a survey too, so that its respondents would count twice; drop these "
+                "rows, or name the source otherwise where it is another."
+            )
     return Surveyed(respondents, claims, counted, prints)
 
 
@@ -265,6 +271,10 @@ def default_selection(given: str | float) -> Selection:
 def columns_of(given: Mapping[str, Any]) -> SurveyColumns:
     """Read which columns of the survey say what."""
     weight = given["survey_weight"]
+    if isinstance(weight, set | frozenset):
+        raise InputError(
+            f"survey_weight={weight!r} has no order; pass a list, the weight first and then its replicates."
+        )
     names = () if weight is None else as_names(weight, "survey_weight")
     return SurveyColumns(given["survey_outcome"], given["survey_by"], names)
 

@@ -1,0 +1,96 @@
+"""Respondents and published shares that would count twice, and what replicate weights say where they say nothing."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import crosslevel as cl
+from crosslevel.data.simulate import nation
+from crosslevel.errors import CrosslevelWarning, InputError
+
+COUNTS = {"by": "region", "weight": "weight", "successes": "dem", "trials": "votes"}
+ASKED = {"survey_outcome": "voted_dem", "survey_by": "region"}
+EVIDENCE = pd.DataFrame(
+    {"subgroup": ["race == 'black'", "race == 'white'"], "source": "exit", "dem": [80, 40], "votes": [100, 100]}
+)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return nation(12, 150, n_states=3, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def asked(world):
+    return world.survey(300, shift=0.3, random_state=2).to_pandas()
+
+
+def fitted(world, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrosslevelWarning)
+        return cl.EcologicalInference(
+            categorical=["sex"], spatial=None, hyperparameters={"effect_variance": 0.2, "nugget": 0.05}, n_jobs=1
+        ).fit(world.people, world.places, **{**COUNTS, "columns": ["age_group", "race", "sex"], **given})
+
+
+@pytest.mark.parametrize("again", ["rows", "columns", "types", "weights"])
+def test_the_same_respondents_are_known_in_any_order(world, asked, again):
+    weight = {"w": np.linspace(1.0, 2.0, len(asked))}
+    one = asked.assign(**weight) if again == "weights" else asked
+    other = {
+        "rows": one.sample(frac=1.0, random_state=1),
+        "columns": one[one.columns[::-1]],
+        "types": one.assign(voted_dem=one.voted_dem.astype(float)),
+        "weights": one.sample(frac=1.0, random_state=2),
+    }[again]
+    given = {"survey_weight": "w"} if again == "weights" else {}
+    with pytest.raises(InputError, match="'a' and 'b' hold the same respondents"):
+        fitted(world, survey={"a": one, "b": other}, **ASKED, **given)
+
+
+def test_rows_pasted_twice_are_said(world, asked):
+    model = fitted(world, survey=pd.concat([asked, asked]), **ASKED)
+    assert any("2 times" in text for text in model.survey_.loud)
+    assert not any("times" in text for text in fitted(world, survey=asked, **ASKED).survey_.loud)
+
+
+def test_a_survey_without_respondents_is_said(world, asked):
+    model = fitted(world, survey={"a": asked, "b": asked.iloc[:0]}, **ASKED)
+    assert any("'b' has no respondents" in text for text in model.survey_.loud)
+
+
+def test_surveys_may_be_named_files(world, asked, tmp_path):
+    asked.to_csv(tmp_path / "a.csv", index=False)
+    model = fitted(world, survey={"ces": tmp_path / "a.csv"}, **ASKED)
+    assert model.survey_.surveys["survey"].to_pylist() == ["ces"]
+
+
+def test_a_source_of_evidence_is_no_survey_too(world, asked):
+    with pytest.raises(InputError, match="source 'exit', which is a survey too"):
+        fitted(world, survey={"exit": asked}, evidence=EVIDENCE, **ASKED)
+
+
+def test_evidence_that_says_the_same_in_other_words_is_refused(world):
+    respelled = EVIDENCE.assign(subgroup=["race=='black'", "race in ('white')"])
+    with pytest.raises(InputError, match="evidence rows 0 and 2 say the same"):
+        fitted(world, evidence=pd.concat([EVIDENCE, respelled], ignore_index=True))
+    with pytest.raises(InputError, match="sources 'again' and 'exit' say the same"):
+        fitted(world, evidence=pd.concat([EVIDENCE, EVIDENCE.assign(source="again")]))
+    one = EVIDENCE.assign(source=["exit", " exit "])
+    assert fitted(world, evidence=one).survey_.surveys["survey"].to_pylist() == ["exit"]
+
+
+def test_replicate_weights_that_tell_nothing_leave_the_number_of_kish(world, asked):
+    weight = np.random.default_rng(0).gamma(2.0, 1.0, len(asked))
+    kish = weight.sum() ** 2 / (weight**2).sum()
+    for survey in (asked.assign(w=weight, r=weight), asked.assign(w=weight, r=weight[::-1], voted_dem=1)):
+        found = fitted(world, survey=survey, survey_weight=["w", "r"], **ASKED).survey_.surveys
+        assert found["effective"].to_pylist() == pytest.approx([kish])
+    with pytest.raises(InputError, match="survey_weight: a replicate weight is 0"):
+        fitted(world, survey=asked.assign(w=weight, r=0.0), survey_weight=["w", "r"], **ASKED)
+    with pytest.raises(InputError, match="survey_weight='w' is negative in row 0"):
+        fitted(world, survey=asked.assign(w=-weight), survey_weight="w", **ASKED)
+    with pytest.raises(InputError, match=r"survey_weight=.* no order"):
+        fitted(world, survey=asked.assign(w=weight), survey_weight={"w"}, **ASKED)
