@@ -76,3 +76,22 @@ def test_true_changes_no_number_and_a_function_hears_of_the_search():
     np.testing.assert_array_equal(*same)
     assert heard[-1] == (0, None)
     assert max(done for done, _ in heard) > 0
+
+
+@pytest.mark.parametrize("given", [0, 1, [], "", "yes"])
+def test_what_is_neither_true_nor_a_function_is_refused_everywhere(given):
+    world = nation(4, 30, random_state=0)
+    x = np.linspace(0.0, 1.0, 12)[:, None]
+    calls = (
+        lambda: cl.KRLS().fit(x, x[:, 0], progress=given),
+        lambda: cl.BinnedGP().fit(
+            cl.Intervals([0, 1, 2], [1, 2, 3]), [1.0, 2.0, 3.0], quantity="total", progress=given
+        ),
+        lambda: cl.MeanEmbedding(n_features=4).fit(world.people, by="region", columns=["age"], progress=given),
+        lambda: cl.EcologicalInference(spatial=None).fit(
+            world.people, world.places, by="region", successes="dem", trials="votes", progress=given
+        ),
+    )
+    for call in calls:
+        with pytest.raises(InputError, match="progress="):
+            call()

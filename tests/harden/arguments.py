@@ -140,7 +140,6 @@ def _call(case: Case | FunctionCase, given: dict[str, Any]) -> str:
 def _parameters(case: Case | FunctionCase) -> list[str]:
     skip = {
         "n_jobs",
-        "progress",
         "engine",
         "cleaning_options",
         "imputer",

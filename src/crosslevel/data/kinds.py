@@ -84,7 +84,7 @@ def count_kinds(
     """
     work = _CountingKinds(tuple(columns), weight)
     source = stream.select([*columns, *([] if weight is None else [weight])], batch_size=BATCH_ROWS)
-    with follow(progress, "Counting people") if progress else nullcontext() as tell:
+    with follow(progress, "Counting people") if progress is not None else nullcontext() as tell:
         if engine is None:
             found = _Tally(work)
             for batch in source:

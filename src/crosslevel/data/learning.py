@@ -365,7 +365,7 @@ def learn(
     stream = people.select(needed, batch_size=BATCH_ROWS)
     kinds = {c: c in categorical or is_categorical(stream.schema.field(c).type, c) for c in columns}
     work = _Studying(kinds, tuple(by), weight, n_sample, seed)
-    with follow(progress, "Reading people") if progress else nullcontext() as tell:
+    with follow(progress, "Reading people") if progress is not None else nullcontext() as tell:
         if engine is None:
             study = _Study(work)
             for row in _one_ahead(stream, study.add, n_jobs):

@@ -332,7 +332,7 @@ def count_people(
     named = [name for name in (place, weight, cluster) if name is not None]
     columns = list(dict.fromkeys([*bins.names, *named, *work.labels.columns]))
     source = stream.select(columns, batch_size=BATCH_ROWS)
-    with follow(progress, "Counting people") if progress else nullcontext() as tell:
+    with follow(progress, "Counting people") if progress is not None else nullcontext() as tell:
         if engine is None:
             found = _Counted(work)
             for batch in source:

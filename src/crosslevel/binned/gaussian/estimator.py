@@ -178,7 +178,11 @@ class BinnedGP(RegionEstimator):
         kernel = self._bind(found.dimension)
         solver = choose_solver(problem, kernel, settings)
         self._refuse_idle(solver, kernel, noise)
-        told = count_steps(progress, "Searching hyperparameters", None, "evaluations") if progress else nullcontext()
+        told = (
+            count_steps(progress, "Searching hyperparameters", None, "evaluations")
+            if progress is not None
+            else nullcontext()
+        )
         with told as step:
             fit = fit_gaussian(problem, kernel, noise, settings, solver, step)
         self._fit, self._seed = fit, settings.seed

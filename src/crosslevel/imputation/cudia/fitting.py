@@ -343,7 +343,7 @@ def fit_problem(problem: Problem, choices: Choices, rng: np.random.Generator, pr
     mixtures = len(numbers_of_clusters(problem, choices)) if left_open(choices) else 1
     own = {"mcem": ITERATIONS, "gibbs": BURN + THIN * choices.n_draws}.get(choices.method, 1)
     number = mixtures * choices.n_restarts + own
-    with count_steps(progress, "Fitting clusters", number) if progress else nullcontext() as step:
+    with count_steps(progress, "Fitting clusters", number) if progress is not None else nullcontext() as step:
         return _fit_problem(problem, choices, rng, step)
 
 

@@ -123,7 +123,11 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         checks.check_flags(self)
         given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
-        with count_steps(progress, "Fitting rows", None, "Newton fits") if progress else nullcontext() as step:
+        with (
+            count_steps(progress, "Fitting rows", None, "Newton fits")
+            if progress is not None
+            else nullcontext() as step
+        ):
             data = given.X, given.y, given.weights, given.cluster
             model = fit_logistic(*data, penalty=self.penalty, bandwidth=self.bandwidth, step=step)
             self._keep(model, given)
