@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["attach"]
-
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Give ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose public names stand in ``__init__.pyi`` beside ``file``.

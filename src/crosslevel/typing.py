@@ -8,21 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "AnyArray",
-    "AnyIntArray",
-    "Arrays",
-    "BoolArray",
-    "ComplexArray",
-    "FloatArray",
-    "Int64Array",
-    "IntArray",
-    "Progress",
-    "RandomState",
-    "Step",
-    "Tell",
-]
-
 AnyArray: TypeAlias = npt.NDArray[Any]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 ComplexArray: TypeAlias = npt.NDArray[np.complex128]

@@ -16,9 +16,6 @@ from crosslevel.errors import ConvergenceError, InputError, MissingExtraError
 from crosslevel.numerics.integrals.correlations import White
 from crosslevel.typing import FloatArray
 
-__all__ = ["CompositeLink", "area_weighting", "composite_link", "overlap", "shared_volumes", "slack", "uniform_spread"]
-
-
 PENALTIES = np.logspace(-3, 5, 33)
 STEPS = 200
 MOST_COMPARED = 3000

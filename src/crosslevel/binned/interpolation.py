@@ -41,8 +41,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Int64Array, Progress, RandomState
 
-__all__ = ["interpolate"]
-
 DENSITY, RATE = (np.log(0.6), 0.7), (np.log(0.3), 0.7)
 """Priors of the log of s and of the white part's scale, for densities of people and for rates among people."""
 LENGTH = (np.log(0.2), 0.5)

@@ -25,9 +25,6 @@ from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import InputError, MissingExtraError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Atoms", "Revealed", "atoms_of", "privacy_warnings", "revealed_groups"]
-
-
 SMALL = 10.0
 """Totals up to this are those of a small group."""
 CERTAIN = 0.5

@@ -21,8 +21,6 @@ from crosslevel.typing import BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Answer", "RegionEstimator"]
-
 POINTS = 301
 """Places at which a curve is drawn."""
 REPORT_POINTS = 201

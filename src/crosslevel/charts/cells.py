@@ -15,8 +15,6 @@ from crosslevel.charts.words import named
 from crosslevel.results import Estimates
 from crosslevel.results.table import bounded, midpoints, on_unit_scale, to_array
 
-__all__ = ["FIXED", "Cells", "cells_of", "unit_limits"]
-
 FIXED = (
     "estimate", "std_error", "conf_low", "conf_high", "bound_low", "bound_high", "model_low", "model_high", "observed", "truth",
     "neighborhood", "survey_direct", "goodman", "rxc", "homogeneous", "naive", "plug_in", "baseline", "area_weighted", "nested_rate",

@@ -12,21 +12,6 @@ import pyarrow as pa
 from crosslevel.charts.style import BLUE
 from crosslevel.typing import AnyArray
 
-__all__ = [
-    "Atlas",
-    "Axis",
-    "Chart",
-    "Choice",
-    "Map",
-    "Mark",
-    "Panel",
-    "Places",
-    "Rows",
-    "Shade",
-    "field_rows",
-    "joined_words",
-]
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -22,8 +22,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["context_chart", "contextual_variance", "curve_chart", "effect_curve", "histogram"]
-
 FEW_VALUES = 12
 """A covariate with no more values than this is drawn in columns, its points set apart."""
 APART = 0.012

@@ -21,8 +21,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["distributions_chart", "effect_distributions", "margins", "margins_chart"]
-
 BINS = 41
 POINTS = 256
 """Of a density of draws."""

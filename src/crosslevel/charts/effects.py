@@ -22,8 +22,6 @@ from crosslevel.results import Estimates, display
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["at_rows_charts", "averages_chart", "effect_ranking", "effects_charts", "gains_chart", "stars"]
-
 MOST_LEVELS = 12
 """Levels that colors can distinguish; further ones share the last."""
 MOST_COLUMNS = 30

@@ -19,8 +19,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cluster_profiles", "clusters_chart", "transfers", "transfers_chart"]
-
 STRONGEST = 2.0
 """Standard deviations between clusters at which the color of a profile is full."""
 MOST_COLUMNS = 24

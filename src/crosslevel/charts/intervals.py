@@ -24,8 +24,6 @@ from crosslevel.results.table import midpoints, on_unit_scale
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BESIDE", "describe_cut", "intervals", "methods", "methods_chart", "ordered_chart", "rows_chart"]
-
 BESIDE: dict[str, tuple[str, str]] = {
     "neighborhood": (ORANGE, "square"),
     "survey_direct": ("#56B4E9", "diamond"),

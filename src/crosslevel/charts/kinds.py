@@ -25,8 +25,6 @@ from crosslevel.charts.scatter import (
 from crosslevel.results import Estimates
 from crosslevel.results.display import describe_interval
 
-__all__ = ["KINDS", "charts_of"]
-
 
 def _cells(estimates: Estimates) -> list[Chart]:
     """Show every cell of a table of groups by outcomes, and the table in colors where there is one."""

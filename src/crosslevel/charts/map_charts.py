@@ -16,8 +16,6 @@ from crosslevel.charts.words import count, named
 from crosslevel.results import Estimates
 from crosslevel.results.table import on_unit_scale
 
-__all__ = ["map_charts", "place_key", "sure_charts"]
-
 APART = ("outcome", "method", "term", "feature")
 """Keys that have a drop-down list of their own and hold for both maps."""
 UNSEEN = 0.05

@@ -17,14 +17,6 @@ from crosslevel.results import Estimates
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "by_names_of",
-    "choropleth",
-    "estimate_map",
-    "estimate_pair",
-    "unit_map",
-]
-
 SURE = "magma_r"
 """Colors of the standard deviation: the darker, the less is known."""
 SHARES = ("estimate", "conf_low", "conf_high", "lower", "upper", "width", "turnout")

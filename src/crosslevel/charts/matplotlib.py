@@ -17,8 +17,6 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "draw_places"]
-
 LONGEST_LABEL = 42
 GROUP_GAP = 0.7
 """Rows between two groups of names."""

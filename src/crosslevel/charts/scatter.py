@@ -26,21 +26,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "against",
-    "bag_calibration",
-    "bag_sizes_chart",
-    "coverage_chart",
-    "imputed_chart",
-    "imputed_means",
-    "labels_chart",
-    "one_feature",
-    "predicted_bags",
-    "published_chart",
-    "reliability_chart",
-    "validation_chart",
-]
-
 MOST_INTERVALS = 400
 """More bags than these are drawn without intervals: they would hide one another."""
 NAMED = 24

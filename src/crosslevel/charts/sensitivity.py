@@ -18,9 +18,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["contour", "slope_curve"]
-
-
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 _STEPS = 121
 _TICKS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

@@ -16,8 +16,6 @@ from crosslevel.results.wide import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BLUE", "CYCLE", "GRAY", "INK", "PALE", "VERMILION", "check_color", "new_axes", "note", "plain", "style"]
-
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 GREEN = "#009E73"

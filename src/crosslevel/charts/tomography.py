@@ -28,8 +28,6 @@ from dataclasses import dataclass
 
 from crosslevel.data import checks, frames
 
-__all__ = ["Margins", "by_unit", "read_margins", "tomography", "true_shares", "unit_shares", "xt"]
-
 
 @dataclass(frozen=True)
 class Margins:

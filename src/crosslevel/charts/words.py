@@ -11,21 +11,6 @@ import numpy.typing as npt
 
 from crosslevel.results.display import describe_level
 
-__all__ = [
-    "count",
-    "describe_intervals",
-    "describe_sample",
-    "fifths",
-    "named",
-    "number",
-    "percent",
-    "plain",
-    "points",
-    "sampled",
-    "span",
-    "with_level",
-]
-
 MOST_POINTS = 3000
 """Rows that a chart of points holds; more are sampled."""
 SEED = 0

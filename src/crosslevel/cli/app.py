@@ -13,8 +13,6 @@ import typer
 from crosslevel import __version__
 from crosslevel.errors import InputError
 
-__all__ = ["VERBS", "run"]
-
 VERBS = {
     "demo": "Simulate a nation, estimate how its subgroups voted from regional totals, and compare with the truth.",
     "ecological": "Estimate how each subgroup behaved in each place, from individual records and totals by place.",

@@ -10,8 +10,6 @@ from crosslevel.cli.job import OUTPUT, Job, quiet
 from crosslevel.cli.options import Given, Option, from_signature
 from crosslevel.errors import InputError
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel areas tracts.geojson wards.geojson --value homes --margin homes_moe --key geoid --target-key ward",
     "crosslevel areas msoa.geojson lsoa.geojson --value n65 --population everybody --out run/ --report",

@@ -19,8 +19,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
-__all__ = ["EXAMPLES", "OPTIONS", "parse_bins", "read_property", "run"]
-
 EXAMPLES = (
     "crosslevel binned ages.csv --age-groups age --total n --ages 18-25 --ages 85+ --tail 5",
     "crosslevel binned --polygons areas.geojson --value n --to other.geojson --population p --out run/ --report",

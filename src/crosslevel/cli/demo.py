@@ -22,8 +22,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import scorecard
 
-__all__ = ["EXAMPLES", "OPTIONS", "Findings", "estimate_subgroups", "run"]
-
 EXAMPLES = ("crosslevel demo", "crosslevel demo --regions 100 --people 50000 --seed 7 --out small/")
 OPTIONS = [
     Option("regions", "whole", "Number of regions to simulate. Default: 300."),

@@ -18,8 +18,6 @@ from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.typing import AnyArray
 
-__all__ = ["EXAMPLES", "OPTIONS", "run", "scores_text"]
-
 EXAMPLES = (
     "crosslevel distribution members.parquet labels.csv --by group --label y --weight w --columns age --columns income --out run/",
     "crosslevel distribution members.parquet labels.csv --by group --label kind --classify --predict new.parquet --folds 10 --json",

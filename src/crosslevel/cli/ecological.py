@@ -28,9 +28,6 @@ from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_nam
 from crosslevel.reports.shapes import read_shapes
 from crosslevel.results import Estimates
 
-__all__ = ["EXAMPLES", "OPTIONS", "Ask", "read_asks", "run"]
-
-
 OPERATOR = re.compile(r"[<>=!&|~()]|\b(?:and|or|not|in|is)\b", re.IGNORECASE)
 NO_NAME = re.compile(r"[<>!()'\"`\[\]]")
 """Signs that end no name of a subgroup: what stands before the first ``=`` is then part of a query."""

@@ -17,8 +17,6 @@ from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelError
 from crosslevel.results import load
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel embed people.parquet --by region --weight w --out embeddings/",
     "crosslevel embed 'people/*.parquet' --by region --by sex --where 'age >= 18' --subgroup 'old=age >= 65' --categorical occupation",

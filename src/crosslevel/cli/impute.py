@@ -22,8 +22,6 @@ from crosslevel.imputation.inputs import dependent_columns
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel impute people.parquet means.csv --partition state --impute diabetes --columns age --columns bmi --weight w --out run/",
     "crosslevel impute people.parquet means.csv --partition state --impute diabetes --impute smoker --by 'age*sex' --model cudia "

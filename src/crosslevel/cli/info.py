@@ -13,8 +13,6 @@ from crosslevel import __version__
 from crosslevel.cli.job import OUTPUT, Job
 from crosslevel.cli.options import Given
 
-__all__ = ["EXAMPLES", "OPTIONS", "collect", "run"]
-
 EXAMPLES = ("crosslevel info", "crosslevel info --json")
 OPTIONS = [option for option in OUTPUT if option.name == "as_json"]
 

@@ -27,15 +27,6 @@ from crosslevel.results.table import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "FILE_HELP",
-    "INPUT",
-    "OUTPUT",
-    "Job",
-    "file_stem",
-    "quiet",
-]
-
 FILE_HELP = "Parquet, CSV or Arrow file, a folder or a quoted glob of files."
 MODEL, REPORT = "model.crosslevel", "report.html"
 

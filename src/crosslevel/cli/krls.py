@@ -13,8 +13,6 @@ from crosslevel.errors import InputError
 from crosslevel.krls import KRLS, KernelLogistic
 from crosslevel.krls.table import effects_summary
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel krls data.csv --y voted --x treatment --x age --cluster household --out answer/",
     "crosslevel krls data.parquet --y voted --x treatment --x age --x sex --categorical sex --reference treatment=control "

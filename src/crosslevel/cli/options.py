@@ -15,18 +15,6 @@ from typing import Any
 
 from crosslevel.errors import InputError, listed, unknown_name
 
-__all__ = [
-    "Given",
-    "Option",
-    "as_function",
-    "check_known",
-    "from_classes",
-    "from_signature",
-    "read",
-    "read_pairs",
-    "spelled",
-]
-
 SPELLED = {"random_state": "seed", "n_jobs": "jobs", "outcomes": "outcome", "groups": "group", "as_json": "json"}
 """Parameters whose option has another name."""
 

@@ -30,19 +30,6 @@ from crosslevel.errors import FileError, InputError
 from crosslevel.reports import report
 from crosslevel.results import Estimates, load
 
-__all__ = [
-    "DEFAULT_PORT",
-    "EXAMPLES",
-    "OPTIONS",
-    "make_server",
-    "named_results",
-    "read_result",
-    "reports_of",
-    "run",
-    "serve_folder",
-]
-
-
 DEFAULT_PORT = 8350
 HOST = "127.0.0.1"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -16,8 +16,6 @@ from crosslevel.ecological.tables.unit_tables import joined_names
 from crosslevel.errors import FileError, InputError, unknown_name
 from crosslevel.results import Estimates
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel rpv precincts.csv --unit county --unit precinct --group Black=vap_black --group white=vap_white --total-groups vap "
     "--contest 'Governor 2018: Abrams=gov18_d, Kemp=gov18_r, total=gov18' --excess raise --out run/ --report",

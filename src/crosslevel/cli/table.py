@@ -19,8 +19,6 @@ from crosslevel.ecological.tables.compare import METHODS, side_by_side
 from crosslevel.errors import ConvergenceError, CrosslevelError, InputError, MissingExtraError, unknown_name
 from crosslevel.results import Estimates
 
-__all__ = ["EXAMPLES", "OPTIONS", "run"]
-
 EXAMPLES = (
     "crosslevel table precincts.csv --unit county --unit precinct --group white --group black --outcome dem --outcome rep "
     "--balance none-of-the-above --rest 'did not vote' --abstain 'did not vote' --out run/ --report",

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from crosslevel.errors import FileError
 
-__all__ = ["clear_parts", "whole_file"]
-
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:

@@ -23,8 +23,6 @@ from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array
 
-__all__ = ["Bag", "Bags", "as_bags"]
-
 
 @dataclass(frozen=True, eq=False)
 class Bag:

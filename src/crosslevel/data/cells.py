@@ -37,10 +37,6 @@ from crosslevel.data.columns import (
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
-__all__ = [
-    "Cells", "by_probability", "equal_rows", "gather", "learn_table", "read_codes", "read_matrix", "read_probabilities", "sums",
-]  # fmt: skip
-
 LARGEST_KEY = 2**22
 """Codes up to this many are counted in an array; beyond it they are sorted."""
 

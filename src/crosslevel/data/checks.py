@@ -26,33 +26,6 @@ from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray, IntArray, RandomState
 
-__all__ = [
-    "align_groups",
-    "align_rows",
-    "as_numbers",
-    "check_between",
-    "check_counts",
-    "check_finite",
-    "check_flags",
-    "check_kind",
-    "check_length",
-    "check_level",
-    "check_positive",
-    "check_successes",
-    "check_unique",
-    "check_weights",
-    "check_whole",
-    "count_jobs",
-    "names_of",
-    "read_list",
-    "read_seed",
-    "refuse_idle",
-    "refuse_idle_arguments",
-    "row_keys",
-    "unmasked",
-]
-
-
 LARGEST = 10**12
 """No count of anything here is larger; arrays of more entries do not exist."""
 SQUARED_UNDER = 1e-150

@@ -11,8 +11,6 @@ import pyarrow as pa
 from crosslevel.data.sketch import Hashes
 from crosslevel.typing import BoolArray, FloatArray, Int64Array
 
-__all__ = ["ClusterRecords", "Clusters"]
-
 MOST_PEOPLE = 8_000_000
 """People held: 256 MB. Beyond them clusters are left out by their hash, half of those left at a time."""
 

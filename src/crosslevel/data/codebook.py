@@ -11,8 +11,6 @@ from typing import Any
 from crosslevel.data import frames
 from crosslevel.errors import InputError, unknown_name
 
-__all__ = ["Codebook", "read_labels"]
-
 KINDS = {".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bcat": "read_sas7bcat"}
 
 

@@ -30,27 +30,6 @@ from crosslevel.data.checks import read_list
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = [
-    "MISSING",
-    "UNKNOWN",
-    "Category",
-    "Encoded",
-    "Encoder",
-    "Number",
-    "WholeNumbers",
-    "as_floats",
-    "canonical",
-    "check_names",
-    "check_squares",
-    "decoded",
-    "first_row",
-    "is_categorical",
-    "plain_array",
-    "read_weights",
-    "refuse_stray_text",
-    "whole_numbers",
-]
-
 UNKNOWN, MISSING = -1, -2
 """Codes of a value that is no level, and of no value."""
 MAX_TABLE = 1 << 20

@@ -23,23 +23,6 @@ import pyarrow.compute as pc
 
 from crosslevel.errors import InputError, unknown_name
 
-__all__ = [
-    "Fingerprint",
-    "FrameKind",
-    "Groups",
-    "as_names",
-    "check_columns",
-    "column",
-    "exact_floats",
-    "fingerprint",
-    "frame_kind",
-    "from_arrow",
-    "group_rows",
-    "is_frame",
-    "keys_of",
-    "to_arrow",
-]
-
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """The kinds of dataframe that answers can come back as."""
 

@@ -26,8 +26,6 @@ from crosslevel.typing import FloatArray, Progress
 if TYPE_CHECKING:
     from crosslevel.data.engines import ClusterEngine
 
-__all__ = ["Kinds", "count_kinds"]
-
 BATCH_ROWS = 262_144
 MERGE_AT = 1_000_000
 """Rows held beside the distinct ones before equal ones are put together."""

@@ -47,8 +47,6 @@ from crosslevel.typing import FloatArray, Int64Array, Progress, Tell
 if TYPE_CHECKING:
     from crosslevel.data.engines import ClusterEngine
 
-__all__ = ["Learned", "learn", "learn_people"]
-
 MAX_LEVELS = 100_000
 """More levels than this are names of people, not categories."""
 BATCH_ROWS = 16_384

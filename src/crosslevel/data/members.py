@@ -18,8 +18,6 @@ from crosslevel.data.columns import check_names, decoded, first_row, is_categori
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["MISSING", "MemberColumn", "encode_members", "learn_members"]
-
 MISSING = ("error", "drop", "indicate")
 MOST_LEVELS = 50
 """Levels of a column of text; with more it is a name or a number in disguise."""

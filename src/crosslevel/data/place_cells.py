@@ -33,8 +33,6 @@ from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
 if TYPE_CHECKING:
     from crosslevel.data.engines import ClusterEngine
 
-__all__ = ["Bins", "Clusters", "Labels", "Pairs", "PlaceCells", "TooManyKindsError", "count_people", "learn_bins"]
-
 MOST_COMBINATIONS = 1 << 62
 """Combinations of levels that an int64 can number."""
 MERGE_AT = 6_000_000

@@ -20,8 +20,6 @@ from crosslevel.data.columns import is_categorical
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["N_PEOPLE", "Covariates", "count_groups", "learn_covariates", "read_composition"]
-
 N_PEOPLE = "n_people"
 """Column of made people: how many a row stands for."""
 WHOLE = 0.005

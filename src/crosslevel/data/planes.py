@@ -19,9 +19,6 @@ from crosslevel.data.shapes import Shape, Source, crs_kind
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Plane", "check_planes", "place", "to_plane"]
-
-
 FAR = 1e4
 """Coordinates beyond this, beside others that fit in degrees, show that two systems are mixed."""
 

@@ -12,8 +12,6 @@ from crosslevel.typing import Progress, Step, Tell
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["count_steps", "draw_bar", "follow"]
-
 
 def follow(progress: Progress | None, what: str, unit: str = "people") -> AbstractContextManager[Tell | None]:
     """Give what a loop calls with what is done: the caller's function, a bar for True, nothing for None or False.

@@ -21,16 +21,6 @@ from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "UNNAMED",
-    "Matched",
-    "Partition",
-    "Published",
-    "check_range",
-    "read_by_key",
-    "read_published",
-]
-
 UNNAMED = "partition"
 """What a partition whose labels have no name is called."""
 

@@ -26,8 +26,6 @@ import pyarrow.compute as pc
 from crosslevel.data.query_syntax import And, Comparison, Condition, Literal, Membership, Missing, Or, Truth, parse_text
 from crosslevel.errors import InputError, nearest
 
-__all__ = ["ALL", "SUBGROUP", "Choice", "Query", "parse", "read_query"]
-
 ALL = "all"
 """Name of the subgroup that holds everybody."""
 SUBGROUP = "subgroup"

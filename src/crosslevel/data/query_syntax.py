@@ -19,8 +19,6 @@ from typing import NoReturn, TypeAlias
 
 from crosslevel.errors import InputError
 
-__all__ = ["And", "Comparison", "Condition", "Literal", "Membership", "Missing", "Or", "Truth", "parse_text"]
-
 MAX_CONDITIONS = 1000  # Arrow walks a joined filter recursively, and ends the process some thousands deep
 SHOWN = 240  # characters of a line that an error shows
 MAX_DIGITS = 1000  # of a written number; no column holds longer ones

@@ -17,8 +17,6 @@ import numpy as np
 from crosslevel.errors import FileError, InputError, MissingExtraError, listed, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["Shape", "Source", "as_shapely", "crs_kind", "import_shapely", "read_shapes", "sound"]
-
 Shape = list[list[FloatArray]]
 
 DEGREES = ("crs84", "4326", "4269", "4258", "4283", "wgs 84", "wgs84", "nad83", "etrs89", "degrees")

@@ -23,8 +23,6 @@ import numpy as np
 
 from crosslevel.errors import InputError
 
-__all__ = ["check_arguments", "checked"]
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PLAIN: dict[Any, tuple[Any, str]] = {
     str: (str, "text"),

@@ -25,8 +25,6 @@ from crosslevel.data.columns import as_floats, canonical, decoded, whole_numbers
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Fetching", "Hashes", "Sketch", "Sketched"]
-
 Words = npt.NDArray[np.uint64]
 
 WHOLE = 2.0**62

@@ -22,8 +22,6 @@ from crosslevel.data.frames import fingerprint
 from crosslevel.errors import CrosslevelWarning, InputError, listed, unknown_name
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Places", "Totals", "chain", "check_people", "coordinates", "match_places", "read_counts", "read_places"]
-
 SAME = 1e-9
 """Relative difference of two sums of the same weights that is rounding."""
 

@@ -22,8 +22,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import share_row
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, IntArray, Progress, RandomState, Tell
 
-__all__ = ["BagValidation", "cross_validate_bags"]
-
 
 @dataclass(frozen=True)
 class BagValidation:

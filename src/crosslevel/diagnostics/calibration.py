@@ -22,18 +22,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import rmse, share_row
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = [
-    "ConformalScale",
-    "calibration_table",
-    "conformal_interval",
-    "fit_conformal",
-    "gaussian_nll",
-    "gaussian_pit",
-    "pit_uniformity",
-    "size_strata",
-]
-
-
 ALL = "all"
 
 

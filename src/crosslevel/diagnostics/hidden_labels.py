@@ -31,9 +31,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, interval_score
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["hidden_label"]
-
-
 METHODS = ("persons", "regression", "neighborhood", "goodman")
 LEAST_PEOPLE = 100
 

@@ -11,8 +11,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import RandomState
 
-__all__ = ["compare_places"]
-
 
 def compare_places(
     models: Sequence[PlaceEstimator], k: int = 10, *, leave_out: str | None = None, random_state: RandomState = 0

@@ -29,9 +29,6 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Progress, RandomState
 
-__all__ = ["BagClassifier", "BagEstimator", "BagRegressor"]
-
-
 LARGEST, SMALLEST = 1e140, 1e-140
 """Labels, and differences of labels, whose squares can be held."""
 

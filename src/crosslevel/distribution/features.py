@@ -25,9 +25,6 @@ from crosslevel.typing import FloatArray, IntArray, Tell
 if TYPE_CHECKING:
     from crosslevel.distribution.landmarks import SecondLevel
 
-__all__ = ["BagFeatures", "LandmarkMap", "blocks", "pool", "root_inverse"]
-
-
 BLOCK = 2**18
 """Numbers (people x landmarks, or people x columns) of a block: it stays in the cache."""
 FEWEST_ROWS, MOST_ROWS = 64, 8192

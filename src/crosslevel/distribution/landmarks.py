@@ -22,19 +22,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.features import median_bandwidth
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "LEVELS",
-    "RULES",
-    "FeatureSettings",
-    "SecondLevel",
-    "candidate_maps",
-    "choose_landmarks",
-    "median_scale",
-    "sample_people",
-    "second_levels",
-]
-
-
 RULES = ("kmeans", "random", "leverage", "paper")
 COUNTS = (30, 60, 90)
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)

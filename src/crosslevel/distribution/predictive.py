@@ -12,9 +12,6 @@ from crosslevel.data.bags import Bags
 from crosslevel.results import Estimates
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
 
-__all__ = ["Predictive", "class_table", "label_table"]
-
-
 BISECTIONS = 60
 
 

@@ -16,9 +16,6 @@ from crosslevel.data.checks import align_groups, row_keys
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import AnyArray, FloatArray
 
-__all__ = ["describe_parameters", "fingerprints", "read_bags", "read_labels", "read_numbers"]
-
-
 DIGITS = 16
 
 

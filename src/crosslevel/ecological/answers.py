@@ -20,9 +20,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Setting", "Source", "answer"]
-
-
 KEPT_DRAWS = 5_000_000
 """Draws of a larger answer are not kept in it: 40 MB."""
 

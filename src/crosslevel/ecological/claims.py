@@ -20,8 +20,6 @@ from crosslevel.data.totals import Places, read_counts
 from crosslevel.errors import InputError, listed, nearest
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["SOURCE", "Claims", "check_rows", "places_of", "read_evidence"]
-
 SOURCE = "source"
 """Column of evidence that says which survey a row is from."""
 

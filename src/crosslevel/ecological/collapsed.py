@@ -25,8 +25,6 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.kernels import Basis, basis_of, distances, leaves, matern, points_of
 from crosslevel.typing import FloatArray, Int64Array, IntArray
 
-__all__ = ["Approximation", "Cells", "Spread", "collapse", "measure_approximation"]
-
 EXACT = 3_500
 """Cells whose covariance is held as a matrix: seconds for each step of the scales."""
 POINTS = 600

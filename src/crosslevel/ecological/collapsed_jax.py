@@ -26,8 +26,6 @@ except ImportError as error:  # pragma: no cover - needs a place without jax
         "backend='numpy'."
     ) from error
 
-__all__ = ["DeviceCells"]
-
 
 @partial(jax.jit, static_argnames="kind")
 def _field(points: Any, length: Any, kind: str) -> tuple[Any, Any]:

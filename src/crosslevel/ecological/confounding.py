@@ -22,25 +22,6 @@ from crosslevel.data.queries import parse
 from crosslevel.ecological.subgroups import Request
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "FALLBACK",
-    "NOBODY",
-    "SHIPPED",
-    "Confounding",
-    "LearnedConfounding",
-    "Shared",
-    "Tail",
-    "columns_apart",
-    "cutting_columns",
-    "describe_allowance",
-    "describe_confounding",
-    "draw_shared",
-    "perturb",
-    "shrink",
-    "shrinkage_of",
-]
-
-
 CROSSED = 0.3
 """Variance of the effect of a crossing of two columns, in units of tau^2."""
 SCENARIOS = 40

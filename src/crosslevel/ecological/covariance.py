@@ -22,25 +22,6 @@ from crosslevel.numerics.kernels import distances, matern
 from crosslevel.numerics.laplace import Mode
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
 
-__all__ = [
-    "BIAS",
-    "Hyperparameters",
-    "Moments",
-    "Rows",
-    "Terms",
-    "check_degrees",
-    "covariance",
-    "cross_covariance",
-    "divide_draws",
-    "factor_places",
-    "moments",
-    "place_covariance",
-    "read_hyperparameters",
-    "slopes",
-    "square_root",
-]
-
-
 BIAS = 10.0
 """Prior variance of the overall level, in squared logits: as good as flat."""
 MOST_DISTANCES = 20_000

@@ -42,8 +42,6 @@ from crosslevel.numerics.kernels import METRICS, SMOOTHNESS
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress, RandomState
 
-__all__ = ["PlaceEstimator", "as_groups", "open_people", "read_interval"]
-
 LEAST_PLACES = 3
 INTERVALS = ("confounding", "model")
 NO_NUGGET = (

@@ -23,21 +23,6 @@ from crosslevel.errors import InputError, listed
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "Block",
-    "Facts",
-    "GoodmanFit",
-    "Quantity",
-    "Sums",
-    "contrast_block",
-    "facts",
-    "goodman_fit",
-    "goodman_rates",
-    "part_bounds",
-    "quantities",
-    "summing",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Facts:

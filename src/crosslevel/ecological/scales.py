@@ -13,9 +13,6 @@ from crosslevel.numerics.evidence import maximize
 from crosslevel.numerics.laplace import Likelihood, Mode, evidence_gradient, find_mode
 from crosslevel.typing import FloatArray
 
-__all__ = ["Fit", "ScaleSearch", "fit_scales"]
-
-
 FLAT = 0.05
 """Largest slope of the log evidence by a log hyperparameter that passes: a hundredth of the evidence of one standard error."""
 OPTIONS = {"maxiter": 100, "gtol": 0.2 * FLAT, "ftol": 1e-13}

@@ -17,20 +17,6 @@ from crosslevel.data.totals import Places
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "REST",
-    "Partition",
-    "Parts",
-    "Question",
-    "Request",
-    "Rollup",
-    "cut_places",
-    "labels_of",
-    "read_question",
-    "read_request",
-]
-
-
 NEGLIGIBLE = 1e-9
 """Share of a place's people that is nobody."""
 REST = -1

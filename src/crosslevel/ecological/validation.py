@@ -22,8 +22,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.scores import coverage, rmse
 from crosslevel.typing import FloatArray, IntArray, Progress, Step
 
-__all__ = ["check_inhabited", "cross_validate", "predict_places"]
-
 
 def cross_validate(
     fitted: PlaceEstimator, k: int, leave_out: str | None, level: float, seed: int, progress: Progress | None = None

@@ -21,8 +21,6 @@ from crosslevel.data.frames import group_rows
 from crosslevel.data.queries import ALL, Query
 from crosslevel.errors import InputError
 
-__all__ = ["Chunk", "Ready", "Recipe", "in_threads", "prepare"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from crosslevel.embedding.run import Pass, chunks
 from crosslevel.embedding.state import BagSums
 from crosslevel.errors import InputError
 
-__all__ = ["Cost", "estimate_cost"]
-
 TIMED_CHUNKS = 4
 """Chunks per thread that are timed, after one that compiles the kernels."""
 FIXED_BYTES = 350_000_000

@@ -20,8 +20,6 @@ from crosslevel.numerics.features import FeatureMap
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
-__all__ = ["Embeddings", "finish"]
-
 BLOCK = 256
 """Bags finished at a time: by blocks and in place, since the answer may be most of the memory."""
 

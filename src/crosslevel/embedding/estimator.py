@@ -32,8 +32,6 @@ from crosslevel.errors import CrosslevelWarning, InputError, unknown_name
 from crosslevel.numerics.features import MAPS, FeatureMap, FourierMap, make_map, median_bandwidth
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["AS_FITTED", "MeanEmbedding"]
-
 N_SAMPLE = 1000
 """People in the sample behind the median heuristic: half a million pairs."""
 LANDMARKS = ("nystrom", "landmarks")

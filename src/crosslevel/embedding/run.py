@@ -40,8 +40,6 @@ from crosslevel.errors import CrosslevelError, CrosslevelWarning, FileError, Inp
 from crosslevel.numerics.features import FeatureMap
 from crosslevel.typing import Progress, Tell
 
-__all__ = ["Checkpoint", "Pass", "chunks", "run_pass"]
-
 FORMAT = 1
 ANOTHER = "belongs to another job (other people, columns, bags or embedding); name another file, or delete this one to begin anew."
 

@@ -19,8 +19,6 @@ import pyarrow as pa
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["BagSums", "ChunkSums"]
-
 BLOCK = 1024
 """Bags per block of sums, at most: the state grows by blocks and never copies what it holds."""
 BLOCK_BYTES = 1 << 25

@@ -15,8 +15,6 @@ from crosslevel.data import checks, frames
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.persons.estimator import CrossLevelImputer
 
-__all__ = ["AddImputed"]
-
 
 class AddImputed(TransformerMixin, BaseEstimator):
     """Append hidden features, imputed from published group means, to the columns of X.

@@ -15,9 +15,6 @@ from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["ecological_logistic", "logistic", "newton_logistic", "saturated", "two_way", "with_groups"]
-
-
 RIDGE = 1e-6
 """A millionth of a person's information: dummies of all levels have no unique solution."""
 STEPS = 100

@@ -16,9 +16,6 @@ from crosslevel.data.columns import Category, Number
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["MOST_LEVELS", "Design", "Feature", "check_size", "learn_design", "polynomials"]
-
-
 MOST_LEVELS = 12
 """A column of numbers with more distinct values than this is continuous."""
 MOST_SCORES = 150_000_000

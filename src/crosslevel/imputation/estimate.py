@@ -18,8 +18,6 @@ from crosslevel.imputation.inputs import People, Schema, read_people
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
-__all__ = ["Imputer", "naive_means", "stack_means", "subgroups"]
-
 
 class Imputer(TransformerMixin, BaseEstimator):
     """An estimator of hidden features; its fit leaves ``schema_``, ``hidden_names_``, ``warnings_`` and the seed."""

@@ -40,9 +40,6 @@ from crosslevel.imputation.inputs import read_grouped, read_tables
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray, Progress, RandomState
 
-__all__ = ["auc", "calibration", "evaluate", "evaluate_downstream"]
-
-
 ALWAYS = ("naive group mean", "ecological logistic", "saturated x", "x + group", "full information")
 SOURCES = ("sample", "population", "disjoint")
 SHARED = (

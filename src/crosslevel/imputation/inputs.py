@@ -24,23 +24,6 @@ from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.imputation.design import MOST_LEVELS
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "FEWEST_GROUPS",
-    "Inputs",
-    "People",
-    "Schema",
-    "dependent_columns",
-    "keep_inputs",
-    "keep_warnings",
-    "read_fit",
-    "read_grouped",
-    "read_people",
-    "read_range",
-    "read_rows",
-    "read_tables",
-]
-
-
 FEWEST_GROUPS = 20
 """Groups under which a fit says what to expect of it."""
 FEWEST_REPEATS = 20

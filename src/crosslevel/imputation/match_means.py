@@ -13,9 +13,6 @@ from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["draw_bernoulli", "group_means", "scale_mean", "shift_logit", "shift_mean", "whole_totals"]
-
-
 TINY = 1e-300
 WHOLE = 1e-6
 """A total this near to a whole number, relative to its size, is one: published means carry rounding."""

@@ -27,8 +27,6 @@ from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["Pooled", "pool", "pool_statistic", "rubin"]
-
 RULE = (
     "What is regressed on must be in the imputation model, and the outcome too: an imputed value is independent of what the imputer did "
     "not see, which draws coefficients to zero."

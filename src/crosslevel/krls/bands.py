@@ -27,9 +27,6 @@ from crosslevel.typing import FloatArray, RandomState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BandReports"]
-
-
 MOST_JOINT = 4000
 """Rows of a simultaneous band: its memory and time are those of a second fit of that size."""
 FEWEST_DRAWS, DRAWS = 50, 400

@@ -24,9 +24,6 @@ from crosslevel.krls.subgroups import RowFacts
 from crosslevel.results import Provenance
 from crosslevel.typing import FloatArray
 
-__all__ = ["KernelEstimator"]
-
-
 BANDWIDTHS = ("n_columns", "maxvar")
 WIDEST = 1e12
 """Largest bandwidth; one over it is the smallest."""

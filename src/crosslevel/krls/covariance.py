@@ -36,9 +36,6 @@ from crosslevel.krls.model import Cells, Clusters
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["SHARE_OF_PENALTY", "Covariance", "Linear", "Residuals", "Weights", "effect_weights", "residuals", "robust"]
-
-
 SHARE_OF_PENALTY = 0.1
 """Penalty of the debiased weights, relative to the fit's: less shrinkage for more variance; .05 to .2 cover alike."""
 ALONE = 1e-8

@@ -28,20 +28,6 @@ from crosslevel.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from crosslevel.krls.model import Fit
 
-__all__ = [
-    "CONTRASTS",
-    "Effect",
-    "Functionals",
-    "Switch",
-    "average_functionals",
-    "build_effects",
-    "describe_covariates",
-    "linear_parts",
-    "pointwise_effects",
-    "scales",
-]
-
-
 CONTRASTS = ("factor", "dummy")
 
 

@@ -23,8 +23,6 @@ from crosslevel.krls.prediction import predict_std
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["KRLS"]
-
 
 class KRLS(RegressorMixin, BandReports):
     """Kernel regularized least squares with average effects and intervals that cover.

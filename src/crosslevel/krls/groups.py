@@ -19,8 +19,6 @@ from crosslevel.krls.reporting import EffectReports
 from crosslevel.results import Estimates
 from crosslevel.typing import BoolArray, FloatArray, Progress, RandomState, Step
 
-__all__ = ["GroupReports"]
-
 FEWEST_SORTED = 10
 """Rows of a half in each group of sorted effects."""
 

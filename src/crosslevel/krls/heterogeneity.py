@@ -17,9 +17,6 @@ from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Cells
 from crosslevel.typing import FloatArray
 
-__all__ = ["QUANTILES", "correlations", "heterogeneity_columns", "slope_weights", "weighted_quantiles"]
-
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAME = 1e-10
 """Effects that differ by less than this share of the largest are the same."""

@@ -14,9 +14,6 @@ from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import Spectrum
 from crosslevel.typing import FloatArray
 
-__all__ = ["INFERENCE", "Inference", "estimate", "infer", "sigma_squared", "spectrum_of", "stacked"]
-
-
 AS_R = {"krls": "KRLS", "bigkrls": "bigKRLS"}
 INFERENCE = ("debiased", "hc3", "classical", *AS_R)
 R_WARNING = (

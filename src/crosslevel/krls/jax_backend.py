@@ -28,9 +28,6 @@ except ImportError as error:  # pragma: no cover - the message is tested with a 
         "backend='numpy'."
     ) from error
 
-__all__ = ["DeviceKernel", "DeviceSpectrum", "device_name"]
-
-
 ROWS = 4096
 """Rows of the kernel, or of squared eigenvectors, made at once on the device."""
 MATRICES = 7

@@ -27,9 +27,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.krls.bands import BandReports
 
-__all__ = ["LinearForm", "linear_form", "to_marginaleffects"]
-
-
 LARGEST = 4000
 """Distinct rows: there is a coefficient for each, and marginaleffects differentiates by one after the other."""
 OFFSET = 1e4

@@ -20,25 +20,10 @@ import numpy as np
 from crosslevel.data.cells import equal_rows
 from crosslevel.krls.effects import Effect, pointwise_effects, scales
 from crosslevel.krls.nystrom import LandmarkKernel, from_landmarks
-from crosslevel.krls.paths import METHODS, find_path
+from crosslevel.krls.paths import find_path
 from crosslevel.krls.penalty import Choice, choose_penalty, given_penalty
 from crosslevel.krls.spectrum import GaussianKernel, Scaling, Spectrum, max_variance_bandwidth, standardize
 from crosslevel.typing import FloatArray, IntArray, Step
-
-__all__ = [
-    "METHODS",
-    "Cells",
-    "Clusters",
-    "Fit",
-    "Solution",
-    "bandwidth_of",
-    "cluster_pairs",
-    "collapse",
-    "fit",
-    "r2_of_averages",
-    "solution_at",
-]
-
 
 STEPS = 4
 """Steps of a fit that progress counts: eigenvectors, penalty, coefficients, effects."""

@@ -24,18 +24,6 @@ import scipy.linalg
 from crosslevel.krls.spectrum import GaussianKernel, Spectrum
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "LandmarkKernel",
-    "Landmarks",
-    "LowRank",
-    "StreamedSpectrum",
-    "choose_landmarks",
-    "from_landmarks",
-    "nystrom",
-    "partial",
-]
-
-
 CANDIDATES = 96
 """Candidates drawn together."""
 NEW = 0.1

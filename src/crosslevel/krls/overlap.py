@@ -20,8 +20,6 @@ from crosslevel.krls.effects import Effect
 from crosslevel.krls.model import Fit, fit
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Alone", "alone", "arm_of", "describe_overlap", "group_by_rank", "joint_critical", "overlap_weights"]
-
 MOST_ALONE = 0.1
 """Share of people without neighbors in the other arm from which on a fit says so."""
 MOST_ASKED = 2_000

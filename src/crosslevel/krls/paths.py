@@ -28,9 +28,6 @@ from crosslevel.krls.spectrum import (
 )
 from crosslevel.typing import FloatArray
 
-__all__ = ["BACKENDS", "METHODS", "Cost", "Path", "cost", "cost_of_rows", "describe_rows", "find_path", "partial_rank"]
-
-
 METHODS = ("auto", "collapse", "exact", "partial", "nystrom")
 BACKENDS = ("numpy", "jax")
 EXACT_ROWS = 6_000

@@ -29,9 +29,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.krls.model import Cells
 
-__all__ = ["RULES", "Choice", "Losses", "choose_penalty", "given_penalty", "losses"]
-
-
 RULES = ("loo", "gcv", "krls")
 LOWEST, HIGHEST = 1e-9, 1e2
 """Limits of the search, times the largest eigenvalue: below, rounding rules the loss; above, the fit is constant."""

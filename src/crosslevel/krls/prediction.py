@@ -28,9 +28,6 @@ from crosslevel.krls.model import Fit
 from crosslevel.krls.spectrum import GaussianKernel
 from crosslevel.typing import FloatArray
 
-__all__ = ["Band", "bias_allowance", "effect_band", "predict_std"]
-
-
 POINTS_AT_ONCE = 512
 MOST_ENTRIES = 2**26
 """Of the kernel between points and distinct rows, held at once."""

@@ -25,20 +25,6 @@ from crosslevel.data.frames import fingerprint
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Encoding",
-    "Inputs",
-    "label",
-    "learn_encoding",
-    "missing_rows",
-    "read_clusters",
-    "read_fit",
-    "read_labels",
-    "read_predict",
-    "spread_rows",
-]
-
-
 FEWEST_ROWS = 3
 SMALLEST_SQUARES = 1e-280
 """Below this, sums of squares lose digits to underflow."""

@@ -27,9 +27,6 @@ from crosslevel.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EffectReports", "find_places", "some_rows"]
-
-
 TARGETS = ("sample", "population", "overlap")
 REPORT_ROWS = 1500
 """Rows whose covariates and effects a report holds."""

@@ -24,19 +24,6 @@ from scipy.optimize import brentq
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "GaussianKernel",
-    "Scaling",
-    "Spectrum",
-    "available_memory",
-    "check_memory",
-    "decompose",
-    "max_variance_bandwidth",
-    "memory_needed",
-    "standardize",
-]
-
-
 BLOCK = 2**21
 """Entries of the kernel made at once (16 MiB): large enough for the BLAS, small beside the kernel itself."""
 

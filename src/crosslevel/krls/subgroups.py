@@ -23,21 +23,6 @@ from crosslevel.krls.model import Cells
 from crosslevel.krls.reading import Encoding, read_labels
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "RowFacts",
-    "Subgroups",
-    "covariate_table",
-    "cut_on",
-    "differences",
-    "everybody",
-    "p_equal",
-    "read_groups",
-    "row_counts",
-    "row_weights",
-    "spread",
-]
-
-
 MOST_GROUPS = 200
 """Each group takes a pass over the kernel."""
 

@@ -7,9 +7,6 @@ import math
 from crosslevel.results import Estimates
 from crosslevel.results.display import describe_level
 
-__all__ = ["RESERVED", "effects_summary"]
-
-
 RESERVED = (
     *("term", "estimate", "std_error", "conf_low", "conf_high", "plug_in", "correction", "flagged", "statistic"),
     *("p_value", "kind", "contrast", "rows", "p_equal", "versus"),

@@ -26,9 +26,6 @@ from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.truncated_normal import LOG_ROOT_TWO_PI, NARROW, ROOT_HALF, log_interval
 from crosslevel.typing import FloatArray
 
-__all__ = ["RectangleSlopes", "log_rectangle", "log_rectangle_slopes"]
-
-
 NODES = ((0.3, 10), (0.75, 16), (0.925, 24), (0.98, 48))
 """Largest |rho| -> Gauss-Legendre nodes with which Plackett's integral is exact to about 1e-15."""
 SMALL = 1e-5

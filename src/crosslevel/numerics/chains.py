@@ -17,18 +17,6 @@ from scipy import fft, stats
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "ChainDiagnostics",
-    "bulk_ess",
-    "diagnose",
-    "effective_sample_size",
-    "potential_scale_reduction",
-    "rank_rhat",
-    "split_chains",
-    "tail_ess",
-]
-
-
 RHAT_LIMIT, ESS_LIMIT = 1.01, 400.0
 """Vehtari et al. (2021), section 4: below the first and above the second the estimates of both are themselves reliable."""
 

@@ -25,8 +25,6 @@ from typing import Any
 
 import numba
 
-__all__ = ["cache_folder", "njit"]
-
 KEPT_DAYS = 30
 PACKAGE = Path(__file__).parents[1]
 PREFIX = "crosslevel-kernels-"

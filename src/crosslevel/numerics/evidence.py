@@ -15,8 +15,6 @@ from scipy import optimize
 from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Convergence", "LogNormal", "Maximum", "Objective", "maximize"]
-
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """Parameters in; the value to be raised and its gradient out."""
 

@@ -14,20 +14,6 @@ import numpy as np
 from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.fused.butterfly import JIT
 
-__all__ = [
-    "MISSING",
-    "add_numbers",
-    "add_reals",
-    "add_weights",
-    "all_seen",
-    "find",
-    "finish",
-    "leading_zeros",
-    "let_go",
-    "move",
-    "place_codes",
-]
-
 MISSING = np.uint64(0x5851F42D4C957F2D)
 """What stands for a missing value."""
 ONE, WORD, FOLD, LOW = np.uint64(1), np.uint64(32), np.uint64(20), np.uint64(11)

@@ -18,9 +18,6 @@ from scipy import linalg
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["EARTH_RADIUS_KM", "SMOOTHNESS", "Basis", "basis_of", "distances", "leaves", "matern", "points_of"]
-
-
 EARTH_RADIUS_KM = 6371.0088
 SMOOTHNESS = ("matern12", "matern32", "matern52")
 METRICS = ("sphere", "plane")

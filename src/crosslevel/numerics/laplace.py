@@ -15,20 +15,6 @@ from scipy import linalg, special
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "Binomial",
-    "Gaussian",
-    "Likelihood",
-    "Mode",
-    "Poisson",
-    "binomial_peak",
-    "evidence_gradient",
-    "find_mode",
-    "posterior_variance",
-    "refactor",
-]
-
-
 STEPS = 200
 HALVINGS = 40
 TOLERANCE = 1e-8

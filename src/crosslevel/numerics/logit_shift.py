@@ -13,9 +13,6 @@ import numpy as np
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Shifted", "logit", "shift_to_total"]
-
-
 STEPS = 200
 """Twice what halving alone would need from a bracket of a thousand logits down to the last digit."""
 CLOSE = 1e-8

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from crosslevel.typing import FloatArray
 
-__all__ = ["Newton", "newton"]
-
 HALVINGS = 30
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from crosslevel.errors import MissingExtraError
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, Step, Tell
 
-__all__ = ["COMPILING", "NutsDraws", "double_precision", "import_jax", "sample_nuts"]
-
 
 def double_precision() -> AbstractContextManager[Any]:
     """Give the scope in which JAX makes 64-bit numbers.

@@ -25,8 +25,6 @@ import numpy.typing as npt
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Edges", "polygon_areas", "polygon_fourier", "polygon_sines", "ring_edges"]
-
 JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 SMALL = 0.5

@@ -12,9 +12,6 @@ from scipy import special
 from crosslevel.numerics.laplace import binomial_peak
 from crosslevel.typing import FloatArray
 
-__all__ = ["binomial_log_density", "logistic_mean", "logistic_variance", "share_quantiles"]
-
-
 NORMAL = np.linspace(-9.0, 9.0, 91)
 """Standard deviates at which a normal is cut."""
 LOGISTIC = np.linspace(-40.0, 40.0, 161)

@@ -30,20 +30,6 @@ from scipy.optimize import nnls
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = [
-    "Rule",
-    "compress",
-    "conical_rule",
-    "cubature",
-    "degree_needed",
-    "random_rule",
-    "simplex_fourier",
-    "simplex_rule",
-    "simplex_volumes",
-    "split_simplices",
-]
-
-
 JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 TERMS = 16

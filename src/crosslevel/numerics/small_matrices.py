@@ -9,8 +9,6 @@ import numpy as np
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray
 
-__all__ = ["invert"]
-
 
 @njit(nogil=True, error_model="numpy")
 def invert(S: FloatArray, L: FloatArray, inverse: FloatArray, k: int) -> float:

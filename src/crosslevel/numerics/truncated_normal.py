@@ -8,9 +8,6 @@ from scipy import special
 
 from crosslevel.typing import FloatArray
 
-__all__ = ["LOG_ROOT_TWO_PI", "log_interval", "truncated_quantile"]
-
-
 LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 ROOT_HALF = np.sqrt(0.5)
 NARROW = 1e-3

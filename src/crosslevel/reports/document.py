@@ -26,8 +26,6 @@ from crosslevel.results.wide import (
     write_text,
 )
 
-__all__ = ["Document", "Facts", "Figure", "Heading", "Items", "Matter", "Question", "Text"]
-
 FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"metadata": dict.fromkeys(("Date", "Creator", "Format", "Type"))},
     "png": {"metadata": {"Software": None}, "dpi": 200},

@@ -38,8 +38,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.table import midpoints
 from crosslevel.results.wide import MOST_ACROSS, Wide, relabeled, wide_tables
 
-__all__ = ["exhibit_of"]
-
 REPAIRS = (" left out", "were scaled", "were merged", "were raised", "takes the difference", "taken for zero")
 """What sentences on repairs of the data say."""
 ON_TOP = 12

@@ -15,8 +15,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.provenance import installed_version
 from crosslevel.results.table import midpoints
 
-__all__ = ["check_row", "describe_method", "describe_software", "method_key", "references_of"]
-
 SOFTWARE = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow", "matplotlib")
 LEAVES = ", and may leave the range from 0 to 100 %"
 SENTENCES: dict[str, tuple[str, str]] = {

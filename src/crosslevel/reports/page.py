@@ -27,9 +27,6 @@ from crosslevel.reports.sentences import citation_of
 from crosslevel.reports.shapes import Shapes
 from crosslevel.reports.vega import spec_of
 
-__all__ = ["DIGITS", "PAGE_VERSION", "describe_page", "encode_column", "figure_svg", "pack_tables"]
-
-
 DIGITS = 6
 """Significant digits of a number on the page: more than any chart shows, and a third of the bytes of all of them."""
 

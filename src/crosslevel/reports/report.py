@@ -34,8 +34,6 @@ from crosslevel.reports.shapes import Shapes, read_points, read_shapes
 from crosslevel.results import Estimates
 from crosslevel.results.wide import Labels, check_labels, relabeled
 
-__all__ = ["Exhibit", "Report", "report"]
-
 LONGEST = 60
 """Rows of an interval plot; further ones stand in the table."""
 MOST_CELLS = 20

@@ -27,8 +27,6 @@ from crosslevel.results.wide import Wide, latex_table, write_text
 if TYPE_CHECKING:
     from crosslevel.reports.report import Exhibit
 
-__all__ = ["changed_files", "changed_inputs", "read_command", "seal", "write_formats"]
-
 RESULTS, MANIFEST, COMMAND, INPUTS, CRATE = (
     "results",
     "manifest-sha256.txt",

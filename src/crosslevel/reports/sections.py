@@ -17,8 +17,6 @@ from crosslevel.reports.shapes import Shapes
 from crosslevel.results import Estimates
 from crosslevel.results.table import without_midpoints
 
-__all__ = ["Section", "section_of", "tables_of"]
-
 
 def tables_of(result: Any, heading: str = "") -> list[Estimates]:
     """Give the tables of a result: its own, those of each part, or those a fitted model reports; nothing is fitted here."""

@@ -12,8 +12,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.table import midpoints, on_unit_scale
 from crosslevel.typing import FloatArray
 
-__all__ = ["citation_of", "sentences_of"]
-
 HIDDEN = "What was each person's hidden value, when only its mean in groups was published?"
 LABELS = "Which label belongs to a group, given a sample of its members?"
 NAIVE = ("naive", "area_weighted", "nested_rate")

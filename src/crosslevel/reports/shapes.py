@@ -15,9 +15,6 @@ import numpy.typing as npt
 
 from crosslevel.errors import InputError
 
-__all__ = ["GRID", "Shapes", "centre_of", "equal_area", "is_geographic", "laid_out", "read_points", "read_shapes"]
-
-
 MAIN = 0.8
 """Share of the places that the largest group must hold for the others to be drawn apart."""
 SPREAD = 1.5

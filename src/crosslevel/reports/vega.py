@@ -17,9 +17,6 @@ from crosslevel.charts.style import GRAY, INK, PALE
 from crosslevel.errors import MissingExtraError
 from crosslevel.reports.shapes import Shapes
 
-__all__ = ["available", "spec_of", "vega_script"]
-
-
 Spec = dict[str, Any]
 
 HOVER = {"content": "data"}

@@ -18,8 +18,6 @@ from crosslevel.results.table import NUMBERS, midpoints, to_array, without_midpo
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["describe_interval", "describe_level", "html", "number", "number_format", "one_line", "summary"]
-
 NULL = "–"
 LONGEST_LINE = 72  # characters of the diagnostics above a table; the others on request
 LONGEST_WORD = 40

@@ -21,7 +21,6 @@ from crosslevel.results import display, forms, wide
 from crosslevel.results.provenance import Provenance
 from crosslevel.results.scores import scorecard
 from crosslevel.results.table import (
-    NUMBERS,
     as_column,
     check_draws,
     check_interval,
@@ -35,8 +34,6 @@ from crosslevel.results.wide import Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["NUMBERS", "PLOTS", "Estimates"]
 
 PLOTS = {
     "bag_calibration": "bag_calibration",

@@ -27,8 +27,6 @@ from crosslevel.results.provenance import installed_version
 from crosslevel.results.state import Reader, Writer, is_saveable
 from crosslevel.typing import AnyArray
 
-__all__ = ["FORMAT_VERSION", "load", "save"]
-
 FORMAT = "crosslevel"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"

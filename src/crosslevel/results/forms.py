@@ -21,8 +21,6 @@ from crosslevel.results.table import COLUMN_TYPES
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = ["FORMAT", "SCHEMA_VERSION", "from_document", "to_document"]
-
 FORMAT = "crosslevel.estimates"
 SCHEMA_VERSION = 2
 _WORDS = ("kind", "method", "level", "interval", "diagnostics", "warnings", "frame", "title")

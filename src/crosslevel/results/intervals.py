@@ -9,8 +9,6 @@ from scipy import special
 
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Spread", "critical_value", "normal_interval", "quantile_interval"]
-
 BLOCK = 1_000_000
 """Draws that are sorted at once: 8 MB, whatever the number of rows."""
 

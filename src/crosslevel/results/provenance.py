@@ -10,8 +10,6 @@ from typing import Any
 
 from crosslevel.errors import InputError
 
-__all__ = ["Provenance", "installed_version"]
-
 
 def installed_version() -> str:
     """Tell the version of crosslevel that is running."""

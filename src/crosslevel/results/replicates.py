@@ -12,8 +12,6 @@ from crosslevel.data import frames
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["check_scale", "replicate_names", "rescaled_bootstrap"]
-
 OTHER_SCALE = 3.0
 """Ratio of the sums of replicate weights and weights from which on they do not stand for the same people."""
 

@@ -13,10 +13,6 @@ from crosslevel.data.checks import as_numbers, check_counts, check_level
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "bias", "coverage", "coverage_std_error", "interval_score", "mae", "rmse", "scorecard", "share_row", "wrong_cell_share",
-]  # fmt: skip
-
 
 def rmse(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """How far off is an estimate, in the root of the mean square?

@@ -35,8 +35,6 @@ import pyarrow as pa
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyArray, Arrays
 
-__all__ = ["Reader", "Writer", "class_path", "is_saveable"]
-
 DEEPEST = 40
 """Levels of nesting beyond which an object is refused: no model has half as many."""
 

@@ -25,8 +25,6 @@ from crosslevel.results.provenance import Provenance
 from crosslevel.results.replicates import check_scale, replicate_names, rescaled_bootstrap
 from crosslevel.typing import FloatArray, IntArray, RandomState
 
-__all__ = ["SurveyDesign"]
-
 METHODS = ("sdr", "brr", "fay", "jackknife", "bootstrap")
 LONELY = ("error", "certainty", "center")
 N_REPLICATES = 200

@@ -20,11 +20,6 @@ from crosslevel.errors import InputError, listed, unknown_name
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = [
-    "COLUMN_TYPES", "NUMBERS", "as_column", "bounded", "check_draws", "check_interval", "in_percent", "match_rows",
-    "midpoints", "on_unit_scale", "plain", "same_bits", "tabulate", "to_array", "without_midpoints",
-]  # fmt: skip
-
 SHARES = (
     "cells", "comparison", "contextual_variance", "coverage", "held_out", "performance", "places", "polarization_summary",
     "polarization_tally", "subgroups", "surveyed",

@@ -22,11 +22,6 @@ from crosslevel.results.table import as_column, in_percent, midpoints, without_m
 if TYPE_CHECKING:
     from crosslevel.results.estimates import Estimates
 
-__all__ = [
-    "Labels", "Wide", "check_labels", "docx_table", "latex_table", "latex_words", "new_docx", "pivoted", "printable",
-    "relabeled", "save_docx", "wide_tables", "write_text",
-]  # fmt: skip
-
 Labels = Mapping[str, Mapping[Any, str]]
 """Column -> code -> word for it."""
 MOST_ACROSS = 6

@@ -18,9 +18,6 @@ from crosslevel.errors import InputError
 from crosslevel.numerics.kernels import matern
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["KERNELS", "Candidates", "area_covariance", "candidates", "correlation", "rough_covariance"]
-
-
 KERNELS = ("matern52", "eq", "wiener")
 SCALE = (np.log(0.6), 0.7)
 """Prior of log s: mean and standard deviation."""

@@ -16,9 +16,6 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["CountBins", "bins_from_boxes", "bins_from_edges", "bins_from_intervals", "difference_nested"]
-
-
 FEWEST_CELLS = 90
 MOST_CELLS = 300
 """Cells of an axis when the caller does not say how wide they are."""

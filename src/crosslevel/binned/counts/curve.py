@@ -13,19 +13,6 @@ from crosslevel.binned.counts.likelihoods import BinLikelihood, BinomialBins
 from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covariance
 from crosslevel.typing import FloatArray, Step
 
-__all__ = [
-    "ROUGHNESS",
-    "Curve",
-    "Solutions",
-    "average_curve",
-    "blend",
-    "flat_mean",
-    "normalize",
-    "solve_all",
-    "with_functionals",
-]
-
-
 ROUGHNESS = (0.0, 0.07, 0.14, 0.28)
 """Standard deviations of the rough part that are weighed by their evidence."""
 ROUGH_NODES = 4

@@ -27,8 +27,6 @@ from crosslevel.typing import FloatArray, Progress, RandomState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BinnedCountGP"]
-
 LIKELIHOODS = ("poisson", "negative_binomial", "binomial")
 KNOWN = (*KERNELS, "matern32", "matern12")
 

@@ -15,9 +15,6 @@ from crosslevel.binned.counts.likelihoods import BinomialBins, NegativeBinomialB
 from crosslevel.binned.counts.predictive import draw_counts, draw_curves, draw_shares, match_shares, rake
 from crosslevel.typing import FloatArray, Int64Array, Step
 
-__all__ = ["CountDraws", "CountFit", "fit_counts"]
-
-
 ROUNDS = 30
 """Rounds in which draws of overlapping bins are brought to their sums; what is left is far below the width of the bands."""
 MISSED = 6.0

@@ -18,8 +18,6 @@ from scipy import special
 from crosslevel.errors import InputError
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["BinLikelihood", "BinomialBins", "NegativeBinomialBins", "PoissonBins", "Slopes", "check_size"]
-
 LARGEST_TOTAL = 2**53
 """The largest sum of counts: whole numbers above it are not all held by a float."""
 

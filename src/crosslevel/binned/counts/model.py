@@ -23,8 +23,6 @@ from crosslevel.data.checks import as_numbers, check_counts, check_length
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array, Step
 
-__all__ = ["CountModel", "fit_count_model"]
-
 
 @dataclass(frozen=True, eq=False)
 class CountModel:

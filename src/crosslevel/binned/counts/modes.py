@@ -16,9 +16,6 @@ from crosslevel.binned.counts.likelihoods import BinLikelihood, Slopes
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Modes", "find_modes", "posterior_covariance"]
-
-
 SCORING_STEPS = 40
 STEPS = 200
 HALVINGS = 40

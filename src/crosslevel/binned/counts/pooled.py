@@ -21,9 +21,6 @@ from crosslevel.binned.counts.modes import Modes, find_modes, posterior_covarian
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import BoolArray, FloatArray, Step
 
-__all__ = ["PooledFit", "pool_counts"]
-
-
 CHUNK = 2_000_000
 """Entries of J (areas x bins x cells) that are solved at once."""
 

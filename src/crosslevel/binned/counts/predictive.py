@@ -12,17 +12,6 @@ from crosslevel.errors import InputError
 from crosslevel.numerics.logit_shift import shift_to_total
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "draw_counts",
-    "draw_curves",
-    "draw_shares",
-    "interval_coverage",
-    "log_scores",
-    "match_shares",
-    "rake",
-    "randomized_pit",
-]
-
 
 def draw_curves(mean: FloatArray, covariance: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
     """Draw curves from a Gaussian whose covariance may be singular, (n, A).

@@ -20,8 +20,6 @@ from crosslevel.binned.counts.likelihoods import PoissonBins
 from crosslevel.binned.counts.predictive import draw_curves, rake
 from crosslevel.typing import FloatArray, Step
 
-__all__ = ["RateFit", "fit_rates"]
-
 
 @dataclass(frozen=True)
 class RateFit:

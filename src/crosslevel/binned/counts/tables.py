@@ -18,9 +18,6 @@ from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["COUNT_QUANTITIES", "DRAWS", "choose_areas", "describe_counts", "naive_answers", "region_draws"]
-
-
 COUNT_QUANTITIES = (*PREDICTED, "count", "expected")
 """What may be predicted of counts: totals, means per unit (densities), rates, whole counts, and totals whose bins are chance too."""
 TOTALS = ("total", "count", "expected")

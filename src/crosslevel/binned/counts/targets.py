@@ -12,9 +12,6 @@ from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["Codes", "as_pieces", "cell_shares", "cut_regions", "design", "limits", "region_counts", "sliced_codes"]
-
-
 Codes = Mapping[int, FloatArray]
 """Axis of categories -> its values in order; value i is the cell from i to i + 1."""
 

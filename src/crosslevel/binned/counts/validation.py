@@ -19,8 +19,6 @@ from crosslevel.binned.counts.predictive import draw_curves, draw_shares, interv
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Step
 
-__all__ = ["LeaveOneOut", "Skill", "leave_one_out", "leave_one_out_pooled", "merged_skill", "score_left_out"]
-
 
 @dataclass(frozen=True)
 class LeaveOneOut:

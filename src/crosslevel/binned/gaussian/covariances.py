@@ -11,9 +11,6 @@ from crosslevel.binned.regions.base import Pieces
 from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["Layout", "lay_out", "prior_covariance", "variances"]
-
-
 AT_ONCE = 4_000_000
 """Pairs of pieces held at a time."""
 REPEATED = 0.7

@@ -15,9 +15,6 @@ from crosslevel.binned.regions.base import Regions
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Conditioned", "DensePosterior", "DenseSolver", "condition_on"]
-
-
 JITTER = (0.0, 1e-14, 1e-12, 1e-10)
 """Shares of the mean variance added to the diagonal, in turn, until the factorization exists."""
 

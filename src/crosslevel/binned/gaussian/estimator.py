@@ -31,8 +31,6 @@ from crosslevel.typing import FloatArray, Progress, RandomState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BinnedGP"]
-
 PRIORS = ("auto", "none", "lengthscale")
 
 

@@ -29,9 +29,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.binned.gaussian.fit import Search
 
-__all__ = ["FeatureSolver", "search_windows"]
-
-
 ROWS = 8192
 """Regions whose features are held at a time."""
 

@@ -19,9 +19,6 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.numerics.evidence import Convergence, LogNormal, Maximum, maximize
 from crosslevel.typing import BoolArray, FloatArray, Step
 
-__all__ = ["SOLVERS", "GaussianFit", "LeaveOneOut", "Search", "Settings", "choose_solver", "fit_gaussian"]
-
-
 SOLVERS = ("auto", "dense", "kronecker", "features")
 DENSE = 2000
 """Regions up to which "auto" takes the dense solver: a search of 50 steps takes a minute there."""

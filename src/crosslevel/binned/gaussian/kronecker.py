@@ -15,9 +15,6 @@ from crosslevel.binned.regions.base import Pieces, Regions
 from crosslevel.numerics.integrals.correlations import Limits
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["Grid", "KroneckerSolver", "find_grid"]
-
-
 AT_ONCE = 8_000_000
 """Numbers of a block of predictions held at a time."""
 

@@ -13,17 +13,6 @@ from crosslevel.data.checks import as_numbers, check_finite, check_length
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "LeftOut",
-    "Objective",
-    "Posterior",
-    "Predicted",
-    "Problem",
-    "Solver",
-    "check_finite_numbers",
-    "make_problem",
-]
-
 LARGEST_ERROR = 1e150
 """The square of a larger standard error is no number."""
 

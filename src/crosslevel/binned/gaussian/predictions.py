@@ -11,9 +11,6 @@ from crosslevel.binned.regions.base import Regions
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["area_weighting", "describe_predictions", "draw", "uninformed"]
-
-
 MOST_PAIRS = 20_000_000
 """Pairs of predicted and observed regions beyond which the naive answer is left out."""
 UNKNOWN = 0.05

@@ -14,9 +14,6 @@ from crosslevel.errors import InputError
 from crosslevel.numerics.integrals.correlations import Antiderivative, Correlation, reach
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["Span", "check_features", "densities", "grow", "require_features", "sample_of", "span_of", "widen"]
-
-
 SAMPLE = 80
 """Regions on which the error is measured."""
 POINTS = 4000

@@ -41,8 +41,6 @@ import numpy.typing as npt
 from crosslevel.data.checks import align_groups, row_keys
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Pieces", "Regions", "SineBasis", "align_to_regions", "distinct_labels"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pieces:

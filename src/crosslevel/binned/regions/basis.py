@@ -13,8 +13,6 @@ from crosslevel.numerics.integrals.correlations import reach, spectrum
 from crosslevel.numerics.kernels import distances, matern
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["correlations_by_points", "extremes", "frequency_index", "region_correlations"]
-
 CHECKED = 12
 """Regions on which the error is measured: the smallest, which need the highest frequencies, and the largest."""
 GROWTH = 1.3

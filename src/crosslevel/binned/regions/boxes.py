@@ -17,8 +17,6 @@ from crosslevel.data.signatures import check_arguments
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import BoolArray, ComplexArray, FloatArray, Int64Array
 
-__all__ = ["PREDICTED", "QUANTITIES", "Boxes", "Intervals", "Points", "as_regions", "describe_layout", "scale_of"]
-
 QUANTITIES = ("total", "mean", "rate")
 """What y may be."""
 PREDICTED = (*QUANTITIES, "density")

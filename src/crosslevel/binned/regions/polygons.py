@@ -21,8 +21,6 @@ from crosslevel.numerics.polygon_integrals import Edges, polygon_areas, polygon_
 from crosslevel.numerics.simplex_integrals import simplex_rule
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Polygons"]
-
 
 @checked
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,8 +16,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.simplex_integrals import simplex_fourier, simplex_rule, simplex_volumes
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Simplices", "check_points"]
-
 RULES = ("cubature", "random")
 
 

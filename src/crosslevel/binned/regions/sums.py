@@ -21,8 +21,6 @@ from crosslevel.data.shapes import as_shapely, import_shapely
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import ComplexArray, FloatArray, Int64Array
 
-__all__ = ["Stack", "WeightedSum", "default_scale", "holders", "populated", "stack"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedSum(Regions):

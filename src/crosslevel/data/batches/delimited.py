@@ -27,8 +27,6 @@ from crosslevel.data.batches.sources import Part, Request, Source, damaged
 from crosslevel.data.batches.stream import check_unique
 from crosslevel.errors import FileError, InputError
 
-__all__ = ["CsvOptions", "DelimitedSource", "check_alike", "column_type", "header", "open_file"]
-
 BLOCK = 1 << 20  # bytes parsed at a time, and the stretch on which types are inferred
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A")
 READ_ERRORS = (

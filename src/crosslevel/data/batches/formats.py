@@ -25,8 +25,6 @@ from crosslevel.data.frames import is_frame, to_arrow
 from crosslevel.data.queries import Query
 from crosslevel.errors import FileError, InputError, listed, nearest
 
-__all__ = ["ArrowFileSource", "ParquetSource", "find_files", "locate"]
-
 Reader: TypeAlias = Callable[[str, CsvOptions, str | None], Source]
 
 READ_BUFFER = 1 << 20  # bytes per column read at a time, so that huge row groups are not fetched whole

@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 from crosslevel.data.queries import Query
 from crosslevel.errors import FileError, InputError, unknown_name
 
-__all__ = ["Part", "Piece", "Request", "Source", "TextNumbers", "damaged", "read_text_numbers"]
-
 
 @dataclass(frozen=True)
 class Piece:

@@ -12,8 +12,6 @@ from crosslevel.data.frames import Fingerprint, fingerprint, is_frame, to_arrow
 from crosslevel.data.queries import Query, read_query
 from crosslevel.errors import FileError, InputError, nearest, unknown_name
 
-__all__ = ["Batches", "FrameSource", "check_unique", "checked_columns", "open_batches"]
-
 BATCH_SIZE = 65_536
 
 

@@ -15,8 +15,6 @@ from crosslevel.data.batches.sources import Part, Request, Source
 from crosslevel.data.engines import Failure, Node, Task, check_versions, merge_nodes, run_piece, versions
 from crosslevel.errors import EngineError, InputError, MissingExtraError
 
-__all__ = ["DaskEngine", "DaskSource"]
-
 PATIENCE = "15s"
 """How long a scheduler is waited for."""
 _CLIENTS: dict[Any, Any] = {}

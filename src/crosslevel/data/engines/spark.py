@@ -26,8 +26,6 @@ from crosslevel.data.engines import (
 )
 from crosslevel.errors import CrosslevelError, EngineError, InputError, MissingExtraError
 
-__all__ = ["SparkEngine", "SparkSource"]
-
 SCHEMA = "first long, part int, state binary"
 ARROW = pa.schema([("first", pa.int64()), ("part", pa.int32()), ("state", pa.binary())])
 PART = 1 << 24

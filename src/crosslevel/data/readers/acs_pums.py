@@ -33,8 +33,6 @@ from crosslevel.data.queries import Query, read_query
 from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, InputError, unknown_name
 
-__all__ = ["entries", "read_acs_pums"]
-
 ENDINGS = {".csv": None, ".csv.gz": None, ".zip": None}
 CODES = re.compile(
     r"(?P<two>ST|STATE)|(?P<three>POWSP|MIGSP)\d*|(?P<four>INDP|OCCP)\d*|(?P<five>(MIG|POW)?PUMA)\d*"

@@ -20,8 +20,6 @@ from crosslevel.data.batches.stream import checked_columns
 from crosslevel.data.frames import to_arrow
 from crosslevel.errors import FileError, InputError, MissingExtraError, unknown_name
 
-__all__ = ["read_brfss"]
-
 HEADER = b"HEADER RECORD*******LIB"
 RECORD = 80
 TINY = 1e-70  # some readers turn the zero of SAS into 5.4e-79

@@ -18,8 +18,6 @@ from crosslevel.data.batches.stream import Batches
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 
-__all__ = ["read_county_votes"]
-
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tab": "\t", ".tsv": "\t"}
 SCHEMA = pa.schema(
     [

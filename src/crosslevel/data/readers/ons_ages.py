@@ -29,8 +29,6 @@ from crosslevel.data.batches.sources import check_unpacked, damaged
 from crosslevel.data.signatures import checked
 from crosslevel.errors import CrosslevelWarning, FileError, InputError, listed, unknown_name
 
-__all__ = ["read_ons_ages"]
-
 Row: TypeAlias = list[str]
 OLDEST = 90
 AGES = [*map(str, range(OLDEST)), f"{OLDEST}+"]

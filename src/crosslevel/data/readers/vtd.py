@@ -23,8 +23,6 @@ from crosslevel.data.readers.acs_pums import entries
 from crosslevel.data.signatures import checked
 from crosslevel.errors import FileError, listed, unknown_name
 
-__all__ = ["read_vtd"]
-
 ENDINGS = {".csv": None, ".csv.gz": None, ".zip": None, ".parquet": None}
 KEY = "GEOID20"
 DISTRICT = re.compile(r"\d{5}.+")

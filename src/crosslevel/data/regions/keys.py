@@ -17,19 +17,6 @@ import pyarrow as pa
 from crosslevel.data.frames import as_names, check_columns, group_rows
 from crosslevel.errors import InputError, listed
 
-__all__ = [
-    "Key",
-    "KeyColumns",
-    "Rule",
-    "as_key",
-    "make_rule",
-    "node_of",
-    "plain",
-    "read_keys",
-    "said",
-    "zero_padding",
-]
-
 Key: TypeAlias = tuple[str | int, ...]
 Kind: TypeAlias = Literal["text", "integers"]
 TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)

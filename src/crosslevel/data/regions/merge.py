@@ -32,8 +32,6 @@ from crosslevel.data.regions.sums import Regions, Side
 from crosslevel.data.signatures import checked
 from crosslevel.errors import InputError, listed, nearest
 
-__all__ = ["merge_regions"]
-
 Node: TypeAlias = str | Key
 """A left place of the graph: a key, or the label of collapsed keys."""
 

@@ -23,8 +23,6 @@ from crosslevel.data.regions.keys import (
 )
 from crosslevel.errors import InputError, listed, unknown_name
 
-__all__ = ["MergeReport", "Regions", "Side"]
-
 Unmatched = Literal["error", "report"]
 MOST = 9e18  # a little below 2**63, so that the rounding of a float cannot hide an overflow
 

@@ -20,8 +20,6 @@ from crosslevel.data.simulate.places import Plan, feature_collection, plan_natio
 from crosslevel.errors import FileError
 from crosslevel.typing import Progress, RandomState, Tell
 
-__all__ = ["NationFiles", "write_nation"]
-
 ROWS_PER_GROUP = 65_536
 """A row group is closed once it has this many people: small enough to hold, large enough to compress."""
 PEOPLE_PER_FILE = 1_000_000

@@ -30,8 +30,6 @@ from crosslevel.data.simulate.places import Plan, Settings, feature_collection, 
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import RandomState
 
-__all__ = ["PEOPLE_SCHEMA", "Nation", "check_settings", "draw_people", "nation", "people_table", "places_table"]
-
 MOST_EFFECT = 100.0
 """On a logit: beyond, everybody does the same."""
 LEAST_SHARE = 1e-9

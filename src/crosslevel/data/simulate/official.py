@@ -18,8 +18,6 @@ from crosslevel.data.checks import check_whole, read_seed
 from crosslevel.errors import MissingExtraError
 from crosslevel.typing import RandomState
 
-__all__ = ["brfss", "county_votes", "ons_ages", "pums", "vtd"]
-
 PathLike = str | os.PathLike[str] | None
 GROUPS = ("White", "Hispanic", "BlackAlone", "AsianAlone", "NativeAlone", "PacificAlone", "OtherAlone", "TwoOrMore")
 DEMOCRATIC_SHARE = np.array([0.3, 0.6, 0.9, 0.6, 0.5, 0.5, 0.5, 0.5])

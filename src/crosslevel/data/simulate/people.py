@@ -18,23 +18,6 @@ from crosslevel.data.simulate.places import Plan, region_rng
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = [
-    "AGE_GROUPS",
-    "CELL_SHAPE",
-    "EDUCATION",
-    "GROUPINGS",
-    "LEVELS",
-    "RACES",
-    "URBAN",
-    "Cells",
-    "RegionDraw",
-    "composition_table",
-    "draw_region",
-    "rates",
-    "truth_table",
-]
-
-
 RACES = ("white", "black", "hispanic", "other")
 EDUCATION = ("no diploma", "high school", "some college", "bachelor", "graduate")
 URBAN = ("rural", "urban")

@@ -16,18 +16,6 @@ from scipy.spatial import Voronoi, cKDTree
 
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "Country",
-    "Plan",
-    "Settings",
-    "feature_collection",
-    "invent_country",
-    "plan_nation",
-    "region_rng",
-    "smooth_field",
-]
-
-
 CENTER = (4.0, 51.0)
 """Longitude and latitude of the middle of the box."""
 HALF_BOX = (9.0, 6.0)

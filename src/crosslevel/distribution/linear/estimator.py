@@ -21,9 +21,6 @@ from crosslevel.distribution.linear.tuning import tune
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["BayesianLinear", "BayesianLinearClassifier", "FrequentistShrinkage", "RBFNetwork"]
-
-
 NORMS = {"weights": "iid", "rkhs": "rkhs"}
 
 

@@ -28,9 +28,6 @@ from crosslevel.distribution.predictive import Predictive
 from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["FILTERS", "TARGETS", "Shrinker", "ShrunkFit", "fit_shrunk", "learn_shrinker", "shrink", "simple_amount"]
-
-
 FILTERS = ("simple", "tikhonov", "iterated", "landweber", "truncated")
 TARGETS = ("zero", "mean")
 LEAST_PEOPLE = 1.5

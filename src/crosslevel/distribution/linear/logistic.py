@@ -22,9 +22,6 @@ from crosslevel.numerics.newton import newton
 from crosslevel.numerics.quadrature import logistic_mean
 from crosslevel.typing import FloatArray
 
-__all__ = ["INTERCEPT_VARIANCE", "Laplace", "LogisticFit", "find_weights", "fit_logistic"]
-
-
 INTERCEPT_VARIANCE = 25.0
 LOGIT_SCALE = 5.0
 """Scale of the half-normal prior on the standard deviation of a typical bag's logit. Where classes part completely the evidence

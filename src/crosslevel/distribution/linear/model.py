@@ -18,9 +18,6 @@ from crosslevel.distribution.predictive import Predictive
 from crosslevel.errors import unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["LOWEST", "PRIORS", "Design", "LinearFit", "decompose", "penalty_grid", "solve"]
-
-
 PRIORS = ("rkhs", "iid")
 LOWEST, HIGHEST = 1e-13, 1e3
 """Limits of the penalty, times the largest squared singular value: below rounding rules, above the fit is constant."""

@@ -25,9 +25,6 @@ from crosslevel.distribution.linear.model import Design, LinearFit, decompose, p
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["RULES", "find_penalty", "fit_evidence", "fit_penalty", "fit_ridge", "log_evidence", "losses"]
-
-
 RULES = ("loo", "gcv")
 LEAST_LEFT = 1e-300
 EXTREME = 1e15

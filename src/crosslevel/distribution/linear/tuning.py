@@ -32,8 +32,6 @@ from crosslevel.distribution.linear.model import LinearFit, decompose, solve
 from crosslevel.distribution.linear.penalty import fit_ridge
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["Tuned", "objective", "tune"]
-
 
 @dataclass(frozen=True)
 class Tuned:

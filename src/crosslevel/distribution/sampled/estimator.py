@@ -21,8 +21,6 @@ from crosslevel.typing import FloatArray, Progress, RandomState
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FullBayes", "FullBayesClassifier"]
-
 Sampled = TypeVar("Sampled", SampledModel, SampledProbit)
 
 

@@ -26,9 +26,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["SampledModel", "SampledProbit", "sample_model", "sample_probit"]
-
-
 RHAT_LIMIT, ESS_LIMIT = 1.01, 200.0
 MOST_DRAWS = 1000
 """Draws a prediction averages over, evenly spread: more would cost memory and gain less than a hundredth of a sd."""

@@ -30,9 +30,6 @@ from crosslevel.numerics.chains import ChainDiagnostics, diagnose
 from crosslevel.numerics.nuts import COMPILING, import_jax, sample_nuts
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, Int64Array, Progress
 
-__all__ = ["Draws", "HyperPrior", "Settings", "prior_around", "sample_posterior"]
-
-
 TARGET, PROBIT_TARGET = 0.85, 0.95
 """Acceptance the step size is tuned to; classes that can nearly be separated leave a funnel that needs smaller steps."""
 FEW_SIZES = 8

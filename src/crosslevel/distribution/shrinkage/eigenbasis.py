@@ -19,9 +19,6 @@ from scipy import linalg
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Basis", "eigenbasis", "integral_kernel", "shrink_factors"]
-
-
 DROPPED = 1e-9
 """Eigenvalues of the shrinkage kernel below this share of the largest carry rounding errors of K, not information."""
 

@@ -14,8 +14,6 @@ from crosslevel.distribution.shrinkage.model import KERNELS, ShrinkageModel, fit
 from crosslevel.errors import InputError, unknown_name
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["MeanShrinkage", "MeanShrinkageClassifier", "ShrinkageEstimator"]
-
 MOST_PENALTY = 1e100
 """Weights are zero long before."""
 

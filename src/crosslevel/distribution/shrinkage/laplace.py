@@ -33,8 +33,6 @@ from crosslevel.distribution.shrinkage.likelihood import (
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray
 
-__all__ = ["Evidence", "evidence", "fit_evidence"]
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

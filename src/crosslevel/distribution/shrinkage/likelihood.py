@@ -23,20 +23,6 @@ from crosslevel.distribution.shrinkage.eigenbasis import shrink_factors
 from crosslevel.numerics.evidence import Convergence, Maximum, maximize
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "Problem",
-    "WeightPosterior",
-    "design",
-    "fit_map",
-    "log_det",
-    "map_objective",
-    "maximize_evidence",
-    "newton_step",
-    "ridge_start",
-    "solve_positive",
-]
-
-
 LOG_SIGMA2 = (np.log(1e-6), np.log(1e2))
 """Bounds of the log residual variance, for labels of unit variance."""
 LOG_ETA = (np.log(1e-9), np.log(1e3))

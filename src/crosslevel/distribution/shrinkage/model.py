@@ -19,17 +19,6 @@ from crosslevel.distribution.shrinkage.probit import fit_probit, probit_probabil
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = [
-    "KERNELS",
-    "ShrinkageModel",
-    "basis_of",
-    "fit_probit_model",
-    "fit_shrinkage_model",
-    "problem_of",
-    "standardize",
-]
-
-
 KERNELS = ("base", "integral")
 INTEGRAL_DROPPED = 1e-11
 """The integral kernel's eigenvalues fall about twice as fast as the kernel's, so more of them are needed."""

@@ -29,9 +29,6 @@ from crosslevel.distribution.shrinkage.likelihood import (
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray
 
-__all__ = ["fit_probit", "probit_evidence", "probit_probability"]
-
-
 DIFFERENCE = 1e-4
 """Step of the central differences of the evidence in its two hyperparameters: its error is about 1e-8."""
 

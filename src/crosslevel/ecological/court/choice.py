@@ -27,8 +27,6 @@ from crosslevel.ecological.tables.answer_cells import cells_of, people_of
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["candidate_of_choice", "describe_difference", "describe_excluded", "describe_probability"]
-
 
 def candidate_of_choice(
     result: Estimates,

@@ -24,8 +24,6 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["performance"]
-
 ONE = "the district"
 
 

@@ -31,8 +31,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["margin", "polarization"]
-
 
 def polarization(
     result: Estimates,

@@ -19,23 +19,6 @@ from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "abstention_among",
-    "abstention_of",
-    "denominator_of",
-    "describe_abstention",
-    "interval_columns",
-    "level_of",
-    "names_of",
-    "outcomes_left",
-    "pair_of",
-    "refuse_abstention",
-    "remarks_on",
-    "report_estimates",
-    "said_once",
-]
-
-
 USUAL_LEVEL = 0.95
 WITH_DRAWS = "rxc, king and multinomial_dirichlet"
 FEW_DRAWS = 400

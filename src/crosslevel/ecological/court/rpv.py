@@ -34,8 +34,6 @@ from crosslevel.errors import ConvergenceError, InputError, listed, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
 
-__all__ = ["METHODS", "rpv"]
-
 Columns = Mapping[str, str | Sequence[str]] | Sequence[str]
 
 METHODS: dict[str, dict[str, Any]] = {

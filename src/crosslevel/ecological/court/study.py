@@ -22,16 +22,6 @@ from crosslevel.typing import FloatArray
 STAYED = "did not vote"
 OTHER_CANDIDATES = "other candidates"
 
-__all__ = [
-    "OTHER_CANDIDATES",
-    "STAYED",
-    "ContestStudy",
-    "PolarizationStudy",
-    "said_once",
-    "study_of_contest",
-    "summarize",
-]
-
 
 @dataclass(frozen=True)
 class ContestStudy:

@@ -25,8 +25,6 @@ from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["among_voters", "turnout"]
-
 SAME_SUM = 1e-6
 """Largest relative difference between a sum of cells and its people that is taken for rounding."""
 

@@ -23,15 +23,6 @@ from crosslevel.numerics.evidence import LogNormal, maximize
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "EFFECT_VARIANCE",
-    "AggregateFit",
-    "explained_variance",
-    "fit_aggregate",
-    "predict_logits",
-    "prior_left",
-]
-
 EFFECT_VARIANCE = 0.2
 """Prior variance of an effect, in squared logits. Learned, it runs away on real totals."""
 SMALL = LogNormal(0.03, 2.0)

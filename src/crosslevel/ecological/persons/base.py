@@ -23,8 +23,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import IntArray, Progress
 
-__all__ = ["PersonsEstimator"]
-
 
 class PersonsEstimator(OnEngine, PlaceEstimator):
     """Base of :class:`crosslevel.EcologicalInference`: sources of draws, and moments of places."""

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
+from crosslevel.data.clusters import Clusters
 from crosslevel.data.columns import Category
-from crosslevel.data.place_cells import Bins, Clusters, Pairs
+from crosslevel.data.place_cells import Bins, Pairs
 from crosslevel.data.published import read_by_key
 from crosslevel.errors import InputError, listed
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, BoolArray, FloatArray
-
-__all__ = ["Composition", "SampledShares", "counted_shares", "known_shares", "measure_shares", "rake", "smooth_shares"]
 
 BLOCK = 500_000
 """People whose levels are laid out at a time."""

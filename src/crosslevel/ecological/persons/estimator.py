@@ -25,8 +25,6 @@ from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import Progress, RandomState
 
-__all__ = ["EcologicalInference"]
-
 
 class EcologicalInference(PersonsEstimator):
     """Estimate how each subgroup behaved in each place, from weighted people by place and totals by place.

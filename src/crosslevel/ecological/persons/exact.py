@@ -22,8 +22,6 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial, Gaussian
 from crosslevel.typing import FloatArray
 
-__all__ = ["PRIOR", "fit_question", "points_of", "priors"]
-
 ROUNDS = 30
 CLOSE = 0.03
 """Largest change of a log hyperparameter from one round to the next that counts as standing still."""

@@ -14,7 +14,7 @@ from crosslevel.data.batches import Batches
 from crosslevel.data.checks import count_jobs, read_list, read_seed
 from crosslevel.data.engines import ClusterEngine, find_cluster
 from crosslevel.data.learning import Learned, learn_people
-from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, TooManyKindsError, count_people, learn_bins
+from crosslevel.data.place_cells import Bins, Pairs, PlaceCells, count_people, learn_bins
 from crosslevel.data.place_columns import Covariates
 from crosslevel.data.totals import Totals
 from crosslevel.ecological.covariance import Hyperparameters, Terms
@@ -36,20 +36,9 @@ from crosslevel.ecological.persons.model import (
     shares_left,
 )
 from crosslevel.ecological.persons.sweeps import place_effects, probabilities
-from crosslevel.errors import InputError, unknown_name
+from crosslevel.errors import InputError, TooManyKindsError, unknown_name
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import AnyArray, FloatArray, Progress
-
-__all__ = [
-    "check_parameters",
-    "count_in_bins",
-    "describe_columns",
-    "describe_composition",
-    "describe_field",
-    "design_of",
-    "fit_persons",
-    "learn_features",
-]
 
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference

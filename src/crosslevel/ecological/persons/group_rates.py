@@ -19,8 +19,6 @@ from crosslevel.data.place_cells import Pairs
 from crosslevel.ecological.persons.sweeps import part_slopes
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["GroupRates", "Parts", "Telling", "parts_at", "rates_over", "telling_columns"]
-
 CLIPPED, TINY = 1e-9, 1e-100
 TOLD = 0.1
 """A feature that tells less than this share of the variance of levels does not count as telling them."""

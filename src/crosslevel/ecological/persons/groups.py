@@ -51,16 +51,6 @@ from crosslevel.typing import AnyArray, FloatArray, IntArray, Progress
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = [
-    "Allowance",
-    "GroupSource",
-    "Stretched",
-    "allowance_of",
-    "asked_pairs",
-    "kept_effects",
-    "source_of",
-]
-
 CLIPPED = 1e-9
 """Totals of none or all have no logit; their parts are set when totals are matched."""
 EFFECTS, CONFOUNDED, DISTANCE, PAIRS, OWN, TAIL, PLACES, SAMPLED, LOCAL, COLUMNS, PRIOR = range(11)

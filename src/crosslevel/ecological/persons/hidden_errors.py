@@ -28,8 +28,6 @@ from crosslevel.ecological.persons.model import Effects, cell_logits, number_pai
 from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Errors", "Groups", "HiddenLabel", "added", "errors_of", "reach_of"]
-
 LEAST_PEOPLE = 100
 """Groups of places with fewer people have no truth to speak of."""
 LEAST_FACTOR = 1e-4

@@ -31,9 +31,6 @@ from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["Cut", "Half", "Label", "cuts_of", "describe_split", "hide"]
-
-
 BANDS = 4
 """Groups a column of numbers is cut in."""
 MOST_LEVELS = 12

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
     from crosslevel.ecological.persons.survey_fit import Selection
 
-__all__ = ["alike", "comparison", "hide_all", "hide_and_learn", "read_families", "read_labels", "value_query"]
-
 MOST_LABELS = 20
 ALIKE = 0.5
 """Labels of a larger correlation over people are one family."""

@@ -31,9 +31,6 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import FloatArray
 
-__all__ = ["Laplace", "find_map", "laplace", "start_mode"]
-
-
 STEPS = 200
 HALVINGS = 30
 DECREMENT = 1e-9

@@ -42,17 +42,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = [
-    "Halves",
-    "Learner",
-    "learn_confounding",
-    "measure_selection",
-    "solve_columns",
-    "solve_selection",
-    "widened",
-]
-
-
 FEW = 3
 """Fewer hidden labels than this tell less than the shipped constants."""
 MANY_FAMILIES = 8

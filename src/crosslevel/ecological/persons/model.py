@@ -24,28 +24,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.chains import ChainDiagnostics
 from crosslevel.typing import AnyArray, FloatArray
 
-__all__ = [
-    "Design",
-    "Effects",
-    "Linear",
-    "PersonsFit",
-    "PersonsModel",
-    "Point",
-    "Sampled",
-    "asked_next",
-    "cell_logits",
-    "composition",
-    "effects_of",
-    "level_shares",
-    "number_pairs",
-    "observed_rate",
-    "rake_cells",
-    "raked",
-    "shares_left",
-    "symmetric_root",
-]
-
-
 INTERACTION = 0.25
 """Prior variance of an effect of two columns together, in units of that of one column."""
 LARGEST = 3_000

@@ -23,9 +23,6 @@ from crosslevel.numerics.laplace import Binomial
 from crosslevel.numerics.nuts import COMPILING, NutsDraws, double_precision, import_jax, sample_nuts
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["log_posterior", "sample_posterior"]
-
-
 SCALE_SD = 0.5
 """Unit of the logarithms of scales."""
 TARGETS = (0.9, 0.97, 0.995)

@@ -32,8 +32,6 @@ from crosslevel.ecological.persons.sweeps import place_effects
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Regression", "calibrated_rates", "direct_rates", "mrp_rates", "regress"]
-
 INTERCEPT_SD = 3.0
 USUAL_SD, USUAL_DF, MOST_SD = 0.3, 1.0, 3.0
 """Scales of effects: their prior (scaled inverse chi square of so many degrees of freedom: it keeps them from zero), and the largest."""

@@ -35,9 +35,6 @@ from crosslevel.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["fitted_rates", "held_out", "held_out_places", "linear_mode", "new_design", "new_places", "unseen"]
-
-
 N_DRAWS = 300
 
 

@@ -25,16 +25,6 @@ from crosslevel.ecological.persons.survey import SurveyRows
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Respondents",
-    "SurveyColumns",
-    "claimed_rows",
-    "count_respondents",
-    "open_surveys",
-    "spread_rows",
-    "stack_rows",
-]
-
 EVERYWHERE = -1
 """Area of respondents of whom nothing is known."""
 NO_COUNT = 1e-12

@@ -21,8 +21,6 @@ from crosslevel.typing import Progress
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["refit", "stack_answers", "vary_context"]
-
 KEY = "contextual_variance"
 
 

@@ -17,9 +17,6 @@ from crosslevel.ecological.persons.sweeps import Targets, probabilities, shifts,
 from crosslevel.ecological.subgroups import REST, Partition, Request, cut_places
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["EffectDraws", "PersonsSource", "draw_effects", "parts_of"]
-
-
 DRAWS_AT_ONCE = 50
 WEIGHTS_AT_ONCE = 12_000_000
 """Weights of people held at a time where a question is asked of those who are left: 96 MB."""

@@ -35,19 +35,6 @@ from crosslevel.ecological.persons.sweeps import level_rates, place_effects
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
 
-__all__ = [
-    "OFFSET_SD",
-    "SELECTION",
-    "EffectPrior",
-    "Likelihood",
-    "SurveyPosterior",
-    "SurveyRows",
-    "effect_prior",
-    "fuse",
-    "onehot",
-    "pairs_of",
-]
-
 OFFSET_SD = 0.5
 """sd of a survey's offset: the odds of answering may differ 2.7 times either way between those who say yes and those who say no."""
 SELECTION = 0.1

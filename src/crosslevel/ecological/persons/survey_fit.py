@@ -48,21 +48,6 @@ from crosslevel.typing import FloatArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = [
-    "MEASURED",
-    "Selection",
-    "SurveyFit",
-    "SurveySummary",
-    "Surveyed",
-    "check_measured",
-    "check_survey",
-    "columns_of",
-    "default_selection",
-    "fuse_again",
-    "fuse_questions",
-    "read_surveyed",
-]
-
 MEASURED = "measured"
 FAR_OFFSET, FAR_MOVED, FAR_SHARE = 0.5, 2.5, 0.1
 """An offset, a move of a group in prior standard deviations, and a difference of shares that are said."""

@@ -28,9 +28,6 @@ from crosslevel.typing import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from crosslevel.ecological.persons.estimator import EcologicalInference
 
-__all__ = ["LEVEL", "METHODS", "Stage", "describe_levels", "with_direct"]
-
-
 LEVEL = 0.95
 Z = float(stats.norm.ppf(0.5 + LEVEL / 2))
 DIRECT = "respondents"

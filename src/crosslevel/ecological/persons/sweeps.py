@@ -19,23 +19,6 @@ from crosslevel.data.place_cells import Pairs
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, IntArray
 
-__all__ = [
-    "PartSlopes",
-    "Rates",
-    "Targets",
-    "hessian",
-    "jacobian",
-    "level_rates",
-    "part_slopes",
-    "place_effects",
-    "probabilities",
-    "rates",
-    "shifts",
-    "target_sums",
-    "target_weights",
-]
-
-
 STEPS = 100
 RESIDUAL = 1e-13
 CLOSE = 1e-8

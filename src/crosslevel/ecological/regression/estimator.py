@@ -28,8 +28,6 @@ from crosslevel.embedding import Embeddings, MeanEmbedding
 from crosslevel.errors import CrosslevelWarning, InputError
 from crosslevel.typing import FloatArray, IntArray, Progress, RandomState
 
-__all__ = ["DistributionRegression"]
-
 
 class DistributionRegression(PlaceEstimator):
     """Regress totals by place on the mean embedding of each place's people and on its position.

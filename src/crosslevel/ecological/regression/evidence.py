@@ -20,9 +20,6 @@ from crosslevel.embedding import Embeddings
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Evidence", "weigh_evidence"]
-
-
 FAR = 4.0
 """Standard errors by which evidence may miss what the totals allow, before it is said."""
 

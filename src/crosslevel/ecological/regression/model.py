@@ -16,18 +16,6 @@ from crosslevel.numerics.features.maps import EIGENVALUE_CUT
 from crosslevel.numerics.laplace import Binomial
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "Observed",
-    "PeopleSpread",
-    "RegressionModel",
-    "Sampling",
-    "fit_regression",
-    "nearest_other",
-    "observe",
-    "sampling_of",
-    "spread_of",
-]
-
 PEOPLE_PER_DIRECTION = 10
 """People behind each direction that is kept of how they vary; with one each, a direction could be traced to a person."""
 

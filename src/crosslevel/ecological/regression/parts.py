@@ -16,9 +16,6 @@ from crosslevel.ecological.subgroups import REST, Partition, Request
 from crosslevel.embedding import Embeddings
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["EmbeddedPartition", "RegressionSource", "cut"]
-
-
 NEGLIGIBLE = 1e-9
 """Share of a place below which a rest is rounding."""
 

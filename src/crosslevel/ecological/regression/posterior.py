@@ -35,9 +35,6 @@ from crosslevel.numerics.kernels import matern
 from crosslevel.numerics.laplace import Likelihood, Mode, find_mode, refactor
 from crosslevel.typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Draws", "Point", "draw", "draw_product", "latent", "mixed_moments", "points"]
-
-
 LARGEST = 12_000
 """Parts drawn jointly when weights vary over space: a covariance of 1.1 GiB, and as much again for its root."""
 FEW, MANY = 16, 32

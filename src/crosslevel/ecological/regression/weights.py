@@ -28,8 +28,6 @@ from crosslevel.numerics.evidence import Objective, maximize
 from crosslevel.numerics.laplace import Binomial, Mode, find_mode
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["EXACT_PLACES", "ManyPlaces", "describe_directions", "fit_weights"]
-
 EXACT_PLACES = 3_000
 """Places whose covariance is held as a matrix."""
 DIRECTIONS = 300

@@ -15,9 +15,6 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["NOBODY", "AnsweredUnits", "Cells", "answered_units", "cells_of", "people_of"]
-
-
 NOBODY = 1e-9
 """Share of a group below which it counts as empty: far below one person, far above rounding."""
 

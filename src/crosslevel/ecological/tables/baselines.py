@@ -17,8 +17,6 @@ from crosslevel.ecological.tables.unit_tables import unit_tables
 from crosslevel.errors import InputError, listed
 from crosslevel.results import Estimates
 
-__all__ = ["bounds", "homogeneous", "neighborhood"]
-
 
 def bounds(groups: object, outcomes: object = None, *, units: Sequence[object] | None = None) -> Estimates:
     """Give the deterministic bounds: what the margins imply with certainty (Duncan and Davis 1953).

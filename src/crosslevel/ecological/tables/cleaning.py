@@ -16,18 +16,6 @@ import numpy.typing as npt
 from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "MARGIN_TOLERANCE",
-    "Balance",
-    "Excess",
-    "Margins",
-    "Missing",
-    "Notes",
-    "check_choice",
-    "off_balance",
-    "sides",
-]
-
 Notes = tuple[str, ...]
 Balance = Literal["scale", "none-of-the-above"]
 Missing = Literal["error", "zero", "drop"]

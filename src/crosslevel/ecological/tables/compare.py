@@ -19,8 +19,6 @@ from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import Progress
 
-__all__ = ["METHODS", "compare", "describe_comparison", "side_by_side"]
-
 METHODS = ("bounds", "neighborhood", "homogeneous", "goodman", "lp", "rxc_em", "rxc", "king", "multinomial_dirichlet")
 """Functions of ``crosslevel.ecological`` that take counts by unit; each is loaded when it is called."""
 

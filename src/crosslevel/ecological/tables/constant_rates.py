@@ -27,8 +27,6 @@ from crosslevel.errors import ConvergenceError, InputError
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray
 
-__all__ = ["lp", "rxc_em"]
-
 
 @checked
 def rxc_em(

@@ -16,19 +16,6 @@ from crosslevel.data import checks
 from crosslevel.ecological.tables.raking import rake
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "SLOPE",
-    "SLOPE_RANGE",
-    "SLOPE_SD",
-    "SLOPE_SD_RANGE",
-    "ContextualEffect",
-    "balanced_normal",
-    "check_slope",
-    "moved_along",
-    "predicted_by_composition",
-]
-
-
 SLOPE, SLOPE_SD = 0.35, 0.1
 """The contextual slope and its standard deviation, learned on tables whose inner cells were counted."""
 SLOPE_RANGE, SLOPE_SD_RANGE = (-1.0, 2.0), (0.0, 1.0)

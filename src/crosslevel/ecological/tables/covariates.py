@@ -14,8 +14,6 @@ from crosslevel.ecological.tables.unit_tables import UnitTables, rows_kept
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["covariate_blocks", "covariate_table", "covariates_of_answer", "covariates_of_units", "unit_rows"]
-
 UNIT = "unit"
 """The column of a table of covariates by which its rows are matched to the units."""
 

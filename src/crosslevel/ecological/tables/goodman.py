@@ -27,9 +27,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.intervals import normal_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["bounded_fit", "goodman"]
-
-
 SUMS_WEIGHT = 1e4
 """Weight of the rows' sums in the bounded regression: they then hold to about eight digits before rows are rescaled."""
 

@@ -29,9 +29,6 @@ from crosslevel.ecological.tables.raking import rake
 from crosslevel.errors import InputError, listed
 from crosslevel.typing import FloatArray
 
-__all__ = ["MembershipCounts", "group_counts", "membership_variance", "summed"]
-
-
 DRAWS = 100
 
 

@@ -12,8 +12,6 @@ from crosslevel.ecological.tables.unit_tables import UnitTables
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["cell_estimates", "describe_call"]
-
 INTERVAL = ("std_error", "conf_low", "conf_high")
 MARGINS = ("people", "outcome_total")
 """Columns of the units' table: people of the group, and people with the outcome, in the unit."""

@@ -9,8 +9,6 @@ import numpy as np
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray
 
-__all__ = ["JIT", "fit_table", "rake", "rake_units"]
-
 A = FloatArray
 JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 """How the loops of this room are compiled."""

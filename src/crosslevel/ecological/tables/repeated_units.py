@@ -12,8 +12,6 @@ import numpy.typing as npt
 from crosslevel.ecological.tables.cleaning import Margins, Notes, check_choice
 from crosslevel.errors import InputError, listed
 
-__all__ = ["Duplicates", "Unrepeated", "unrepeated"]
-
 Duplicates = Literal["error", "drop_identical", "sum"]
 
 LARGE_UNIT = 100

@@ -11,8 +11,6 @@ from crosslevel.ecological.tables.cleaning import MARGIN_TOLERANCE, Margins, Not
 from crosslevel.errors import InputError
 from crosslevel.typing import FloatArray
 
-__all__ = ["in_counts", "measure", "rounding_of"]
-
 SHARE_ROUNDING = 0.02
 """The most that rounding can be taken for, of a whole of one: four options to the nearest percent."""
 

@@ -32,8 +32,6 @@ from crosslevel.ecological.tables.shares import in_counts
 from crosslevel.errors import CrosslevelWarning, InputError, listed
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["CellBounds", "UnitTables", "cell_bounds", "table_from_frame", "unit_tables"]
-
 
 @dataclass(frozen=True)
 class CellBounds:

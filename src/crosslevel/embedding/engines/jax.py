@@ -19,8 +19,6 @@ from crosslevel.numerics.features import FeatureMap
 if TYPE_CHECKING:
     from crosslevel.numerics.fused_jax import Packed, Variant
 
-__all__ = ["JaxEngine", "code_owners"]
-
 CHUNK_ROWS = {"cpu": 16_384}
 """Rows of a chunk by platform: a processor gains nothing from long ones."""
 

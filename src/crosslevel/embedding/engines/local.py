@@ -12,8 +12,6 @@ from crosslevel.embedding.chunks import Chunk, Ready, Recipe, in_threads, prepar
 from crosslevel.embedding.state import BagSums, ChunkSums
 from crosslevel.numerics.features import FeatureMap
 
-__all__ = ["CHUNK_ROWS", "LocalEngine", "SumPiece", "chunk_keys", "chunk_summer"]
-
 CHUNK_ROWS = 8192
 """Rows summed before their bags' sums are added up: enough for long runs of one bag when people are sorted by place,
 few enough that a chunk's codes (8,192 x 223 x 4 bytes) stay in the second-level cache's reach."""

@@ -19,13 +19,6 @@ from crosslevel.results import Estimates, Provenance
 from crosslevel.results.intervals import normal_interval, quantile_interval
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "NARROW",
-    "cluster_columns",
-    "selection_table",
-    "subgroup_columns",
-]
-
 NARROW = (
     "These intervals hold under the model of clusters alone (place_sd=0); they do not allow for places that differ for other reasons, "
     "and on real data they are far too narrow (of 19 groups of survey respondents they held 1). Pass place_sd='auto'."

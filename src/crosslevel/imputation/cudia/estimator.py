@@ -42,8 +42,6 @@ from crosslevel.imputation.inputs import Inputs, People, keep_inputs, keep_warni
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, Progress, RandomState, Step
 
-__all__ = ["CUDIA"]
-
 AVERAGED = 50
 """Draws over which the expected values of the method "gibbs" are averaged."""
 

@@ -21,8 +21,6 @@ from crosslevel.errors import InputError, listed, unknown_name
 from crosslevel.imputation.cudia.levels import Categorical, Multinomial, Ordinal, ordinal_cuts
 from crosslevel.typing import FloatArray
 
-__all__ = ["FAMILIES", "Exponential", "Family", "Gaussian", "Poisson", "Reading", "learn_families", "recode"]
-
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "exponential", "multinomial", "ordinal")
 FEW = 12
 """A column of whole numbers with at most this many values is taken as categorical unless said otherwise."""

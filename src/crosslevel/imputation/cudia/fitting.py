@@ -32,26 +32,6 @@ from crosslevel.imputation.inputs import FEWEST_GROUPS, Inputs, read_range
 from crosslevel.numerics.chains import split_chains
 from crosslevel.typing import FloatArray, Int64Array, IntArray, Progress, Step
 
-__all__ = [
-    "METHODS",
-    "Fitted",
-    "Found",
-    "Layout",
-    "Start",
-    "atoms_of",
-    "build",
-    "describe_convergence",
-    "describe_few_groups",
-    "describe_warnings",
-    "fit_problem",
-    "hidden_families",
-    "left_open",
-    "read_choices",
-    "read_target",
-    "refuse_idle_prior",
-    "run_mcem_method",
-]
-
 MOST_TARGET = 1e100
 DEFAULT_RIDGE = 1.0
 """People by which hidden means of real features are shrunk to the target when no ridge is given."""

@@ -21,9 +21,6 @@ from crosslevel.imputation.cudia.sampling import Sites, make_sites
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["CONVERGED", "HardFit", "cluster_means", "fit_hard", "given_tau2", "objective", "shares_of"]
-
-
 CONVERGED = 1e-10
 """The algorithm has ended when J falls by less than this share of itself."""
 

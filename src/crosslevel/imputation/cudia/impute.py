@@ -17,8 +17,6 @@ from crosslevel.imputation.cudia.places import OpenSlopes
 from crosslevel.imputation.cudia.regression import bounds
 from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
-__all__ = ["Crowd", "draw_values", "expected_values", "matched", "probabilities"]
-
 
 @dataclass(frozen=True, eq=False)
 class Crowd:

@@ -6,9 +6,6 @@ import numpy as np
 
 from crosslevel.numerics.compiled import njit
 
-__all__ = ["LEAST", "draw_counts", "mean_field", "tilt"]
-
-
 LEAST = 1e-300
 """A mix is never less: a step too far can bring the only cluster that a row fits to nothing, and then nothing could be divided."""
 

@@ -10,8 +10,6 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from crosslevel.typing import FloatArray, Int64Array
 
-__all__ = ["Categorical", "Multinomial", "Ordinal", "ordinal_cuts"]
-
 PSEUDO = 0.5
 """Prior observations of each level."""
 ORDINAL_VARIANCE = np.array([9.0, 1.0])

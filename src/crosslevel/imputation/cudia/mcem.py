@@ -18,9 +18,6 @@ from crosslevel.imputation.cudia.regression import EtaPrior, regress
 from crosslevel.imputation.cudia.sampling import draw_mix, make_sites, site_sweep
 from crosslevel.typing import FloatArray, Int64Array, Step
 
-__all__ = ["MCEM", "Expectations", "expectations", "run_mcem"]
-
-
 ITERATIONS = 40
 
 

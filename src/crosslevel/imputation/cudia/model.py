@@ -30,25 +30,6 @@ import numpy.typing as npt
 from crosslevel.imputation.cudia.families import Family
 from crosslevel.typing import BoolArray, FloatArray, Int64Array, IntArray
 
-__all__ = [
-    "HIDDEN_FAMILIES",
-    "Block",
-    "Moments",
-    "Parameters",
-    "Problem",
-    "Slopes",
-    "count_moments",
-    "given_x_slopes",
-    "hidden_variance",
-    "log_density",
-    "log_normal",
-    "marginal_moments",
-    "marginal_slopes",
-    "moments_of",
-    "plain_block",
-    "score",
-]
-
 HIDDEN_FAMILIES = ("gaussian", "bernoulli", "poisson", "exponential")
 """Families of a hidden feature: they fix its variance inside a cluster, T_k."""
 LEAST = 1e-14

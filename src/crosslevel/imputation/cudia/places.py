@@ -26,8 +26,6 @@ from crosslevel.imputation.design import Design, learn_design
 from crosslevel.imputation.persons.model import INTERCEPT_SD, LATENT_SD, Settings
 from crosslevel.typing import FloatArray
 
-__all__ = ["OpenSlopes", "learn_slopes", "place_covariances", "place_deviation"]
-
 
 @dataclass(frozen=True, eq=False)
 class OpenSlopes:

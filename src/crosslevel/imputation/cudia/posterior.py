@@ -21,24 +21,6 @@ from crosslevel.imputation.cudia.regression import EtaPrior, from_free, to_free
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
-__all__ = [
-    "Ascent",
-    "MixPrior",
-    "Mixture",
-    "add_responsibilities",
-    "ascend",
-    "expected_log",
-    "expected_people",
-    "fit_mixture",
-    "learn_alpha",
-    "learn_logistic_normal",
-    "log_posterior",
-    "random_start",
-    "responsibilities",
-    "update_mix",
-    "weigh",
-]
-
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-2, 1e4
 EM_STEPS = 60
 """Steps of EM from each start before the better starts are taken to the end by L-BFGS."""

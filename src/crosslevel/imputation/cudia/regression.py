@@ -17,22 +17,6 @@ from scipy.special import expit, logit
 from crosslevel.imputation.cudia.model import Parameters, Problem, hidden_variance, marginal_moments, moments_of
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "EtaPrior",
-    "Identifiability",
-    "MeanDesign",
-    "design_of",
-    "eta_prior",
-    "from_free",
-    "identifiability",
-    "identify",
-    "person_variance",
-    "regress",
-    "solve_eta",
-    "to_free",
-    "variances",
-]
-
 EDGE = 1e-6
 """Cluster means of shares are kept this far from 0 and 1, so that no variance vanishes and no person is certain."""
 TAU_SHAPE = 1.0

@@ -31,20 +31,6 @@ from crosslevel.imputation.cudia.regression import EtaPrior, design_of, from_fre
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array, IntArray, Step
 
-__all__ = [
-    "Draws",
-    "Sites",
-    "accept_mix",
-    "draw_eta",
-    "draw_mix",
-    "eta_directions",
-    "make_sites",
-    "propose_mix",
-    "run_chain",
-    "site_sweep",
-    "slice_along",
-]
-
 SMALLEST = 1e-12
 """Shares are kept above this, so that logarithms stay finite."""
 THIN, BURN = 2, 100

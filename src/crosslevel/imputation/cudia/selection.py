@@ -24,20 +24,6 @@ from crosslevel.imputation.cudia.regression import (
 )
 from crosslevel.typing import BoolArray, FloatArray, Step
 
-__all__ = [
-    "CLUSTERS",
-    "RIDGES",
-    "TARGETS",
-    "Candidate",
-    "Choices",
-    "Selection",
-    "leave_one_out",
-    "numbers_of_clusters",
-    "select",
-    "simplest",
-]
-
-
 CLUSTERS = (2, 3, 5, 7, 9)
 RIDGES = (2.0, 20.0, 200.0, 2000.0, 20000.0)
 TARGETS = ("zero", "mean")

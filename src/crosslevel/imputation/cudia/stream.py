@@ -34,8 +34,6 @@ from crosslevel.imputation.inputs import Inputs, People, Schema, read_fit
 from crosslevel.numerics.compiled import njit
 from crosslevel.typing import FloatArray, Int64Array, Progress
 
-__all__ = ["StreamFit", "fit_batches", "fit_stream"]
-
 Batches = Callable[[], Iterable[tuple[FloatArray, Int64Array]]]
 
 SAMPLE = 20_000

@@ -18,8 +18,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.imputation.inputs import Inputs, read_fit
 from crosslevel.typing import Progress
 
-__all__ = ["read_stream"]
-
 
 def read_stream(
     people: Any,

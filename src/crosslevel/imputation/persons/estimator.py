@@ -32,8 +32,6 @@ from crosslevel.imputation.persons.tables import mean_columns, slope_columns, to
 from crosslevel.results import Estimates
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["CrossLevelImputer"]
-
 FAMILIES = ("bernoulli", "gaussian")
 MOST_CURVATURE = 1e6
 

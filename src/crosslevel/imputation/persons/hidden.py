@@ -27,9 +27,6 @@ from crosslevel.imputation.persons.similar import Adjustment, adjust
 from crosslevel.imputation.persons.uncertainty import Members
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Hidden", "class_probabilities", "describe_warnings", "draw", "fit_hidden", "members_of", "person_values"]
-
-
 ROUNDING = 0.01
 """Shares of all classes may miss one by this much, as rounded percentages do."""
 AGREE = 1e-5

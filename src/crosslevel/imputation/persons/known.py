@@ -15,8 +15,6 @@ from crosslevel.imputation.inputs import Inputs
 from crosslevel.imputation.persons.model import Known, inner, sampling_variance
 from crosslevel.typing import FloatArray
 
-__all__ = ["read_known"]
-
 
 def read_known(rates: Any, given: Inputs, cells: Cells, families: Mapping[str, str]) -> dict[str, Known]:
     """Give the known rates of every hidden feature that has some.

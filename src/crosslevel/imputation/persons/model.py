@@ -24,9 +24,6 @@ from crosslevel.errors import ConvergenceError
 from crosslevel.numerics.logit_shift import logit, shift_to_total
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Fit", "Groups", "Known", "Settings", "fit_slopes", "probabilities", "sampling_variance"]
-
-
 LATENT_SD = float(np.pi / np.sqrt(3.0))
 """sd of the logistic law: a slope of t logits per sd is one of t / 1.81 of a person's sd."""
 INTERCEPT_SD = 3.0

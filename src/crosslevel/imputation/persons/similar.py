@@ -26,20 +26,6 @@ from crosslevel.imputation.persons.model import Fit, Groups, Settings, fit_slope
 from crosslevel.imputation.persons.uncertainty import Members, mean_spread, share_interval
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = [
-    "Adjustment",
-    "Case",
-    "Learned",
-    "Left",
-    "adjust",
-    "learn",
-    "learn_from",
-    "leave_one_out",
-    "mean_log_likelihood",
-    "paule_mandel",
-]
-
-
 FEWEST_LABELS = 5
 GROUPS_FOR_SLOPES = 25
 """Groups from which on factors of slopes are learned: with fewer they gained next to nothing."""

@@ -17,8 +17,6 @@ from crosslevel.imputation.persons.model import Groups, Settings, fit_slopes
 from crosslevel.imputation.persons.uncertainty import Members, mean_interval, mean_spread, share_interval
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["mean_columns", "slope_columns", "totals_columns"]
-
 
 def mean_columns(
     hidden: Hidden, members: Members, cut: IntArray, n_cuts: int, level: float, *, sampling: bool

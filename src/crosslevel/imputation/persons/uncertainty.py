@@ -25,8 +25,6 @@ from crosslevel.imputation.persons.model import Fit
 from crosslevel.results.intervals import critical_value
 from crosslevel.typing import FloatArray, IntArray
 
-__all__ = ["Members", "Spread", "mean_interval", "mean_spread", "share_interval"]
-
 NODES = 24
 ROUNDING = 1e-12
 """A deviation below this is none: the mean of whole groups is an average of published ones."""

@@ -32,8 +32,6 @@ from crosslevel.numerics.logit_shift import logit
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import AnyArray, FloatArray, Progress, RandomState
 
-__all__ = ["LabelProportions"]
-
 ASSIGNMENTS = ("auto", "random", "places")
 FEWEST_BAGS = 20
 ROUNDING = 0.01

@@ -31,8 +31,6 @@ from crosslevel.imputation.design import MOST_LEVELS, Design, Feature, polynomia
 from crosslevel.imputation.persons.model import Settings
 from crosslevel.typing import FloatArray, IntArray, Step
 
-__all__ = ["Basis", "Classified", "Proportions", "fit_proportions", "learn_basis", "place_share"]
-
 USUAL = np.array([0.3, 0.03, 0.5])
 """Variances of the three blocks as they were found in other tasks than those of the guide; worth ``PSEUDO`` slopes each."""
 PSEUDO = 4.0

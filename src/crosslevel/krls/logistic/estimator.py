@@ -22,8 +22,6 @@ from crosslevel.krls.logistic.model import LogisticFit, fit_logistic, infer_logi
 from crosslevel.krls.reading import read_fit, read_predict, spread_rows
 from crosslevel.typing import AnyArray, FloatArray, Progress
 
-__all__ = ["KernelLogistic"]
-
 
 class KernelLogistic(ClassifierMixin, GroupReports):
     """Kernel logistic regression of a binary outcome, with average effects on its probability.

@@ -32,9 +32,6 @@ from crosslevel.krls.spectrum import GaussianKernel, check_memory, decompose, st
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import FloatArray, IntArray, Step
 
-__all__ = ["LogisticFit", "Mode", "alo_loss", "find_mode", "fit_logistic", "infer_logistic"]
-
-
 MOST_STEPS = 60
 TOLERANCE = 1e-9
 """Of the stationarity conditions, relative to the largest weight of a row."""

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from crosslevel.errors import InputError
 from crosslevel.typing import AnyIntArray, FloatArray
 
-__all__ = ["FeatureMap", "FourierMap", "check_piece", "gaussian_kernel"]
-
 
 def gaussian_kernel(X: npt.ArrayLike, Y: npt.ArrayLike, bandwidth: float) -> FloatArray:
     """Compute ``exp(-|x - y|^2 / (2 b^2))`` for every pair of rows.

@@ -23,9 +23,6 @@ from crosslevel.numerics.features.maps import (
 )
 from crosslevel.typing import FloatArray
 
-__all__ = ["MAPS", "make_map", "median_bandwidth"]
-
-
 MAPS: dict[str, type[FeatureMap]] = {
     "sorf": StructuredOrthogonal,
     "fastfood": FastFood,

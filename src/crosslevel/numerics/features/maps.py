@@ -22,26 +22,6 @@ from crosslevel.errors import InputError
 from crosslevel.numerics.features.base import FeatureMap, FourierMap, gaussian_kernel
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "EIGENVALUE_CUT",
-    "DenseFourier",
-    "Diagonals",
-    "FastFood",
-    "HadamardMap",
-    "Landmarks",
-    "Linear",
-    "Nystrom",
-    "StructuredOrthogonal",
-    "draw_fastfood",
-    "draw_orthogonal",
-    "draw_rff",
-    "draw_sobol",
-    "draw_sorf",
-    "fwht",
-    "next_power_of_two",
-    "whitening",
-]
-
 
 def next_power_of_two(n: int) -> int:
     """Round up to a power of two: the padded width ``D`` of a structured map over ``n`` inputs.

@@ -24,8 +24,6 @@ from crosslevel.numerics.fused.butterfly import LANES
 from crosslevel.numerics.fused.passes import CHUNK, PANEL, embed_fourier, embed_gaussian, embed_linear, embed_structured
 from crosslevel.typing import AnyIntArray, FloatArray
 
-__all__ = ["PieceSums", "Plan", "Scratch", "embed_piece", "embed_rows", "make_plan", "row_order"]
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:

@@ -19,8 +19,6 @@ from crosslevel.numerics.fused_jax.tiles import Spec, sum_tiles
 from crosslevel.numerics.nuts import double_precision
 from crosslevel.typing import FloatArray
 
-__all__ = ["DeviceMap", "sum_packs"]
-
 Arrays = dict[str, Any]
 
 EXACT_CODES = 2048

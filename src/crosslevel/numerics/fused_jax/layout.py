@@ -13,9 +13,6 @@ from crosslevel.numerics.features import check_piece
 from crosslevel.numerics.features.maps import next_power_of_two
 from crosslevel.typing import AnyIntArray, FloatArray
 
-__all__ = ["BagTotals", "Packed", "Variant", "bag_totals", "default_variant", "pack", "split_parts"]
-
-
 MIN_BAGS, MIN_SLOTS = 64, 16
 """Sizes are rounded up to powers of two from here on, so that few programs are ever compiled; 16 is also the least
 number of rows the matrix units work on."""

@@ -17,8 +17,6 @@ from scipy.linalg import hadamard as hadamard_matrix
 
 from crosslevel.numerics.fused_jax.layout import Variant, split_parts
 
-__all__ = ["Spec", "encode", "features", "hadamard", "project", "sum_features", "sum_tiles"]
-
 HIGHEST = "highest"
 
 

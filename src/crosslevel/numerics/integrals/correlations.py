@@ -23,19 +23,6 @@ from crosslevel.errors import InputError, unknown_name
 from crosslevel.numerics.integrals.pairs import CODES, fill_contiguous, fill_cross, fill_square
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "CORRELATIONS",
-    "Antiderivative",
-    "Correlation",
-    "Limits",
-    "White",
-    "correlation",
-    "reach",
-    "spectral_density",
-    "spectrum",
-]
-
-
 Limits = tuple[FloatArray, FloatArray]
 
 CORRELATIONS = (*CODES, "white")

@@ -15,8 +15,6 @@ import numpy as np
 from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.integrals.squared_exponential import JIT, NODES, WEIGHTS
 
-__all__ = ["across", "itself", "matern", "reach"]
-
 CORRELATION = np.array(
     [[[1.0, 0, 0, 0], [0, 1.0, 0, 0]], [[1.0, 1, 0, 0], [0, 0, 1.0, 0]], [[1.0, 1, 1 / 3, 0], [0, 0, 1 / 3, 1 / 3]]]
 )

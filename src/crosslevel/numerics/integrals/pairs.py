@@ -15,8 +15,6 @@ from crosslevel.numerics.integrals import matern
 from crosslevel.numerics.integrals import squared_exponential as eq
 from crosslevel.numerics.integrals.squared_exponential import JIT
 
-__all__ = ["CODES", "fill_contiguous", "fill_cross", "fill_square", "pair"]
-
 CODES = {"eq": 0, "matern12": 1, "matern32": 2, "matern52": 3}
 """Names of the correlations to the numbers that compiled code knows them by."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from crosslevel.numerics.compiled import njit
 
-__all__ = ["across", "gaussian", "itself", "reach"]
-
 JIT = {"nogil": True, "error_model": "numpy"}
 ROOT_PI = math.sqrt(math.pi)
 FAR = 27.3

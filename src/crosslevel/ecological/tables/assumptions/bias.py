@@ -39,8 +39,6 @@ import numpy.typing as npt
 
 from crosslevel.typing import FloatArray
 
-__all__ = ["Benchmark", "benchmark", "bias_scale", "own_slope_map", "robustness_value", "shifted", "slope_to_move"]
-
 
 def exposure(X: FloatArray) -> FloatArray:
     """Give the exposure of each group to each group: its mean share in the units of a person, (n_groups, n_groups).

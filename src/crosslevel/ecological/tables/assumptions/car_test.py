@@ -24,9 +24,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["ALL", "CurvatureTest", "car_test", "curvature_test", "describe_curvature"]
-
-
 ALL = "all outcomes"
 REFUTED, FEW_DRAWS = 0.01, 199
 """p-value at which the answer of a method that assumes constant rates says that they are refuted, and draws behind it."""

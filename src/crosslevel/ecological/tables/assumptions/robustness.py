@@ -25,9 +25,6 @@ from crosslevel.errors import InputError
 from crosslevel.results import Estimates, Provenance
 from crosslevel.typing import FloatArray
 
-__all__ = ["NEIGHBORHOOD_SLOPE", "SLOPE", "sensitivity"]
-
-
 SLOPE = 0.2
 """Slope that ``sens_low`` and ``sens_high`` allow for: the smallest multiple of 0.05 with which the widened intervals of goodman,
 rxc_em and rxc each cover 95 % of the cells of the tables with known truth, five sources having equal weight. Leaving any

@@ -26,9 +26,6 @@ from crosslevel.ecological.tables.group_counts import drawn
 from crosslevel.ecological.tables.raking import fit_table
 from crosslevel.typing import FloatArray
 
-__all__ = ["RidgeFit", "extrapolated", "ridge_fit", "with_covariates"]
-
-
 PENALTIES = np.geomspace(1e-3, 1e4, 57)
 """Tried, as multiples of the mean squared length of a covariate beyond composition."""
 SHRUNK = 0.5

@@ -19,17 +19,6 @@ from crosslevel.ecological.tables.unit_tables import UnitTables
 from crosslevel.errors import listed
 from crosslevel.typing import FloatArray
 
-__all__ = [
-    "TOO_LITTLE",
-    "HiddenContext",
-    "at_a_bound",
-    "describe_doubts",
-    "describe_few_units",
-    "describe_looks_like_votes",
-    "hidden_context",
-]
-
-
 LARGEST = 2.0  # of h: twice the range of a share
 TOO_LITTLE = 0.6
 """Leverage beyond which composition varies too little against the rest for an answer to be relied upon."""

@@ -40,9 +40,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.intervals import critical_value
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["rxc"]
-
-
 MATCH = 2.0  # one district whose labels tie a group to an outcome: prior mean of d on those cells
 ENDS = (0.0, 0.7)
 """Contextual slopes at which the answer is given in the diagnostics, beside the one assumed."""

@@ -33,9 +33,6 @@ from crosslevel.ecological.tables.contextual.model import (
 from crosslevel.errors import ConvergenceError, InputError, unknown_name
 from crosslevel.typing import FloatArray
 
-__all__ = ["KINDS", "Constants", "TablePosterior", "choose_constants", "joint_draws", "posterior"]
-
-
 KINDS = ("votes", "demographic")
 ELECTIONS = "two votes of the same people (split tickets counted in New Zealand, 2002 to 2014)"
 PEOPLE = "tables of people (ACS 2024 by PUMA, states other than 12, 13, 17, 36, 37, 39, and voter registration in North Carolina)"

@@ -26,9 +26,6 @@ from crosslevel.ecological.tables.contextual_effect import predicted_by_composit
 from crosslevel.errors import ConvergenceError
 from crosslevel.typing import FloatArray
 
-__all__ = ["Mode", "Problem", "expected_cells", "find_mode", "objective", "problem", "refine_mode", "unpack"]
-
-
 A_SD = 3.0
 LOG_PHI = (1.0, 1.0)  # mean and sd: phi is near 2 for polling places and near 1000 for counties, so the data decide
 EIGENVALUE_FLOOR = 1e-2

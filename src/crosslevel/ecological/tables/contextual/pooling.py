@@ -18,9 +18,6 @@ from crosslevel.ecological.tables.contextual.model import Mode, Problem, find_mo
 from crosslevel.ecological.tables.raking import fit_table
 from crosslevel.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["District", "Settings", "fit_districts", "match_outcomes"]
-
-
 FIRST_TAU = 1.0  # before anything is known of the label's mean
 UPDATES = 4
 STANDS_OUT = 0.7  # of d, less its mean over the groups, from which a group counts as an outcome's own

@@ -29,9 +29,6 @@ from crosslevel.numerics.compiled import njit
 from crosslevel.numerics.small_matrices import invert
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["Approximation", "approximate_posterior", "log_posterior"]
-
-
 A = FloatArray
 
 

@@ -32,9 +32,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["multinomial_dirichlet"]
-
-
 EXTENSION = 8  # the chains may grow to this many times the draws asked for
 APPROXIMATE_DRAWS = 400
 NAME = "Multinomial-Dirichlet (Rosen, Jiang, King and Tanner)"

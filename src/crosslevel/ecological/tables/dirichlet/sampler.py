@@ -33,9 +33,6 @@ from crosslevel.errors import CrosslevelWarning
 from crosslevel.numerics.chains import ChainDiagnostics, diagnose
 from crosslevel.typing import FloatArray, Progress
 
-__all__ = ["SPREAD", "Hyperprior", "Plan", "Posterior", "renew", "sample_posterior"]
-
-
 SPREAD = 1.0
 """Standard deviation of the logarithms: one of them is off by a factor of e or more in a third of all problems."""
 WIDTH = 1.0  # of the first interval of a slice: about the spread

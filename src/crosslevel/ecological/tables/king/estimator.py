@@ -30,9 +30,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, RandomState
 
-__all__ = ["king"]
-
-
 POINTS = ("mode", "mean")
 SAMPLERS = {"posterior": draw_parameters, "ei": draw_parameters_as_ei}
 FAR_FROM_MODE = 0.01  # posterior standard deviations

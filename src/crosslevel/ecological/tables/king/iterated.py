@@ -20,8 +20,6 @@ from crosslevel.results import Estimates
 from crosslevel.results.intervals import quantile_interval
 from crosslevel.typing import FloatArray, Progress, RandomState
 
-__all__ = ["king_iterated"]
-
 OTHERS = "others"
 RARE = 0.01
 """Share of all people below which an outcome has no fit of its own: King's model takes shares for continuous numbers."""

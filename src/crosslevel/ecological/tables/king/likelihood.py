@@ -23,9 +23,6 @@ from crosslevel.numerics.bivariate_normal import log_rectangle, log_rectangle_sl
 from crosslevel.numerics.truncated_normal import LOG_ROOT_TWO_PI, log_interval
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Lines", "Normal", "Prior", "Problem", "log_posterior", "tomography_lines", "untruncated"]
-
-
 AT_ONCE = 1 << 16  # numbers worked on at a time: they stay in the cache
 CHEBYSHEV = (14.0, 5.0)
 """Points of interpolation of log P(square): some, and more per sd of half the range; the error stays below 1e-7."""

@@ -12,9 +12,6 @@ from crosslevel.ecological.tables.king.likelihood import Problem, log_posterior_
 from crosslevel.numerics.newton import newton
 from crosslevel.typing import BoolArray, FloatArray
 
-__all__ = ["Mode", "find_mode", "limits"]
-
-
 SMALLEST_SPREAD, LARGEST_SPREAD = 1e-3, 10.0
 """Standard deviations tried. Where the rates of a group are the same everywhere the likelihood grows without end as the
 spread falls; a tenth of a percentage point is then called no spread."""

@@ -20,9 +20,6 @@ from crosslevel.ecological.tables.king.mode import Mode, limits
 from crosslevel.numerics.truncated_normal import truncated_quantile
 from crosslevel.typing import FloatArray
 
-__all__ = ["ParameterDraws", "draw_parameters", "draw_parameters_as_ei", "draw_units", "expected_units"]
-
-
 DEGREES = 6.0
 """Of freedom of the proposal: tails heavier than the posterior's keep the weights bounded."""
 ROUNDS = 5
