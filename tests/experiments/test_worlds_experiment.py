@@ -32,10 +32,10 @@ def test_what_groups_did_adds_up_to_the_totals(worlds, kind):
 
 
 def test_people_keep_of_an_effect_what_shrinkage_leaves(worlds):
-    """Groups differ by less than totals say where effects are shrunk, and by as much where they are people's own; no column is stretched."""
+    """Groups differ by less than totals say where effects are shrunk, and by as much where they are people's own; none is stretched."""
     found = {}
     for kind in worlds.KINDS:
-        rng, kept = np.random.default_rng(1), []
+        rng, kept = np.random.default_rng(2), []  # a world with effects of some size
         world = replace(worlds.make(kind, 40, 50, rng), scale=[1.0] * len(worlds.SIZES))
         for _ in range(200):
             rates = worlds.rates(world, kind, 0, dict.fromkeys(worlds.SIZES, 0.45), rng)
