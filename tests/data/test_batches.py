@@ -622,3 +622,12 @@ def test_leading_zeros_late_among_fractions_are_not_lost(late, tmp_path):
     with pytest.raises(FileError, match=r"'01001'.*'y'.*42.*column_types=\{'y'.*'double'\}"):
         open_batches(path).to_table()
     assert open_batches(path, column_types={"y": "double"}).to_table()["y"][-1].as_py() == 1001.0
+
+
+def test_what_stands_in_a_list_twice_is_refused(tmp_path):
+    table, file = pa.table({"x": [1, 2]}), tmp_path / "a.csv"
+    file.write_text("x\n1\n2\n")
+    for source in ([table, table], [file, str(file)], [tmp_path, file]):
+        with pytest.raises(InputError, match="source holds .* twice"):
+            open_batches(source)
+    assert open_batches([table, pa.table({"x": [1, 2]}), file]).to_table().num_rows == 6

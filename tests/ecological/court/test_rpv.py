@@ -12,7 +12,7 @@ from crosslevel.ecological import among_voters, candidate_of_choice, king, king_
 from crosslevel.ecological.court import rpv as module
 from crosslevel.ecological.court.reporting import said_once
 from crosslevel.ecological.court.rpv import METHODS, WHY_RXC
-from crosslevel.errors import InputError
+from crosslevel.errors import ConvergenceError, InputError
 
 RATES = {"first": [[0.50, 0.04, 0.01], [0.10, 0.45, 0.02]], "second": [[0.30, 0.10, 0.0], [0.40, 0.15, 0.0]]}
 GROUPS = {"Black": "black", "white": "white"}
@@ -190,7 +190,8 @@ def test_small_counts_are_no_percentages(precincts):
 def test_what_the_leading_method_refuses_stops_the_study_and_others_are_left_out(precincts):
     few = {name: values[:3] for name, values in precincts.items()}
     found = rpv(few, GROUPS, CONTESTS, methods=["king_iterated", "neighborhood"], lead="neighborhood")
-    assert found.contests["first"].voters.keys() == {"king_iterated", "neighborhood"}
+    assert found.contests["first"].voters.keys() == {"neighborhood"}
+    assert "at least 5 units" in found.contests["first"].left_out["king_iterated"]
     with pytest.raises(InputError, match=r"contests\['first'\].*goes.*Black"):
         rpv(
             {**precincts, "goes": [1] * 24},
@@ -467,3 +468,15 @@ def test_parts_that_never_vary_may_add_up_to_another():
     table |= {"A": np.full(20, 200), "B": np.full(20, 120), "C": np.full(20, 80)}
     found = rpv(table, ["Black", "white"], {"Mayor": ["A", "B", "C"]}, "unit", methods=["goodman"])
     assert found.summary["candidate"].tolist() == ["A", "A"]
+
+
+def test_a_contest_under_two_names_is_refused(precincts):
+    twice = {"first": CONTESTS["first"], "again": CONTESTS["first"]}
+    with pytest.raises(InputError, match="'first' and 'again' name the same columns"):
+        rpv(precincts, GROUPS, twice, "name", methods=["neighborhood"])
+
+
+def test_king_iterated_without_any_answer_is_an_error():
+    people = {"a": [50, 60], "b": [50, 40]}
+    with pytest.raises(ConvergenceError, match="no answer for any group; .*at least 5 units"):
+        king_iterated(people, {"yes": [20, 30], "no": [60, 50], "blank": [20, 20]}, n_draws=50)

@@ -112,3 +112,8 @@ def test_rates_that_cannot_be_known_are_refused(known, match):
 def test_learning_from_similar_columns_is_refused_beside_known_rates():
     with pytest.raises(InputError, match="known_rates"):
         fitted(RATES).learn_from_similar(pd.DataFrame(RNG.integers(0, 2, (len(PLACE), 5)).astype(float)))
+
+
+def test_a_table_without_rows_is_refused():
+    with pytest.raises(InputError, match="known_rates has no rows"):
+        fitted(RATES.iloc[:0])

@@ -9,7 +9,8 @@ groups a filter can skip.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -219,7 +220,9 @@ def locate(source: object, options: CsvOptions, delimiter: str | None = None) ->
     if isinstance(source, list | tuple):
         if not source:
             raise InputError("source is an empty list; name at least one file or frame.")
-        return [one for item in source for one in locate(item, options, delimiter)]
+        found = [one for item in source for one in locate(item, options, delimiter)]
+        _check_once([item for item in source if is_frame(item)], found)
+        return found
     if isinstance(source, pa.RecordBatchReader):
         return [ReaderSource(source)]
     if is_frame(source):
@@ -235,6 +238,17 @@ def locate(source: object, options: CsvOptions, delimiter: str | None = None) ->
         f"source is a {type(source).__name__}; pass a file, a folder, a glob, a list of these, a frame, a "
         "pyarrow.RecordBatchReader, or a function that returns an iterable of record batches."
     )
+
+
+def _check_once(frames: Sequence[object], found: Sequence[Source]) -> None:
+    """Refuse a frame or file that stands in a list twice, whose people would count twice."""
+    kinds = (ParquetSource, ArrowFileSource, DelimitedSource)
+    files = Counter(Path(one.name).resolve() for one in found if isinstance(one, kinds))
+    again = next((str(file) for file, times in files.items() if times > 1), None)
+    if again is None and len({id(frame) for frame in frames}) < len(frames):
+        again = "the same frame"
+    if again is not None:
+        raise InputError(f"source holds {again} twice, so that its rows would count twice; name each once.")
 
 
 def _cluster_frame(source: object) -> Source | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -161,6 +162,11 @@ def rpv(
         )
         for contest, candidates in contests.items()
     }
+    for one, other in itertools.combinations(contests, 2):
+        if _plain(contests[one]) == _plain(contests[other]):
+            raise InputError(
+                f"contests: {one!r} and {other!r} name the same columns, and would count twice; correct one."
+            )
     size = {g: float(np.nansum(v)) for g, v in X.items()}
     reference = max(size, key=lambda g: size[g]) if reference is None else reference
     if reference not in size:

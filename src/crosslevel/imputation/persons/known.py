@@ -46,6 +46,8 @@ def read_known(rates: Any, given: Inputs, cells: Cells, families: Mapping[str, s
             f"known_rates has the columns {listed(table.column_names)}; pass columns of X ({listed(columns)}) that define the subgroups, "
             f"hidden features ({listed(families)}) and <feature>_se, and nothing else."
         )
+    if not table.num_rows:
+        raise InputError("known_rates has no rows; leave it out where no rates are known.")
     value = read_matrix(table, [columns[n][1] for n in by], "known_rates")
     own = cells.X[:, [columns[n][0] for n in by]]
     rows = np.array([(own == v).all(axis=1) for v in value])[:, cells.pair_cell]

@@ -119,6 +119,8 @@ def king_iterated(
             own = np.ix_(range(n_draws), rows, columns)
             share[np.ix_(rows, columns)] += found["estimate"].reshape(2, 2)[: len(rows), : len(columns)]
             draws[own] += found.draws.reshape(-1, 2, 2)[:, : len(rows), : len(columns)]
+    if len(failed) == R:
+        raise ConvergenceError(f"king_iterated has no answer for any group; {next(iter(failed.values()))}")
     few = [name for name, small in zip(tables.outcomes, rare, strict=True) if small]
     sums = share.sum(axis=1)
     share, draws = share / sums[:, None], draws / draws.sum(axis=2, keepdims=True)
