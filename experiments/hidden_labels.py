@@ -403,7 +403,7 @@ def page(
         n=f"{n:,}",
         places=len(model.places_.keys),
         labels=len(learner.labels),
-        minutes=f"{seconds / 60:.0f}",
+        minutes=f"{np.ceil(seconds / 60):.0f}",
         first=len(first),
         summary=summary(ways, first if fifteen and first else list(learner.labels)),
         later=summary(ways, later) if later else "",
