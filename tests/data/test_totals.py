@@ -220,3 +220,10 @@ def test_shares_in_place_of_counts_are_refused_and_per_cent_is_asked_about():
 def test_counts_beyond_whole_numbers_are_refused():
     with pytest.raises(InputError, match=r"trials column 'all' has 1e\+200"):
         read(towns(all=[9, 1e200, 2]))
+
+
+@pytest.mark.parametrize("of", [1, 100])
+def test_parts_of_one_or_a_hundred_trials_everywhere_are_said(of):
+    places = towns(yes=[0.25 * of + 0.1, 0.5 * of, 0.75 * of], all=[of] * 3)
+    with pytest.warns(CrosslevelWarning, match=f"successes='yes' are parts of {of} trials"):
+        read(places)

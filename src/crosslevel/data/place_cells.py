@@ -27,7 +27,7 @@ from crosslevel.data.columns import Category, Encoder, read_weights
 from crosslevel.data.frames import group_rows
 from crosslevel.data.progress import follow
 from crosslevel.data.queries import Choice, Query
-from crosslevel.errors import InputError, TooManyKindsError
+from crosslevel.errors import InputError, TooManyKindsError, listed
 from crosslevel.typing import AnyArray, FloatArray, Int64Array, Progress
 
 if TYPE_CHECKING:
@@ -441,8 +441,10 @@ class _Counted:
         """Sort by place and give cells dense numbers."""
         self.put_together()
         if not self.held:
+            here = f" ({self.work.place!r} is {listed(self.elsewhere, 3)} there, and {listed(self.work.keys, 3)} in places)"
             raise InputError(
-                "people has no rows of positive weight in any of the places; check the file, the keys and the where filter."
+                f"people has no rows of positive weight in any of the places{here if self.elsewhere else ''}; check the file, the "
+                "keys and the where filter."
             )
         bins, known, n_places = self.work.bins, list(self.known), len(self.work.keys)
         place, cell, label, weight, behind, square = self.parts[0]

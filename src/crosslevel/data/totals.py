@@ -241,6 +241,13 @@ def _refuse_shares(name: str, k: FloatArray, n: FloatArray) -> None:
             CrosslevelWarning,
             stacklevel=2,
         )
+    if parts.any() and (n == n[0]).all() and n[0] in (1, 100):
+        warnings.warn(
+            f"successes={name!r} are parts of {n[0]:g} trials in every place, as shares and per cent are: every place counts alike then "
+            "in rates of several places. Multiply both by the people of each place.",
+            CrosslevelWarning,
+            stacklevel=2,
+        )
 
 
 def chain(parts: FloatArray, n: FloatArray, exhaustive: bool) -> tuple[FloatArray, FloatArray]:
