@@ -244,11 +244,10 @@ def _check_once(frames: Sequence[object], found: Sequence[Source]) -> None:
     """Refuse a frame or file that stands in a list twice, whose people would count twice."""
     kinds = (ParquetSource, ArrowFileSource, DelimitedSource)
     files = Counter(Path(one.name).resolve() for one in found if isinstance(one, kinds))
-    again = next((str(file) for file, times in files.items() if times > 1), None)
-    if again is None and len({id(frame) for frame in frames}) < len(frames):
-        again = "the same frame"
-    if again is not None:
-        raise InputError(f"source holds {again} twice, so that its rows would count twice; name each once.")
+    again = [str(file) for file, times in files.items() if times > 1]
+    again += ["the same frame"] * (len({*map(id, frames)}) < len(frames))
+    if again:
+        raise InputError(f"source holds {again[0]} twice, so that its rows would count twice; name each once.")
 
 
 def _cluster_frame(source: object) -> Source | None:

@@ -146,10 +146,7 @@ def _check_once(files: Sequence[_Entry]) -> None:
     for file in files:
         first = seen.setdefault((re.sub(r"\.gz$", "", file.short.casefold()), file.size), file)
         if first is not file:
-            raise FileError(
-                f"{first.name} and {file.name} are of one name and size, and people of one file would count twice; pass one "
-                "of the two."
-            )
+            raise FileError(f"{first.name} and {file.name} are of one name and size: people count twice; pass one.")
 
 
 def entries(path: Path) -> Iterator[_Entry]:

@@ -239,10 +239,8 @@ def read_surveyed(
         prints["evidence"] = claims.fingerprint
         both = sorted(set(claims.sources) & set(() if respondents is None else respondents.names))
         if both:
-            raise InputError(
-                f"evidence has the source {both[0]!r}, which is a survey too, so that its respondents would count twice; drop these "
-                "rows, or name the source otherwise where it is another."
-            )
+            said = f"evidence has the source {both[0]!r}, which is a survey too"
+            raise InputError(f"{said}, so that its respondents would count twice; drop these rows, or rename it.")
     return Surveyed(respondents, claims, counted, prints)
 
 

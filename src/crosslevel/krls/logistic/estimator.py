@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -121,11 +120,7 @@ class KernelLogistic(ClassifierMixin, GroupReports):
         checks.check_flags(self)
         given = read_fit(self, X, target, sample_weight, cluster, False)
         self.classes_ = classes
-        with (
-            count_steps(progress, "Fitting rows", None, "Newton fits")
-            if progress is not None
-            else nullcontext() as step
-        ):
+        with count_steps(progress, "Fitting rows", None, "Newton fits") as step:
             data = given.X, given.y, given.weights, given.cluster
             model = fit_logistic(*data, penalty=self.penalty, bandwidth=self.bandwidth, step=step)
             self._keep(model, given)
