@@ -135,3 +135,9 @@ def test_a_name_that_no_file_can_have_gets_a_sentence(tmp_path, name):
     for use in (load, open_batches, lambda path: whole_file(path).__enter__()):
         with pytest.raises(FileError):
             use(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", [2.5, True, float("nan"), None])
+def test_what_is_no_name_is_refused(path):
+    with pytest.raises(FileError, match="path="), whole_file(path):
+        pass

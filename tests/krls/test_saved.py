@@ -68,3 +68,12 @@ def test_a_model_whose_intervals_were_refused_can_be_saved(tmp_path, rng):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(InputError, match="fewer columns"):
         again.effects()
+
+
+def test_small_penalties_keep_the_eigenvectors_that_count(tmp_path, data):
+    """What is left out of a file is small beside the penalty, not beside its inverse."""
+    X, y = data
+    model = KRLS(penalty=1e-4).fit(X, y)
+    save(model, tmp_path / "model.crosslevel")
+    errors = [m.predict(X, return_std=True)[1] for m in (model, load(tmp_path / "model.crosslevel"))]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-4)

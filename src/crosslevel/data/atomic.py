@@ -40,6 +40,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"path={path!r} is no name of a file; pass text or a pathlib.Path.")
     named = Path(path)
     try:
         target = named.resolve()

@@ -217,3 +217,16 @@ def test_tables_of_draws_are_the_summed_expected_cells():
         each.append(cells)
     np.testing.assert_allclose(total, np.sum(each, axis=0), rtol=1e-12)
     np.testing.assert_allclose(square, np.sum(np.square(each), axis=0), rtol=1e-12)
+
+
+def test_what_covariates_move_is_taken_out_before_composition_predicts():
+    rng = np.random.default_rng(5)
+    x = rng.integers(50, 200, size=(30, 2)).astype(float)
+    N = x.sum(axis=1, keepdims=True)
+    alike = (x / N) @ np.array([[0.7, 0.3], [0.2, 0.8]])
+    moved = 0.1 * rng.normal(size=(30, 1)) * np.array([[1.0, -1.0]])
+    H, F = model._with_covariates(x, (alike + moved) * N, moved)
+    ybar = ((alike + moved) * N).sum(axis=0) / N.sum()
+    np.testing.assert_allclose(H, predicted_by_composition(x, alike * N), atol=1e-9)
+    m = np.exp(H) * ybar
+    np.testing.assert_allclose(np.exp(F) * m, (m + moved) / (m + moved).sum(axis=1, keepdims=True), rtol=1e-9)

@@ -163,7 +163,8 @@ def test_the_posterior_itself_is_there_when_the_model_is_trusted(people):
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("atuo", "Did you mean 'auto'"), (-0.1, "place_sd=-0.1"), (True, "place_sd=True")]
+    ("value", "words"),
+    [("atuo", "Did you mean 'auto'"), (-0.1, "place_sd=-0.1"), (True, "place_sd=True"), (np.inf, "place_sd=inf")],
 )
 def test_bad_deviations_get_a_sentence(people, value, words):
     with pytest.raises(InputError, match=words):

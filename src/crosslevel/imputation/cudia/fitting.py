@@ -62,7 +62,7 @@ def read_choices(model: Any) -> Choices:
     if not isinstance(model.place_sd, str) or model.place_sd != "auto":
         if isinstance(model.place_sd, str):
             raise unknown_name("place_sd", model.place_sd, ["auto"], "choice")
-        checks.check_between(model.place_sd, "place_sd", 0.0, np.inf)
+        checks.check_between(model.place_sd, "place_sd", 0.0, 1e6)
     K = model.n_clusters
     if isinstance(K, str) and K != "auto":
         raise unknown_name("n_clusters", K, ["auto"], "choice")
