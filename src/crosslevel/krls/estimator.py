@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -192,7 +193,7 @@ class KRLS(RegressorMixin, BandReports):
             checks.refuse_idle(self, ["weights"], "without sample_weight; pass it to fit")
         survey = self.weights == "survey"
         given = read_fit(self, X, y, sample_weight, cluster, survey)
-        with count_steps(progress, "Fitting rows", STEPS) as step:
+        with count_steps(progress, "Fitting rows", STEPS) if progress is not None else nullcontext() as step:
             model = fit(
                 given.X,
                 given.y,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -175,7 +176,11 @@ class BinnedGP(RegionEstimator):
         kernel = self._bind(found.dimension)
         solver = choose_solver(problem, kernel, settings)
         self._refuse_idle(solver, kernel, noise)
-        told = count_steps(progress, "Searching hyperparameters", None, "evaluations")
+        told = (
+            nullcontext()
+            if progress is None
+            else count_steps(progress, "Searching hyperparameters", None, "evaluations")
+        )
         with told as step:
             fit = fit_gaussian(problem, kernel, noise, settings, solver, step)
         self._fit, self._seed = fit, settings.seed
