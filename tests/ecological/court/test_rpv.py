@@ -126,7 +126,7 @@ def test_processes_give_the_same_bytes_as_one_after_another(precincts, tmp_path,
     assert steps == [(2, 4), (4, 4)] * 2
     assert (tmp_path / "1.crosslevel").read_bytes() == (tmp_path / "2.crosslevel").read_bytes()
     few = {name: values[:1] for name, values in precincts.items()}
-    with pytest.raises(InputError, match=r"contests\['first'\], goodman"):  # what a process refuses is refused here
+    with pytest.raises(InputError, match=r"contests\['(first|second)'\], goodman"):  # by whichever process is first
         rpv(few, GROUPS, CONTESTS, "name", methods=["goodman"], n_jobs=2)
 
 
